@@ -58,6 +58,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "fills": ("look", "What was bought and sold."),
     "positions": ("look", "What each strategy holds."),
     "decisions": ("look", "Why, and why not."),
+    "replay": ("look", "A recorded day again, decision by decision."),
     "quote": ("look", "The market of a symbol now."),
     "session": ("look", "The phase of each exchange."),
     "api": ("look", "Any read of the broker's API, by name."),

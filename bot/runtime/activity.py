@@ -97,6 +97,11 @@ class RightOfWay:
         if self._orders == 0:
             self._is_free.set()
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether an order is on its way."""
+        return self._orders > 0
+
     async def clear(self) -> None:
         """Wait until no order is on its way, but no longer than is good for a poll."""
         if self._orders and self._hold_s:

@@ -30,6 +30,7 @@ from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.fence import Fence
+from bot.runtime.history.tape import RecordedEngine, Tape
 from bot.runtime.second_factor import NO_MORE_MAILS
 from bot.runtime.starting import BrokerRetry
 from bot.runtime.state_dir import keep_token, kept_token
@@ -139,16 +140,10 @@ def note_drift(environment: Environment, post: Post, news: tuple[Drifted, ...]) 
     post(Noted(now, Note(now, "DRIFT", text, numbers)))
 
 
-def make_engine(
-    settings: Settings,
-    rulebook: Rulebook,
-    strategies: Sequence[LoadedStrategy],
-    guard: Guard,
-    must_yield: Callable[[], bool],
-) -> Engine:
-    """Make the engine of these strategies, with the settings in its own terms."""
+def engine_settings_of(settings: Settings) -> EngineSettings:
+    """Return the settings in the engine's own terms."""
     risk = settings.risk
-    own = EngineSettings(
+    return EngineSettings(
         limits=risk.all_strategies,
         max_quote_age=timedelta(seconds=risk.max_quote_age_s),
         max_quote_source_age=timedelta(seconds=risk.max_source_age_s.quote),
@@ -161,6 +156,24 @@ def make_engine(
         pause_on_cash_difference=risk.pause_on_cash_difference_vnd,
         clock_max_offset=timedelta(seconds=settings.clock.max_offset_s),
     )
+
+
+def make_engine(
+    settings: Settings,
+    rulebook: Rulebook,
+    strategies: Sequence[LoadedStrategy],
+    guard: Guard,
+    must_yield: Callable[[], bool],
+) -> Engine:
+    """Make the engine of these strategies; where the run is recorded, one that keeps a tape."""
+    own = engine_settings_of(settings)
+    if settings.record:
+        return RecordedEngine(
+            rulebook=rulebook,
+            strategies=strategies,
+            settings=own,
+            tape=Tape(invoke, guard, must_yield),
+        )
     return Engine(
         rulebook=rulebook,
         strategies=strategies,

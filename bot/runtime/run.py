@@ -40,7 +40,8 @@ from bot.runtime.control.server import ControlServer
 from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon, Parts, unanswered
 from bot.runtime.faults import FaultGuard, ends_the_run
-from bot.runtime.feeds import PollWatch, slowness_of
+from bot.runtime.feeds import PollWatch
+from bot.runtime.history.recorder import begin_recording
 from bot.runtime.inbox import Inbox
 from bot.runtime.journal_file import (
     TO_RUN,
@@ -63,6 +64,7 @@ from bot.runtime.starting import (
     handlers_of,
     has_open_work,
     lost_places,
+    show_config,
 )
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor
@@ -135,7 +137,7 @@ class Run:
         loaded, origin = self._loaded, self._loaded.origin_of("journal.url")
         ask = partial(answer, loaded.journal_url)
         make_state_dir(loaded.state_dir)
-        self._show_config()
+        show_config(loaded, self._strategies, self._screen.row)
         server = ControlServer(loaded.state_dir, handlers_of(self._fields), {"bot": loaded.bot})
         with journal_errors(origin, what_to_do=TO_RUN):
             opened = await self._open_journal(server)
@@ -173,6 +175,8 @@ class Run:
             self._codes_asked += await ask(in_time(partial(codes_asked, loaded.journal_url, today)))
         self._screen.recovered(recovery)
         parts = self._put_together(commits, epoch, broker, account)
+        recording = begin_recording(parts, loaded, self._files, self._way, self._activity)
+        self._stack.callback(recording.stop)
         daemon = Daemon(parts, recovery, self._supervisor)
         self._serve_control(server, parts, broker)
         if self._halt.asked is not None:
@@ -384,16 +388,6 @@ class Run:
             {word: self._faults.handler(do) for word, do in handlers.items()},
             {"bot": self._loaded.bot, "account": parts.account.masked},
         )
-
-    def _show_config(self) -> None:
-        plans = [each.plan for each in self._strategies]
-        symbols = {symbol for plan in plans for symbol in plan.symbols}
-        strategies = "strategy" if len(plans) == 1 else "strategies"
-        word = "symbol" if len(symbols) == 1 else "symbols"
-        counted = f"{len(plans)} {strategies}, {len(symbols)} {word}"
-        self._screen.row("config", f"{self._loaded.path}, {counted}")
-        if words := slowness_of(plans, self._loaded.settings.broker.requests_per_minute):
-            self._screen.row("polls", words)
 
 
 def _date_of(instant: datetime) -> date:

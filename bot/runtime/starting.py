@@ -6,7 +6,7 @@ says so, and takes a stop meanwhile. A halt is taken in every start.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,15 +15,18 @@ from typing import Final, TypeVar
 
 from bot.broker.budget import Waiter
 from bot.broker.errors import BrokerError, is_unknown, refuses_key
+from bot.config.settings.load import Loaded
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import AttemptStarted, RunState, StateChanged
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
 from bot.domain.recovery import Recovery
+from bot.engine.settings import LoadedStrategy
 from bot.journal.at_start import damage_of
 from bot.journal.heads import read_heads_file
 from bot.journal.thread import in_time
 from bot.runtime.commits import Commits
 from bot.runtime.control.socket import Handler, Reply, Request, refused
+from bot.runtime.feeds import slowness_of
 from bot.runtime.standby import Standby
 
 RETRY_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
@@ -169,3 +172,16 @@ def handlers_of(
     if stop is not None:
         handlers["stop"] = end
     return handlers
+
+
+def show_config(
+    loaded: Loaded, strategies: Sequence[LoadedStrategy], show: Callable[[str, str], None]
+) -> None:
+    """Show what the run is made of, and how long its polls take where that is long."""
+    plans = [each.plan for each in strategies]
+    symbols = {symbol for plan in plans for symbol in plan.symbols}
+    counted = f"{len(plans)} {'strategy' if len(plans) == 1 else 'strategies'}"
+    word = "symbol" if len(symbols) == 1 else "symbols"
+    show("config", f"{loaded.path}, {counted}, {len(symbols)} {word}")
+    if words := slowness_of(plans, loaded.settings.broker.requests_per_minute):
+        show("polls", words)

@@ -181,6 +181,10 @@ class Settings(FileModel):
     """
     state_dir: Annotated[str, text()] | None = None
     """A folder for journal, control socket and ledger; default: below the XDG state folder."""
+    record: Annotated[bool, flag] = False
+    """Whether each run is recorded in the state folder, for bot replay: some MB a day."""
+    record_days: Annotated[int, whole(1, 3_660)] = 30
+    """How many days of recordings are kept."""
     clock: ClockSettings = ClockSettings()
     risk: RiskSettings = RiskSettings()
     sandbox: SandboxSettings = SandboxSettings()

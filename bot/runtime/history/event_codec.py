@@ -1,0 +1,197 @@
+"""How events and commands are written in a recording, and read back exactly as they were.
+
+Made from the annotations of the frozen dataclasses: a value of one is the list of its fields, with
+its class's name before it where the annotation leaves several to choose from. Which fields a class
+had is kept beside the recording (`Shapes`), so a field that was added since takes its default. What
+the annotations do not allow for is refused when the codec is made, not when a value is written.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from enum import Enum
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+
+Shapes = Mapping[str, tuple[str, ...]]
+"""The fields of each class, as they were when something was written."""
+Way = Callable[[Any], Any]
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+_PLAIN: Final = frozenset({NoneType, bool, int, float, str})
+_TEXTS: Final[Mapping[type, Way]] = {
+    datetime: datetime.fromisoformat,
+    date: date.fromisoformat,
+    time: time.fromisoformat,
+}
+"""What is written in ISO 8601, and how it is read."""
+
+
+class UnknownShape(Exception):
+    """Something was written with a class or a field that this release does not have."""
+
+
+class Codec:
+    """Writes and reads values of one annotation, which may be a union of classes.
+
+    `shapes` None: those of this release. Raises UnknownShape when it can't read that of others.
+    """
+
+    def __init__(self, hint: Any, shapes: Shapes | None = None) -> None:
+        self._given = shapes
+        self.shapes: dict[str, tuple[str, ...]] = {}
+        self._known: dict[type, tuple[Way, Way]] = {}
+        self._write, self._read = self._ways(hint)
+
+    def write(self, value: object) -> str:
+        """Return the value as JSON; NaN is written as Python does."""
+        return _encode(self._write(value))
+
+    def read(self, text: str) -> Any:
+        """Return the value that was written."""
+        return self._read(json.loads(text))
+
+    # --------------------------------------------------------------------------- by annotation
+
+    def _ways(self, hint: Any) -> tuple[Way, Way]:
+        """Return how a value of an annotation becomes what JSON knows, and comes back."""
+        origin, arguments = get_origin(hint), get_args(hint)
+        if origin in (Union, UnionType):
+            return self._of_union(arguments)
+        if origin is tuple and arguments[-1:] == (...,):
+            write, read = self._ways(arguments[0])
+            if write is _same:
+                return list, tuple
+            return lambda items: list(map(write, items)), lambda items: tuple(map(read, items))
+        if origin is tuple:
+            return self._of_row([self._ways(each) for each in arguments])
+        if origin is frozenset:
+            write, read = self._ways(arguments[0])
+            return (
+                lambda items: sorted(map(write, items)),
+                lambda items: frozenset(map(read, items)),
+            )
+        if origin is not None and issubclass(origin, Mapping):
+            return self._of_mapping(arguments)
+        return self._of_class(hint)
+
+    def _of_class(self, hint: Any) -> tuple[Way, Way]:
+        if hint in _PLAIN:
+            return _same, _same
+        if hint in _TEXTS:
+            return lambda value: value.isoformat(), _TEXTS[hint]
+        if hint is timedelta:
+            return lambda span: span // _MICROSECOND, lambda count: timedelta(microseconds=count)
+        if hint is range:
+            return lambda span: [span.start, span.stop, span.step], lambda three: range(*three)
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return lambda member: member.value, hint
+        if is_dataclass(hint) and isinstance(hint, type):
+            return self._of_dataclass(hint)
+        raise TypeError(f"{hint} can't be recorded: say in its codec how")
+
+    @staticmethod
+    def _of_row(ways: list[tuple[Way, Way]]) -> tuple[Way, Way]:
+        writes, reads = [write for write, _ in ways], [read for _, read in ways]
+        return (
+            lambda row: [write(value) for write, value in zip(writes, row, strict=True)],
+            lambda row: tuple(read(value) for read, value in zip(reads, row, strict=True)),
+        )
+
+    def _of_mapping(self, arguments: tuple[Any, ...]) -> tuple[Way, Way]:
+        """JSON has only text as keys: others are pairs. The order of the keys is kept."""
+        key, value = self._ways(arguments[0]), self._ways(arguments[1])
+        if arguments[0] is str and value[0] is _same:
+            return dict, _same
+        write, read = self._of_row([key, value])
+        return (
+            lambda mapping: list(map(write, mapping.items())),
+            lambda pairs: dict(map(read, pairs)),
+        )
+
+    def _of_union(self, options: tuple[Any, ...]) -> tuple[Way, Way]:
+        """What JSON knows is itself; of dataclasses the name tells them apart."""
+        kinds = [each for each in options if each not in _PLAIN]
+        if not kinds:
+            return _same, _same
+        plain = set(options) - set(kinds) - {NoneType}
+        if plain or (len(kinds) > 1 and not all(map(is_dataclass, kinds))):
+            raise TypeError(f"{options}: JSON can't tell these apart")
+        if len(kinds) == 1 and not _below(kinds[0]):
+            write, read = self._ways(kinds[0])
+            return (
+                lambda value: None if value is None else write(value),
+                lambda plain: None if plain is None else read(plain),
+            )
+        every = dict.fromkeys(each for kind in kinds for each in (kind, *_below(kind)))
+        ways = {each: self._of_dataclass(each) for each in every}
+        names = {each.__name__: read for each, (_, read) in ways.items()}
+
+        def write_named(value: object) -> object:
+            if value is None:
+                return None
+            return [type(value).__name__, *ways[type(value)][0](value)]
+
+        def read_named(plain: Any) -> object:
+            if plain is None:
+                return None
+            if plain[0] not in names:
+                raise UnknownShape(f"a {plain[0]}")
+            return names[plain[0]](plain[1:])
+
+        return write_named, read_named
+
+    # ---------------------------------------------------------------------------- a dataclass
+
+    def _of_dataclass(self, kind: type) -> tuple[Way, Way]:
+        if kind not in self._known:
+            self._known[kind] = (_same, _same)  # nothing of ours holds itself
+            self._known[kind] = self._made(kind)
+        return self._known[kind]
+
+    def _made(self, kind: type) -> tuple[Way, Way]:
+        hints, own = get_type_hints(kind), [each for each in fields(kind) if each.init]
+        names = tuple(each.name for each in own)
+        needed = {e.name for e in own if e.default is MISSING and e.default_factory is MISSING}
+        assert self.shapes.setdefault(kind.__name__, names) == names, f"two are called {kind}"
+        stored = names if self._given is None else self._given.get(kind.__name__, names)
+        ways = {name: self._ways(hints[name]) for name in names}
+        if unknown := [name for name in stored if name not in names]:
+            raise UnknownShape(f"a {kind.__name__} with {', '.join(unknown)}")
+        if missing := [name for name in names if name in needed and name not in stored]:
+            raise UnknownShape(f"a {kind.__name__} without {', '.join(missing)}")
+        special = [(at, ways[name][0]) for at, name in enumerate(names) if ways[name][0] != _same]
+        get = attrgetter(*names) if len(names) > 1 else None
+        reads = [(name, ways[name][1]) for name in stored]
+
+        def write(value: object) -> list[object]:
+            row = list(get(value)) if get else [getattr(value, names[0])]
+            for at, write_one in special:
+                row[at] = write_one(row[at])
+            return row
+
+        def read(row: list[object]) -> object:
+            pairs = zip(reads, row, strict=True)
+            return kind(**{name: read_one(plain) for (name, read_one), plain in pairs})
+
+        return write, read
+
+
+def codec_of(kinds: Iterable[Any]) -> Codec:
+    """Return the codec of a union that is put together here."""
+    return Codec(Union[tuple(kinds)])  # noqa: UP007
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _below(kind: Any) -> tuple[type, ...]:
+    """The classes that a value of a dataclass may really have."""
+    found = kind.__subclasses__() if is_dataclass(kind) and isinstance(kind, type) else ()
+    return tuple(each for direct in found for each in (direct, *_below(direct)))
+
+
+_encode: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode

@@ -1,0 +1,281 @@
+"""Writes the tape of a run to files, on a thread of its own and never in the way of an order.
+
+It takes what waits once a second, a few calls at a time so that nobody waits for it, and lets an
+order on its way go first. When the queue is full the recording has a gap and says so; when the disk
+is, it ends and says so. Trading goes on.
+"""
+
+import asyncio
+import json
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from time import sleep
+from typing import Final
+
+from bot import __version__
+from bot.config.settings.load import Loaded
+from bot.config.strategies.source_files import Hashes
+from bot.domain.entry import Note
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.message import Noted
+from bot.engine.disk import LOW_BYTES
+from bot.runtime.activity import Activity, RightOfWay
+from bot.runtime.daemon import Parts
+from bot.runtime.disk_watch import free_on
+from bot.runtime.history.recordings import (
+    END,
+    GAP,
+    Head,
+    OpenPart,
+    RecordedStrategy,
+    Row,
+    codecs,
+    day_folder,
+    days_of,
+    has_polars,
+    next_run,
+    sealed,
+    write_head,
+)
+from bot.runtime.history.tape import RecordedEngine, Tape
+
+FLUSH_S: Final = 1.0
+PART_ROWS: Final = 50_000
+PART_S: Final = timedelta(minutes=30)
+"""Market time after which a part is closed."""
+AT_ONCE: Final = 8
+"""Calls that are written before others have their turn: a tenth of a millisecond."""
+BUSY_S: Final = 0.002
+BUSY_MAX: Final = 250
+"""How often in a row the thread lets an order go first."""
+STOP_S: Final = 5.0
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class NoRecording:
+    """Stands for a recorder where nothing is recorded."""
+
+    def stop(self) -> None: ...
+
+
+def begin_recording(
+    parts: Parts,
+    loaded: Loaded,
+    files: Mapping[str, Hashes],
+    way: RightOfWay,
+    activity: Activity,
+) -> "Recorder | NoRecording":
+    """Record a run from its first event on, where its engine keeps a tape."""
+    engine, market = parts.engine, parts.environment.market
+    if not isinstance(engine, RecordedEngine):
+        return NoRecording()
+
+    def say(text: str) -> None:
+        parts.inbox.post(Noted(market.now(), Note(market.now(), "RECORDER", text)))
+
+    strategies = [
+        RecordedStrategy(each.plan, each.instruments, files[each.plan.name])
+        for each in engine.strategies
+    ]
+    head = Head(
+        version=__version__,
+        run=next_run(loaded.state_dir),
+        began=date.min,
+        mode=loaded.settings.mode,
+        base_dir=str(loaded.base_dir),
+        strategies=tuple(strategies),
+        settings=engine.settings,
+        rulebook=engine.rulebook,
+    )
+    recorder = Recorder(
+        loaded.state_dir,
+        head,
+        engine.tape,
+        keep_days=loaded.settings.record_days,
+        say=say,
+        way=way,
+        activity=activity,
+    )
+    recorder.start()
+    return recorder
+
+
+class Recorder:
+    """The thread that writes a tape to files. `say` is told, on the loop, what goes wrong; `way`
+    says whether an order is on its way. While the queue is half full something is under way
+    (`activity`), so that a clock which waits for us waits.
+    """
+
+    def __init__(
+        self,
+        state_dir: Path,
+        head: Head,
+        tape: Tape,
+        *,
+        keep_days: int,
+        say: Callable[[str], None],
+        way: RightOfWay,
+        activity: Activity,
+        free_bytes: Callable[[Path], int] = free_on,
+    ) -> None:
+        self._state_dir, self._head, self._tape = state_dir, head, tape
+        self._keep_days, self._say, self._way = keep_days, say, way
+        self._activity, self._free_bytes = activity, free_bytes
+        self._is_held = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._parquet = has_polars()
+        self._codecs = codecs()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._part: OpenPart | None = None
+        self._parts = 0
+        self._part_ends: datetime | None = None
+        self._day: date | None = None
+        self._number, self._seal, self._at = 0, "", _EPOCH
+        self._has_gap = False
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write; called on the loop."""
+        self._loop = asyncio.get_running_loop()
+        self._tape.on_full = self._hold
+        self._thread.start()
+
+    def hurry(self) -> None:
+        """Write what waits now."""
+        self._wake.set()
+
+    def _hold(self) -> None:
+        if not self._is_held:
+            self._is_held = True
+            self._activity.begin()
+        self.hurry()
+
+    def _let_go(self) -> None:
+        if self._is_held and len(self._tape.calls) < self._tape.full:
+            self._is_held = False
+            self._activity.end()
+
+    def _on_loop(self, do: Callable[..., object], *arguments: object) -> None:
+        assert self._loop is not None
+        with suppress(RuntimeError):  # the loop has ended: nobody is there to hear it
+            self._loop.call_soon_threadsafe(do, *arguments)
+
+    def stop(self) -> None:
+        """Write what waits and end the recording cleanly; wait for that, but not for ever."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join(STOP_S)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._wake.wait(FLUSH_S)
+                self._wake.clear()
+                self._write_waiting()
+            self._write_waiting()
+            self._end()
+        except (OSError, sqlite3.Error) as error:
+            self._give_up(f"it can't be written ({error})")
+        except Exception as error:  # a bug here is none of the order path's
+            self._give_up(f"a bug of ours ({type(error).__name__}: {error})")
+
+    def _give_up(self, why: str) -> None:
+        self._tape.is_open = False
+        self._tape.calls.clear()
+        self._on_loop(self._let_go)
+        self._on_loop(self._say, f"the recording of this run ends: {why}. Trading goes on")
+
+    def _write_waiting(self) -> None:
+        """Write what waits as blocks of the day it belongs to."""
+        calls, rows = self._tape.calls, list[Row]()
+        if not calls:
+            return
+        if self._free_bytes(self._state_dir) < LOW_BYTES:
+            raise OSError(f"less than {LOW_BYTES // 1024**2} MB are left on the disk")
+        for count in range(len(calls)):
+            if count % AT_ONCE == 0:
+                self._give_way()
+            call = calls.popleft()
+            if self._is_next_part(call.at):
+                self._flush(rows)
+                self._next_part(call.at)
+            if call.lost:
+                rows.append(self._row(call.at, GAP, json.dumps([call.lost]), "", ""))
+                self._tell_gap(call.lost)
+            event = "" if call.event is None else self._codecs.event.write(call.event)
+            odd = json.dumps(call.odd) if call.odd else ""
+            commands = self._codecs.commands.write(call.commands) if call.commands else ""
+            rows.append(self._row(call.at, call.kind, event, odd, commands))
+        self._flush(rows)
+        self._on_loop(self._let_go)
+
+    def _give_way(self) -> None:
+        """Let others have the interpreter, and an order its way."""
+        sleep(0)
+        for _ in range(BUSY_MAX):
+            if self._stopping or not self._way.is_taken or len(self._tape.calls) >= self._tape.full:
+                break
+            sleep(BUSY_S)
+
+    def _tell_gap(self, lost: int) -> None:
+        if not self._has_gap:
+            self._has_gap = True
+            text = f"the recording has a gap: {lost:,} events came faster than it can be written"
+            self._on_loop(self._say, f"{text}. This run can be replayed up to there")
+
+    def _row(self, at: datetime, kind: str, event: str, odd: str, commands: str) -> Row:
+        self._number, self._at = self._number + 1, at
+        row = Row(self._number, (at - _EPOCH) // _MICROSECOND, kind, event, odd, commands, "")
+        self._seal = sealed(self._seal, row, commands)
+        return row._replace(seal=self._seal)
+
+    def _flush(self, rows: list[Row]) -> None:
+        if rows and self._part is not None:
+            self._part.add(rows)
+            rows.clear()
+
+    def _is_next_part(self, at: datetime) -> bool:
+        part, ends = self._part, self._part_ends
+        return part is None or ends is None or at >= ends or part.rows >= PART_ROWS
+
+    def _next_part(self, at: datetime) -> None:
+        """Close the part, and begin one in the folder of its day."""
+        self._close_part()
+        day = at.astimezone(EXCHANGE_TZ).date()
+        day = day if self._day is None else max(day, self._day)
+        folder = day_folder(self._state_dir, day) / f"run={self._head.run:06d}"
+        if day != self._day:
+            if self._day is None:
+                self._head = replace(self._head, began=day)
+            self._forget_old(day)
+            write_head(folder, self._head)
+            self._day, self._parts = day, 0
+        self._parts += 1
+        self._part = OpenPart(folder, self._parts)
+        midnight = datetime.combine(day + timedelta(days=1), datetime.min.time(), EXCHANGE_TZ)
+        self._part_ends = min(at + PART_S, midnight)
+
+    def _close_part(self) -> None:
+        if self._part is not None:
+            part, self._part = self._part, None
+            part.close(parquet=self._parquet)
+
+    def _forget_old(self, today: date) -> None:
+        """Remove days that are kept no longer."""
+        oldest = today - timedelta(days=self._keep_days - 1)
+        for day in days_of(self._state_dir):
+            if day < oldest:
+                shutil.rmtree(day_folder(self._state_dir, day))
+
+    def _end(self) -> None:
+        if self._part is not None:
+            self._flush([self._row(self._at, END, "", "", "")])
+        self._close_part()

@@ -1,0 +1,294 @@
+"""The files of recordings: one folder a day and run, a head that says of what, and parts.
+
+    recorded/date=2026-11-19/run=000003/head.json
+                                       part-0001-5b1e….parquet     closed, named by its own hash
+                                       part-0002.db                open: SQLite, a block a second
+
+A part is written where it stands and closed by a rename, so a kill costs the last block and no part
+spoils another. With polars a closed part is Parquet, without it it stays SQLite; the rows are the
+same. The last column of a row is a hash over all rows of the run so far: whatever is flipped,
+missing or moved shows at its row.
+"""
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bot.domain.instrument import Instrument
+from bot.domain.message import Command, Event
+from bot.domain.plan import StrategyPlan
+from bot.domain.rulebook import Rulebook
+from bot.engine.settings import EngineSettings
+from bot.runtime.history.event_codec import Codec, Shapes, UnknownShape
+
+FORMAT: Final = 1
+FOLDER: Final = "recorded"
+HEAD: Final = "head.json"
+GO_ON, LOOK, GAP, END = "go_on", "look", "gap", "end"
+"""Kinds of rows beside the events': due hooks called, a fault of a look, rows lost, a clean end."""
+DUE, LAST_LOOK = "due", "last look"
+"""Which look it was."""
+_SCHEMA: Final = "create table blocks (first integer primary key, crc integer, data blob)"
+_FIELD, _ROW = "\x1f", "\x1e"
+"""Neither is ever in JSON, which escapes them."""
+
+
+class Row(NamedTuple):
+    """One call of the engine: what went in, what was odd about it, what came out.
+
+    `at_us` is the event's time, `event`, `odd` and `commands` are JSON, empty for none. `seal` is
+    the hash of all rows of the run up to here.
+    """
+
+    number: int
+    at_us: int
+    kind: str
+    event: str
+    odd: str
+    commands: str
+    seal: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStrategy:
+    """What a strategy was: `files` are those it was loaded from, with their hashes."""
+
+    plan: StrategyPlan
+    instruments: tuple[Instrument, ...]
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Of which run a recording is: all that its engine was made of."""
+
+    version: str
+    run: int
+    began: date
+    mode: str
+    base_dir: str
+    strategies: tuple[RecordedStrategy, ...]
+    settings: EngineSettings
+    rulebook: Rulebook
+
+
+class Unusable(Exception):
+    """A recording cannot be read from here on; the text says why."""
+
+
+def sealed(before: str, row: Row, commands: str) -> str:
+    """Return the seal of a row that follows one sealed `before`, as if these were its commands."""
+    hashed = blake2b(before.encode(), digest_size=8)
+    for text in (str(row.number), row.kind, row.event, row.odd, commands):
+        hashed.update(text.encode())
+        hashed.update(b"\x1f")
+    return hashed.hexdigest()
+
+
+class Codecs:
+    """How the values of one recording are written or read."""
+
+    def __init__(self, shapes: Shapes | None = None) -> None:
+        self.event = Codec(Event, shapes)
+        self.commands = Codec(tuple[Command, ...], shapes)
+        self.head = Codec(Head, shapes)
+
+    @property
+    def shapes(self) -> Shapes:
+        return {**self.event.shapes, **self.commands.shapes, **self.head.shapes}
+
+
+@cache
+def codecs() -> Codecs:
+    """Those of this release: slow to make, and the same for every run."""
+    return Codecs()
+
+
+# -------------------------------------------------------------------------------------- places
+
+
+def days_of(state_dir: Path) -> tuple[date, ...]:
+    """Return the recorded days, the oldest first."""
+    found = list[date]()
+    for folder in (state_dir / FOLDER).glob("date=*"):
+        with suppress(ValueError):
+            found.append(date.fromisoformat(folder.name.removeprefix("date=")))
+    return tuple(sorted(found))
+
+
+def day_folder(state_dir: Path, day: date) -> Path:
+    return state_dir / FOLDER / f"date={day.isoformat()}"
+
+
+def runs_of(state_dir: Path, day: date) -> tuple[Path, ...]:
+    """Return the folders of a day's runs, in their order."""
+    return tuple(sorted(day_folder(state_dir, day).glob("run=[0-9]*")))
+
+
+def next_run(state_dir: Path) -> int:
+    """Return a number above that of every run still recorded."""
+    numbers = [int(each.name[4:]) for each in (state_dir / FOLDER).glob("date=*/run=[0-9]*")]
+    return max(numbers, default=0) + 1
+
+
+def parts_of(folder: Path) -> tuple[Path, ...]:
+    """Return a run's parts in order. Raises Unusable where one is missing.
+
+    A kill between the rename and the removal leaves a part twice: closed, it is whole.
+    """
+    found: dict[int, Path] = {}
+    for path in (*sorted(folder.glob("part-*.db")), *sorted(folder.glob("part-*.parquet"))):
+        found[int(path.name[5:9])] = path
+    missing = [number for number in range(1, max(found, default=0) + 1) if number not in found]
+    if missing:
+        raise Unusable(f"{folder}: part {missing[0]} of {max(found)} is missing")
+    return tuple(found[number] for number in sorted(found))
+
+
+# ---------------------------------------------------------------------------------------- head
+
+
+def write_head(folder: Path, head: Head) -> None:
+    """Make a run's folder with its head, which comes by a rename."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    facts = {
+        "format": FORMAT,
+        "version": head.version,
+        "shapes": codecs().shapes,
+        "head": codecs().head.write(head),
+    }
+    new = folder / f"{HEAD}.new"
+    new.write_text(json.dumps(facts), encoding="utf-8")
+    new.chmod(0o600)
+    new.replace(folder / HEAD)
+
+
+def read_head(folder: Path) -> tuple[Head, Codecs]:
+    """Return of which run a recording is, and how to read it. Raises Unusable."""
+    path, version = folder / HEAD, "?"
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        version, form = facts["version"], facts["format"]
+        if form != FORMAT:
+            raise Unusable(
+                f"{path}: a recording of format {form}, by vnbot {version}; this release reads "
+                f"format {FORMAT}"
+            )
+        shapes = {name: tuple(names) for name, names in facts["shapes"].items()}
+        ways = codecs() if shapes == codecs().shapes else Codecs(shapes)
+        head = ways.head.read(facts["head"])
+    except UnknownShape as error:
+        text = f"{path}: recorded by vnbot {version}, with {error}: replay it with that release"
+        raise Unusable(text) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Unusable(f"{path} can't be read ({type(error).__name__}: {error})") from error
+    assert isinstance(head, Head)
+    return head, ways
+
+
+# --------------------------------------------------------------------------------------- parts
+
+
+class OpenPart:
+    """The part that is being written: rows come in blocks, each a transaction of its own."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self._name = f"part-{number:04d}"
+        self._folder = folder
+        self._path = folder / f"{self._name}.db"
+        self._connection = sqlite3.connect(
+            self._path, isolation_level=None, check_same_thread=False
+        )
+        self._connection.execute("pragma journal_mode=wal")
+        self._connection.execute("pragma synchronous=normal")
+        self._connection.execute(_SCHEMA)
+        self._path.chmod(0o600)
+        self.rows = 0
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Write a block; it is whole or not there."""
+        text = _ROW.join(_FIELD.join(map(str, row)) for row in rows)
+        data = zlib.compress(text.encode("utf-8"), 6)
+        values = (rows[0].number, zlib.crc32(data), data)
+        self._connection.execute("insert into blocks values (?, ?, ?)", values)
+        self.rows += len(rows)
+
+    def close(self, *, parquet: bool) -> None:
+        """Close it; as Parquet, beside and by a rename, where that is wanted."""
+        self._connection.execute("pragma journal_mode=delete")
+        rows = list(_rows_in(self._connection, self._path)) if parquet else []
+        self._connection.close()
+        if not parquet:
+            return
+        new = self._folder / f"{self._name}.new"
+        _write_parquet(new, rows)
+        name = sha256(new.read_bytes()).hexdigest()[:16]
+        new.replace(self._folder / f"{self._name}-{name}.parquet")
+        self._path.unlink()
+
+
+def rows_of(path: Path) -> Iterator[Row]:
+    """Yield the rows of a part. Raises Unusable at the first that can't be trusted."""
+    return _rows_of_parquet(path) if path.suffix == ".parquet" else _rows_of_blocks(path)
+
+
+def _rows_of_blocks(path: Path) -> Iterator[Row]:
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            yield from _rows_in(connection, path)
+    except (sqlite3.Error, OSError) as error:
+        raise Unusable(f"{path}: damaged ({error})") from error
+
+
+def _rows_in(connection: sqlite3.Connection, path: Path) -> Iterator[Row]:
+    for first, crc, data in connection.execute(
+        "select first, crc, data from blocks order by first"
+    ):
+        if zlib.crc32(data) != crc:
+            raise Unusable(f"{path}: damaged from call {first:,} on")
+        for line in zlib.decompress(data).decode("utf-8").split(_ROW):
+            number, at, *texts = line.split(_FIELD)
+            yield Row(int(number), int(at), *texts)
+
+
+def _write_parquet(path: Path, rows: Iterable[Row]) -> None:
+    import polars as pl
+
+    columns = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
+    texts = dict.fromkeys(("event", "odd", "commands", "seal"), pl.String)
+    schema = {"number": pl.Int64, "at_us": pl.Int64, "kind": pl.Categorical, **texts}
+    pl.DataFrame(columns, schema=schema).write_parquet(path, compression_level=9)
+    path.chmod(0o600)
+
+
+def _rows_of_parquet(path: Path) -> Iterator[Row]:
+    try:
+        import polars as pl
+    except ImportError as error:
+        text = f"{path}: reading Parquet needs polars: pip install 'vnbot[data]'"
+        raise Unusable(text) from error
+    try:
+        if path.stem[10:] != sha256(path.read_bytes()).hexdigest()[:16]:
+            raise Unusable(f"{path}: damaged, its bytes are not those that were written")
+        frame = pl.read_parquet(path, columns=list(Row._fields))
+    except OSError as error:
+        raise Unusable(f"{path}: can't be read ({error})") from error
+    for row in frame.iter_rows():
+        yield Row(*row)
+
+
+def has_polars() -> bool:
+    """Whether closed parts can be Parquet: polars is imported now, not beside an order."""
+    try:
+        import polars as pl  # noqa: F401
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,316 @@
+"""Feeds recorded days to the same engine again, and compares what it decides, call by call.
+
+Every run of a day gets an engine of its own, made of what its head says. A run that began on an
+earlier day is fed from there. The two are equal when every row's seal comes out again: it hashes
+what went in and what came out, of all rows so far.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from bot.config.strategies.invoke import invoke
+from bot.config.strategies.plugins import find_strategy
+from bot.config.strategies.source_files import changed_files
+from bot.domain.entry import Decision
+from bot.domain.errors import Fault
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.message import Command, Record
+from bot.engine.engine import Engine
+from bot.engine.settings import LoadedStrategy, StrategyFault
+from bot.runtime.faults import FaultGuard
+from bot.runtime.history.recordings import (
+    DUE,
+    END,
+    GAP,
+    GO_ON,
+    LOOK,
+    Codecs,
+    Head,
+    Row,
+    Unusable,
+    day_folder,
+    days_of,
+    parts_of,
+    read_head,
+    rows_of,
+    runs_of,
+    sealed,
+)
+from bot.strategy import Strategy
+
+PROGRESS_EVERY: Final = 500
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+Progress = Callable[[float], None]
+"""Hears how much is done, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first call that came out otherwise: what went in, and both sides in words."""
+
+    number: int
+    at: datetime
+    event: str
+    recorded: tuple[str, ...]
+    now: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunReplayed:
+    """What a run's replay came to. `ended` says how its recording ends: empty, cleanly."""
+
+    run: int
+    version: str
+    events: int
+    decisions: int
+    digest: str
+    ended: str
+    changed: tuple[str, ...]
+    difference: Difference | None = None
+    damage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DayReplayed:
+    """What a day's replay came to."""
+
+    day: date
+    runs: tuple[RunReplayed, ...]
+
+    @property
+    def events(self) -> int:
+        return sum(each.events for each in self.runs)
+
+    @property
+    def decisions(self) -> int:
+        return sum(each.decisions for each in self.runs)
+
+    @property
+    def digest(self) -> str:
+        """One hash for the day."""
+        return sha256("".join(each.digest for each in self.runs).encode()).hexdigest()[:16]
+
+    @property
+    def is_equal(self) -> bool:
+        return not any(each.difference or each.damage for each in self.runs)
+
+
+@dataclass(slots=True)
+class Script:
+    """What was odd in a recorded call, played back to the engine's hooks and steps.
+
+    A fault of a hook or step is given back as it was when the same one is raised again; an overrun
+    is a matter of the machine and is always given back.
+    """
+
+    hooks: dict[int, StrategyFault] = field(default_factory=dict)
+    steps: dict[int, Fault] = field(default_factory=dict)
+    yields: frozenset[int] = frozenset()
+    look: str = ""
+    hook: int = 0
+    step: int = 0
+    asked: int = 0
+
+    @classmethod
+    def of(cls, row: Row) -> "Script":
+        """Read it from a row."""
+        script, yields = cls(), set[int]()
+        for kind, number, *facts in json.loads(row.odd) if row.odd else ():
+            if kind == "hook":
+                script.hooks[number] = StrategyFault(*facts)
+            elif kind == "step":
+                script.steps[number] = Fault(*facts)
+            elif kind == "yield":
+                yields.add(number)
+            else:
+                script.look = kind
+        script.yields = frozenset(yields)
+        return script
+
+
+class Player:
+    """Stands between an engine and what it is given, as the tape did in the run."""
+
+    def __init__(self) -> None:
+        self.script = Script()
+        self._guard = FaultGuard(Path(os.devnull))  # which is no folder: no report is kept
+
+    def invoke(
+        self, strategy: Strategy, hook: str, argument: object | None
+    ) -> StrategyFault | None:
+        """Call a hook."""
+        script, fault = self.script, invoke(strategy, hook, argument)
+        recorded, script.hook = script.hooks.get(script.hook), script.hook + 1
+        has_raised = fault is not None and not fault.is_overrun
+        if recorded is not None and (recorded.is_overrun or has_raised):
+            return recorded
+        return fault if has_raised else None
+
+    def guard(self, step: Callable[[], object]) -> Fault | None:
+        """Make a step of the engine; of a look only its fault is known."""
+        script = self.script
+        recorded, script.step = script.steps.get(script.step), script.step + 1
+        if script.look:
+            return recorded
+        fault = self._guard.guard(step)
+        return fault and (recorded or fault)
+
+    def must_yield(self) -> bool:
+        """Say whether the recorded run had to make way here."""
+        script = self.script
+        script.asked += 1
+        return script.asked - 1 in script.yields
+
+
+def replay_day(state_dir: Path, day: date, progress: Progress = lambda _: None) -> DayReplayed:
+    """Replay every run of a day. Raises Unusable when nothing of it can be."""
+    folders = runs_of(state_dir, day)
+    if not folders:
+        known = ", ".join(map(str, days_of(state_dir))) or "none"
+        raise Unusable(f"nothing is recorded of {day}. Recorded days: {known}")
+
+    def replayed(at: int, folder: Path) -> RunReplayed:
+        try:
+            head, ways = read_head(folder)
+        except Unusable as error:  # the other runs are none the worse for it
+            run = int(folder.name.removeprefix("run="))
+            return RunReplayed(run, "", 0, 0, "", "", (), damage=str(error))
+        return _replay_run(
+            state_dir, head, ways, day, lambda done: progress((at + done) / len(folders))
+        )
+
+    return DayReplayed(day, tuple(replayed(at, each) for at, each in enumerate(folders)))
+
+
+def strategies_of(head: Head) -> tuple[LoadedStrategy, ...]:
+    """Load the classes that a recorded run used. Raises OperatorMistake for those that are gone."""
+    base = Path(head.base_dir)
+    return tuple(
+        LoadedStrategy(each.plan, find_strategy(each.plan.use, base), each.instruments)
+        for each in head.strategies
+    )
+
+
+def folders_of(state_dir: Path, head: Head, day: date) -> Iterator[Path]:
+    """Yield the folders of a run up to a day. Raises Unusable where its first days are gone."""
+    name, days = f"run={head.run:06d}", days_of(state_dir)
+    if head.began not in days:
+        raise Unusable(
+            f"run {head.run} began on {head.began}, which is kept no longer (record_days): only "
+            "from its beginning can it be replayed"
+        )
+    for each in days:
+        if head.began <= each <= day and (folder := day_folder(state_dir, each) / name).is_dir():
+            yield folder
+
+
+def _replay_run(
+    state_dir: Path, head: Head, ways: Codecs, day: date, progress: Progress
+) -> RunReplayed:
+    changed = tuple(file for each in head.strategies for file in changed_files(each.files))
+    player = Player()
+    engine = Engine(
+        rulebook=head.rulebook,
+        strategies=strategies_of(head),
+        settings=head.settings,
+        invoke=player.invoke,
+        guard=player.guard,
+        must_yield=player.must_yield,
+    )
+    events = decisions = 0
+    seal, last, found, damage, ended = "", None, None, "", ""
+    try:
+        parts = [part for each in folders_of(state_dir, head, day) for part in parts_of(each)]
+        for row in _sealed_rows(parts, progress):
+            if row.kind == GAP:
+                lost = json.loads(row.event)[0]
+                damage = f"{lost:,} events were not recorded after call {row.number - 1:,}"
+                break
+            last = row
+            commands = _again(engine, player, row, ways)
+            now = ways.commands.write(commands) if commands else ""
+            seal = sealed(seal, row, now)
+            if _day_of(row) == day:
+                events += row.event != ""
+                decisions += sum(map(_is_decision, commands))
+            if seal != row.seal:
+                found = _difference(row, commands, ways)
+                break
+    except Unusable as error:
+        damage = str(error)
+    if not (found or damage) and (last is None or last.kind != END):
+        ended = _open_end(state_dir, head, day, last)
+    return RunReplayed(
+        head.run, head.version, events, decisions, seal, ended, changed, found, damage
+    )
+
+
+def _sealed_rows(parts: Sequence[Path], progress: Progress) -> Iterator[Row]:
+    """Yield the rows of these parts as long as their seals hold. Raises Unusable."""
+    seal, number = "", 0
+    for at, part in enumerate(parts):
+        rows = list(rows_of(part))
+        for count, row in enumerate(rows):
+            number += 1
+            seal = sealed(seal, row, row.commands)
+            if row.number != number or row.seal != seal:
+                raise Unusable(f"{part}: damaged at call {number:,}, or a part before is missing")
+            if count % PROGRESS_EVERY == 0:
+                progress((at + count / len(rows)) / len(parts))
+            yield row
+
+
+def _again(engine: Engine, player: Player, row: Row, ways: Codecs) -> list[Command]:
+    """Make a recorded call again."""
+    player.script = Script.of(row)
+    if row.kind == END:
+        return []
+    if row.kind == LOOK:
+        if player.script.look == DUE:
+            engine.next_due()
+        else:
+            engine.reason_not_to_amend("")  # one that raises is the same whatever it looked at
+        return []
+    if row.kind == GO_ON:
+        return engine.go_on()
+    return engine.handle(ways.event.read(row.event))
+
+
+def _is_decision(command: Command) -> bool:
+    return isinstance(command, Record) and isinstance(command.entry, Decision)
+
+
+def _day_of(row: Row) -> date:
+    return _at(row).astimezone(EXCHANGE_TZ).date()
+
+
+def _at(row: Row) -> datetime:
+    return _EPOCH + timedelta(microseconds=row.at_us)
+
+
+def _difference(row: Row, now: list[Command], ways: Codecs) -> Difference:
+    """Say what differs, leaving out the commands that both sides have at the start and the end."""
+    recorded = ways.commands.read(row.commands) if row.commands else ()
+    sides = [tuple(map(repr, recorded)), tuple(map(repr, now))]
+    while all(sides) and sides[0][0] == sides[1][0]:
+        sides = [side[1:] for side in sides]
+    while all(sides) and sides[0][-1] == sides[1][-1]:
+        sides = [side[:-1] for side in sides]
+    event = repr(ways.event.read(row.event)) if row.event else row.kind
+    return Difference(row.number, _at(row), event, *sides)
+
+
+def _open_end(state_dir: Path, head: Head, day: date, last: Row | None) -> str:
+    later = (each for each in days_of(state_dir) if each > day)
+    name = f"run={head.run:06d}"
+    if any((day_folder(state_dir, each) / name).is_dir() for each in later):
+        return "goes on the next day"
+    at = "" if last is None else f" at {_at(last).astimezone(EXCHANGE_TZ):%H:%M:%S}"
+    return f"was cut off{at}, or still runs"

@@ -1,0 +1,198 @@
+"""The recorder never stands in the way: it drops, says so, and ends rather than hold us up."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+
+from bot import __version__
+from bot.clock import monotonic_s
+from bot.domain.errors import Fault
+from bot.domain.message import TimePassed
+from bot.engine.engine import EngineSettings, invoke_plainly, unguarded
+from bot.runtime.activity import Activity, RightOfWay
+from bot.runtime.history.recorder import Recorder
+from bot.runtime.history.recordings import (
+    Head,
+    days_of,
+    next_run,
+    parts_of,
+    read_head,
+    rows_of,
+    runs_of,
+)
+from bot.runtime.history.tape import Tape
+from tests.engine.stage import RULEBOOK, START
+
+PATIENCE_S = 5.0
+ROOM = 100
+
+
+def a_tape() -> Tape:
+    return Tape(invoke_plainly, unguarded, lambda: False, ROOM)
+
+
+def head(run: int = 1) -> Head:
+    return Head(__version__, run, date.min, "sandbox", "/", (), EngineSettings(), RULEBOOK)
+
+
+class Recording:
+    """A recorder with all that it needs; what it says is kept."""
+
+    def __init__(self, folder: Path, *, free: int = 10**12, keep_days: int = 30) -> None:
+        self.folder, self.tape, self.said = folder, a_tape(), list[str]()
+        self.activity, self.way = Activity(), RightOfWay(0)
+        self.recorder = Recorder(
+            folder,
+            head(next_run(folder)),
+            self.tape,
+            keep_days=keep_days,
+            say=self.said.append,
+            way=self.way,
+            activity=self.activity,
+            free_bytes=lambda _: free,
+        )
+
+    def pass_time(self, count: int, *, from_s: float = 0, step_s: float = 1) -> None:
+        for number in range(count):
+            at = START + timedelta(seconds=from_s + number * step_s)
+            self.tape.take(at, "TimePassed", TimePassed(at), [])
+
+    def kinds(self, day: date) -> list[str]:
+        folder = runs_of(self.folder, day)[-1]
+        return [row.kind for part in parts_of(folder) for row in rows_of(part)]
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait for the thread to come to it."""
+    ends_s = monotonic_s() + PATIENCE_S
+    while not is_so():
+        assert monotonic_s() < ends_s, "it never came to that"
+        await asyncio.sleep(0.001)
+
+
+DAY = START.date()
+
+
+async def test_what_is_written_can_be_read_while_it_goes_on(tmp_path: Path) -> None:
+    told = Recording(tmp_path)
+    told.recorder.start()
+    told.pass_time(3)
+    told.recorder.hurry()
+    await until(lambda: not told.tape.calls)
+    await until(lambda: bool(runs_of(tmp_path, DAY)) and len(told.kinds(DAY)) == 3)
+
+    told.recorder.stop()
+
+    assert told.kinds(DAY) == [*["TimePassed"] * 3, "end"]
+    assert told.said == []
+
+
+async def test_parts_end_with_time_and_day_and_each_day_has_the_head(tmp_path: Path) -> None:
+    told = Recording(tmp_path)
+    told.pass_time(30, step_s=3_600)
+    told.recorder.start()
+
+    told.recorder.stop()
+
+    next_day = DAY + timedelta(days=1)
+    assert days_of(tmp_path) == (DAY, next_day)
+    assert len(parts_of(runs_of(tmp_path, DAY)[0])) == 15
+    assert [read_head(runs_of(tmp_path, day)[0])[0].began for day in days_of(tmp_path)] == [DAY] * 2
+    assert told.kinds(next_day)[-1] == "end"
+
+
+async def test_a_full_queue_drops_says_so_once_and_marks_the_gap(tmp_path: Path) -> None:
+    told = Recording(tmp_path)
+    told.pass_time(ROOM + 5, step_s=0)
+    told.recorder.start()
+    told.recorder.hurry()
+    await until(lambda: not told.tape.calls)
+    told.pass_time(1)
+    told.recorder.stop()
+    await asyncio.sleep(0)
+
+    kinds = told.kinds(DAY)
+    assert kinds[-3:] == ["gap", "TimePassed", "end"]
+    assert len(kinds) == ROOM + 3
+    assert len(told.said) == 1
+    assert told.said[0].startswith("the recording has a gap: 5 events")
+
+
+async def test_a_clock_that_waits_for_us_waits_for_the_queue(tmp_path: Path) -> None:
+    told = Recording(tmp_path)
+    told.recorder.start()
+
+    told.pass_time(ROOM // 2, step_s=0)
+    is_held = not told.activity.is_idle
+    await until(lambda: told.activity.is_idle)
+
+    assert is_held
+    told.recorder.stop()
+
+
+async def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path) -> None:
+    told = Recording(tmp_path, free=10**6)
+    told.pass_time(3)
+    told.recorder.start()
+    told.recorder.hurry()
+    await until(lambda: not told.tape.is_open)
+    await asyncio.sleep(0)
+
+    told.pass_time(3)
+
+    assert not told.tape.calls
+    assert len(told.said) == 1
+    assert "left on the disk). Trading goes on" in told.said[0]
+    assert days_of(tmp_path) == ()
+
+
+async def test_a_bug_in_the_recorder_ends_the_recording_and_nothing_else(tmp_path: Path) -> None:
+    told = Recording(tmp_path)
+    told.tape.take(START, "TimePassed", object(), [])  # type: ignore[arg-type]
+    told.recorder.start()
+    told.recorder.hurry()
+    await until(lambda: not told.tape.is_open)
+    await asyncio.sleep(0)
+
+    assert "a bug of ours (KeyError" in told.said[0]
+
+
+async def test_days_are_kept_as_long_as_is_wanted(tmp_path: Path) -> None:
+    for day in range(5):
+        told = Recording(tmp_path, keep_days=2)
+        told.pass_time(1, from_s=86_400 * day)
+        told.recorder.start()
+        told.recorder.stop()
+
+    assert days_of(tmp_path) == (DAY + timedelta(days=3), DAY + timedelta(days=4))
+    assert [each.name for each in runs_of(tmp_path, days_of(tmp_path)[1])] == ["run=000005"]
+
+
+async def test_an_order_on_its_way_goes_first(tmp_path: Path) -> None:
+    told = Recording(tmp_path)
+    told.way.begin()
+    told.pass_time(40)
+    told.recorder.start()
+    told.recorder.hurry()
+    await asyncio.sleep(0.02)
+    waiting = len(told.tape.calls)
+
+    told.way.end()
+    await until(lambda: not told.tape.calls)
+
+    assert waiting > 20
+    told.recorder.stop()
+
+
+def test_a_look_leaves_a_trace_only_where_it_has_raised() -> None:
+    fault = Fault("ValueError at x:1", "x", "")
+    tape = Tape(invoke_plainly, lambda _: fault, lambda: False)
+
+    tape.looked(START, "due")
+    tape.guard(lambda: None)
+    tape.looked(START, "due")
+
+    assert [(call.kind, call.odd) for call in tape.calls] == [
+        ("look", [("step", 0, fault.kind, "x", "", "", ""), ("due", 0)])
+    ]

@@ -1,0 +1,222 @@
+"""A recorded run is decided again as it was, and whatever is not is found at its call."""
+
+import asyncio
+import builtins
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from bot.runtime.history.recordings import (
+    GAP,
+    OpenPart,
+    Row,
+    Unusable,
+    parts_of,
+    rows_of,
+    runs_of,
+    sealed,
+)
+from bot.runtime.history.replay import replay_day
+from tests.rows import every_row
+from tests.staging import QUIET
+from tests.story import once, tell, write_project
+
+DAY = date(2026, 11, 19)
+ZLIB = b"\x78\x9c"
+"""What a block begins with."""
+LUCKY = """
+import builtins
+
+from bot import Strategy
+
+
+class Lucky(Strategy):
+    def on_quote(self, quote):
+        builtins.vnbot_luck = getattr(builtins, "vnbot_luck", 0) + 1
+        if builtins.vnbot_luck == 20:
+            self.buy(100, limit=27_500, why="luck")
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with two runs of one day in its recording."""
+    folder = tmp_path_factory.mktemp("recorded")
+    strategies = [once(), once("lucky", use="lucky", params={})]
+    config = write_project(folder, scenario=QUIET, strategies=strategies, record=True)
+    (folder / "strategies" / "lucky.py").write_text(LUCKY)
+    for _ in range(2):
+        asyncio.run(tell(config, minutes=3))
+    return folder
+
+
+@pytest.fixture
+def state(project: Path, tmp_path: Path) -> Path:
+    """A copy of its state folder, to be damaged."""
+    shutil.copytree(project / "state" / "recorded", tmp_path / "recorded")
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def luck() -> Iterator[None]:
+    """What the lucky strategy reads beside its events, as it was before the first run."""
+    builtins.__dict__.pop("vnbot_luck", None)
+    yield
+    builtins.__dict__.pop("vnbot_luck", None)
+
+
+def rewritten(folder: Path, rows: Sequence[Row], *, parts: int = 1) -> None:
+    """Put other rows in the place of a run's own."""
+    for path in folder.glob("part-*"):
+        path.unlink()
+    for number in range(parts):
+        part = OpenPart(folder, number + 1)
+        part.add(rows[number * len(rows) // parts : (number + 1) * len(rows) // parts])
+        part.close(parquet=False)
+
+
+def rows_in(folder: Path) -> list[Row]:
+    return [row for part in parts_of(folder) for row in rows_of(part)]
+
+
+def test_what_a_run_decided_is_decided_again(state: Path) -> None:
+    found = replay_day(state, DAY)
+
+    assert [(run.run, run.difference, run.damage, run.ended) for run in found.runs] == [
+        (1, None, "", ""),
+        (2, None, "", ""),
+    ]
+    assert found.decisions > 2
+    assert found.is_equal
+
+
+def test_a_strategy_that_looks_elsewhere_is_found_at_its_call(state: Path) -> None:
+    builtins.__dict__["vnbot_luck"] = 5
+
+    [first, second] = replay_day(state, DAY).runs
+
+    assert first.difference is not None
+    assert first.difference.event.startswith("QuoteReceived(")
+    assert not any("why='luck'" in each for each in first.difference.recorded)
+    assert any("why='luck'" in each for each in first.difference.now)
+    assert second.difference is None
+
+
+def test_a_flipped_byte_is_found_and_what_was_before_it_is_replayed(state: Path) -> None:
+    folder = runs_of(state, DAY)[0]
+    rows = rows_in(folder)
+    bad = rows[50]._replace(event=rows[50].event.replace("HPG", "HPH"), commands="[]")
+    rewritten(folder, [*rows[:50], bad, *rows[51:]])
+
+    [first, second] = replay_day(state, DAY).runs
+
+    assert "damaged at call 51" in first.damage
+    assert (first.difference, second.damage) == (None, "")
+
+
+@every_row("suffix", ["parquet", "db"])
+def test_a_part_whose_bytes_were_changed_is_not_read(
+    project: Path, suffix: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / suffix
+    folder.mkdir()
+    part = OpenPart(folder, 1)
+    part.add(rows_in(runs_of(project / "state", DAY)[0]))
+    part.close(parquet=suffix == "parquet")
+    [path] = parts_of(folder)
+    data = bytearray(path.read_bytes())
+    data[data.index(ZLIB if suffix == "db" else b"PAR1") + 1_000] ^= 1
+    path.write_bytes(data)
+
+    with pytest.raises(Unusable, match="damaged"):
+        list(rows_of(path))
+
+
+def test_both_forms_of_a_part_hold_the_same(project: Path, tmp_path: Path) -> None:
+    rows = rows_in(runs_of(project / "state", DAY)[0])
+    found = []
+    for parquet in (True, False):
+        folder = tmp_path / str(parquet)
+        folder.mkdir()
+        part = OpenPart(folder, 1)
+        part.add(rows[:50])
+        part.add(rows[50:])
+        part.close(parquet=parquet)
+        found.append(rows_in(folder))
+
+    assert found == [rows, rows]
+
+
+def test_a_missing_part_is_named(state: Path) -> None:
+    folder = runs_of(state, DAY)[0]
+    rewritten(folder, rows_in(folder), parts=3)
+    (folder / "part-0002.db").unlink()
+
+    assert "part 2 of 3 is missing" in replay_day(state, DAY).runs[0].damage
+
+
+def test_a_missing_first_part_is_named(state: Path) -> None:
+    folder = runs_of(state, DAY)[0]
+    rewritten(folder, rows_in(folder), parts=2)
+    (folder / "part-0001.db").unlink()
+
+    assert "part 1 of 2 is missing" in replay_day(state, DAY).runs[0].damage
+
+
+def test_a_run_that_was_cut_off_says_so_and_is_equal_up_to_there(state: Path) -> None:
+    folder = runs_of(state, DAY)[0]
+    rewritten(folder, rows_in(folder)[:60])
+
+    first = replay_day(state, DAY).runs[0]
+
+    assert first.ended.startswith("was cut off at 09:2")
+    assert (first.difference, first.damage) == (None, "")
+
+
+def test_a_gap_ends_the_replay_of_its_run(state: Path) -> None:
+    folder = runs_of(state, DAY)[0]
+    rows = rows_in(folder)[:60]
+    gap = Row(61, rows[-1].at_us, GAP, "[7]", "", "", "")
+    rewritten(folder, [*rows, gap._replace(seal=sealed(rows[-1].seal, gap, ""))])
+
+    assert replay_day(state, DAY).runs[0].damage == "7 events were not recorded after call 60"
+
+
+def test_a_recording_of_another_release_is_named(state: Path) -> None:
+    head = runs_of(state, DAY)[0] / "head.json"
+    facts = json.loads(head.read_text())
+    head.write_text(json.dumps({**facts, "format": 9, "version": "7.1"}))
+
+    [first, second] = replay_day(state, DAY).runs
+
+    assert "a recording of format 9, by vnbot 7.1; this release reads format 1" in first.damage
+    assert second.damage == ""
+
+
+def test_an_event_that_this_release_does_not_have_is_named(state: Path) -> None:
+    head = runs_of(state, DAY)[0] / "head.json"
+    facts = json.loads(head.read_text())
+    shapes = {**facts["shapes"], "Head": [*facts["shapes"]["Head"], "moon"]}
+    head.write_text(json.dumps({**facts, "shapes": shapes, "version": "7.1"}))
+
+    assert "by vnbot 7.1, with a Head with moon" in replay_day(state, DAY).runs[0].damage
+
+
+def test_a_day_without_a_recording_names_those_that_have_one(state: Path) -> None:
+    with pytest.raises(Unusable, match=r"of 2026-11-18\. Recorded days: 2026-11-19"):
+        replay_day(state, date(2026, 11, 18))
+
+
+def test_a_plug_in_that_was_changed_since_is_named(project: Path, state: Path) -> None:
+    plug_in = project / "strategies" / "lucky.py"
+    plug_in.write_text(f"{LUCKY}\n# changed\n")
+
+    [first, _] = replay_day(state, DAY).runs
+
+    plug_in.write_text(LUCKY)
+    assert [Path(each).name for each in first.changed] == ["lucky.py"]
+    assert first.difference is None
