@@ -17,9 +17,10 @@ demo: setup
 	@.venv/bin/bot demo
 
 # Tests start many processes: they share what one of them has compiled. A module's tests stay
-# together as long as both workers have some, so that what they share is made once.
+# together as long as all workers have some, so that what they share is made once. On two cores
+# three workers: many tests wait for a process, a lease or a time-out.
 test: setup
-	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -n 2 --dist worksteal
+	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -n 3 --dist worksteal
 
 check: setup
 	.venv/bin/ruff check
@@ -33,6 +34,8 @@ prove: setup
 	@.venv/bin/python -W ignore -m tests.simulation.simulate 60
 	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-59 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_storms.py
+	@env -u PYTHONDONTWRITEBYTECODE AMEND_SEEDS=0-2 .venv/bin/pytest -q -n 2 \
+		--timeout 300 tests/simulation/test_amend_storms.py
 	@.venv/bin/python -m tests.simulation.sixty_days 20 3
 	@.venv/bin/python -m tests.crash.kills 50 1
 	@.venv/bin/python -m tests.sandbox.exchange.test_sixty_days 60 4

@@ -1,5 +1,6 @@
 """Whose money and shares: a sub-account of the broker, what it holds and what it may spend."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -84,3 +85,19 @@ class AccountSnapshot:
     net_asset_value: int
     holdings: Mapping[str, Holding]
     is_snapshot: bool = False
+
+
+Moved = tuple[int, int]
+"""What an order has moved: shares, and VND."""
+_MOVED: Final = re.compile(r"; (.+?) (\d+) (\d+)(?=; |$)")
+
+
+def base_words(at: datetime, elsewhere: Mapping[str, Moved]) -> str:
+    """Say which numbers count, and what of orders made elsewhere (by their ids) is in them."""
+    moved = (f"{name} {shares} {amount}" for name, (shares, amount) in elsewhere.items())
+    return "; ".join([f"the numbers of {at.isoformat()} count", *moved])
+
+
+def moved_in(words: str) -> dict[str, Moved]:
+    """Read of such words what of orders made elsewhere is in the numbers."""
+    return {name: (int(shares), int(amount)) for name, shares, amount in _MOVED.findall(words)}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-from bot.domain.account import AccountSnapshot, Break
+from bot.domain.account import AccountSnapshot, Break, Moved
 from bot.domain.entry import AttemptStarted, Fill, OrderUpdated, RunState
 from bot.domain.order import Intent, SendState
 from bot.domain.quote import LastClose
@@ -75,6 +75,8 @@ class Recovery:
     """With their trading dates, of as many days back as a settlement over Tet may take."""
     bases: tuple[AccountSnapshot, ...] = ()
     """The broker's numbers of each account when they last agreed with ours, or were accepted."""
+    in_bases: Mapping[str, Moved] = field(default_factory=dict)
+    """order made elsewhere -> what of it is in those numbers"""
     breaks: tuple[Break, ...] = ()
     """Differences that nobody has accepted yet; they hold the start."""
     next_break_number: int = 1

@@ -29,11 +29,25 @@ class Outcome:
     """The orders that somebody placed elsewhere."""
 
     def doubtful(self) -> frozenset[str]:
-        """Return the orders of which the bot has said that it cannot know whose they are."""
+        """Return the orders of which the bot has said that it cannot know whose they are: those
+        like one that it asks about, and those like one that the broker had refused.
+
+        A copy that a proxy has made may be taken while the other is refused. Its row looks as one
+        that a person placed who saw the refusal: it is named, its symbol halted, and not touched.
+        """
         query = """
             select order_id from orders natural join (
                 select symbol, side, quantity from intents where state = 'AMBIGUOUS'
             ) where intent_id is null
+            union
+            select ghost.order_id from orders ghost join intents refused
+                on ghost.note = 'looks like ' || refused.intent_id and refused.state = 'REFUSED'
+            where ghost.intent_id is null
+                and exists (select 1 from notes where kind = 'ALERT' and symbol = ghost.symbol
+                    and substr(text, 1, length(ghost.order_id) + 17)
+                        = ghost.order_id || ' is at the broker')
+                and exists (select 1 from halts where scope = 'symbol:' || ghost.symbol
+                    and to_state = 'HALTED')
         """
         return frozenset(row["order_id"] for row in self.rows(query))
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from bot.domain.account import AccountSnapshot, Break, Holding
+from bot.domain.account import AccountSnapshot, Break, Holding, Moved, moved_in
 from bot.domain.entry import (
     ACCOUNT_SCOPE,
     CLOSE_NOTE,
@@ -58,6 +58,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
     recent = fills.c.trading_date >= (trading_date - SETTLEMENT_LASTS).isoformat()
     day, breaks = trading_date.isoformat(), _breaks(connection)
     wanted = orders.c.state.not_in(TERMINAL_STATES) | (orders.c.trading_date == day)
+    bases = list(_bases(connection))
     return Recovery(
         trading_date=trading_date,
         next_intent_number=max(
@@ -77,7 +78,8 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
             (date.fromisoformat(row["trading_date"]), made(Fill, row))
             for row in _rows(connection, fills, recent)
         ),
-        bases=tuple(_bases(connection)),
+        bases=tuple(base for base, _ in bases),
+        in_bases={name: moved for _, elsewhere in bases for name, moved in elsewhere.items()},
         breaks=tuple(breaks[0]),
         next_break_number=breaks[1],
         halted_symbols=_halted(connection, "symbol:"),
@@ -181,8 +183,10 @@ def _closes(connection: sa.Connection, day: str) -> tuple[LastClose, ...]:
     return tuple(found.values())
 
 
-def _bases(connection: sa.Connection) -> Iterator[AccountSnapshot]:
-    """The numbers of each account that count: read at the instant that the newest row names."""
+def _bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str, Moved]]]:
+    """The numbers of each account that count: read at the instant that the newest row names; with
+    what they contain of orders made elsewhere.
+    """
     prefix, snapshots = "base:", tables.account_snapshots
     found = _rows(connection, tables.halts, tables.halts.c.scope.startswith(prefix))
     for account, row in {row["scope"].removeprefix(prefix): row for row in found}.items():
@@ -190,8 +194,9 @@ def _bases(connection: sa.Connection) -> Iterator[AccountSnapshot]:
         taken = sa.select(snapshots).where(mine).order_by(snapshots.c.seq.desc()).limit(1)
         for stored in connection.execute(taken).mappings():
             base = made(AccountSnapshot, {**stored, "at": stored["taken_at"]})
-            rows = json.loads(stored["holdings"])
-            yield replace(base, holdings={symbol: Holding(**row) for symbol, row in rows.items()})
+            held = json.loads(stored["holdings"])
+            holdings = {symbol: Holding(**one) for symbol, one in held.items()}
+            yield replace(base, holdings=holdings), moved_in(row["reason"])
 
 
 def _breaks(connection: sa.Connection) -> tuple[list[Break], int]:

@@ -131,7 +131,9 @@ class LiveLoop:
     async def run(self, stopped: asyncio.Event) -> None:
         """Handle events until `stopped` is set (by the StopRunning command)."""
         while not stopped.is_set():
-            is_busy = self._is_due or self._engine.is_behind or self._commits.is_cut
+            # What was heard during a commit and led to nothing is not over before the next.
+            is_left = self._taken and not self._decided
+            is_busy = self._is_due or self._engine.is_behind or self._commits.is_cut or is_left
             if not (is_busy or self._inbox.has_more):
                 wait_s = self._lazy_until - monotonic_s() if self._decided else None
                 with suppress(TimeoutError):

@@ -10,7 +10,7 @@ from tests.crash.strikes import NOT_HERE, may_strike
 
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
 
-STEP = 45
+STEP = 80
 BREAKS = 2
 
 

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from datetime import date, timedelta
 
+from bot.domain.account import AccountSnapshot, base_words
 from bot.domain.entry import (
     CLOSE_NOTE,
+    AccountSeen,
     AttemptStarted,
     Fill,
     IntentMoved,
@@ -290,3 +292,17 @@ async def test_what_was_to_be_cancelled_comes_back_with_its_reason(journal: Jour
     found = (await journal.recover(DAY)).cancels
     assert found == {wished.local_id: "by hand", sent.local_id: "cancel"}
     assert (await journal.recover(NEXT_DAY)).cancels == {}
+
+
+async def test_the_numbers_that_count_come_back_with_what_was_traded_elsewhere(
+    journal: Journal,
+) -> None:
+    base = AccountSnapshot(after(1), "120C900001.1", 5_000, 5_000, {})
+    elsewhere = {"APP1": (200, 5_380_000), "APP 2": (100, 2_690_000)}
+    words = base_words(after(1), elsewhere)
+
+    await journal.write([AccountSeen(after(1), base)])
+    await journal.write([state(RunState.RUNNING, words, f"base:{base.account}")])
+
+    recovery = await journal.recover(DAY)
+    assert (recovery.bases, recovery.in_bases) == ((base,), elsewhere)

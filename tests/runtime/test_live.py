@@ -301,6 +301,25 @@ async def test_a_no_signal_waits_no_longer_than_it_may(tmp_path: Path, sqlite_ur
     await room.stage.strike()
 
 
+async def test_an_event_heard_during_a_commit_is_over_when_nothing_follows_from_it(
+    room: Room,
+) -> None:
+    """A stepped clock stands until it is."""
+    room.journal.gate.clear()
+    room.inbox.post(_told(1))
+    running = asyncio.ensure_future(room.loop.run(asyncio.Event()))
+    await room.journal.written.wait()
+
+    room.inbox.ask(InstrumentsRead(NOW, ()))
+    await asyncio.sleep(0)
+    assert not room.inbox.has_more
+    room.journal.gate.set()
+
+    await asyncio.wait_for(room.inbox._activity.idle(), 5)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 async def test_a_no_signal_is_stored_at_a_clean_stop(room: Room) -> None:
     room.inbox.post(Noted(NOW, SKIP))
     await room.loop.step()

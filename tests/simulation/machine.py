@@ -25,6 +25,8 @@ from bot.journal.thread import ENTRIES_MAX, Job, WriterThread
 BOOTED_S: Final = 1_000.0
 WAIT_FOR_THREADS_S: Final = 0.002
 IDLE_MAX: Final = 400
+RUN_S_MAX: Final = 50_000.0
+"""Only who waits for the wall moves this clock: a run with more of it goes round in circles."""
 STUCK: Final = 4
 """The code of a process in which everything waits."""
 BACKGROUND: Final = frozenset({"MainThread", "heads"})
@@ -75,10 +77,12 @@ class _Selector(selectors.DefaultSelector):
                 self._tell_who_waits()
             return super().select(WAIT_FOR_THREADS_S)
         self._loop.seconds += timeout
+        if self._loop.seconds > RUN_S_MAX:
+            self._tell_who_waits()
         return found
 
     def _tell_who_waits(self) -> None:
-        """End the process: no timer is set, and nothing will ever come."""
+        """End the process: no timer is set that would change anything, and nothing will come."""
         sys.stderr.write("everything waits, and nothing will come\n")
         for task in asyncio.all_tasks(self._loop):
             waiting: Any = task.get_coro()

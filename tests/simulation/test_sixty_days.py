@@ -9,10 +9,10 @@ from tests.simulation.sixty_days import SixtyDays
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 
-def test_three_days_of_storms_leave_nothing_unexplained(tmp_path: Path) -> None:
+def test_two_days_of_storms_leave_nothing_unexplained(tmp_path: Path) -> None:
     story = SixtyDays(tmp_path, seed=3)
 
-    story.run(3)
+    story.run(2)
 
     assert story.faults() == []
     assert min(story.counts["kills"], story.counts["fills"]) > 0

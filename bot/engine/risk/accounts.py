@@ -5,15 +5,15 @@ before it settles (T+2, 13:00 local: VSDC settlement rules). Every order that wo
 place whose outcome is unknown, is reserved at its full open size and worst price, fee included.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Final
 
-from bot.domain.account import AccountSnapshot
+from bot.domain.account import AccountSnapshot, Moved
 from bot.domain.entry import AccountSeen, Fill, OrderUpdated
 from bot.domain.errors import CalendarEnds, NoRule
-from bot.domain.instrument import Exchange, Instrument
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.message import AccountRead
 from bot.domain.order import Side
 from bot.engine import gate
@@ -195,14 +195,24 @@ def _flow(state: State, row: OrderUpdated, quantity: int, amount: int) -> Flow:
     )
 
 
-def restore(state: State, base: AccountSnapshot) -> None:
-    """Go on from the numbers of an earlier run that agreed: fills since then move them."""
+def restore(state: State, base: AccountSnapshot, in_base: Mapping[str, Moved]) -> None:
+    """Go on from the numbers of an earlier run that agreed: fills since then move them.
+
+    `in_base`: what those numbers had already taken in of orders made elsewhere. The journal keeps
+    only the newest row of such an order, which shows more once it has traded on.
+    """
     ledger = state.ledgers[base.account] = AccountLedger(base)
     flows = [flow for flow in state.early_flows if flow.account == base.account]
     for order in state.orders.values():
         row = order.row
         if not order.is_own and row.executed_quantity and row.account == base.account:
-            flows.append(_flow(state, row, row.executed_quantity, row.executed_amount))
+            is_of_its_day = base.at.astimezone(EXCHANGE_TZ).date() == row.trading_date
+            shares, amount = in_base.get(row.order_id, (0, 0)) if is_of_its_day else (0, 0)
+            if shares:
+                flows.append(replace(_flow(state, row, shares, amount), at=base.at))
+            if row.executed_quantity > shares:
+                more = row.executed_quantity - shares, row.executed_amount - amount
+                flows.append(_flow(state, row, *more))
     ledger.flows = [flow for flow in flows if flow.at > base.at]
     ledger.coming = [flow for flow in flows if flow.at <= base.at < flow.settles_at]
 

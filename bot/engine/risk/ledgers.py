@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from bot.domain.account import AccountSnapshot, Holding
+from bot.domain.account import AccountSnapshot, Holding, base_words
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.engine.state import BY_ENGINE, State
@@ -197,7 +197,13 @@ def rebase(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> No
     ledger.base, ledger.flows, ledger.is_new = snapshot, [], False
     if is_news:
         running, scope = RunState.RUNNING, f"{BASE}{snapshot.account}"
-        agreed = f"the numbers of {snapshot.at.isoformat()} count"
+        rows = (order.row for order in state.orders.values() if not order.is_own)
+        elsewhere = {
+            row.order_id: (row.executed_quantity, row.executed_amount)
+            for row in rows
+            if row.executed_quantity and row.account == snapshot.account
+        }
+        agreed = base_words(snapshot.at, elsewhere)
         state.record(StateChanged(snapshot.at, running, running, agreed, BY_ENGINE, scope=scope))
     # What comes at one instant comes as one: so they stay few, however many fills a day has.
     merged: dict[tuple[str, datetime], Flow] = {}

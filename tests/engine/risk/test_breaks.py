@@ -1,15 +1,15 @@
 """Journal and broker agree to the share and the VND, or a person accepts where they do not."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 import pytest
 
-from bot.domain.account import AccountSnapshot, Break, Holding, ShareholderRight
+from bot.domain.account import AccountSnapshot, Break, Holding, ShareholderRight, moved_in
 from bot.domain.asked import Action, BreakAccepted, CancelAsked, OperatorActed, ReconcileAsked
 from bot.domain.days import TradingDayEnded
-from bot.domain.entry import Note, RunState, StateChanged
+from bot.domain.entry import Note, OrderUpdated, RunState, StateChanged
 from bot.domain.message import (
     AccountRead,
     CancelOrder,
@@ -20,7 +20,7 @@ from bot.domain.message import (
     Reconciled,
     TradingDayStarted,
 )
-from bot.domain.order import OrderState, SendState, Side
+from bot.domain.order import OrderReport, OrderState, SendState, Side
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.risk import breaks
 from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, Stage, report_of
@@ -159,6 +159,48 @@ def test_an_order_made_elsewhere_explains_its_shares_and_its_money() -> None:
     [elsewhere] = stage.engine.reconciliation().external
     assert (elsewhere.order_id, elsewhere.intent_id) == ("APP1", None)
     assert stage.engine.status().positions == ()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_after_a_restart_an_order_made_elsewhere_counts_only_since_the_base(
+    is_known: bool,
+) -> None:
+    """200 of 500 were in the numbers that agreed, 300 more came after them."""
+    first = Stage()
+    broker = Broker(first)
+    row = report_of(Stage().buy(500, 26_900), "APP1", executed=200)
+    first.book(row)
+    broker.cash, broker.shares = CASH - _cost(200), 200
+    _read_with(broker, row)
+    [*_, kept] = [each for each in first.all(StateChanged) if each.scope == f"base:{ACCOUNT}"]
+    base = first.engine._state.ledgers[ACCOUNT].base
+    assert (base.at, moved_in(kept.reason)) == (kept.at, {"APP1": (200, 200 * 26_900)})
+    whole = replace(row, executed_quantity=500, remaining_quantity=0, executed_amount=500 * 26_900)
+    first.after(6).book(whole)
+    [*_, newest] = [each for each in first.all(OrderUpdated) if each.order_id == "APP1"]
+
+    in_bases = moved_in(kept.reason) if is_known else {}
+    recovery = Recovery(DAY, bases=(base,), orders=(newest,), in_bases=in_bases)
+    stage = Stage(recovery=recovery, is_open=False)
+    stage.now = first.now
+    broker.stage, broker.cash, broker.shares = stage, CASH - _cost(500), 500
+    for _ in range(2):
+        _read_with(broker, whole)
+
+    assert (_breaks(stage) == {}) is is_known
+
+
+def _cost(shares: int) -> int:
+    return shares * 26_900 + RULEBOOK.fee(shares * 26_900)
+
+
+def _read_with(broker: Broker, row: OrderReport) -> None:
+    """Have the stage read an account that bought elsewhere, and the row of that order."""
+    stage = broker.stage
+    now = stage.after(6).now
+    stage.book(replace(row, requested_at=now))
+    held = {"HPG": Holding("HPG", broker.shares, 0, broker.shares, 26_900)}
+    stage.handle(AccountRead(now, AccountSnapshot(now, ACCOUNT, broker.cash, 0, held)))
 
 
 def test_an_order_made_elsewhere_is_never_cancelled_not_even_by_a_halt() -> None:

@@ -110,7 +110,7 @@ async def test_a_full_queue_drops_says_so_once_and_marks_the_gap(tmp_path: Path)
     await until(lambda: not told.tape.calls)
     told.pass_time(1)
     told.recorder.stop()
-    await asyncio.sleep(0)
+    await until(lambda: bool(told.said))
 
     kinds = told.kinds(DAY)
     assert kinds[-3:] == ["gap", "TimePassed", "end"]
@@ -136,8 +136,7 @@ async def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path) -
     told.pass_time(3)
     told.recorder.start()
     told.recorder.hurry()
-    await until(lambda: not told.tape.is_open)
-    await asyncio.sleep(0)
+    await until(lambda: bool(told.said))
 
     told.pass_time(3)
 
@@ -152,8 +151,7 @@ async def test_a_bug_in_the_recorder_ends_the_recording_and_nothing_else(tmp_pat
     told.tape.take(START, "TimePassed", object(), [])  # type: ignore[arg-type]
     told.recorder.start()
     told.recorder.hurry()
-    await until(lambda: not told.tape.is_open)
-    await asyncio.sleep(0)
+    await until(lambda: bool(told.said))
 
     assert "a bug of ours (KeyError" in told.said[0]
 

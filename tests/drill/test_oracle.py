@@ -1,0 +1,61 @@
+"""What the oracle lets pass of an order without an intent, and what it does not."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bot.drill.oracle import Outcome
+
+GHOST = "ORD2 is at the broker and looks like BUY 100 HPG LIMIT 26,900 (L-0001), which was REFUSED"
+TABLES = (
+    "create table orders (order_id, intent_id, symbol, side, quantity, note)",
+    "create table intents (intent_id, order_id, symbol, side, quantity, state)",
+    "create table notes (kind, symbol, text)",
+    "create table halts (scope, to_state)",
+    "insert into intents values ('L-0001', null, 'HPG', 'BUY', 100, 'REFUSED')",
+    "insert into orders values ('ORD2', null, 'HPG', 'BUY', 100, 'looks like L-0001')",
+    f"insert into notes values ('ALERT', 'HPG', '{GHOST}')",
+    "insert into halts values ('symbol:HPG', 'HALTED')",
+)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """A journal in which a ghost of a refused order was named, and its symbol halted."""
+    with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as made:
+        for statement in TABLES:
+            made.execute(statement)
+        yield made
+
+
+def doubtful(tmp_path: Path) -> set[str]:
+    return set(Outcome(f"sqlite:///{tmp_path / 'journal.db'}", {}).doubtful())
+
+
+def test_a_ghost_of_a_refused_order_is_nobodys_once_it_is_named_and_halts(
+    tmp_path: Path, journal: sqlite3.Connection
+) -> None:
+    assert doubtful(tmp_path) == {"ORD2"}
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        "delete from notes",
+        "delete from halts",
+        "update halts set scope = 'symbol:SSI'",
+        "update orders set note = 'not placed here'",
+        "update intents set state = 'NOT_PLACED'",
+        "update intents set state = 'ACKED'",
+        "update orders set intent_id = 'L-0001'",
+    ],
+)
+def test_one_in_silence_or_without_a_halt_or_of_no_refusal_is_not_excused(
+    tmp_path: Path, journal: sqlite3.Connection, lacking: str
+) -> None:
+    journal.execute(lacking)
+
+    assert doubtful(tmp_path) == set()
