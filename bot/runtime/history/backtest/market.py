@@ -8,7 +8,7 @@ Strategies get the bars that polling would have built: in trading phases a bar w
 flat at the price before. What trades in an auction comes with the bar that its source stamps.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from itertools import pairwise
@@ -23,6 +23,7 @@ from bot.domain.symbols import SymbolTable
 from bot.domain.timetable import instant_of
 from bot.engine.market import BAR_PHASES
 from bot.runtime.history.backtest.fills import OPENING_PERCENT
+from bot.runtime.history.backtest.rows import DayRows, Rows, Series, joined, with_flat, within
 from bot.runtime.history.bars import BarSource, DayFrame
 from bot.sandbox.exchange.timetable import LIMIT_ORDERS_END
 from bot.sandbox.markets.replay.path import EARLY_S
@@ -41,7 +42,7 @@ _GRID_S: Final = _LOCAL_S
 class Instant:
     """What happens at one time. `auctions`: price and volume of what an ending auction matched.
 
-    `timers`: (strategy, time of day). `moves`: a phase begins on some exchange.
+    `moves`: a phase begins on some exchange.
     """
 
     at: datetime
@@ -68,12 +69,38 @@ class SymbolDay:
 
 @dataclass(frozen=True, slots=True)
 class MarketDay:
-    """A trading day, its symbols and its instants in order."""
+    """A trading day and its symbols. `seconds` are those of the local day in which anything
+    happens, in order; in those of `moves` a phase begins on some exchange.
+    """
 
     day: date
     symbols: Mapping[str, SymbolDay]
-    instants: tuple[Instant, ...]
-    bars: int
+    rows: Mapping[str, DayRows]
+    moves: frozenset[int]
+    seconds: tuple[int, ...]
+    midnight: datetime
+
+    def at(self, second: int) -> datetime:
+        """Return a second of the local day."""
+        return self.midnight + timedelta(seconds=second)
+
+    def instant(self, second: int) -> Instant:
+        """Return what happens in a second."""
+        made = Instant(self.at(second), moves=second in self.moves)
+        for symbol, rows in self.rows.items():
+            made.ended += [rows.bar(index) for index in within(rows.ended_at, second, second)]
+            begun = within(rows.begun_at, second, second)
+            made.begun += [rows.bar(rows.begun[index]) for index in begun]
+            if (auction := rows.auctions.get(second)) is not None:
+                made.auctions[symbol] = auction
+            made.quoted += [symbol] * len(within(rows.quoted_at, second, second))
+            if rows.held is not None and rows.held[0] == second:
+                made.quoted.append(symbol)
+                made.shown.append(rows.held[1])
+            for series in rows.series:
+                shown = within(series.shown_at, second, second)
+                made.shown += [series.bar(index) for index in shown]
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +167,19 @@ class Hours:
         )
 
 
-InstantAt = Callable[[int], Instant]
-"""Returns the instant of a second of the local day."""
-Rows = list[tuple[int, int, int, int, int, int]]
-"""Start in seconds of the local day, open, high, low, close, volume."""
+class _Places(dict[int, tuple[int, int | None, int]]):
+    """Where a bar of a second belongs, begins to trade and ends: each is thought about once."""
+
+    def __init__(self, hours: Hours, width: int) -> None:
+        super().__init__()
+        self._hours, self._width = hours, width
+
+    def __missing__(self, second: int) -> tuple[int, int | None, int]:
+        hours, start = self._hours, self._hours.placed(second, self._width)
+        until = start + self._width
+        ends = min(until, hours.end) if start < hours.end else until
+        place = self[second] = start, hours.continuous_from(start, until), ends
+        return place
 
 
 class Market:
@@ -166,6 +202,7 @@ class Market:
         self._instruments = dict(known)
         self._hours = {each: Hours.of(rulebook, each) for each in Exchange}
         self._grids = {each: self._hours[each].grid(self._width) for each in Exchange}
+        self._places = {each: _Places(self._hours[each], self._width) for each in Exchange}
         self._lasts: dict[str, int] = {}
         self._of_a_day: dict[str, Bar] = {}
         """Bars of a whole day, shown when the next day's trading begins."""
@@ -180,7 +217,7 @@ class Market:
         while day <= last:
             if self._rulebook.calendar.is_trading_day(day):
                 rows = {symbol: each.of(day) for symbol, each in readers.items()}
-                if any(rows.values()):
+                if any(map(len, rows.values())):
                     known = {symbol: each.get(day, DayFrame()) for symbol, each in frames.items()}
                     yield self._day(day, rows, known)
             day += DAY
@@ -193,111 +230,68 @@ class Market:
         if found is None:
             return None
         day, rows = found
-        self._lasts[symbol] = rows[-1][4]
-        midnight = instant_of(day, time())
-        return day, [
-            Bar(symbol, midnight + timedelta(seconds=second), self._width, *rest)
-            for second, *rest in rows
-        ]
+        self._lasts[symbol] = rows.close[-1]
+        series = Series(symbol, self._width, instant_of(day, time()), rows, rows.start)
+        return day, [series.bar(index) for index in range(len(rows))]
 
     def _day(
         self, day: date, rows: Mapping[str, Rows], frames: Mapping[str, DayFrame]
     ) -> MarketDay:
-        instants: dict[int, Instant] = {}
         midnight = instant_of(day, time())
-        symbols = {}
-
-        def instant(second: int) -> Instant:
-            found = instants.get(second)
-            if found is None:
-                found = instants[second] = Instant(midnight + timedelta(seconds=second))
-            return found
-
+        symbols, placed, moves = {}, {}, set[int]()
         for symbol, own in rows.items():
             before = self._instruments[symbol]
             instrument = self._table.instrument(symbol, day) or before
             is_moved = instrument.exchange is not before.exchange
             self._instruments[symbol] = instrument
-            first = own[0][1] if own else None
+            first = own.open[0] if own.open else None
             symbols[symbol] = SymbolDay(instrument, frames[symbol], first, is_moved)
-            hours = self._hours[instrument.exchange]
-            bars = self._placed(symbol, midnight, hours, own)
-            self._trade(bars, hours, instant)
-            self._show(symbol, bars, instrument.exchange, midnight, instant)
-        for exchange in {each.instrument.exchange for each in symbols.values()}:
-            for second in self._hours[exchange].moves:
-                instant(second).moves = True
-        ordered = tuple(instants[second] for second in sorted(instants))
-        return MarketDay(day, symbols, ordered, sum(map(len, rows.values())))
+            moves.update(self._hours[instrument.exchange].moves)
+            placed[symbol] = self._trade(symbol, own, instrument.exchange, midnight)
+            self._show(placed[symbol], instrument.exchange)
+        seconds = sorted(moves.union(*(each.seconds for each in placed.values())))
+        return MarketDay(day, symbols, placed, frozenset(moves), tuple(seconds), midnight)
 
-    def _placed(self, symbol: str, midnight: datetime, hours: Hours, rows: Rows) -> dict[int, Bar]:
-        """Return the bars of a day by the second of their start; what falls together is one."""
-        found: dict[int, Bar] = {}
-        for second, *row in rows:
-            start = hours.placed(second, self._width)
-            at = midnight + timedelta(seconds=start)
-            bar = Bar(symbol, at, self._width, *row)
-            if start in found:
-                bar = joined([found[start], bar], at, self._width)
-            found[start] = bar
-        return found
-
-    def _trade(self, bars: Mapping[int, Bar], hours: Hours, instant: InstantAt) -> None:
+    def _trade(self, symbol: str, own: Rows, exchange: Exchange, midnight: datetime) -> DayRows:
         """Put each bar where it begins, where its auction is matched and where it ends."""
-        width = self._width
+        places, width, hours = self._places[exchange], self._width, self._hours[exchange]
+        bars = joined([places[second][0] for second in own.start], own)
+        day = DayRows(symbol, width, midnight, bars)
+        day.ended_at = [places[start][2] for start in bars.start]
+        begins = [places[start][1] for start in bars.start]
+        day.begun = [index for index, second in enumerate(begins) if second is not None]
+        day.begun_at = [second for second in begins if second is not None]
         opening, closing = hours.opening, hours.closing
-        for start, bar in bars.items():
-            until = start + width
-            if opening is not None and start <= opening < until:
-                volume = bar.volume * OPENING_PERCENT // 100
-                instant(opening).auctions[bar.symbol] = bar.open, volume
-            if closing is not None and start <= closing < until:
-                instant(closing).auctions[bar.symbol] = bar.close, bar.volume
-            begins = hours.continuous_from(start, until)
-            if begins is not None:
-                instant(begins).begun.append(bar)
-            ends = min(until, hours.end) if start < hours.end else until
-            instant(ends).ended.append(bar)
+        if opening is not None:
+            for index in within(bars.start, opening - width + 1, opening):
+                volume = bars.volume[index] * OPENING_PERCENT // 100
+                day.auctions[opening] = bars.open[index], volume
+        if closing is not None:
+            for index in within(bars.start, closing - width + 1, closing):
+                day.auctions[closing] = bars.close[index], bars.volume[index]
+        return day
 
-    def _show(
-        self,
-        symbol: str,
-        bars: Mapping[int, Bar],
-        exchange: Exchange,
-        midnight: datetime,
-        instant: InstantAt,
-    ) -> None:
-        """Put each bar that strategies take where it has closed, flat ones between them."""
-        width, last, hours = self._width, self._lasts.get(symbol), self._hours[exchange]
-        whole: list[tuple[int, Bar]] = []
-        for start in sorted({*self._grids[exchange], *bars}):
-            bar = bars.get(start)
-            if bar is None and last is not None:
-                at = midnight + timedelta(seconds=start)
-                bar = Bar(symbol, at, width, last, last, last, last, 0)
-            if bar is not None:
-                last = bar.close
-                whole.append((start, bar))
-                instant(min(start + width, max(start, hours.end))).quoted.append(symbol)
-        if last is not None:
-            self._lasts[symbol] = last
+    def _show(self, day: DayRows, exchange: Exchange) -> None:
+        """Have each bar that strategies take shown where it has closed, flat ones between them."""
+        symbol, width, hours = day.symbol, self._width, self._hours[exchange]
+        whole = with_flat(day.rows, self._grids[exchange], self._lasts.get(symbol))
+        day.quoted_at = [min(start + width, max(start, hours.end)) for start in whole.start]
+        if whole.close:
+            self._lasts[symbol] = whole.close[-1]
         if (held := self._of_a_day.pop(symbol, None)) is not None:
-            opening = instant(hours.trading[0][0])
-            opening.quoted.append(symbol)
-            opening.shown.append(held)
+            day.held = hours.trading[0][0], held
         for wanted in self._wanted[symbol]:
             span = round(wanted.total_seconds())
-            if span >= DAY_S and whole:
-                begins = midnight + timedelta(seconds=_GRID_S)
-                self._of_a_day[symbol] = joined([bar for _, bar in whole], begins, span)
+            if span >= DAY_S:
+                if whole.close:
+                    bars = joined([_GRID_S] * len(whole), whole)
+                    of_day = Series(symbol, span, day.midnight, bars, [])
+                    self._of_a_day[symbol] = of_day.bar(0)
                 continue
-            parts: dict[int, list[Bar]] = {}
-            for second, bar in whole:
-                parts.setdefault((second - _GRID_S) // span * span + _GRID_S, []).append(bar)
-            for second, inside in parts.items():
-                at_second = midnight + timedelta(seconds=second)
-                whole_bar = inside[0] if span == width else joined(inside, at_second, span)
-                instant(second + span).shown.append(whole_bar)
+            starts = [(start - _GRID_S) // span * span + _GRID_S for start in whole.start]
+            bars = whole if span == width and starts == whole.start else joined(starts, whole)
+            shown_at = [start + span for start in bars.start]
+            day.series.append(Series(symbol, span, day.midnight, bars, shown_at))
 
 
 class _Reader:
@@ -310,21 +304,7 @@ class _Reader:
     def of(self, day: date) -> Rows:
         while self._next is not None and self._next[0] < day:
             self._next = next(self._days, None)
-        return self._next[1] if self._next is not None and self._next[0] == day else []
-
-
-def joined(bars: Sequence[Bar], start: datetime, seconds: int) -> Bar:
-    """Return one bar over several that follow one another."""
-    return Bar(
-        bars[0].symbol,
-        start,
-        seconds,
-        bars[0].open,
-        max(each.high for each in bars),
-        min(each.low for each in bars),
-        bars[-1].close,
-        sum(each.volume for each in bars),
-    )
+        return self._next[1] if self._next is not None and self._next[0] == day else Rows()
 
 
 def _by_day(source: BarSource, symbol: str, first: date, last: date) -> Iterator[tuple[date, Rows]]:
@@ -338,12 +318,12 @@ def _by_day(source: BarSource, symbol: str, first: date, last: date) -> Iterator
         for begin, end in pairwise(borders):
             if begin == end:
                 continue
-            rows = list(zip(*(each[begin:end].tolist() for each in columns), strict=True))
+            rows = Rows(*(each[begin:end].tolist() for each in columns))
             number = int(numbers[begin])
             if number != kept_day:
-                if kept:
+                if kept.start:
                     yield EPOCH + timedelta(days=kept_day), kept
-                kept_day, kept = number, []
-            kept += rows
-    if kept:
+                kept_day, kept = number, Rows()
+            kept.extend(rows)
+    if kept.start:
         yield EPOCH + timedelta(days=kept_day), kept

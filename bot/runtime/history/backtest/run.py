@@ -146,7 +146,8 @@ class _Run:
         midnight = instant_of(day.day, time())
         timers = deque((instant_of(day.day, each.at), each) for each in self._timers)
         self._begin(day, instant_of(day.day, OPENS_AT))
-        for instant in day.instants:
+        for second in day.seconds:
+            instant = day.instant(second)
             while timers and timers[0][0] < instant.at:
                 at, timer = timers.popleft()
                 self._fire(at, timer)

@@ -1,0 +1,124 @@
+"""The bars of a day as rows of numbers, and when each begins, ends and is shown.
+
+A bar becomes an object only where somebody is to see it: a day has hundreds, and of most of them
+nobody wants more than the close.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from bot.domain.quote import Bar
+
+
+@dataclass(slots=True)
+class Rows:
+    """Bars of one symbol and day, oldest first. `start` is in seconds of the local day."""
+
+    start: list[int] = field(default_factory=list)
+    open: list[int] = field(default_factory=list)
+    high: list[int] = field(default_factory=list)
+    low: list[int] = field(default_factory=list)
+    close: list[int] = field(default_factory=list)
+    volume: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def columns(self) -> tuple[list[int], ...]:
+        return self.start, self.open, self.high, self.low, self.close, self.volume
+
+    def extend(self, other: "Rows") -> None:
+        """Put later rows behind."""
+        for column, more in zip(self.columns, other.columns, strict=True):
+            column.extend(more)
+
+    def add(self, start: int, rows: "Rows", first: int, end: int) -> None:
+        """Put a row behind that has in it those of `rows` from `first` to before `end`."""
+        self.start.append(start)
+        self.open.append(rows.open[first])
+        self.high.append(max(rows.high[first:end]))
+        self.low.append(min(rows.low[first:end]))
+        self.close.append(rows.close[end - 1])
+        self.volume.append(sum(rows.volume[first:end]))
+
+
+def joined(starts: Sequence[int], rows: Rows) -> Rows:
+    """Return the rows by their new starts, those of one start put together."""
+    if len(set(starts)) == len(starts):
+        return rows if starts == rows.start else Rows(list(starts), *rows.columns[1:])
+    made, first = Rows(), 0
+    for index in range(1, len(starts) + 1):
+        if index == len(starts) or starts[index] != starts[first]:
+            made.add(starts[first], rows, first, index)
+            first = index
+    return made
+
+
+def with_flat(rows: Rows, grid: Sequence[int], last: int | None) -> Rows:
+    """Return the rows with flat ones where the grid has none, at the close before them.
+
+    `last` is the close before the first; None: there was none, and nothing is flat before it.
+    """
+    if rows.start == list(grid):
+        return rows
+    made, known, first = Rows(), rows.start, 0
+    for start in sorted({*grid, *known}):
+        if first < len(known) and known[first] == start:
+            made.add(start, rows, first, first + 1)
+            last, first = rows.close[first], first + 1
+        elif last is not None:
+            for column, value in zip(made.columns, (start, last, last, last, last, 0), strict=True):
+                column.append(value)
+    return made
+
+
+@dataclass(slots=True)
+class Series:
+    """Bars of a width that strategies are shown, and in which second each is."""
+
+    symbol: str
+    width: int
+    midnight: datetime
+    rows: Rows
+    shown_at: list[int] = field(default_factory=list)
+
+    def bar(self, index: int) -> Bar:
+        """Return a row as a bar."""
+        rows, start = self.rows, self.midnight + timedelta(seconds=self.rows.start[index])
+        prices = rows.open[index], rows.high[index], rows.low[index], rows.close[index]
+        return Bar(self.symbol, start, self.width, *prices, rows.volume[index])
+
+
+@dataclass(slots=True)
+class DayRows(Series):
+    """The bars of a symbol's day that trade, and the `series` that strategies are shown of it.
+
+    `ended_at` says of each row when it ends, `begun_at` of those that trade continuously, whose
+    numbers are `begun`, when they begin to; `quoted_at` is when a poll would show another price.
+    `auctions`: price and volume of what an auction has matched that ends then. `held`: the bar of
+    the whole day before, and when it is shown.
+    """
+
+    ended_at: list[int] = field(default_factory=list)
+    begun_at: list[int] = field(default_factory=list)
+    begun: list[int] = field(default_factory=list)
+    auctions: dict[int, tuple[int, int]] = field(default_factory=dict)
+    quoted_at: list[int] = field(default_factory=list)
+    held: tuple[int, Bar] | None = None
+    series: list[Series] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> set[int]:
+        """Those in which anything happens."""
+        shown = (series.shown_at for series in self.series)
+        lists = (self.ended_at, self.begun_at, self.auctions, self.quoted_at, *shown)
+        found = set[int]().union(*lists)
+        return found if self.held is None else found | {self.held[0]}
+
+
+def within(seconds: Sequence[int], first: int, last: int) -> range:
+    """Return where a sorted list lies from `first` to `last`, both included."""
+    return range(bisect_left(seconds, first), bisect_right(seconds, last))
