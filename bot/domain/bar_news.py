@@ -35,7 +35,6 @@ class ReadBars:
 
 @dataclass(frozen=True, slots=True)
 class KeepBar:
-    """Keep a bar that quotes have built, for the next start. `seen_from`: it was seen in part."""
+    """Keep a bar that quotes have built, for the next start."""
 
     bar: Bar
-    seen_from: datetime | None = None

@@ -105,7 +105,7 @@ def close_bars(state: State) -> None:
     """Close the bars that have ended by now, in the order they were wanted, and wake for each."""
     for series, bar in state.bars.ended(state.now):
         if series.asked:
-            state.command(KeepBar(bar, series.seen_from))
+            state.command(KeepBar(bar))
         _wake_for_bar(state, series, bar)
 
 

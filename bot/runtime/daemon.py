@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from bot.broker.client import BrokerClient
@@ -53,7 +54,8 @@ from bot.runtime.earlier_days import KnownOrders
 from bot.runtime.feeds import Feeds, PollWatch
 from bot.runtime.fence import Fence
 from bot.runtime.history.broker_bars import BrokerBars
-from bot.runtime.history.warm_up import FIRST_ASK, WarmUp
+from bot.runtime.history.kept_bars import KeptBars
+from bot.runtime.history.warm_up import WarmUp
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import LiveLoop, Show
 from bot.runtime.order_manager import BOOK_AGE_MAX, OrderManager, order_words
@@ -92,6 +94,8 @@ class Parts:
     fence: Fence
     second_factor: SecondFactor
     rulebook: Rulebook
+    bars_file: Path
+    """Where bars are kept for the next start. By mode: a sandbox's prices are no market's."""
     plans: tuple[StrategyPlan, ...]
     polls: PollWatch
     show: tuple[Show, ...]
@@ -131,8 +135,10 @@ class Daemon:
             post=parts.inbox.post,
             known={each.symbol: each for each in recovery.closes},
         )
+        self._kept_bars = KeptBars(parts.bars_file, parts.rulebook)
+        brokers = BrokerBars(parts.client, parts.rulebook, self._closes.known)
         self._warm_up = WarmUp(
-            sources=(BrokerBars(parts.client, parts.rulebook, self._closes.known),),
+            sources=(brokers, self._kept_bars),
             market=parts.environment.market,
             post=parts.inbox.post,
             quota=parts.polls.quota,
@@ -195,6 +201,7 @@ class Daemon:
             for task in (loop, *watching):
                 task.cancel()
             await asyncio.gather(loop, *watching, return_exceptions=True)
+            self._kept_bars.close()
         self._supervisor.raise_failure()
 
     async def _drive(self) -> None:
@@ -262,7 +269,7 @@ class Daemon:
         parts.second_factor.report()
         self._day_start.reconciled()
         for (symbol, width), needed in parts.engine.bars_wanted().items():
-            self._warm_up.want(symbol, width, max(needed, FIRST_ASK))
+            self._warm_up.want(symbol, width, needed)
         parts.tasks.spawn(self._warm_up.read(), "earlier bars")
         parts.inbox.rank(parts.environment.pace.ranking)
         parts.retry.is_needed = True  # a bot that runs stays
@@ -306,7 +313,9 @@ class Daemon:
                 raise AssertionError(f"nobody carries out {type(command).__name__}")
 
     def _see_to_bars(self, command: ReadBars | KeepBar) -> None:
-        if isinstance(command, ReadBars):
+        if isinstance(command, KeepBar):
+            self._kept_bars.keep(command.bar)
+        else:
             self._warm_up.want(command.symbol, command.width, command.count)
             self._parts.tasks.spawn(self._warm_up.read(), "earlier bars")
 

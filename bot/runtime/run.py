@@ -315,16 +315,15 @@ class Run:
     def _put_together(
         self, commits: Commits, epoch: int, broker: Broker, account: SubAccount
     ) -> Parts:
-        settings, environment, post = self._loaded.settings, self.environment, self._inbox.post
+        loaded, environment, post = self._loaded, self.environment, self._inbox.post
+        settings, guard = loaded.settings, self._faults.guard
         market, client, health = environment.market, broker.client, Health(environment.market, post)
         brokers = broker.offset if environment.has_machines_time else market
         book = DayOrderBook(client, account, market, brokers, health, post, environment.elapsed_s)
         of_account = partial(replace, account=account.extended_id)
         strategies = [replace(each, plan=of_account(each.plan)) for each in self._strategies]
         time_slice = TimeSlice(environment.pace.slice_s)
-        engine = make_engine(
-            settings, self._rulebook, strategies, self._faults.guard, time_slice.is_over
-        )
+        engine = make_engine(settings, self._rulebook, strategies, guard, time_slice.is_over)
         return Parts(
             environment=environment,
             inbox=self._inbox.counted_in(self._activity),
@@ -354,11 +353,12 @@ class Run:
                 broker,
                 (market, environment.wire),
                 post,
-                self._loaded.state_dir,
+                loaded.state_dir,
                 self._codes_asked,
                 played_code=environment.mailed_code,
             ),
             rulebook=self._rulebook,
+            bars_file=loaded.state_dir / f"bars-{settings.mode}.csv",
             plans=tuple(each.plan for each in strategies),
             polls=PollWatch(
                 quota=settings.broker.requests_per_minute, speed=environment.quota_speed, post=post
@@ -369,7 +369,7 @@ class Run:
             ),
             go_ahead=self._controls.go_ahead,
             trouble=self._trouble,
-            guard=self._faults.guard,
+            guard=guard,
             retry=self._retry,
         )
 

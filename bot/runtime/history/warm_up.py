@@ -76,13 +76,13 @@ class WarmUp:
     quota: int
     instruments: Mapping[str, Instrument]
     wanted: dict[Key, int] = field(default_factory=dict)
-    """How many bars of each series; those that are still to be looked for are `_missing`."""
+    """How many bars of each series are needed, as far as is known."""
     _missing: dict[Key, str] = field(default_factory=dict, init=False)
 
-    def want(self, symbol: str, width: timedelta, count: int) -> None:
-        """Have bars looked for at the next turn."""
+    def want(self, symbol: str, width: timedelta, needed: int) -> None:
+        """Have bars looked for at the next turn: `needed` ones, and as many as cost no more."""
         key = symbol, width
-        self.wanted[key] = max(count, self.wanted.get(key, 0))
+        self.wanted[key] = max(needed, self.wanted.get(key, 0))
         self._missing.setdefault(key, "")
 
     @property
@@ -100,7 +100,8 @@ class WarmUp:
 
     async def _read(self, symbol: str, width: timedelta) -> bool:
         """Look for one; return whether it has to be asked for again."""
-        count, now, key = self.wanted[symbol, width], self.market.now(), (symbol, width)
+        key, now = (symbol, width), self.market.now()
+        needed, count = self.wanted[key], max(self.wanted[key], FIRST_ASK)
         found: dict[datetime, Bar] = {}
         forming, origins, gaps, trouble = None, list[str](), list[str](), ""
         for source in self.sources:
@@ -128,23 +129,23 @@ class WarmUp:
             return True
         else:
             self._missing[key] = trouble
-        bars = tuple(found[start] for start in sorted(found))[-max(count, 1) :]
-        origin = _origin(bars, count, origins)
+        bars = tuple(found[start] for start in sorted(found))[-count:]
+        origin = _origin(bars, needed, origins)
         lacks = "; ".join([trouble, *gaps] if trouble else gaps)
         now = self.market.now()
         self.post(BarsRead(now, symbol, width, bars, count, origin, lacks, forming))
         if text := "; ".join(filter(None, (origin, lacks))):
-            numbers: Numbers = {"bars": len(bars), "wanted": count, "from": ", ".join(origins)}
+            numbers: Numbers = {"bars": len(bars), "needed": needed, "from": ", ".join(origins)}
             note = Note(now, "HISTORY", f"{symbol} {words_of(width)}: {text}", numbers, symbol)
             self.post(Noted(now, note))
         return bool(trouble)
 
 
-def _origin(bars: Sequence[Bar], count: int, origins: Iterable[str]) -> str:
+def _origin(bars: Sequence[Bar], needed: int, origins: Iterable[str]) -> str:
     if not bars:
         return ""
     since = f"{bars[0].start.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
-    number = f"{len(bars):,}" if len(bars) >= count else f"{len(bars):,} of {count:,}"
+    number = f"{len(bars):,}" if len(bars) >= needed else f"{len(bars):,} of {needed:,}"
     return f"{number} bars since {since} from {' and '.join(origins)}"
 
 

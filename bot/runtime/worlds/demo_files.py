@@ -16,7 +16,8 @@ from bot.journal.heads import FILE, OLDER
 from bot.runtime.state_dir import LEDGER, forget_token, make_state_dir
 from bot.sandbox.house.ledger import is_finished, read_ledger
 
-_FILES: Final = ("journal.db", "journal.db-wal", "journal.db-shm", FILE, OLDER, LEDGER)
+BARS: Final = "bars-sandbox.csv"
+_FILES: Final = ("journal.db", "journal.db-wal", "journal.db-shm", FILE, OLDER, LEDGER, BARS)
 
 
 class NotAlone(Exception):
