@@ -14,11 +14,12 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from ruamel.yaml import YAML
 
 from bot.clock import SimulatedClock
+from bot.config.limits import AccountSection
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import Loaded, load_settings
 from bot.domain.entry import Entry, Note
@@ -125,6 +126,12 @@ class Story:
         return {str(line["order"]): line for line in self.ledger() if line["kind"] == "order"}
 
 
+UNLIMITED: Mapping[str, object] = {
+    "account": dict.fromkeys(AccountSection.model_fields),
+    "limits": {"max_orders_per_day": None},
+}
+"""The settings `risk` of a bot that nothing limits beside its strategies' own limits."""
+
 ONCE = """
 from bot import Strategy
 
@@ -166,7 +173,10 @@ def write_project(
     journal_url: str | None = None,
     **settings: object,
 ) -> Path:
-    """Write bot.yaml, the strategy files and the scenario; return the path of bot.yaml."""
+    """Write bot.yaml, the strategy files and the scenario; return the path of bot.yaml.
+
+    A story has no limits but those of its strategies, unless its `risk` says otherwise.
+    """
     yaml = YAML(typ="safe")
     (folder / "strategies").mkdir(parents=True, exist_ok=True)
     name = scenario
@@ -182,6 +192,7 @@ def write_project(
         "broker": {"requests_per_minute": 3000},
         "sandbox": {"scenario": name, "speed": "max", "port": 0},
         **settings,
+        "risk": {**UNLIMITED, **dict(cast(Mapping[str, object], settings.get("risk", {})))},
     }
     if journal_url is None:
         lay_journal(folder / str(facts["state_dir"]) / "journal.db")

@@ -52,6 +52,7 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
     gate.close(state, RunState.STARTING, text, "bot")
     state.alerted.clear()
     state.counts.clear()
+    state.usage.begin_day()
     for strategy in state.strategies.values():
         strategy.orders_today = strategy.realised_today = strategy.fees_today = 0
         if (strategy.state, strategy.state_by) == (gate.PAUSED, gate.BY_LIMIT):

@@ -186,7 +186,8 @@ class Index:
 
     `orders` and `intents` are for reading; things come in by `track_order` and `track_intent`, and
     what is asked about them is in the groups. `reserved` is the money of all buys with a price,
-    fees included; those `at_market` cost what the quote says then.
+    fees included; those `at_market` cost what the quote says then. `working` counts the
+    orders of this bot that work, or may work, one each.
     """
 
     def __init__(self, rulebook: Rulebook) -> None:
@@ -203,6 +204,7 @@ class Index:
         self.held = Groups[bool, TrackedIntent]()
         self.not_placed = Groups[Look, TrackedIntent]()
         self.reserved = Sums()
+        self.working = Sums()
         self.orders_at_market = Groups[str, TrackedOrder]()
         self.intents_at_market = Groups[str, TrackedIntent]()
         self.amending = Groups[bool, TrackedAmend]()
@@ -262,6 +264,7 @@ class Index:
         for group in (self.open, self.open_in, self.orders_at_market):
             group.put(order, None)
         self.reserved.put(order, None)
+        self.working.put(order, None)
         for deadlines in (self.order_polls, self.expiries, self.looks):
             deadlines.put(order, None)
 
@@ -286,6 +289,8 @@ class Index:
             amount = order.open_quantity * price
             part = row.account, amount + self._rulebook.fee(amount)
         self.reserved.put(order, part)
+        is_counted = is_open and order.is_own
+        self.working.put(order, (row.account, 1) if is_counted else None)
         self.orders_at_market.put(order, row.account if is_paid_for and price is None else None)
 
     def _file_intent(self, tracked: TrackedIntent, moved: str) -> None:
@@ -310,6 +315,7 @@ class Index:
             amount = intent.quantity * price
             part = intent.account, amount + self._rulebook.fee(amount)
         self.reserved.put(tracked, part)
+        self.working.put(tracked, (intent.account, 1) if is_pending else None)
         self.intents_at_market.put(
             tracked, intent.account if is_paid_for and price is None else None
         )

@@ -21,8 +21,10 @@ from bot.engine.risk.accounts import (
     settlement_of,
     worst_price,
 )
-from bot.engine.risk.checks import Opposite, View, judge
+from bot.engine.risk.checks import judge
 from bot.engine.risk.sizing import SIDES, OrderRequest, request_of
+from bot.engine.risk.use import use_of
+from bot.engine.risk.view import Opposite, View
 from bot.engine.state import State
 from bot.engine.tracked import StrategyState, TrackedIntent
 from bot.strategy import Request, RequestKind
@@ -178,6 +180,7 @@ def _approve(state: State, strategy: StrategyState, intent: Intent) -> None:
     state.next_intent_number += 1
     state.counts["orders"] += 1
     strategy.orders_today += 1
+    state.usage.of(intent.account).orders_today += 1
     state.index.track_intent(TrackedIntent(intent, SendState.READY))
     state.record(IntentRecorded(state.now, intent, SendState.READY))
     state.record(
@@ -292,4 +295,5 @@ def view_of(
         unknown_in_account_max=settings.max_unknown_per_account,
         unknown=unknown,
         unknown_max=settings.max_unknown,
+        account=use_of(state, request, means),
     )

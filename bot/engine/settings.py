@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from bot.domain.errors import Fault
 from bot.domain.instrument import Instrument
+from bot.domain.limits import NONE, AccountLimits
 from bot.domain.plan import Limits, StrategyPlan
 from bot.strategy import Strategy
 
@@ -29,17 +30,19 @@ class EngineSettings:
 
     `max_…_source_age` is by an answer's own time, in continuous trading; `max_source_ahead` how far
     that may lie after the instant at which the answer came.
-    `limits` holds for every strategy beside its own; the tighter one wins. `poll_backoff` repeats
-    its last step until an order has ended. `halt_on_drift` halts a symbol whose holding is not ours
-    plus what was there before; symbols with shares of the owner's own are only noted unless
-    `halt_on_drift_of_external`. `pause_on_cash_difference`: VND above which cash that no order here
-    explains pauses the bot, None: it is only noted. `amend_enabled` is off: what the broker's
-    modify does to a partly matched order is documented in words only; cancelling and ordering again
-    is understood. `clock_max_offset`: from here on orders stop, and by so much a row's own time may
-    differ from ours.
+    `limits` holds for every strategy beside its own; the tighter one wins. `account_limits` are
+    shared by the strategies of an account: none here, the defaults are the settings'.
+    `poll_backoff` repeats its last step until an order has ended. `halt_on_drift` halts a symbol
+    whose holding is not ours plus what was there before; symbols with shares of the owner's own are
+    only noted unless `halt_on_drift_of_external`. `pause_on_cash_difference`: VND above which cash
+    that no order here explains pauses the bot, None: it is only noted. `amend_enabled` is off: what
+    the broker's modify does to a partly matched order is documented in words only; cancelling and
+    ordering again is understood. `clock_max_offset`: from here on orders stop, and by so much a
+    row's own time may differ from ours.
     """
 
     limits: Limits = field(default_factory=Limits)
+    account_limits: AccountLimits = NONE
     max_quote_age: timedelta = timedelta(seconds=10)
     max_depth_age: timedelta = timedelta(seconds=15)
     max_quote_source_age: timedelta = timedelta(seconds=900)

@@ -9,7 +9,16 @@ from typing import Final
 from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.entry import Entry, Note, Numbers, RunState, StateChanged
 from bot.domain.instrument import Exchange, Instrument
-from bot.domain.message import Command, ReadOrder, Record, TodaysOrdersRead
+from bot.domain.limits import NONE
+from bot.domain.message import (
+    AmendOrder,
+    CancelOrder,
+    Command,
+    PlaceOrder,
+    ReadOrder,
+    Record,
+    TodaysOrdersRead,
+)
 from bot.domain.plan import Limits
 from bot.domain.rulebook import Rulebook
 from bot.engine.bars import Bars
@@ -34,6 +43,7 @@ from bot.engine.tracked import (
     TrackedIntent,
     TrackedOrder,
 )
+from bot.engine.usage import Usage
 from bot.engine.watched import Checked, MachineTime
 from bot.strategy import Context
 
@@ -123,6 +133,7 @@ class State:
         self.rulebook = rulebook
         self.rules = Rules(rulebook, settings)
         self.settings = settings
+        self.has_account_limits = settings.account_limits != NONE
         self.invoke = invoke
         self.guard = guard
         self.now = BEGINNING
@@ -136,7 +147,7 @@ class State:
         self.bars = Bars()
         self.accounts: dict[str, AccountSnapshot] = {}
         self.reconciling = Reconciling()
-        self.flows = Flows()
+        self.flows, self.usage = Flows(), Usage()
         self.ledgers: dict[str, AccountLedger] = {}
         self.early_flows: list[Flow] = []
         self.rights: dict[str, tuple[ShareholderRight, ...]] = {}
@@ -193,7 +204,13 @@ class State:
 
     def command(self, command: Command) -> None:
         """Have something done, once per event, with an order named as the broker knows it."""
-        self._others[self.chains.addressed(command)] = None
+        addressed = self.chains.addressed(command)
+        if addressed not in self._others:
+            if isinstance(command, PlaceOrder):
+                self.usage.of(command.intent.account).send(self.now)
+            elif isinstance(command, CancelOrder | AmendOrder):
+                self.usage.of(command.account).send(self.now)
+        self._others[addressed] = None
 
     def read_former(self, order_id: str) -> None:
         """Have the row read of an id that an order had before an amendment."""

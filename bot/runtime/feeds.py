@@ -14,6 +14,7 @@ from typing import Final
 from bot.domain.entry import Note
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.message import Noted, TimerFired
+from bot.domain.order import OrderType
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
 from bot.engine.risk.checks import SILENT_PHASES
@@ -136,7 +137,7 @@ def _wanted(plan: StrategyPlan) -> list[tuple[str, timedelta]]:
     wanted = [("quote", min(quotes))]
     if wake.depth is not None:
         wanted.append(("depth", wake.depth))
-    elif plan.order.basis in {"bid", "ask", "mid"}:
+    elif plan.order.basis in {"bid", "ask", "mid"} or plan.order.order_type is not OrderType.LO:
         wanted.append(("depth", QUOTES_FOR_CHECKS))
     return wanted
 

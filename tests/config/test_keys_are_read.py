@@ -20,6 +20,7 @@ import bot
 from bot.config.settings.model import Settings
 from bot.config.strategies.load import check_file
 from bot.config.strategies.model import StrategyFile
+from bot.domain.limits import AccountLimits
 from bot.domain.plan import Limits, OrderPlan, StrategyPlan, Wake, When
 from tests.config.test_strategy_file import BASE, MARKET
 
@@ -44,8 +45,10 @@ PLAN_PARTS = {
     "order": OrderPlan,
     "limits": Limits,
 }
-COPIED = {"risk.limits": "risk.all_strategies"}
-"""A section that is read through a property: its keys are the plan's `limits`."""
+COPIED = {"risk.limits": "risk.all_strategies", "risk.account": "risk.whole_account"}
+"""Sections that are read through a property: the keys are the plan's `limits`, or those of
+`AccountLimits`.
+"""
 
 CHANGED: Mapping[str, str] = {
     "name": "name: other",
@@ -200,7 +203,11 @@ def plan_of(folder: Path, text: str) -> StrategyPlan:
 
 @pytest.mark.parametrize(
     ("part", "name"),
-    [(part, field.name) for part, kind in PLAN_PARTS.items() for field in dataclasses.fields(kind)],
+    [
+        (part, field.name)
+        for part, kind in (*PLAN_PARTS.items(), ("limits", AccountLimits))
+        for field in dataclasses.fields(kind)
+    ],
 )
 def test_what_a_plan_holds_is_read(part: str, name: str) -> None:
-    assert is_read(f"{part}.{name}"), f"nothing reads {name} of {PLAN_PARTS[part].__name__}"
+    assert is_read(f"{part}.{name}"), f"nothing reads {name} of {part}"

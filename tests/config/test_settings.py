@@ -11,6 +11,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded, load_settings
 from bot.config.settings.places import find_config
 from bot.config.shipped import DEMO, shipped
+from bot.domain.limits import AccountLimits
 from bot.domain.plan import Limits
 
 LIVE = """\
@@ -57,7 +58,7 @@ def test_a_file_of_comments_alone_is_all_defaults(tmp_path: Path) -> None:
     assert settings.mode == "sandbox"
     assert settings.is_embedded
     assert settings.risk.fee_ppm == 1_500
-    assert settings.risk.all_strategies == Limits()
+    assert settings.risk.all_strategies == Limits(max_orders_per_day=30)
 
 
 def test_limits_of_all_strategies_reach_the_engine_in_its_units(tmp_path: Path) -> None:
@@ -65,7 +66,31 @@ def test_limits_of_all_strategies_reach_the_engine_in_its_units(tmp_path: Path) 
 
     limits = load(tmp_path, risk).settings.risk.all_strategies
 
-    assert limits == Limits(max_order_value=20_000_000, max_price_gap_ppm=25_000)
+    assert limits == Limits(
+        max_order_value=20_000_000, max_orders_per_day=30, max_price_gap_ppm=25_000
+    )
+
+
+def test_an_account_is_limited_when_nothing_is_said(tmp_path: Path) -> None:
+    assert load(tmp_path, "").settings.risk.whole_account == AccountLimits(
+        max_order_value=20_000_000,
+        max_order_quantity=5_000,
+        max_price_gap_ppm=20_000,
+        max_open_orders=10,
+        max_open_orders_per_symbol=3,
+        max_orders_per_second=1,
+        max_orders_per_minute=6,
+        max_orders_per_day=60,
+    )
+
+
+def test_a_limit_of_the_account_is_changed_or_taken_away_one_by_one(tmp_path: Path) -> None:
+    risk = "risk: {account: {max_order_value: null, max_price_gap: 3%, symbols: [HPG, FPT]}}\n"
+
+    limits = load(tmp_path, risk).settings.risk.whole_account
+
+    assert (limits.max_order_value, limits.max_price_gap_ppm) == (None, 30_000)
+    assert (limits.max_order_quantity, limits.symbols) == (5_000, frozenset({"HPG", "FPT"}))
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,9 @@ def _money(
     ]
     wanted = sum(amount + state.rulebook.fee(amount) for amount in amounts)
     yield f"reserved in {account}", state.index.reserved.of(account), wanted
+    mine = [order for order in working if order.row.intent_id and order.row.account == account]
+    waiting = [one for one in pending if one.intent.account == account]
+    yield f"working in {account}", state.index.working.of(account), len(mine) + len(waiting)
     unpriced = [order for order in bought if order.prices == (None,)]
     found = state.index.orders_at_market.of(account)
     yield f"orders at market in {account}", _ids(found), _ids(unpriced)

@@ -26,6 +26,7 @@ from bot.domain.rule_data import RuleData
 from bot.domain.status import SymbolStatus
 from bot.engine.risk import checks
 from bot.engine.risk.sizing import OrderRequest
+from bot.engine.risk.view import Opposite, View
 from bot.sandbox.exchange.event import OrderAccepted, OrderRefused
 from bot.sandbox.exchange.market import Board
 from bot.sandbox.exchange.order import CROWD, Listing, NewOrder, Refusal
@@ -120,7 +121,7 @@ class Agreement:
         self.venue = Venue(RULEBOOK, list(self.listings.values()), start=self.now)
         self.number = 0
         self.pool: list[str] = []
-        self.stands: dict[str, tuple[Phase, dict[Side, list[checks.Opposite]]]] = {}
+        self.stands: dict[str, tuple[Phase, dict[Side, list[Opposite]]]] = {}
 
     @staticmethod
     def _local(day: date, since: timedelta) -> datetime:
@@ -230,12 +231,10 @@ class Agreement:
         results = checks.judge(request, self._view(order, instrument, board), Limits(), RULES)
         return None if results[-1].passed else results[-1].code
 
-    def _view(
-        self, order: NewOrder, instrument: Instrument | None, board: Board | None
-    ) -> checks.View:
+    def _view(self, order: NewOrder, instrument: Instrument | None, board: Board | None) -> View:
         traded = instrument or (UNKNOWN if self.random.random() < 0.5 else None)
         phase = RULEBOOK.phase_at(traded.exchange, self.now) if traded else Phase.CLOSED
-        return checks.View(
+        return View(
             at=self.now,
             rulebook=RULEBOOK,
             state="RUNNING",
@@ -271,7 +270,7 @@ class Agreement:
         day = (board.open, board.high, board.low)
         return Quote(symbol, exchange, last, *frame, *day, board.volume, self.now)
 
-    def _opposites(self, order: NewOrder, phase: Phase) -> tuple[checks.Opposite, ...]:
+    def _opposites(self, order: NewOrder, phase: Phase) -> tuple[Opposite, ...]:
         """Return the investor's opposite orders of this very auction: no older ones count."""
         since, sides = self.stands.get(order.symbol, (phase, {}))
         other = Side.SELL if order.side is Side.BUY else Side.BUY
@@ -295,7 +294,7 @@ class Agreement:
         since, sides = self.stands.get(order.symbol, (phase, {}))
         if since is not phase:
             sides = {}
-        sides.setdefault(order.side, []).append(checks.Opposite(order.order_id, order.price))
+        sides.setdefault(order.side, []).append(Opposite(order.order_id, order.price))
         self.stands[order.symbol] = (phase, sides)
 
     def compare(self, order: NewOrder, judged: str | None, said: Refusal | None) -> None:

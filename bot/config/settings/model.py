@@ -10,8 +10,9 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import ConfigDict, Field
 
 from bot.config.field_types import flag, pace, reader, text, texts, whole, wrong
-from bot.config.limits import LimitsSection
+from bot.config.limits import AccountSection, EveryStrategySection
 from bot.config.model_check import FileModel, Section
+from bot.domain.limits import AccountLimits
 from bot.domain.plan import Limits
 from bot.protocol.secret import Secret
 from bot.sandbox.markets.mirror.model import FillName
@@ -108,13 +109,20 @@ class RiskSettings(Section):
     """
     pause_on_cash_difference_vnd: Annotated[int | None, whole(0, 10**12)] = None
     """The bot pauses when cash differs by more than this unexplained; left out: it notes it."""
-    limits: LimitsSection = LimitsSection()
+    limits: EveryStrategySection = EveryStrategySection()
     """Limits of every strategy, in addition to its own; the tighter one holds."""
+    account: AccountSection = AccountSection()
+    """Limits that all strategies of the account share; the tightest one holds."""
 
     @property
     def all_strategies(self) -> Limits:
         """The limits that every strategy has beside its own."""
         return self.limits.to_domain()
+
+    @property
+    def whole_account(self) -> AccountLimits:
+        """The limits that all strategies share."""
+        return self.account.to_domain()
 
 
 class SandboxSettings(Section):

@@ -33,6 +33,9 @@ _ORDER_STATES: Final[Mapping[SendState, OrderState]] = {
     SendState.HELD: OrderState.REJECTED,
 }
 
+_NEVER_LEFT: Final = frozenset({SendState.DENIED, SendState.READY, SendState.EXPIRED_LOCAL})
+"""Intents that were never sent are no orders of the day."""
+
 
 def on_recovered(state: State, event: Recovered) -> None:
     """Take over what the journal knows."""
@@ -62,6 +65,7 @@ def on_recovered(state: State, event: Recovered) -> None:
             state.chains.restore(row, later, state.now)
     for one in recovery.intents:
         guarded(state, f"{one.intent.intent_id} at the start", _take_over, state, one)
+    _take_over_usage(state, recovery)
     for amend in recovery.amends:
         guarded(state, f"the amendment of {amend.order_id}", amends.take_over, state, amend)
     guarded(state, "fills of earlier days", _restore_flows, state, recovery)
@@ -74,6 +78,19 @@ def on_recovered(state: State, event: Recovered) -> None:
     guarded(state, "cancels at the start", cancels.take_up, state, recovery.cancels)
     state.command(ReadTodaysOrders("start"))
     state.command(ReadAccount("start"))
+
+
+def _take_over_usage(state: State, recovery: Recovery) -> None:
+    """Go on counting what the accounts have used of their limits today."""
+    ordered = [
+        one.intent
+        for one in recovery.intents
+        if one.intent.trading_date == recovery.trading_date and one.state not in _NEVER_LEFT
+    ]
+    for intent in ordered:
+        usage = state.usage.of(intent.account)
+        usage.orders_today += 1
+        usage.send(intent.created_at)
 
 
 def _restore_order(state: State, row: OrderUpdated, intent: Intent | None) -> None:

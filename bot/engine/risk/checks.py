@@ -7,20 +7,26 @@ can pass one limit together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Final
 
 from bot.domain.entry import CheckResult
 from bot.domain.errors import NoRule
-from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Instrument, Lot, Phase
+from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Lot, Phase
 from bot.domain.order import ORDER_TYPES, OrderType, Side, type_word
-from bot.domain.plan import Limits, When
-from bot.domain.quote import Quote
-from bot.domain.rulebook import Rulebook
-from bot.engine.findings import Figures
-from bot.engine.risk.codes import amounts, judged, or_none, percent, type_words
+from bot.domain.plan import Limits
+from bot.engine.risk import account_checks
+from bot.engine.risk.codes import (
+    ACCOUNT,
+    STRATEGY,
+    amounts,
+    judged,
+    or_none,
+    percent,
+    tightest,
+    type_words,
+)
 from bot.engine.risk.sizing import OrderRequest
+from bot.engine.risk.view import View
 
 PPM: Final = 1_000_000
 AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED, Phase.CA})
@@ -30,59 +36,6 @@ SILENT_PHASES: Final = frozenset({Phase.BREAK, Phase.CLOSED, Phase.PUT_THROUGH})
 _LO, _BUY, _SELL, _EVEN, _ODD = OrderType.LO, Side.BUY, Side.SELL, Lot.EVEN, Lot.ODD
 """Asked with every order: on Python 3.11 a member costs ten times as much through its class."""
 _NEED_TRADE_TODAY: Final = {kind for kind, rules in ORDER_TYPES.items() if rules.needs_trade_today}
-
-
-@dataclass(frozen=True, slots=True)
-class Opposite:
-    """A working order of the same owner on the other side. `price` None: at the market."""
-
-    name: str
-    price: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What the checks of one order may look at. Money is VND."""
-
-    at: datetime
-    rulebook: Rulebook
-    state: str
-    is_gate_open: bool
-    instrument: Instrument | None
-    symbol_halt: str | None
-    held_data: tuple[str, Figures] | None
-    phase: Phase
-    available: frozenset[OrderType] | None
-    when: When
-    quote: Quote | None
-    quote_age: timedelta
-    quote_age_max: timedelta
-    price: int
-    """The limit, or the worst price of an order without one."""
-    position: int
-    """Own shares with everything that may still be bought."""
-    orders_today: int
-    loss_today: int
-    cash_free: int | None
-    sellable: int
-    twin: str | None
-    opposites: tuple[Opposite, ...]
-    unknown_in_account: int
-    unknown_in_account_max: int
-    unknown: int
-    unknown_max: int
-
-    @property
-    def traded(self) -> Instrument:
-        """The instrument; SYMBOL, one of the first checks, has made sure that it is known."""
-        assert self.instrument is not None, "SYMBOL is checked before"
-        return self.instrument
-
-    @property
-    def has_price_today(self) -> bool:
-        """Whether a round-lot price has been made today, as far as the quote shows."""
-        return self.quote is not None and self.quote.volume > 0
-
 
 Check = Callable[[OrderRequest, View, Limits], Iterator[CheckResult]]
 
@@ -176,7 +129,7 @@ def price(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckRe
     """A LIMIT order has a price above 0, any other has none. It is on the grid, in a known band, by
     a fresh quote, and not far from the last trade.
     """
-    limit, quote, gap_max = request.limit_price, view.quote, limits.max_price_gap_ppm
+    limit, quote = request.limit_price, view.quote
     is_priced = limit is not None and limit > 0
     if not (is_priced if request.order_type is _LO else limit is None):
         yield judged("PRICE", False, price=limit, order_type=request.order_type)
@@ -196,18 +149,26 @@ def price(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckRe
     age_s, most_s = round(age.total_seconds()), round(most.total_seconds())
     words = f"quote {age_s:,} s old of {most_s:,}"
     yield judged("QUOTE_AGE", age <= most, words, age_s=age_s, age_s_max=most_s)
+    shared = view.account.limits.max_price_gap_ppm if view.account is not None else None
+    gap_max, scope = tightest(limits.max_price_gap_ppm, shared)
     if gap_max is not None and limit is not None:
         gap = abs(limit - quote.last) * PPM // quote.last if quote.last > 0 else PPM
         words = f"{percent(gap)} off last of {percent(gap_max)}"
-        yield judged("PRICE_GAP", gap <= gap_max, words, gap_ppm=gap, gap_ppm_max=gap_max)
+        yield judged(
+            "PRICE_GAP", gap <= gap_max, words, gap_ppm=gap, gap_ppm_max=gap_max, scope=scope
+        )
 
 
 def max_order_value(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
     """Quantity at the worst price is within the limit."""
-    limit, value = limits.max_order_value, request.quantity * view.price
+    value = request.quantity * view.price
+    shared = view.account.limits.max_order_value if view.account is not None else None
+    limit, scope = tightest(limits.max_order_value, shared)
     if limit is not None:
         words = f"order {amounts(value, limit)}"
-        yield judged("MAX_ORDER_VALUE", value <= limit, words, value_vnd=value, limit_vnd=limit)
+        yield judged(
+            "MAX_ORDER_VALUE", value <= limit, words, value_vnd=value, limit_vnd=limit, scope=scope
+        )
 
 
 def max_position(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
@@ -219,11 +180,16 @@ def max_position(request: OrderRequest, view: View, limits: Limits) -> Iterator[
 
 
 def max_orders(_request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
-    """The strategy has orders left today."""
-    limit, before = limits.max_orders_per_day, view.orders_today
-    if limit is not None:
-        words = f"day {before:,} of {limit:,}"
-        yield judged("MAX_ORDERS", before < limit, words, orders=before, limit=limit)
+    """The strategy has orders left today, and so has the account: the one with fewer left tells."""
+    account = view.account
+    counts = [(limits.max_orders_per_day, view.orders_today, STRATEGY)]
+    if account is not None:
+        counts.append((account.limits.max_orders_per_day, account.orders_today, ACCOUNT))
+    left = [(most - before, before, most, scope) for most, before, scope in counts if most]
+    if left:
+        _, before, most, scope = min(left)
+        words = f"day {before:,} of {most:,}"
+        yield judged("MAX_ORDERS", before < most, words, orders=before, limit=most, scope=scope)
 
 
 def max_loss(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
@@ -280,13 +246,18 @@ def other_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator
 CHECKS: Final[tuple[Check, ...]] = (
     gate,
     symbol,
+    account_checks.universe,
     phase,
     order_type,
     lot,
+    account_checks.max_quantity,
     price,
+    account_checks.market_price,
     max_order_value,
     max_position,
     max_orders,
+    account_checks.open_orders,
+    account_checks.order_rate,
     max_loss,
     cash,
     sellable,

@@ -13,6 +13,12 @@ from bot.domain.entry import CheckResult
 from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.order import type_word
 
+ACCOUNT: Final = "account"
+"""The scope of a limit that all strategies of an account share."""
+STRATEGY: Final = "strategy"
+_OF_SCOPE: Final = {STRATEGY: "", ACCOUNT: " for the whole account", "symbol": " in one symbol"}
+"""How a limit's scope is said; a strategy's own is the usual one."""
+
 
 @dataclass(frozen=True, slots=True)
 class CheckCode:
@@ -36,6 +42,13 @@ def judged(
     template = (None in numbers.values() and found.unknown) or found.refused
     shown = {name: _shown(name, value) for name, value in numbers.items()}
     return CheckResult(code, is_ok, numbers, template.format_map(shown))
+
+
+def tightest(own: int | None, shared: int | None) -> tuple[int | None, str]:
+    """Return the smaller of a strategy's and an account's limit, and whose it is."""
+    if shared is None or (own is not None and own <= shared):
+        return own, STRATEGY
+    return shared, ACCOUNT
 
 
 def short_money(amount: int) -> str:
@@ -70,6 +83,8 @@ def or_none(value: int | str | None) -> str:
 
 def _shown(name: str, value: int | str | None) -> str:
     """Return a number or word of a refusal as it is read."""
+    if name == "scope":
+        return _OF_SCOPE[str(value)]
     if isinstance(value, Phase):
         return PHASE_WORDS[value]
     if isinstance(value, str) and name in {"order_type", "accepted"}:
@@ -85,6 +100,7 @@ CODES: Final[Mapping[str, CheckCode]] = {
     ),
     "SYMBOL_HALTED": CheckCode("the symbol is halted: {reason}"),
     "HELD_DATA": CheckCode("the market data is held: {reason}"),
+    "UNIVERSE": CheckCode("{symbol} is none of the {symbols} symbols that may be traded"),
     "PHASE": CheckCode("no order in this phase: {exchange} {phase}"),
     "WINDOW": CheckCode("{time} is outside {start}-{end}"),
     "ORDER_TYPE": CheckCode(
@@ -93,6 +109,7 @@ CODES: Final[Mapping[str, CheckCode]] = {
     "LOT": CheckCode("{quantity} shares is not a valid lot: multiples of 100, or 1 to 99"),
     "ODD_LOT": CheckCode("an odd lot of {quantity} shares is not taken now as {order_type}"),
     "MAX_QUANTITY": CheckCode("{quantity} shares, the exchange takes at most {maximum}"),
+    "MAX_ORDER_QUANTITY": CheckCode("an order of {quantity} shares, at most {limit}"),
     "PRICE": CheckCode(
         "price {price} does not go with order type {order_type}",
         "{order_type} order without a price",
@@ -103,10 +120,18 @@ CODES: Final[Mapping[str, CheckCode]] = {
         "the day's band is not known",
     ),
     "QUOTE_AGE": CheckCode("the quote is {age_s} s old, at most {age_s_max}"),
-    "PRICE_GAP": CheckCode("the price is {gap_ppm} off the last one, at most {gap_ppm_max}"),
-    "MAX_ORDER_VALUE": CheckCode("an order of {value_vnd} VND, at most {limit_vnd}"),
+    "PRICE_GAP": CheckCode("the price is {gap_ppm} off the last one, at most {gap_ppm_max}{scope}"),
+    "DEPTH_SHOWN": CheckCode(
+        "the depth shows {shown} of {quantity} shares: what a market order costs is not known",
+        "no fresh depth: what a market order costs is not known",
+    ),
+    "MAX_ORDER_VALUE": CheckCode("an order of {value_vnd} VND, at most {limit_vnd}{scope}"),
     "MAX_POSITION": CheckCode("the position would be {position} shares, at most {limit}"),
-    "MAX_ORDERS": CheckCode("{orders} orders today already, at most {limit}"),
+    "MAX_ORDERS": CheckCode("{orders} orders today already, at most {limit}{scope}"),
+    "OPEN_ORDERS": CheckCode("{orders} orders are open already, at most {limit}{scope}"),
+    "ORDER_RATE": CheckCode(
+        "{sent} order requests within the last {span}, at most {limit}{scope}; cancels count too"
+    ),
     "MAX_LOSS": CheckCode("{loss_vnd} VND lost today; from {limit_vnd} on nothing is bought"),
     "CASH": CheckCode(
         "needs {need_vnd} VND with the fee, and {cash_vnd} are free",

@@ -10,10 +10,12 @@ from bot.domain.order import OrderState, OrderType, SendState, Side
 from bot.domain.plan import Limits, StrategyMode, When
 from bot.domain.quote import Quote
 from bot.domain.status import Administration, Sanction, SymbolStatus
-from bot.engine.risk.checks import Opposite, View, judge
+from bot.engine.risk.checks import judge
 from bot.engine.risk.codes import CODES, short_money
 from bot.engine.risk.sizing import OrderRequest
+from bot.engine.risk.view import Opposite, View
 from bot.engine.state import tighter
+from tests.engine.risk import account_rows
 from tests.engine.stage import HPG, PLAN, RULEBOOK, START, Stage, limited, report_of
 from tests.rows import every_row
 
@@ -146,7 +148,9 @@ def test_opposite_orders_never_stand_together_in_an_auction():
 
 
 def test_every_code_of_the_table_can_be_refused():
-    assert {code for code, *_ in REFUSED} == set(CODES)
+    of_accounts = {code for code, *_ in account_rows.REFUSED}
+
+    assert {code for code, *_ in REFUSED} | of_accounts == set(CODES)
 
 
 def test_the_texts_are_what_the_screen_shows():
@@ -265,7 +269,7 @@ def test_a_refusal_is_journalled_with_an_order_row_of_its_own():
     assert decision.checks[-1] == CheckResult(
         "MAX_ORDER_VALUE",
         False,
-        {"value_vnd": 2_700_000, "limit_vnd": 1_000_000},
+        {"value_vnd": 2_700_000, "limit_vnd": 1_000_000, "scope": "strategy"},
         "an order of 2,700,000 VND, at most 1,000,000",
     )
     assert stage.new(IntentRecorded)[0].state is SendState.DENIED

@@ -1,0 +1,30 @@
+"""What all strategies of an account share: how much of it may be used, how fast, at what loss.
+
+Beside them each strategy has limits of its own (`plan.Limits`); the tightest one holds.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AccountLimits:
+    """An order beyond one is refused; None: no limit. Money is VND, quantities are shares.
+
+    `max_price_gap_ppm` is from the last trade: of the limit, or of the worst level of the depth for
+    an order without one. `max_orders_per_minute` and `_per_second` are of market time; changes and
+    cancels count, and no cancel is ever kept back. `symbols` None: those of the strategies.
+    """
+
+    max_order_value: int | None = None
+    max_order_quantity: int | None = None
+    max_price_gap_ppm: int | None = None
+    max_open_orders: int | None = None
+    max_open_orders_per_symbol: int | None = None
+    max_orders_per_second: int | None = None
+    max_orders_per_minute: int | None = None
+    max_orders_per_day: int | None = None
+    symbols: frozenset[str] | None = None
+
+
+NONE = AccountLimits()
+"""Nothing is limited: what the engine does unless it is told otherwise."""

@@ -1,0 +1,67 @@
+"""What an account has used of the limits that its strategies share: kept as it is used.
+
+Nothing here is searched for: a request that is counted costs the same on the last order of the day
+as on the first one.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+SECOND: Final = timedelta(seconds=1)
+MINUTE: Final = timedelta(minutes=1)
+
+
+class Recent:
+    """How many there were within a span that ends now. Instants come in the order of time."""
+
+    def __init__(self, span: timedelta) -> None:
+        self._span = span
+        self._instants: deque[datetime] = deque()
+
+    def add(self, at: datetime) -> None:
+        """Count one."""
+        self._instants.append(at)
+
+    def count(self, now: datetime) -> int:
+        """Return how many are younger than the span; what is older is forgotten."""
+        instants, oldest = self._instants, now - self._span
+        while instants and instants[0] <= oldest:
+            instants.popleft()
+        return len(instants)
+
+
+@dataclass(slots=True)
+class AccountUsage:
+    """Of one account: order requests that went out of late, and the orders of the day."""
+
+    last_second: Recent = field(default_factory=lambda: Recent(SECOND))
+    last_minute: Recent = field(default_factory=lambda: Recent(MINUTE))
+    orders_today: int = 0
+
+    def send(self, at: datetime) -> None:
+        """Count an order, a change or a cancel that is about to go out."""
+        self.last_second.add(at)
+        self.last_minute.add(at)
+        self.last_second.count(at)  # what is too old goes, also where nobody asks
+        self.last_minute.count(at)
+
+
+class Usage:
+    """Of every account."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, AccountUsage] = {}
+
+    def of(self, account: str) -> AccountUsage:
+        """Return an account's, which begins with nothing."""
+        found = self._accounts.get(account)
+        if found is None:
+            found = self._accounts[account] = AccountUsage()
+        return found
+
+    def begin_day(self) -> None:
+        """Start the counts of the day again."""
+        for usage in self._accounts.values():
+            usage.orders_today = 0

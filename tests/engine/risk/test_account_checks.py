@@ -1,0 +1,198 @@
+"""The limits that an account's strategies share: at their borders, and through the engine."""
+
+from dataclasses import replace
+
+from bot.domain.asked import Action, OperatorActed
+from bot.domain.entry import CheckResult, Verdict
+from bot.domain.limits import AccountLimits
+from bot.domain.message import CancelOrder, PlaceOrder, TradingDayStarted
+from bot.domain.order import OrderState, OrderType, SendState
+from bot.domain.plan import Limits
+from bot.domain.recovery import Recovery, StoredIntent
+from bot.engine.engine import EngineSettings
+from bot.engine.risk.checks import judge
+from tests.engine.risk import account_rows
+from tests.engine.risk.test_checks import REQUEST, VIEW
+from tests.engine.stage import DAY, PLAN, START, Stage, report_of
+from tests.rows import every_row
+
+
+def judged(request, used, shared, limits=None):
+    account = replace(account_rows.USE, limits=AccountLimits(**shared), **used)
+    view = replace(VIEW, account=account, cash_free=10**12, sellable=10**6)
+    return judge(request, view, limits or Limits())
+
+
+def staged(plan=PLAN, **limits):
+    settings = EngineSettings(account_limits=AccountLimits(**limits))
+    return Stage(plan, settings=settings, cash=10**9, sellable=10_000)
+
+
+def _buy(stage, quantity, limit=27_000):
+    stage.request(lambda s: s.buy(quantity, limit=limit, why="as asked"))
+    return stage.new(PlaceOrder)
+
+
+@every_row(("code", "request_", "used", "limits"), account_rows.REFUSED)
+def test_what_an_account_has_no_room_for_is_refused_with_the_numbers(code, request_, used, limits):
+    results = judged(request_, used, limits)
+
+    assert (results[-1].code, results[-1].passed) == (code, False)
+    assert results[-1].numbers
+
+
+@every_row(("request_", "used", "limits"), account_rows.PASSED)
+def test_what_just_fits_into_the_account_passes_and_says_so(request_, used, limits):
+    results = judged(request_, used, limits)
+    without = judged(request_, used, {})
+
+    assert all(one.passed for one in results)
+    is_of_a_market_order = request_.order_type is not OrderType.LO
+    is_collar_without_effect = "max_price_gap_ppm" in limits and not is_of_a_market_order
+    assert len(results) > len(without) or is_collar_without_effect
+
+
+def test_an_account_without_limits_is_not_looked_at():
+    results = judge(REQUEST, VIEW, Limits())
+
+    codes = {"UNIVERSE", "MAX_ORDER_QUANTITY", "OPEN_ORDERS", "ORDER_RATE", "MAX_ORDERS"}
+    assert codes.isdisjoint(one.code for one in results)
+
+
+@every_row(
+    ("own", "shared", "scope", "limit"),
+    [
+        (2_000_000, 1_000_000, "account", 1_000_000),
+        (1_000_000, 2_000_000, "strategy", 1_000_000),
+        (1_000_000, 1_000_000, "strategy", 1_000_000),
+        (None, 1_000_000, "account", 1_000_000),
+    ],
+)
+def test_the_tightest_limit_refuses_and_names_its_scope(own, shared, scope, limit):
+    limits = Limits(max_order_value=own)
+
+    last = judged(account_rows.BUY, {}, {"max_order_value": shared}, limits)[-1]
+
+    assert (last.numbers["limit_vnd"], last.numbers["scope"]) == (limit, scope)
+    assert last.text.endswith("for the whole account") is (scope == "account")
+
+
+def test_a_refusal_of_an_account_reads_as_a_sentence():
+    last = judged(account_rows.BUY, {"last_minute": 6}, {"max_orders_per_minute": 6})[-1]
+
+    assert last == CheckResult(
+        "ORDER_RATE",
+        False,
+        {"sent": 6, "limit": 6, "span": "minute", "scope": "account"},
+        "6 order requests within the last minute, at most 6 for the whole account; cancels count"
+        " too",
+    )
+
+
+def test_whoever_has_fewer_orders_left_today_tells_of_them():
+    limits = Limits(max_orders_per_day=30)
+    view = {"orders_today": 55}
+
+    results = judged(account_rows.BUY, view, {"max_orders_per_day": 60}, limits)
+
+    assert [one.text for one in results if one.code == "MAX_ORDERS"] == ["day 55 of 60"]
+
+
+# ----------------------------------------------------------------------------- through the engine
+
+
+def test_two_orders_do_not_leave_within_a_second():
+    stage = staged(max_orders_per_second=1)
+    first = stage.working(100, 27_000)
+    stage.book(report_of(first, executed=100, state=OrderState.FILLED, status="FILLED"))
+
+    assert _buy(stage, 200) == []
+    assert stage.decided() == (Verdict.BLOCKED, "ORDER_RATE")
+
+    stage.after(0.999).quote()
+    assert _buy(stage, 200) == []
+    stage.after(0.001).quote()
+    assert len(_buy(stage, 200)) == 1
+
+
+def test_the_seventh_request_of_a_minute_waits_until_the_first_is_a_minute_old():
+    stage = staged(max_orders_per_minute=6)
+    for number in range(1, 7):
+        intent = stage.working(100 * number, 27_000, f"ORD{number}")
+        stage.book(
+            report_of(intent, f"ORD{number}", executed=intent.quantity, state=OrderState.FILLED)
+        )
+        stage.after(5).quote()
+
+    assert _buy(stage, 1_000) == []
+    assert stage.decided() == (Verdict.BLOCKED, "ORDER_RATE")
+
+    stage.after(30).quote()
+    assert len(_buy(stage, 1_000)) == 1
+
+
+def test_a_cancel_counts_and_is_never_kept_back():
+    stage = staged(max_orders_per_minute=1)
+    stage.working()
+
+    stage.handle(OperatorActed(stage.now, Action.PAUSE, "", "operator", cancel_open=True))
+    stage.row(report_of(stage.last(PlaceOrder).intent))
+
+    assert len(stage.all(CancelOrder)) == 1
+    assert stage.engine._state.usage.of(PLAN.account).last_minute.count(stage.now) == 2
+
+
+def test_orders_that_work_or_may_work_are_counted_until_they_end():
+    stage = staged(max_open_orders=1)
+    state = stage.engine._state
+    intent = stage.buy()
+    assert state.index.working.of(PLAN.account) == 1
+
+    stage.accept(intent)
+    assert state.index.working.of(PLAN.account) == 1
+
+    stage.book(report_of(intent, cancelled=100, state=OrderState.CANCELLED, status="CANCELLED"))
+    assert state.index.working.of(PLAN.account) == 0
+
+
+def test_the_orders_of_the_day_are_the_accounts_until_a_new_day():
+    stage = staged(max_orders_per_day=1)
+    intent = stage.working()
+    stage.book(report_of(intent, executed=100, state=OrderState.FILLED, status="FILLED"))
+
+    assert _buy(stage, 200) == []
+    assert stage.decided() == (Verdict.BLOCKED, "MAX_ORDERS")
+    assert stage.engine._state.usage.of(PLAN.account).orders_today == 1
+
+    stage.handle(TradingDayStarted(stage.now, stage.now.date().replace(day=20)))
+    assert stage.engine._state.usage.of(PLAN.account).orders_today == 0
+
+
+def test_a_market_order_needs_a_fresh_depth_that_shows_it():
+    stage = staged(max_price_gap_ppm=20_000)
+    stage.request(lambda s: s.buy(100, market=OrderType.MTL, why="as asked"))
+    assert stage.decided() == (Verdict.BLOCKED, "DEPTH_SHOWN")
+
+    stage.depth()
+    stage.request(lambda s: s.buy(1_100, market=OrderType.MTL, why="as asked"))
+    assert stage.decided() == (Verdict.BLOCKED, "DEPTH_SHOWN")
+
+    stage.request(lambda s: s.buy(1_000, market=OrderType.MTL, why="as asked"))
+    assert stage.decided() == (Verdict.PASSED, "OK")
+
+
+def test_a_restart_goes_on_counting_orders_and_their_rate():
+    before = staged()
+    sent = before.buy()
+    denied, unsent = replace(sent, intent_id="L-0002"), replace(sent, intent_id="L-0003")
+    stored = [
+        StoredIntent(sent, SendState.ACKED, "ORD1", None),
+        StoredIntent(denied, SendState.DENIED, None, None),
+        StoredIntent(unsent, SendState.READY, None, None),
+    ]
+
+    stage = Stage(recovery=Recovery(DAY, intents=tuple(stored)), is_open=False)
+
+    usage = stage.engine._state.usage.of(PLAN.account)
+    assert usage.orders_today == 1
+    assert (usage.last_second.count(START), usage.last_minute.count(START)) == (1, 1)
