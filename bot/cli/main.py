@@ -53,6 +53,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "reconcile": ("by hand", "Compare journal and broker; accept."),
     "otp": ("2FA", "The second factor: state, code, token."),
     "strategy": ("strategies", "List, make and check."),
+    "data": ("history", "Bars: what is stored, import, check, fetch."),
     "orders": ("look", "Orders, and why they were made."),
     "order": ("look", "One order and its whole story."),
     "fills": ("look", "What was bought and sold."),

@@ -5,7 +5,7 @@ where anything is wrong it is read again row by row, and what is wrong is told w
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,6 +42,8 @@ _DIGITS_MAX: Final = 15
 _FORM: Final = np.frombuffer(b"0000-00-00 00:00:00", np.uint8)
 _FORM_WIDTHS: Final = (10, 16, 19)
 _SAMPLE_BYTES: Final = 1 << 15
+_WITHIN_DAY_S: Final = 6 * 3_600
+"""Bars of one day are nearer to each other than those of two."""
 _HUNDREDTHS: Final = 100
 _POINTS: Final = re.compile(r"[0-9]+(\.[0-9]{1,2})?")
 
@@ -77,9 +79,11 @@ class CsvBars:
 
 @dataclass(frozen=True, slots=True)
 class HeldBars:
-    """The bars of one symbol in memory."""
+    """The bars of one symbol in memory; perhaps from a file of many, each from one of its lines."""
 
     columns: BarColumns
+    path: Path | None = None
+    lines: Sequence[int] = ()
 
     def chunks(self, since: int, until: int) -> Iterator[BarColumns]:
         part = between(self.columns, since, until)
@@ -105,16 +109,19 @@ def rows_of(columns: BarColumns, first: int, end: int) -> BarColumns:
     return BarColumns(columns.symbol, columns.seconds, *(each[first:end] for each in figures))
 
 
-def width_of(path: Path, symbol: str) -> int:
-    """Return the seconds of a file's bars: a day by its `date` column, else the usual distance."""
-    with opened(path) as file:
-        if _time_column(_header(path, file)) == "date":
-            return DAY_S
-    starts = next(iter(read_columns(path, symbol, 1, block_bytes=_SAMPLE_BYTES))).start
-    if len(starts) == 1:
-        return 60
-    distances, counts = np.unique(np.diff(starts), return_counts=True)
-    return int(distances[np.argmax(counts)])
+def usual_width(starts: Column) -> int | None:
+    """Return the usual distance of bars in seconds; None where too few of them say."""
+    distances = np.diff(starts)
+    within = distances[distances < _WITHIN_DAY_S]
+    if len(within):
+        found, counts = np.unique(within, return_counts=True)
+        return int(found[np.argmax(counts)])
+    return DAY_S if ((starts + OFFSET_S) % DAY_S == 0).all() else None
+
+
+def read_sample(path: Path, symbol: str) -> Iterator[BarColumns]:
+    """Yield the bars of a file in small parts: whoever wants only the first waits for no more."""
+    return read_columns(path, symbol, 1, block_bytes=_SAMPLE_BYTES)
 
 
 def read_columns(
@@ -125,25 +132,21 @@ def read_columns(
     Raises OperatorMistake for a file that is damaged, empty, unsorted, or not in a known form.
     """
     with opened(path) as file:
-        names = _header(path, file)
-        reading = _Reading(path, names, seconds, symbol in INDICES)
+        first = file.readline(BLOCK_BYTES)
+        try:
+            header = first.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            message = f"the file is UTF-8 text, found byte 0x{first[error.start]:02x}; convert it"
+            raise mistake("E-CFG-010", message, path, 1) from error
+        time = "date" if "date" in header.strip().split(",") else "time"
+        names = header_names(path, header, (time, *FIGURES))
+        reading = Reading(path, names, seconds, symbol)
         for block in _blocks(path, file, block_bytes):
             figures = reading.figures(block)
             if len(figures[0]):
                 yield BarColumns(symbol, seconds, *figures)
     if not reading.rows:
         raise mistake("E-MKT-002", "the file has a header and no rows: add the rows", path, 1)
-
-
-def _header(path: Path, file: Unpacked) -> list[str]:
-    first = file.readline(BLOCK_BYTES)
-    try:
-        header = first.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        message = f"the file is UTF-8 text, found byte 0x{first[error.start]:02x}; convert it"
-        raise mistake("E-CFG-010", message, path, 1) from error
-    time = "date" if "date" in header.strip().split(",") else "time"
-    return header_names(path, header, (time, *FIGURES))
 
 
 def _time_column(names: Sequence[str]) -> str:
@@ -164,11 +167,12 @@ def _blocks(path: Path, file: Unpacked, block_bytes: int) -> Iterator[bytes]:
         yield left.replace(b"\r", b"") + b"\n"
 
 
-class _Reading:
+class Reading:
     """One pass over a file: the last start so far, and how many lines have gone by."""
 
-    def __init__(self, path: Path, names: list[str], seconds: int, in_points: bool) -> None:  # noqa: FBT001
-        self._path, self._names, self._seconds, self._in_points = path, names, seconds, in_points
+    def __init__(self, path: Path, names: list[str], seconds: int, symbol: str) -> None:
+        self._path, self._names, self._seconds = path, names, seconds
+        self._in_points = symbol in INDICES
         self._wanted = [names.index(name) for name in (_time_column(names), *FIGURES)]
         self._last = -seconds
         self._line = 2
@@ -177,11 +181,28 @@ class _Reading:
     def figures(self, block: bytes) -> Figures:
         """Return the columns of a block of lines. Raises OperatorMistake with all wrong rows."""
         found = None if self._in_points else self._added_up(block)
-        if found is None or not self._in_order(found):
-            found = self._row_by_row(block)
+        return self.taken(found, lambda: block)
+
+    def taken(self, found: Figures | None, text: Callable[[], bytes]) -> Figures:
+        """Take the columns where they are in order, else read the rows' text one by one.
+
+        Raises OperatorMistake with all wrong rows.
+        """
+        is_in_order = found is not None
+        if found is not None and len(found[0]):
+            start, opened_at, high, low, close, _ = found
+            is_in_order = bool(
+                start[0] - self._last >= self._seconds
+                and (np.diff(start) >= self._seconds).all()
+                and (low > 0).all()
+                and (low <= np.minimum(opened_at, close)).all()
+                and (high >= np.maximum(opened_at, close)).all()
+            )
+        if found is None or not is_in_order:
+            found = self._row_by_row(text())
         if len(found[0]):
             self._last = int(found[0][-1])
-        self._line += block.count(b"\n")
+        self._line += len(found[0])
         self.rows += len(found[0])
         return found
 
@@ -200,18 +221,6 @@ class _Reading:
         found += [_wholes(data, starts[:, each], ends[:, each]) for each in figures]
         columns_found = [each for each in found if each is not None]
         return columns_found if len(columns_found) == len(found) else None
-
-    def _in_order(self, found: Figures) -> bool:
-        start, opened_at, high, low, close, _ = found
-        if len(start) == 0:
-            return True
-        return bool(
-            start[0] - self._last >= self._seconds
-            and (np.diff(start) >= self._seconds).all()
-            and (low > 0).all()
-            and (low <= np.minimum(opened_at, close)).all()
-            and (high >= np.maximum(opened_at, close)).all()
-        )
 
     def _row_by_row(self, block: bytes) -> Figures:
         table = MarketTable(self._path, self._names, ())

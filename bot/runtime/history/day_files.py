@@ -6,7 +6,7 @@ A file is known by its header: `symbol,date,…` holds days (bars, and perhaps `
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 from typing import Final, TypeVar
@@ -29,7 +29,8 @@ _EPOCH: Final = date(1970, 1, 1).toordinal()
 _RATIO_MAX: Final = 2
 """Of an ex-date: above 1 only where shares are drawn together, which is not done here."""
 _Value = TypeVar("_Value")
-_Take = Callable[[Row], DayFrame | None]
+_Take = Callable[[Row], tuple[str, DayFrame]]
+DayRow = tuple[str, str, date, DayFrame]
 
 
 def is_of_days(path: Path) -> bool:
@@ -47,16 +48,18 @@ class DayFiles:
     def frames(self, symbol: str) -> Mapping[date, DayFrame]:
         """Return what is known of a symbol's days. Raises OperatorMistake with all wrong rows.
 
-        An adjusted row has no frame; a ratio of a file of ex-dates fills one that lacks it.
+        An adjusted row has no frame. Where files differ, the first in order of name counts.
         """
-        found: dict[date, DayFrame] = {}
+        return {day: frame for _, _, day, frame in self.rows(symbol) if frame != DayFrame()}
+
+    def rows(self, symbol: str | None = None) -> list[DayRow]:
+        """Return symbol, exchange (perhaps empty), day and frame; of one symbol or of all."""
+        found: dict[tuple[str, date], tuple[str, DayFrame]] = {}
         for table, take in self._opened():
-            for _, day, frame in _taken(table, take, symbol):
-                if frame is not None:
-                    ratio = found.get(day, DayFrame()).ex_ratio or frame.ex_ratio
-                    known = found.get(day, frame) if take is _ex_date else frame
-                    found[day] = replace(known, ex_ratio=ratio)
-        return found
+            for name, day, (exchange, frame) in _taken(table, take, symbol):
+                was_on, known = found.get((name, day), ("", DayFrame()))
+                found[name, day] = (was_on or exchange, fuller(known, frame))
+        return [(name, on, day, frame) for (name, day), (on, frame) in found.items()]
 
     def _opened(self) -> "list[tuple[MarketTable, _Take]]":
         if self._tables is None:
@@ -70,17 +73,26 @@ class DayFiles:
         return self._tables
 
 
+def fuller(first: DayFrame, second: DayFrame) -> DayFrame:
+    """Return a frame with what the second knows where the first is empty."""
+    return replace(
+        first,
+        **{name: value for name, value in asdict(second).items() if getattr(first, name) is None},
+    )
+
+
 def daily_bars(path: Path) -> dict[str, HeldBars]:
     """Return the daily bars of each symbol of a file. Raises OperatorMistake."""
     rows: dict[str, list[tuple[int, ...]]] = defaultdict(list)
     table = read_table(path, ("symbol", "date", *FIGURES))
-    for symbol, day, figures in _taken(table, _figures):
+    for symbol, day, (line, *figures) in _taken(table, _figures):
         start = (day.toordinal() - _EPOCH) * DAY_S - OFFSET_S
-        rows[symbol].append((start, *figures))
-    return {
-        symbol: HeldBars(BarColumns(symbol, DAY_S, *np.array(sorted(found), np.int64).T.copy()))
-        for symbol, found in rows.items()
-    }
+        rows[symbol].append((start, *figures, line))
+    held = {}
+    for symbol, found in rows.items():
+        *columns, lines = np.array(sorted(found), np.int64).T.copy()
+        held[symbol] = HeldBars(BarColumns(symbol, DAY_S, *columns), path, lines.tolist())
+    return held
 
 
 def _taken(
@@ -113,17 +125,17 @@ def _taken(
         raise OperatorMistake(table.all_problems())
 
 
-def _frame(row: Row) -> DayFrame | None:
+def _frame(row: Row) -> tuple[str, DayFrame]:
+    exchange = row.cells.get("exchange", "")
     if row.cells.get("basis") == _ADJUSTED:
-        return None
+        return exchange, DayFrame()
     prices = {name: row.whole(name) for name in _FRAME if row.cells.get(name)}
-    return DayFrame(
-        **prices, ex_ratio=_ratio(row, "ex_ratio") if row.cells.get("ex_ratio") else None
-    )
+    ratio = _ratio(row, "ex_ratio") if row.cells.get("ex_ratio") else None
+    return exchange, DayFrame(**prices, ex_ratio=ratio)
 
 
-def _ex_date(row: Row) -> DayFrame | None:
-    return DayFrame(ex_ratio=_ratio(row, "ratio"))
+def _ex_date(row: Row) -> tuple[str, DayFrame]:
+    return "", DayFrame(ex_ratio=_ratio(row, "ratio"))
 
 
 def _ratio(row: Row, column: str) -> float:
@@ -139,11 +151,12 @@ def _ratio(row: Row, column: str) -> float:
 
 
 def _figures(row: Row) -> tuple[int, ...]:
+    """Return the number of the line, then prices and volume. Raises WrongCell."""
     opened_at, high, low, close, volume = (row.whole(name) for name in FIGURES)
     if not 0 < low <= min(opened_at, close) <= max(opened_at, close) <= high:
         message = f"high {high:,} and low {low:,} do not hold open {opened_at:,} and close "
         raise WrongCell("high", "E-MKT-008", f"{message}{close:,}, or are not above 0")
-    return opened_at, high, low, close, volume
+    return row.number, opened_at, high, low, close, volume
 
 
 def _header(path: Path) -> frozenset[str]:

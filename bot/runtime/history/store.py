@@ -7,7 +7,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Final, Protocol
@@ -19,10 +19,18 @@ from bot.config.problems import OperatorMistake, shown_path
 from bot.config.rulebook import load_rulebook
 from bot.domain.calendar import TradingCalendar
 from bot.domain.quote import Bar
-from bot.runtime.history.bar_files import DAY_S, OFFSET_S, CsvBars, HeldBars, width_of
-from bot.runtime.history.bars import BarColumns, BarSource, DayFrame, Gap
+from bot.runtime.history.bar_files import (
+    DAY_S,
+    OFFSET_S,
+    CsvBars,
+    HeldBars,
+    read_sample,
+    usual_width,
+)
+from bot.runtime.history.bars import BarColumns, DayFrame, Gap
 from bot.runtime.history.day_files import ENDINGS, DayFiles, daily_bars, is_of_days
 from bot.runtime.history.gaps import gaps_of
+from bot.runtime.history.parquet_files import ParquetBars, read_parquet
 
 WIDTHS: Final = {
     "1m": 60,
@@ -34,14 +42,19 @@ WIDTHS: Final = {
     "1d": DAY_S,
 }
 """The folders of the store, narrowest first."""
+PARQUET: Final = ".parquet"
 _FOLDERS: Final = ("bars/{}", "bars_{}", "{}")
-_FILE: Final = re.compile(r"[A-Z0-9]{3,10}(\.csv|\.csv\.gz)")
+_FILE: Final = re.compile(r"[A-Z0-9]{3,10}(\.csv|\.csv\.gz|\.parquet)")
 _DAILY: Final = ("daily", "ex_dates")
+_DAILY_FOLDER: Final = "daily"
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
 
 class BarReader(Protocol):
     """The bars of one symbol; times are Unix seconds."""
+
+    @property
+    def path(self) -> Path | None: ...
 
     def chunks(self, since: int, until: int) -> Iterator[BarColumns]: ...
 
@@ -56,11 +69,11 @@ class OpenedBars:
         readers: Mapping[str, BarReader],
         *,
         seconds: int,
-        frames: Callable[[str], Mapping[date, DayFrame]],
+        days: DayFiles,
         calendar: TradingCalendar,
     ) -> None:
         self._readers, self._seconds = readers, seconds
-        self._frames_of, self._calendar = frames, calendar
+        self.days, self._calendar = days, calendar
         self._frames: dict[str, Mapping[date, DayFrame]] = {}
         self._spans: dict[str, tuple[date, date] | None] = {}
 
@@ -76,7 +89,7 @@ class OpenedBars:
         """Return the first and last local day with a bar; None without one."""
         if symbol not in self._spans:
             found = self._readers[symbol].span() if symbol in self._readers else None
-            self._spans[symbol] = None if found is None else (_day_of(found[0]), _day_of(found[1]))
+            self._spans[symbol] = None if found is None else (day_of(found[0]), day_of(found[1]))
         return self._spans[symbol]
 
     def chunks(self, symbol: str, first: date, last: date) -> Iterator[BarColumns]:
@@ -84,10 +97,19 @@ class OpenedBars:
         if symbol in self._readers:
             yield from self._readers[symbol].chunks(_midnight(first), _midnight(last) + DAY_S)
 
+    def file_of(self, symbol: str) -> Path | None:
+        """Return the file that a symbol's bars are in; None where they are in none."""
+        return self._readers[symbol].path
+
+    def lines_of(self, symbol: str) -> Sequence[int]:
+        """Return the line of each bar in a file of many symbols; nothing in a file of its own."""
+        reader = self._readers[symbol]
+        return reader.lines if isinstance(reader, HeldBars) else ()
+
     def frames(self, symbol: str, first: date, last: date) -> Mapping[date, DayFrame]:
         """Return what is known of the days' references and bands; days may be missing."""
         if symbol not in self._frames:
-            self._frames[symbol] = self._frames_of(symbol)
+            self._frames[symbol] = self.days.frames(symbol)
         known = self._frames[symbol]
         return {day: frame for day, frame in sorted(known.items()) if first <= day <= last}
 
@@ -114,12 +136,21 @@ class ListedBars(OpenedBars):
             seconds.add(bar.seconds)
             listed[bar.symbol][int(bar.start.timestamp())] = bar
         assert len(seconds) == 1, f"bars of one width are listed, found {seconds or 'none at all'}"
+        readers = {}
+        for symbol, found in listed.items():
+            rows = [
+                (start, each.open, each.high, each.low, each.close, each.volume)
+                for start, each in sorted(found.items())
+            ]
+            columns = np.array(rows, np.int64).T.copy()
+            readers[symbol] = HeldBars(BarColumns(symbol, int(min(seconds)), *columns))
         super().__init__(
-            {symbol: _held(symbol, found) for symbol, found in listed.items()},
+            readers,
             seconds=int(seconds.pop()),
-            frames=lambda symbol: (frames or {}).get(symbol, {}),
+            days=DayFiles(()),
             calendar=calendar or load_rulebook().calendar,
         )
+        self._frames = {symbol: (frames or {}).get(symbol, {}) for symbol in listed}
 
 
 def open_bars(
@@ -127,7 +158,7 @@ def open_bars(
     *,
     width: timedelta | None = None,
     calendar: TradingCalendar | None = None,
-) -> BarSource:
+) -> OpenedBars:
     """Open a folder of bars, single files of it, or the store; `width` None: the narrowest there.
 
     Nothing but the beginning of the files is read here. Raises OperatorMistake for a place that
@@ -137,26 +168,31 @@ def open_bars(
     places = [place] if isinstance(place, Path) else list(place)
     files = [file for each in places for file in _files_of(each, width)]
     if not files:
-        wanted = f"bars of {width_name(width)}" if width else "<SYMBOL>.csv or <SYMBOL>.csv.gz"
+        wanted = (
+            f"bars of {width_name(width)}"
+            if width
+            else "files like HPG.csv, HPG.csv.gz or HPG.parquet"
+        )
         shown = ", ".join(shown_path(each) for each in places)
-        raise OperatorMistake.of("E-DATA-001", f"{shown} holds no {wanted}; see: bot data list")
+        raise OperatorMistake.of("E-DATA-001", f"{shown} holds no {wanted}: bot docs market-files")
     readers: dict[str, BarReader] = {}
     seconds = {}
     for file in files:
         symbol = symbol_of(file)
-        if is_of_days(file):
+        if file.suffix != PARQUET and is_of_days(file):
             held = daily_bars(file)
             readers |= held
             seconds[file] = DAY_S
         elif symbol in readers:
             raise mistake("E-DATA-002", f"{symbol} has two files: keep one of them", file)
         else:
-            seconds[file] = width_of(file, symbol)
-            readers[symbol] = CsvBars(file, symbol, seconds[file])
+            seconds[file] = _width_of(file, symbol, width)
+            kind = ParquetBars if file.suffix == PARQUET else CsvBars
+            readers[symbol] = kind(file, symbol, seconds[file])
     return OpenedBars(
         readers,
         seconds=_one_width(seconds, width),
-        frames=DayFiles([each for place in places for each in _daily_files(place)]).frames,
+        days=DayFiles([each for place in places for each in _daily_files(place)]),
         calendar=calendar,
     )
 
@@ -178,6 +214,17 @@ def bar_files(folder: Path) -> list[Path]:
     return sorted(file for file in found if _FILE.fullmatch(file.name) and file.is_file())
 
 
+def _width_of(file: Path, symbol: str, wanted: timedelta | None) -> int:
+    """Return the seconds of a file's bars, of which only the beginning is read.
+
+    Too few rows to tell have the width that is wanted, or that of the folder's name, or a minute.
+    """
+    is_parquet = file.suffix == PARQUET
+    parts = read_parquet(file, symbol, 1) if is_parquet else read_sample(file, symbol)
+    named = WIDTHS.get(file.parent.name.removeprefix("bars_"), WIDTHS["1m"])
+    return usual_width(next(parts).start) or (int(wanted.total_seconds()) if wanted else named)
+
+
 def _files_of(place: Path, width: timedelta | None) -> list[Path]:
     if not place.is_dir():
         return [place]
@@ -191,9 +238,14 @@ def _daily_files(place: Path) -> list[Path]:
     above = [folder, folder.parent]
     if folder.name in WIDTHS and folder.parent.name == "bars":
         above.append(folder.parent.parent)
-    around = [*above, *(each / "daily" for each in above)]
+    around = [*above, *(each / _DAILY_FOLDER for each in above)]
     files = [file for each in around if each.is_dir() for file in sorted(each.iterdir())]
-    return [f for f in files if f.name.startswith(_DAILY) and f.name.endswith(ENDINGS)]
+    return [
+        file
+        for file in files
+        if file.name.endswith(ENDINGS)
+        and (file.name.startswith(_DAILY) or file.parent.name == _DAILY_FOLDER)
+    ]
 
 
 def _one_width(widths: Mapping[Path, int], wanted: timedelta | None) -> int:
@@ -210,18 +262,10 @@ def _one_width(widths: Mapping[Path, int], wanted: timedelta | None) -> int:
     return seconds
 
 
-def _held(symbol: str, bars: Mapping[int, Bar]) -> HeldBars:
-    rows = [
-        (start, bar.open, bar.high, bar.low, bar.close, bar.volume)
-        for start, bar in sorted(bars.items())
-    ]
-    seconds = next(iter(bars.values())).seconds
-    return HeldBars(BarColumns(symbol, seconds, *np.array(rows, np.int64).T.copy()))
-
-
 def _midnight(day: date) -> int:
     return (day.toordinal() - _EPOCH) * DAY_S - OFFSET_S
 
 
-def _day_of(start: int) -> date:
+def day_of(start: int) -> date:
+    """Return the local day of a bar's start."""
     return date.fromordinal((start + OFFSET_S) // DAY_S + _EPOCH)

@@ -1,0 +1,307 @@
+"""`bot data`: the bars that backtest and warm-up live on: listed, imported, checked, fetched."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from bot.cli.command import Invocation, define_command, define_group
+from bot.cli.rows import fields_of
+from bot.cli.show import is_attended, print_json, print_table, say, show_problem, write_line
+from bot.cli.target import load, which_bot
+from bot.cli.telling.wording import counted
+from bot.clock import SystemClock
+from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
+from bot.config.shipped import DEMO, shipped
+
+if TYPE_CHECKING:
+    from bot.runtime.history.archive import Archive
+    from bot.runtime.history.importing import Rules
+    from bot.runtime.history.store import OpenedBars
+
+STORE: Final = "data"
+"""The folder of the store in a bot's state directory."""
+WIDTHS: Final = ("1m", "5m", "15m", "30m", "1h", "4h", "1d")
+HEADS: Final = ("SYM", "WIDTH", "FIRST", "LAST", "BARS", "GAPS", "FROM")
+SHOWN_GAPS: Final = 20
+PERCENT: Final = 100
+
+store_option: Final = click.option(
+    "--store",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Another folder of bars than the bot's own.",
+)
+width_option: Final = click.option("--width", type=click.Choice(WIDTHS), help="The width of bars.")
+day_type: Final = click.DateTime(["%Y-%m-%d"])
+
+
+@define_group("data", example="bot data list")
+def command() -> None:
+    """Look after the bars that backtests and warm-up live on.
+
+    They lie in the bot's state directory, or in a --store of your own.
+    """
+
+
+@define_command("list", group=command, example="bot data list --json")
+@store_option
+@click.pass_obj
+def list_stored(invocation: Invocation, store: Path | None) -> None:
+    """List what is stored.
+
+    Symbols and widths with first and last day, bars, gaps, and where they came from.
+    GAPS counts trading days without a bar and days that begin late or end early.
+    """
+    archive = _archive(invocation, store)
+    found = [(source, symbol) for source in _sources(archive) for symbol in source.symbols()]
+    rows: list[dict[str, object]] = []
+    with _progress(invocation, "reading") as step:
+        for source, symbol in found:
+            rows.append(_listed(archive, source, symbol))
+            step(len(rows) / len(found))
+    if invocation.json:
+        print_json({"store": str(archive.folder), "bars": rows})
+        return
+    if not rows:
+        say(invocation, f"{shown_path(archive.folder)} holds no bars yet; {_how_to_begin()}")
+        return
+    write_line(f"store {shown_path(archive.folder)}")
+    names = ("symbol", "width", "first", "last", "bars", "gaps", "from")
+    cells = [[cell_of(row[name]) for name in names] for row in rows]
+    print_table(invocation, HEADS, cells)
+
+
+def cell_of(value: object) -> str | int:
+    """Return a cell of a table: numbers stay numbers."""
+    return value if isinstance(value, int) else str(value)
+
+
+def _listed(archive: "Archive", source: "OpenedBars", symbol: str) -> dict[str, object]:
+    from bot.runtime.history.importing import ALWAYS
+    from bot.runtime.history.store import width_name
+
+    first, last = source.span(symbol) or (None, None)
+    width = width_name(source.width)
+    known = [each for each in archive.ranges() if (each.width, each.symbol) == (width, symbol)]
+    ways = dict.fromkeys(
+        f"{each.origin}{' (adjusted)' if each.is_adjusted else ''}" for each in known
+    )
+    return {
+        "symbol": symbol,
+        "width": width,
+        "first": first,
+        "last": last,
+        "bars": sum(len(columns) for columns in source.chunks(symbol, *ALWAYS)),
+        "gaps": len(source.gaps(symbol, first, last)) if first and last else 0,
+        "from": ", ".join(ways) or "files",
+        "ranges": [fields_of(each) for each in known],
+    }
+
+
+@define_command("import", group=command, changes=True, example="bot data import bars/ --width 1m")
+@click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path))
+@width_option
+@click.option("--adjusted", is_flag=True, help="Prices are adjusted: ticks, band not checked.")
+@click.option("--replace", is_flag=True, help="Where stored bars differ, take the new ones.")
+@store_option
+@click.pass_obj
+def import_bars(
+    invocation: Invocation,
+    places: tuple[Path, ...],
+    width: str | None,
+    adjusted: bool,
+    replace: bool,
+    store: Path | None,
+) -> None:
+    """Add files or folders of bars to the store.
+
+    CSV and Parquet; the formats: bot docs market-files. Everything is checked before anything is
+    written; days with references and ex-dates beside the bars come along. Without --adjusted,
+    prices are as they were quoted that day.
+    """
+    from bot.runtime.history.archive import Overlap
+    from bot.runtime.history.importing import import_files
+
+    archive, rules = _archive(invocation, store), _rules()
+    owner = f"{which_bot(invocation)}: " if invocation.bot else ""
+    say(invocation, f"{owner}store {shown_path(archive.folder)}")
+    with _progress(invocation, "importing") as step:
+        imported, told, days = import_files(
+            archive,
+            places,
+            rules,
+            at=SystemClock().now(),
+            width=_width(width),
+            overlap=Overlap.REPLACE if replace else Overlap.REFUSE,
+            is_adjusted=adjusted,
+            progress=step,
+        )
+    if invocation.json:
+        heads = [problem.head for problem in told]
+        found = [fields_of(each) for each in imported]
+        print_json({"imported": found, "days": days, "odd": heads})
+        return
+    rows = [
+        (
+            *(each.symbol, str(each.first), str(each.last)),
+            *(each.bars, each.added.new, each.added.same),
+        )
+        for each in imported
+    ]
+    print_table(invocation, ("SYM", "FIRST", "LAST", "BARS", "NEW", "THERE"), rows)
+    _tell(told)
+    new = sum(each.added.new for each in imported)
+    odd = f", {counted(len(told), 'odd thing')}: see above" if told else ""
+    write_line(
+        f"{counted(new, 'new bar')} of {counted(len(rows), 'symbol')}, "
+        f"{counted(days, 'day')} with a reference or an ex-date{odd}"
+    )
+
+
+@define_command("check", group=command, example="bot data check HPG FPT")
+@click.argument("symbols", nargs=-1)
+@store_option
+@click.pass_obj
+def check(invocation: Invocation, symbols: tuple[str, ...], store: Path | None) -> None:
+    """Check what is stored.
+
+    Ticks, bands, lots, hours, holidays, gaps, and ex-dates that nobody named.
+    Exit code 3 when bars are useless, 12 when something is missing or odd.
+    """
+    from bot.runtime.history.importing import check_source
+
+    archive, rules = _archive(invocation, store), _rules()
+    sources = _sources(archive)
+    stored = sorted({symbol for source in sources for symbol in source.symbols()})
+    wanted = tuple(symbol.upper() for symbol in symbols) or tuple(stored)
+    if unknown := [symbol for symbol in wanted if symbol not in stored]:
+        held = ", ".join(stored) or f"nothing yet; {_how_to_begin()}"
+        text = f"{', '.join(unknown)}: no bars in {shown_path(archive.folder)}; it holds {held}"
+        raise OperatorMistake.of("E-DATA-001", text)
+    checked = []
+    with _progress(invocation, "checking") as step:
+        for source in sources:
+            own = [symbol for symbol in wanted if symbol in source.symbols()]
+            checked += check_source(source, rules, own, progress=step)
+    fatal = [problem for each in checked for problem in each.fatal]
+    told = [problem for each in checked for problem in each.told]
+    gaps = [
+        gap
+        for each in checked
+        if not each.fatal and (span := each.source.span(each.symbol))
+        for gap in each.source.gaps(each.symbol, *span)
+    ]
+    if invocation.json:
+        heads = {"wrong": [p.head for p in fatal], "odd": [p.head for p in told]}
+        print_json({**heads, "gaps": [fields_of(gap) for gap in gaps]})
+    else:
+        _tell(told)
+        for gap in gaps[:SHOWN_GAPS]:
+            days = f"{gap.first}" if gap.first == gap.last else f"{gap.first} to {gap.last}"
+            write_line(f"{gap.symbol} {days}: {gap.what}")
+        if len(gaps) > SHOWN_GAPS:
+            write_line(f"and {counted(len(gaps) - SHOWN_GAPS, 'more gap')}: --json has all")
+        bars = sum(each.found.bars for each in checked)
+        write_line(
+            f"{counted(bars, 'bar')} of {counted(len(wanted), 'symbol')}: {len(fatal)} wrong, "
+            f"{len(told)} odd, {counted(len(gaps), 'gap')}"
+        )
+    if fatal:
+        raise OperatorMistake(fatal)
+    if told or gaps:
+        click.get_current_context().exit(ExitCode.DIFFERS)
+
+
+@define_command(
+    "simulate", group=command, example="bot data simulate market.yaml --to 2026-12-30 --into sample"
+)
+@click.argument("scenario", type=click.Path(path_type=Path))
+@click.option("--to", "last", type=day_type, required=True, help="The last day.")
+@click.option("--into", type=click.Path(path_type=Path), required=True, help="A folder.")
+@click.pass_obj
+def simulate(invocation: Invocation, scenario: Path, last: datetime, into: Path) -> None:
+    """Write bars of a simulated market.
+
+    Minutes of a scenario, from its first day to another. The same scenario gives the same files.
+    It takes about 100 ms a day and symbol.
+    """
+    from bot.config.rulebook import load_rulebook
+    from bot.config.scenario_file import load_scenario
+    from bot.domain.instrument import EXCHANGE_TZ
+    from bot.runtime.history.simulated import simulate_days
+
+    script = load_scenario(scenario.name, scenario.parent)
+    first = script.starts_at.astimezone(EXCHANGE_TZ).date()
+    if last.date() < first:
+        raise OperatorMistake.of("E-DATA-012", f"the scenario begins {first}: give a later --to")
+    with _progress(invocation, "simulating") as step:
+        days = max(1, (last.date() - first).days)
+        made = simulate_days(
+            script,
+            load_rulebook(),
+            last.date(),
+            progress=lambda day: step((day - first).days / days),
+        )
+    made.write(into)
+    bars = sum(len(rows) for rows in made.minutes.values())
+    say(invocation, f"{counted(bars, 'bar')} of {len(made.minutes)} symbols in {shown_path(into)}")
+
+
+def _archive(invocation: Invocation, store: Path | None) -> "Archive":
+    """Return the store that is meant. A command that changes one does not take the demo's."""
+    from bot.runtime.history.archive import Archive
+
+    if store is not None:
+        return Archive(store)
+    loaded = load(invocation)
+    if invocation.does_change and invocation.config is None and loaded.path == shipped(DEMO):
+        text = "which bot's bars? There is no bot.yaml: name one with -c FILE, or --store FOLDER"
+        raise OperatorMistake.of("E-RUN-007", text, ExitCode.USAGE)
+    return Archive(loaded.state_dir / STORE)
+
+
+def _sources(archive: "Archive") -> "list[OpenedBars]":
+    """Return the bars of each width of a store, or those of a folder of files."""
+    from bot.runtime.history.store import bar_files
+
+    if widths := archive.widths():
+        return [archive.source(width) for width in widths]
+    folders = [archive.folder, *archive.folder.glob("bars_*")]
+    return [archive.source()] if any(bar_files(folder) for folder in folders) else []
+
+
+def _rules() -> "Rules":
+    from bot.config.rulebook import load_rulebook, load_symbols
+    from bot.runtime.history.importing import Rules
+
+    return Rules(load_rulebook(), load_symbols())
+
+
+def _width(name: str | None) -> timedelta | None:
+    from bot.runtime.history.store import WIDTHS as SECONDS
+
+    return timedelta(seconds=SECONDS[name]) if name else None
+
+
+def _how_to_begin() -> str:
+    return "add some: bot data import FOLDER, or bot data fetch SYMBOL"
+
+
+def _tell(problems: Iterable[Problem]) -> None:
+    for problem in problems:
+        show_problem(problem)
+
+
+@contextmanager
+def _progress(invocation: Invocation, doing: str) -> Iterator[Callable[[float], None]]:
+    """Give what is told how much is done, from 0 to 1; a pipe sees nothing of it."""
+    if invocation.quiet or invocation.json or not is_attended(invocation):
+        yield lambda _: None
+        return
+    with click.progressbar(length=PERCENT, label=doing, file=sys.stderr, show_eta=False) as bar:
+        yield lambda done: bar.update(max(0, round(done * PERCENT) - bar.pos))

@@ -1,0 +1,309 @@
+"""The bot's own store of bars: one folder, and a manifest that says where each range came from.
+
+    bars/<width>/<SYMBOL>.parquet    with polars when the symbol is first kept, else .csv.gz
+    daily/days.csv.gz                reference, ceiling, floor and ex-ratio of days, as far as known
+    manifest.json                    ranges: from where, when, adjusted or not
+
+Each file is written beside and renamed, bars before the manifest: a kill leaves bars that the
+manifest does not know yet, and the same import writes it. One writer at a time. Bars that are there
+are never replaced in silence.
+"""
+
+import fcntl
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from operator import attrgetter
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from bot.config.problems import ExitCode, OperatorMistake, shown_path
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.runtime.history.bar_files import FIGURES, HeldBars, read_columns
+from bot.runtime.history.bar_writing import write_bars, write_days, written_beside
+from bot.runtime.history.bars import BarColumns, Column, DayFrame
+from bot.runtime.history.day_files import DayFiles, fuller
+from bot.runtime.history.parquet_files import has_polars, read_parquet, write_parquet
+from bot.runtime.history.store import (
+    PARQUET,
+    WIDTHS,
+    OpenedBars,
+    bar_files,
+    day_of,
+    open_bars,
+    symbol_of,
+    width_name,
+)
+
+MANIFEST: Final = "manifest.json"
+DAYS: Final = "daily/days.csv.gz"
+_LOCK: Final = ".lock"
+_FORMAT: Final = 1
+_NEXT_TO: Final = timedelta(days=5)
+"""Ranges of one origin so near to each other are told as one: over a weekend and a holiday."""
+RANGES_MAX: Final = 1_000
+"""Of one symbol and width; older ones are forgotten."""
+
+
+class Origin(StrEnum):
+    """Where bars came from."""
+
+    BROKER = "broker"
+    RECORDER = "recorder"
+    IMPORT = "import"
+
+
+class Overlap(StrEnum):
+    """What is done where stored bars differ from new ones: refuse all, keep them, replace them."""
+
+    REFUSE = "refuse"
+    KEEP = "keep"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRange:
+    """Where the bars of a symbol from one local day to another came from, and when."""
+
+    width: str
+    symbol: str
+    first: date
+    last: date
+    origin: Origin
+    source: str
+    at: datetime
+    is_adjusted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What came of adding bars: how many are new, were there, and differ from those there."""
+
+    new: int
+    same: int
+    differing: int
+    first_difference: str = ""
+
+
+class Archive:
+    """The store in a folder, which need not be there yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def source(self, width: timedelta | None = None) -> OpenedBars:
+        """Open what is stored. Raises OperatorMistake where there is nothing."""
+        return open_bars(self.folder, width=width)
+
+    def widths(self) -> list[timedelta]:
+        """Return the widths of which bars are stored, narrowest first."""
+        found = [name for name in WIDTHS if bar_files(self.folder / "bars" / name)]
+        return [timedelta(seconds=WIDTHS[name]) for name in found]
+
+    def ranges(self) -> tuple[StoredRange, ...]:
+        """Return what the manifest knows. Raises OperatorMistake for one that cannot be read."""
+        path = self.folder / MANIFEST
+        try:
+            found = json.loads(path.read_text("utf-8"))
+            return tuple(_range(row) for row in found["ranges"])
+        except FileNotFoundError:
+            return ()
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            text = (
+                f"{shown_path(path)} cannot be read ({error}); move it away: bars are kept, only "
+            )
+            text += "where they came from is forgotten"
+            raise OperatorMistake.of("E-DATA-006", text, ExitCode.DATABASE) from error
+
+    def stored(self, like: BarColumns) -> tuple[Path, BarColumns]:
+        """Return the file of such bars, there or to be, and what is stored of the symbol."""
+        folder = self.folder / "bars" / width_name(timedelta(seconds=like.seconds))
+        files = [file for file in bar_files(folder) if symbol_of(file) == like.symbol]
+        if not files:
+            ending = PARQUET if has_polars() else ".csv.gz"
+            return folder / f"{like.symbol}{ending}", _rows_at(like, np.empty(0, np.int64))
+        read = read_parquet if files[0].suffix == PARQUET else read_columns
+        return files[0], joined(read(files[0], like.symbol, like.seconds))
+
+    def require_same(self, bars: Iterable[BarColumns]) -> None:
+        """Raise OperatorMistake where stored bars of one symbol differ from these."""
+        new = joined(bars)
+        added = _compared(self.stored(new)[1], new)
+        if added.differing:
+            raise _differs(new.symbol, added)
+
+    @contextmanager
+    def writing(self) -> Iterator["Writer"]:
+        """Give the one writer. Raises OperatorMistake while there is another."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = (self.folder / _LOCK).open("a")
+        except OSError as error:
+            text = f"{shown_path(self.folder)}: no store of bars here ({error.strerror})"
+            raise OperatorMistake.of("E-DATA-004", text, ExitCode.DATABASE) from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                text = f"{shown_path(self.folder)}: another command writes there; wait for it"
+                raise OperatorMistake.of("E-DATA-007", text, ExitCode.NOT_RUNNING) from error
+            yield Writer(self)
+
+
+class Writer:
+    """Adds to the store while it holds its lock."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive, self._ranges = archive, list(archive.ranges())
+
+    def add(
+        self,
+        bars: Iterable[BarColumns],
+        origin: Origin,
+        *,
+        source: str,
+        at: datetime,
+        overlap: Overlap = Overlap.REFUSE,
+        is_adjusted: bool = False,
+    ) -> Added:
+        """Add the bars of one symbol; they are in order. Nothing is written where one is refused.
+
+        Raises OperatorMistake when stored bars differ and `overlap` is to refuse, and where
+        adjusted bars would lie beside those that are not.
+        """
+        new = joined(bars)
+        width = width_name(timedelta(seconds=new.seconds))
+        if width not in WIDTHS:
+            text = f"{new.symbol}: bars of {width} are not kept, only of {', '.join(WIDTHS)}"
+            raise OperatorMistake.of("E-DATA-003", text)
+        self._refuse_mixture(width, new.symbol, is_adjusted=is_adjusted)
+        path, old = self._archive.stored(new)
+        added = _compared(old, new)
+        if added.differing and overlap is Overlap.REFUSE:
+            raise _differs(new.symbol, added)
+        if added.new or (added.differing and overlap is Overlap.REPLACE):
+            base, over = (new, old) if overlap is Overlap.KEEP else (old, new)
+            held = HeldBars(_merged(base, over))
+            first, last = held.span() or (0, 0)
+            write = write_parquet if path.suffix == PARQUET else write_bars
+            write(path, held.chunks(first, last + 1))
+        if len(new):
+            days = day_of(int(new.start[0])), day_of(int(new.start[-1]))
+            self._note(StoredRange(width, new.symbol, *days, origin, source, at, is_adjusted))
+        return added
+
+    def add_days(self, days: Iterable[tuple[str, str, date, DayFrame]], *, replaces: bool) -> int:
+        """Add frames of days to those stored, and return how many are new or fuller now."""
+        path = self._archive.folder / DAYS
+        stored = {(s, d): (e, f) for s, e, d, f in DayFiles([path] if path.exists() else ()).rows()}
+        changed = 0
+        for symbol, exchange, day, frame in days:
+            was_on, old = stored.get((symbol, day), ("", DayFrame()))
+            first, second = (frame, old) if replaces else (old, frame)
+            now = fuller(first, second)
+            if (was_on or exchange, now) != (was_on, old):
+                stored[symbol, day] = (was_on or exchange, now)
+                changed += 1
+        if changed:
+            write_days(path, ((s, e, d, f) for (s, d), (e, f) in sorted(stored.items())))
+        return changed
+
+    def _refuse_mixture(self, width: str, symbol: str, *, is_adjusted: bool) -> None:
+        for each in self._ranges:
+            if (each.width, each.symbol) == (width, symbol) and each.is_adjusted != is_adjusted:
+                kinds = ("as quoted", "adjusted")
+                text = (
+                    f"the stored bars of {symbol} are {kinds[each.is_adjusted]}, the new ones are "
+                )
+                text += f"{kinds[is_adjusted]}: keep them apart with --store FOLDER"
+                raise OperatorMistake.of("E-DATA-009", text)
+
+    def _note(self, new: StoredRange) -> None:
+        kept: list[StoredRange] = []
+        for each in self._ranges:
+            if _may_join(each, new):
+                first, last = min(each.first, new.first), max(each.last, new.last)
+                new = replace(new, first=first, last=last)
+            else:
+                kept.append(each)
+        own = [each for each in kept if (each.width, each.symbol) == (new.width, new.symbol)]
+        dropped = own[: max(0, len(own) - RANGES_MAX + 1)]
+        self._ranges = [each for each in kept if each not in dropped] + [new]
+        key = attrgetter("width", "symbol", "first")
+        rows = [
+            {n: v if isinstance(v, bool) else str(v) for n, v in asdict(each).items()}
+            for each in sorted(self._ranges, key=key)
+        ]
+        with written_beside(self._archive.folder / MANIFEST) as file:
+            text = ",\n".join(f"  {json.dumps(row)}" for row in rows)
+            file.write(f'{{"format": {_FORMAT}, "ranges": [\n{text}\n]}}\n'.encode())
+
+
+def joined(bars: Iterable[BarColumns]) -> BarColumns:
+    """Return the parts of one symbol as one. At least one part is given."""
+    parts = list(bars)
+    figures = (np.concatenate([getattr(p, name) for p in parts]) for name in ("start", *FIGURES))
+    return BarColumns(parts[0].symbol, parts[0].seconds, *figures)
+
+
+def _compared(old: BarColumns, new: BarColumns) -> Added:
+    both, at_old, at_new = np.intersect1d(
+        old.start, new.start, assume_unique=True, return_indices=True
+    )
+    differ = np.zeros(len(both), bool)
+    for name in FIGURES:
+        differ |= getattr(old, name)[at_old] != getattr(new, name)[at_new]
+    added = Added(len(new) - len(both), int((~differ).sum()), int(differ.sum()))
+    if not added.differing:
+        return added
+    of_old, of_new = int(at_old[differ][0]), int(at_new[differ][0])
+    pairs = [
+        f"{name} {int(a):,} stored, {int(b):,} new"
+        for name in FIGURES
+        if (a := getattr(old, name)[of_old]) != (b := getattr(new, name)[of_new])
+    ]
+    local = datetime.fromtimestamp(int(old.start[of_old]), EXCHANGE_TZ)
+    return replace(added, first_difference=f"{local:%Y-%m-%d %H:%M}: {'; '.join(pairs)}")
+
+
+def _differs(symbol: str, added: Added) -> OperatorMistake:
+    text = f"{added.differing:,} of the stored bars of {symbol} differ, the first "
+    text += f"{added.first_difference}; nothing was changed: take the new ones with --replace"
+    return OperatorMistake.of("E-DATA-008", text, ExitCode.DIFFERS)
+
+
+def _rows_at(bars: BarColumns, rows: Column) -> BarColumns:
+    figures = (getattr(bars, name)[rows] for name in ("start", *FIGURES))
+    return BarColumns(bars.symbol, bars.seconds, *figures)
+
+
+def _merged(base: BarColumns, over: BarColumns) -> BarColumns:
+    """Return both in order of time; where both have a bar, that of `over`."""
+    only = np.flatnonzero(~np.isin(base.start, over.start))
+    both = joined([_rows_at(base, only), over])
+    return _rows_at(both, np.argsort(both.start, kind="stable"))
+
+
+def _may_join(each: StoredRange, new: StoredRange) -> bool:
+    is_like = (each.width, each.symbol, each.origin, each.source, each.is_adjusted) == (
+        *(new.width, new.symbol, new.origin, new.source, new.is_adjusted),
+    )
+    return is_like and each.first <= new.last + _NEXT_TO and new.first <= each.last + _NEXT_TO
+
+
+def _range(row: Mapping[str, object]) -> StoredRange:
+    return StoredRange(
+        str(row["width"]),
+        str(row["symbol"]),
+        date.fromisoformat(str(row["first"])),
+        date.fromisoformat(str(row["last"])),
+        Origin(str(row["origin"])),
+        str(row["source"]),
+        datetime.fromisoformat(str(row["at"])),
+        bool(row["is_adjusted"]),
+    )

@@ -1,0 +1,177 @@
+"""Files of others into the store: checked as a whole first, so that all of it comes or nothing."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
+from bot.domain.instrument import Exchange, Instrument
+from bot.domain.rulebook import Rulebook
+from bot.domain.symbols import SymbolTable
+from bot.runtime.history.archive import Added, Archive, Origin, Overlap
+from bot.runtime.history.bar_files import INDICES
+from bot.runtime.history.checking import BarCheck, Checked, Fault, placed
+from bot.runtime.history.store import OpenedBars, open_bars
+
+Progress = Callable[[float], None]
+"""Is told how much is done, from 0 to 1."""
+ALWAYS: Final = (date(1990, 1, 1), date(2200, 1, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What bars are checked against."""
+
+    rulebook: Rulebook
+    symbols: SymbolTable
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """The bars of one symbol and what was found in them; `told` has a place where there is one."""
+
+    source: OpenedBars
+    symbol: str
+    found: Checked
+    fatal: tuple[Problem, ...]
+    told: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came of one symbol."""
+
+    symbol: str
+    width: timedelta
+    first: date
+    last: date
+    bars: int
+    added: Added
+
+
+def check_source(
+    source: OpenedBars,
+    rules: Rules,
+    symbols: Sequence[str],
+    *,
+    is_adjusted: bool = False,
+    progress: Progress = lambda _: None,
+) -> list[CheckedFile]:
+    """Check the bars of symbols. What cannot be read is fatal too."""
+    checked: list[CheckedFile] = []
+    for symbol in symbols:
+        checked.append(_check(source, rules, symbol, is_adjusted=is_adjusted))
+        progress(len(checked) / len(symbols))
+    return checked
+
+
+def _check(source: OpenedBars, rules: Rules, symbol: str, *, is_adjusted: bool) -> CheckedFile:
+    place = source.file_of(symbol)
+    try:
+        exchanges = {day: on for _, on, day, _ in source.days.rows(symbol) if on}
+        known = rules.symbols.listings.get(symbol)
+
+        def instrument_on(day: date) -> Instrument | None:
+            named = exchanges.get(day)
+            found = rules.symbols.instrument(symbol, day)
+            return Instrument(symbol, Exchange(named)) if named and found is None else found
+
+        frames = source.frames(symbol, *ALWAYS)
+        check = BarCheck(symbol, rules.rulebook, instrument_on, frames, is_adjusted=is_adjusted)
+        for columns in source.chunks(symbol, *ALWAYS):
+            check.add(columns)
+    except OperatorMistake as mistake:
+        return CheckedFile(source, symbol, Checked(symbol), mistake.problems, ())
+    found = check.found
+    told = _placed(source, symbol, found.told, found.told_count)
+    if not (known or exchanges or symbol in INDICES):
+        text = (
+            f"{symbol} is not in symbols.csv, nor in a daily file with its exchange: ticks, band "
+        )
+        text += "and hours were not checked"
+        told.append(Problem("E-DATA-010", text, shown_path(place) if place else None))
+    told += [
+        Problem("E-DATA-011", f"{symbol} {day} {words}: did it go ex? Say so in ex_dates.csv")
+        for day, words in found.ex_dates.items()
+    ]
+    fatal = _placed(source, symbol, found.fatal, found.fatal_count)
+    return CheckedFile(source, symbol, found, tuple(fatal), tuple(told))
+
+
+def import_files(
+    archive: Archive,
+    places: Sequence[Path],
+    rules: Rules,
+    *,
+    at: datetime,
+    width: timedelta | None = None,
+    overlap: Overlap = Overlap.REFUSE,
+    is_adjusted: bool = False,
+    progress: Progress = lambda _: None,
+) -> tuple[list[Imported], list[Problem], int]:
+    """Check files and folders, then add their bars and days to the store.
+
+    Returns what was imported, what is odd in it, and how many days have a reference or a ratio now.
+    Raises OperatorMistake with all that is wrong, before anything is written.
+    """
+    problems: list[Problem] = []
+    checked: list[CheckedFile] = []
+    for place in places:
+        try:
+            source = open_bars(place, width=width)
+        except OperatorMistake as mistake:
+            problems += mistake.problems
+            continue
+        checked += check_source(
+            source,
+            rules,
+            source.symbols(),
+            is_adjusted=is_adjusted,
+            progress=lambda done: progress(done / 2),
+        )
+    problems += [problem for each in checked for problem in each.fatal]
+    if problems:
+        raise OperatorMistake(problems)
+    if overlap is Overlap.REFUSE:
+        _refuse_differences(archive, checked)
+    imported = []
+    with archive.writing() as writer:
+        for each in checked:
+            span = each.source.span(each.symbol)
+            assert span is not None, "what was checked has bars"
+            added = writer.add(
+                each.source.chunks(each.symbol, *span),
+                Origin.IMPORT,
+                source=(each.source.file_of(each.symbol) or places[0]).name,
+                at=at,
+                overlap=overlap,
+                is_adjusted=is_adjusted,
+            )
+            bars = each.found.bars
+            imported.append(Imported(each.symbol, each.source.width, *span, bars, added))
+            progress((1 + len(imported) / len(checked)) / 2)
+        sources = {id(each.source): each.source for each in checked}.values()
+        rows = [row for source in sources for row in source.days.rows()]
+        days = writer.add_days(rows, replaces=overlap is Overlap.REPLACE)
+    return imported, [problem for each in checked for problem in each.told], days
+
+
+def _refuse_differences(archive: Archive, checked: Iterable[CheckedFile]) -> None:
+    """Raise OperatorMistake with every symbol whose stored bars differ."""
+    problems: list[Problem] = []
+    for each in checked:
+        try:
+            archive.require_same(each.source.chunks(each.symbol, *ALWAYS))
+        except OperatorMistake as mistake:
+            problems += mistake.problems
+    if problems:
+        raise OperatorMistake(problems, ExitCode.DIFFERS)
+
+
+def _placed(source: OpenedBars, symbol: str, faults: Sequence[Fault], count: int) -> list[Problem]:
+    path = source.file_of(symbol)
+    if path is not None:
+        return placed(path, faults, count - len(faults), source.lines_of(symbol))
+    return [Problem(each.code, f"{symbol} {each.clock}: {each.message}") for each in faults]

@@ -1,0 +1,144 @@
+"""Bars in Parquet, read and written a part at a time through polars (the extra `data`).
+
+What is wrong in a row is told as it would be in the same rows as CSV under a header.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bot.config.market_files.table import mistake
+from bot.config.problems import OperatorMistake, shown_path
+from bot.runtime.history.bar_files import FIGURES, INDICES, OFFSET_S, Figures, Reading, between
+from bot.runtime.history.bar_writing import written_beside
+from bot.runtime.history.bars import BarColumns
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PART_BARS: Final = 16_384
+"""Read and written at once: fifty files are open in one run."""
+_HUNDREDTHS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetBars:
+    """The bars of one symbol in a Parquet file, oldest first."""
+
+    path: Path
+    symbol: str
+    seconds: int
+
+    def chunks(self, since: int, until: int) -> Iterator[BarColumns]:
+        """Yield the bars that start from `since` to before `until`. Raises OperatorMistake."""
+        for columns in read_parquet(self.path, self.symbol, self.seconds):
+            if columns.start[0] >= until:
+                return
+            part = between(columns, since, until)
+            if len(part):
+                yield part
+
+    def span(self) -> tuple[int, int] | None:
+        """Return the first and the last start; the whole file is read."""
+        starts = [c.start[[0, -1]] for c in read_parquet(self.path, self.symbol, self.seconds)]
+        return (int(starts[0][0]), int(starts[-1][1])) if starts else None
+
+
+def has_polars() -> bool:
+    """Return whether Parquet can be read and written here."""
+    try:
+        import_module("polars")
+    except ImportError:
+        return False
+    return True
+
+
+def read_parquet(path: Path, symbol: str, seconds: int) -> Iterator[BarColumns]:
+    """Yield all bars of a file, a part at a time. Raises OperatorMistake as `read_columns`."""
+    if not has_polars():
+        text = f"{shown_path(path)} is Parquet: to read it, pip install 'vnbot[data]'"
+        raise OperatorMistake.of("E-DATA-005", text)
+    import polars as pl
+
+    try:
+        rows = pl.scan_parquet(path)
+        names, kinds = rows.collect_schema().names(), rows.collect_schema().dtypes()
+        count = int(rows.select(pl.len()).collect().item())
+    except (pl.exceptions.PolarsError, OSError) as error:
+        message = f"this is no Parquet file, or a damaged one: {str(error).splitlines()[0]}"
+        raise mistake("E-MKT-001", message, path) from error
+    time = next((name for name in ("time", "date", "start") if name in names), "time")
+    wanted = (time, *FIGURES)
+    if missing := [name for name in wanted if name not in names]:
+        text = f"the file lacks {', '.join(missing)}; wanted columns {', '.join(wanted)}"
+        raise mistake("E-MKT-002", text, path)
+    if not count:
+        raise mistake("E-MKT-002", "the file has no rows: add the rows", path)
+    name = "date" if time == "date" else "time"
+    reading = Reading(path, [name, *FIGURES], seconds, symbol)
+    at = _local_time(pl.col(time), dict(zip(names, kinds, strict=True))[time], path)
+    rows = rows.select(at.alias(name), *FIGURES)
+    for first in range(0, count, PART_BARS):
+        part = rows.slice(first, PART_BARS).collect()
+        figures = reading.taken(_figures(part, symbol), lambda: _as_csv(part))  # noqa: B023
+        yield BarColumns(symbol, seconds, *figures)
+
+
+def write_parquet(path: Path, bars: Iterable[BarColumns]) -> None:
+    """Write bars as Parquet with a column `start` of Unix seconds, in parts of PART_BARS rows."""
+    import polars as pl
+
+    frames = [
+        pl.DataFrame({name: getattr(columns, name) for name in ("start", *FIGURES)})
+        for columns in bars
+    ]
+    with written_beside(path) as file:
+        pl.concat(frames).write_parquet(file, row_group_size=PART_BARS, compression="zstd")
+
+
+def _local_time(column: "pl.Expr", kind: "pl.DataType", path: Path) -> "pl.Expr":
+    """Return a column of times as local time without a zone."""
+    import polars as pl
+
+    if isinstance(kind, pl.Datetime):
+        zone = kind.time_zone
+        local = column.dt.convert_time_zone("Asia/Ho_Chi_Minh") if zone else column
+        return local.dt.replace_time_zone(None)
+    if kind == pl.Date:
+        return column.cast(pl.Datetime("us"))
+    if kind.is_integer():
+        return pl.from_epoch(column + OFFSET_S, time_unit="s")
+    if kind == pl.String:
+        padded = column.str.replace("T", " ").str.pad_end(16, " ").str.replace(" {6}$", " 00:00")
+        return padded.str.slice(0, 16).str.to_datetime("%Y-%m-%d %H:%M", strict=False)
+    text = f"column time is a time, text or Unix seconds, found {kind}"
+    raise mistake("E-MKT-003", text, path)
+
+
+def _figures(part: "pl.DataFrame", symbol: str) -> Figures | None:
+    """Return the columns as whole numbers; None when a cell is no whole number."""
+    import polars as pl
+
+    if any(part.null_count().row(0)):
+        return None
+    start = part.to_series(0).dt.epoch("s").to_numpy().astype(np.int64) - OFFSET_S
+    found = [start]
+    for name in FIGURES:
+        numbers = part[name]
+        if not numbers.dtype.is_numeric():
+            return None
+        if symbol in INDICES and name != "volume":
+            numbers = (numbers.cast(pl.Float64) * _HUNDREDTHS).round()
+        whole = numbers.to_numpy()
+        found.append(whole.astype(np.int64))
+        if (found[-1] != whole).any() or (found[-1] < 0).any():
+            return None
+    return found
+
+
+def _as_csv(part: "pl.DataFrame") -> bytes:
+    return part.write_csv(include_header=False, datetime_format="%Y-%m-%d %H:%M:%S").encode()

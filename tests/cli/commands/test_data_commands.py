@@ -1,0 +1,125 @@
+"""`bot data`: what is stored is listed and checked, what is imported is checked before."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bot.config.problems import ExitCode
+from bot.config.shipped import shipped
+from bot.runtime.history.simulated import SAMPLE
+from tests.cli.stage import CONFIG, call
+
+ROW = "2026-11-18 09:15,27000,27000,27000,27000,100\n"
+HEADER = "time,open,high,low,close,volume\n"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    """A project of the test's own; a store lies in its state directory."""
+    (tmp_path / "bot.yaml").write_text(CONFIG)
+    return str(tmp_path / "bot.yaml")
+
+
+@pytest.fixture
+def bars(tmp_path: Path) -> Path:
+    """A folder with one day that begins and one that has one bar."""
+    folder = tmp_path / "bars"
+    folder.mkdir()
+    (folder / "HPG.csv").write_text(HEADER + ROW + ROW.replace("-18", "-20"))
+    return folder
+
+
+def test_an_empty_store_says_how_to_begin(own: str) -> None:
+    ran = call("data", "list", "-c", own)
+
+    assert (ran.code, ran.out) == (0, "")
+    assert "holds no bars yet; add some: bot data import FOLDER" in ran.err
+
+
+def test_what_is_imported_lies_in_the_state_directory_and_is_listed(own: str, bars: Path) -> None:
+    ran = call("data", "import", str(bars), "-c", own)
+
+    store = Path(own).parent / "state" / "data"
+    assert ran.code == 0
+    assert ran.err.splitlines()[0].endswith(f"(sandbox): store {store}")
+    assert ran.out.splitlines()[-1] == (
+        "2 new bars of 1 symbol, 0 days with a reference or an ex-date"
+    )
+    listed = json.loads(call("data", "list", "--json", "-c", own).out)
+    (row,) = listed["bars"]
+    (kept,) = row.pop("ranges")
+    assert row == {
+        "symbol": "HPG",
+        "width": "1m",
+        "first": "2026-11-18",
+        "last": "2026-11-20",
+        "bars": 2,
+        "gaps": 1,
+        "from": "import",
+    }
+    assert (kept["origin"], kept["source"], kept["is_adjusted"]) == ("import", "HPG.csv", False)
+    assert listed["bot"]["config"] == own
+
+
+def test_a_check_ends_with_12_for_a_gap_and_with_3_for_useless_bars(own: str, bars: Path) -> None:
+    call("data", "import", str(bars), "-c", own)
+
+    ran = call("data", "check", "hpg", "-c", own)
+
+    assert ran.code == ExitCode.DIFFERS
+    assert ran.out.splitlines() == [
+        "HPG 2026-11-19: no bar",
+        "2 bars of 1 symbol: 0 wrong, 0 odd, 1 gap",
+    ]
+    (bars / "HPG.csv").write_text(HEADER + ROW.replace("27000", "27010"))
+    found = call("data", "check", "--store", str(bars))
+    assert found.code == ExitCode.CONFIG
+    assert "HPG.csv:2:18: E-MKT-007 2026-11-18 09:15: 27,010 is off the tick" in found.err
+
+
+def test_the_shipped_bars_are_checked_where_they_lie() -> None:
+    ran = call("data", "check", "--store", str(shipped(SAMPLE)))
+
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == "46,763 bars of 4 symbols: 0 wrong, 0 odd, 0 gaps\n"
+
+
+def test_a_symbol_without_bars_is_named_with_those_that_have_some(own: str, bars: Path) -> None:
+    call("data", "import", str(bars), "-c", own)
+
+    ran = call("data", "check", "FPT", "-c", own)
+
+    assert ran.code == ExitCode.CONFIG
+    assert "FPT: no bars in" in ran.err
+    assert ran.err.endswith("it holds HPG\n")
+
+
+def test_bars_that_differ_are_taken_only_when_told(own: str, bars: Path) -> None:
+    call("data", "import", str(bars), "-c", own)
+    (bars / "HPG.csv").write_text(HEADER + ROW.replace(",100", ",200"))
+
+    assert call("data", "import", str(bars), "-c", own).code == ExitCode.DIFFERS
+    assert call("data", "import", str(bars), "--replace", "-c", own).code == 0
+
+
+def test_a_scenario_makes_bars(tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text(
+        'day: 2026-11-19\nstart: "14:40"\nsymbols:\n'
+        "  - {symbol: ACV, exchange: UPCOM, reference: 52_000, level_volume: 2_000, flow: {}}\n"
+    )
+    into = tmp_path / "made"
+
+    ran = call(
+        "data", "simulate", str(tmp_path / "one.yaml"), "--to", "2026-11-19", "--into", str(into)
+    )
+
+    assert ran.code == 0
+    assert call("data", "check", "--store", str(into)).code == 0
+    early = call(
+        "data", "simulate", str(tmp_path / "one.yaml"), "--to", "2026-11-18", "--into", "x"
+    )
+    assert (early.code, early.err) == (
+        ExitCode.CONFIG,
+        "E-DATA-012 the scenario begins 2026-11-19: give a later --to\n",
+    )

@@ -1,0 +1,221 @@
+"""The store keeps what was added, says where from, and replaces nothing in silence."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.runtime.history.archive import Archive, Origin, Overlap, StoredRange, joined
+from bot.runtime.history.bar_files import read_columns
+from bot.runtime.history.bar_writing import write_bars
+from bot.runtime.history.bars import BarColumns, DayFrame
+from bot.runtime.history.parquet_files import PART_BARS, read_parquet, write_parquet
+
+NOW = datetime(2026, 11, 19, 3, tzinfo=UTC)
+OPENING = int(datetime(2026, 11, 19, 2, 15, tzinfo=UTC).timestamp())
+ALWAYS: Final = (date(2000, 1, 1), date(2100, 1, 1))
+FORMS = {".csv.gz": (write_bars, read_columns), ".parquet": (write_parquet, read_parquet)}
+
+
+def columns(*minutes: int, close: int = 27_000, symbol: str = "HPG") -> BarColumns:
+    starts = np.array(minutes, np.int64) * 60 + OPENING
+    prices = np.full(len(minutes), close, np.int64)
+    return BarColumns(symbol, 60, starts, prices, prices, prices, prices, starts % 977)
+
+
+def add(
+    archive: Archive,
+    bars: BarColumns,
+    overlap: Overlap = Overlap.REFUSE,
+    *,
+    is_adjusted: bool = False,
+    source: str = "HPG.csv",
+) -> tuple[int, int, int]:
+    with archive.writing() as writer:
+        found = writer.add(
+            [bars],
+            Origin.IMPORT,
+            source=source,
+            at=NOW,
+            overlap=overlap,
+            is_adjusted=is_adjusted,
+        )
+    return found.new, found.same, found.differing
+
+
+def stored(archive: Archive) -> list[tuple[int, int]]:
+    """Minute and close of each bar."""
+    found = joined(archive.source().chunks("HPG", *ALWAYS))
+    return [
+        ((start - OPENING) // 60, close)
+        for start, close in zip(found.start.tolist(), found.close.tolist(), strict=True)
+    ]
+
+
+@contextmanager
+def refused(code: str, words: str = "") -> Iterator[None]:
+    with pytest.raises(OperatorMistake) as caught:
+        yield
+    (problem,) = caught.value.problems
+    assert problem.code == code
+    assert words in problem.message
+
+
+def test_bars_are_added_between_and_around_those_there(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+
+    assert add(archive, columns(5, 6, 7)) == (3, 0, 0)
+    assert add(archive, columns(1, 6, 7, 9)) == (2, 2, 0)
+
+    assert [minute for minute, _ in stored(archive)] == [1, 5, 6, 7, 9]
+
+
+def test_bars_that_differ_are_refused_kept_or_replaced_as_asked(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+    add(archive, columns(1, 2))
+    other = columns(2, 3, close=27_050)
+
+    with refused("E-DATA-008", "the first 2026-11-19 09:17: open 27,000 stored, 27,050 new; high"):
+        add(archive, other)
+    with refused("E-DATA-008"):
+        archive.require_same([other])
+    assert stored(archive) == [(1, 27_000), (2, 27_000)]
+    assert add(archive, other, Overlap.KEEP) == (1, 0, 1)
+    assert stored(archive) == [(1, 27_000), (2, 27_000), (3, 27_050)]
+    assert add(archive, other, Overlap.REPLACE) == (0, 1, 1)
+    assert stored(archive) == [(1, 27_000), (2, 27_050), (3, 27_050)]
+
+
+def test_the_manifest_says_where_bars_came_from_and_joins_what_is_one_range(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+    add(archive, columns(1))
+    add(archive, columns(3 * 1_440))
+    add(archive, columns(90 * 1_440), source="HPG-2.csv")
+
+    first = StoredRange(
+        "1m", "HPG", date(2026, 11, 19), date(2026, 11, 22), Origin.IMPORT, "HPG.csv", NOW
+    )
+    day = date(2027, 2, 17)
+    second = StoredRange("1m", "HPG", day, day, Origin.IMPORT, "HPG-2.csv", NOW)
+    assert archive.ranges() == (first, second)
+
+
+def test_adjusted_bars_do_not_join_those_as_quoted(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+    add(archive, columns(1))
+
+    with refused("E-DATA-009", "as quoted, the new ones are adjusted"):
+        add(archive, columns(2), is_adjusted=True)
+
+    assert stored(archive) == [(1, 27_000)]
+
+
+def test_there_is_one_writer_at_a_time(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+
+    with (
+        archive.writing(),
+        pytest.raises(OperatorMistake) as caught,
+        archive.writing(),
+    ):
+        pytest.fail("a second writer was let in")
+
+    assert caught.value.exit_code is ExitCode.NOT_RUNNING
+
+
+def test_what_a_kill_leaves_is_the_old_store_and_the_next_import_mends_it(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+    add(archive, columns(1))
+    manifest = (tmp_path / "manifest.json").read_bytes()
+    add(archive, columns(2))
+    (tmp_path / "manifest.json").write_bytes(manifest)  # killed between bars and manifest
+    (tmp_path / "bars/1m/.HPG.parquet.new").write_bytes(b"half")
+
+    assert stored(archive) == [(1, 27_000), (2, 27_000)]
+    assert add(archive, columns(2)) == (0, 1, 0)
+    assert [each.last for each in archive.ranges()] == [date(2026, 11, 19)]
+
+
+def test_a_broken_manifest_is_told_and_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+    add(archive, columns(1))
+    (tmp_path / "manifest.json").write_text(json.dumps({"ranges": [{"width": "1m"}]}))
+
+    with refused("E-DATA-006", "move it away"):
+        archive.ranges()
+    (tmp_path / "file").write_text("")
+    with refused("E-DATA-004"), Archive(tmp_path / "file" / "store").writing():
+        pytest.fail("there is no such folder")
+
+
+def test_frames_fill_what_is_missing_and_replace_only_when_told(tmp_path: Path) -> None:
+    archive, day = Archive(tmp_path), date(2026, 11, 19)
+
+    def put(frame: DayFrame, *, replaces: bool = False) -> int:
+        with archive.writing() as writer:
+            return writer.add_days([("HPG", "HOSE", day, frame)], replaces=replaces)
+
+    add(archive, columns(1))
+    assert put(DayFrame(27_000, ex_ratio=0.9)) == 1
+    assert put(DayFrame(27_000, ex_ratio=0.9)) == 0
+    assert put(DayFrame(28_000, 29_000)) == 1
+    assert archive.source().frames("HPG", *ALWAYS) == {day: DayFrame(27_000, 29_000, None, 0.9)}
+    assert put(DayFrame(28_000), replaces=True) == 1
+    assert archive.source().frames("HPG", *ALWAYS) == {day: DayFrame(28_000, 29_000, None, 0.9)}
+
+
+@st.composite
+def _random_columns(draw: st.DrawFn) -> BarColumns:
+    minutes = sorted(draw(st.sets(st.integers(0, 3_000_000), min_size=2, max_size=40)))
+    starts = np.array(minutes, np.int64) * 60 + OPENING
+    prices = [sorted(draw(st.tuples(*[st.integers(1, 10**12)] * 4))) for _ in minutes]
+    low, opened_at, close, high = np.array(prices, np.int64).T.copy()
+    volume = np.array([draw(st.integers(0, 10**14)) for _ in minutes], np.int64)
+    return BarColumns("HPG", 60, starts, opened_at, high, low, close, volume)
+
+
+@settings(max_examples=25, deadline=None)
+@given(bars=_random_columns())
+def test_both_forms_give_back_the_same_bytes(
+    bars: BarColumns, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("forms")
+    read_back = {}
+    for ending, (write, read) in FORMS.items():
+        write(folder / f"HPG{ending}", [bars])
+        found = joined(read(folder / f"HPG{ending}", "HPG", 60))
+        read_back[ending] = [
+            (each.dtype, each.tobytes())
+            for each in (found.start, found.open, found.high, found.low, found.close, found.volume)
+        ]
+
+    wanted = [bars.start, bars.open, bars.high, bars.low, bars.close, bars.volume]
+    assert read_back[".csv.gz"] == [(each.dtype, each.tobytes()) for each in wanted]
+    assert read_back[".parquet"] == read_back[".csv.gz"]
+
+
+def test_parquet_is_read_in_small_parts(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "HPG.parquet", [columns(*range(PART_BARS + 1))])
+
+    parts = [len(each) for each in read_parquet(tmp_path / "HPG.parquet", "HPG", 60)]
+
+    assert parts == [PART_BARS, 1]
+
+
+def test_a_store_without_polars_is_compressed_csv(tmp_path: Path) -> None:
+    write_bars(tmp_path / "bars/1m/HPG.csv.gz", [columns(1)])
+    archive = Archive(tmp_path)
+
+    assert add(archive, columns(2)) == (1, 0, 0)
+
+    assert [file.name for file in (tmp_path / "bars/1m").iterdir()] == ["HPG.csv.gz"]
+    assert [minute for minute, _ in stored(archive)] == [1, 2]
+    assert archive.widths() == [timedelta(minutes=1)]
