@@ -37,6 +37,7 @@ prove: setup
 	@env -u PYTHONDONTWRITEBYTECODE AMEND_SEEDS=0-2 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_amend_storms.py
 	@.venv/bin/python -m tests.simulation.sixty_days 20 3
+	@.venv/bin/python -W ignore -m tests.simulation.recorded_days 6
 	@.venv/bin/python -m tests.crash.kills 50 1
 	@.venv/bin/python -m tests.sandbox.exchange.test_sixty_days 60 4
 	@.venv/bin/python -m tests.sandbox.exchange.test_long_run 100000 4

@@ -172,7 +172,7 @@ def _live(config: Path, plan: Plan) -> Iterator[int]:
             return
 
 
-def _project(folder: Path, plan: Plan) -> Path:
+def _project(folder: Path, plan: Plan, *, record: bool = False) -> Path:
     dice = Random(f"scenario {plan.seed}")
     scenario = {
         "day": DAY.isoformat(),
@@ -191,7 +191,11 @@ def _project(folder: Path, plan: Plan) -> Path:
     until = round(end.timestamp())
     strategies = strategies_of(plan.seed, until=until, is_eager=plan.is_eager, pest=plan.pest)
     config = write_project(
-        folder, scenario=scenario, strategies=strategies, risk={"allow_amend": plan.may_amend}
+        folder,
+        scenario=scenario,
+        strategies=strategies,
+        risk={"allow_amend": plan.may_amend},
+        record=record,
     )
     write_plugins(folder)
     return config

@@ -1,22 +1,39 @@
 """`bot replay`: a recorded day through the same engine again."""
 
 import sys
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date
-from typing import TYPE_CHECKING
+from datetime import date, datetime
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from bot import __version__
 from bot.cli.command import Invocation, define_command
 from bot.cli.rows import fields_of
-from bot.cli.show import print_result
+from bot.cli.show import print_json, print_result, print_table, write_line
 from bot.cli.target import readable
 from bot.cli.telling.wording import clock_of, counted
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 
 if TYPE_CHECKING:
+    from bot.domain.entry import Decision
     from bot.runtime.history.replay import DayReplayed, Difference, Progress, RunReplayed
+    from bot.runtime.history.what_if import WhatIf
+
+PLAIN_NO: Final = frozenset({"NO_SIGNAL", "WARMING", "SKIP"})
+"""Decisions that are counted and not listed."""
+SIDE_MAX: Final = 10
+"""So many commands of each side of a difference are shown."""
+HEADS: Final = ("TIME", "SYM", "RECORDED", "NOW")
+SIDES: Final = ("verdict", "recorded", "now")
+NOTHING_FILLS: Final = (
+    "a replay sends nothing: each order now ends unsent, and its fills cannot be known "
+    "(a backtest supposes some)"
+)
 
 
 def a_day(written: str) -> date:
@@ -29,8 +46,15 @@ def a_day(written: str) -> date:
 
 @define_command("replay", example="bot replay 2026-11-19")
 @click.argument("day", type=a_day, metavar="DAY")
+@click.option(
+    "--strategies",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="What these files would have decided instead; may be repeated.",
+)
 @click.pass_obj
-def command(invocation: Invocation, day: date) -> None:
+def command(invocation: Invocation, day: date, strategies: tuple[Path, ...]) -> None:
     """Feed a recorded day to the engine again, and compare what it decides, call by call.
 
     Record with `record: on` in bot.yaml. Exit code 12 when a decision differs, or a part of the
@@ -39,10 +63,15 @@ def command(invocation: Invocation, day: date) -> None:
     # A recording's readers are slow to import, and no help page needs them.
     from bot.runtime.history.recordings import Unusable
     from bot.runtime.history.replay import replay_day
+    from bot.runtime.history.what_if import load_strategies_from, what_if
 
     loaded = readable(invocation)
     try:
+        others = load_strategies_from(strategies, day) if strategies else ()
         with progress_bar(invocation, f"replaying {day}") as progress:
+            if others:
+                _show_other(invocation, what_if(loaded.state_dir, day, others, progress))
+                return
             found = replay_day(loaded.state_dir, day, progress)
     except Unusable as error:
         raise OperatorMistake.of("E-REC-002", str(error), ExitCode.USAGE) from error
@@ -72,6 +101,8 @@ def lines_of(found: "DayReplayed") -> Iterator[str]:
     for run in found.runs:
         for file in run.changed:
             yield f"run {run.run}: {file} was changed since; it is replayed as it is now"
+        if run.difference is not None:
+            yield from difference_lines(run.difference)
     if len(found.runs) > 1:
         yield from map(_line_of, found.runs)
     elif found.runs[0].ended:
@@ -90,15 +121,80 @@ def _line_of(run: "RunReplayed") -> str:
 def problems_of(found: "DayReplayed") -> Iterator[Problem]:
     """What keeps a day from being equal: in each run the first."""
     for run in found.runs:
-        upto = f"run {run.run}, equal for {counted(run.events, 'event')} before"
-        if run.difference:
-            yield Problem("E-REC-001", "\n".join(_words_of(run.run, run.difference)))
+        if run.difference is not None:
+            at = f"call {run.difference.number:,}, at {clock_of(run.difference.at)}"
+            text = f"run {run.run} is decided otherwise from {at}"
+            if run.changed:
+                text += f"; changed since: {', '.join(run.changed)}"
+            elif run.version != __version__:
+                text += f"; it was recorded by vnbot {run.version}, this is {__version__}"
+            else:
+                text += ": is there a strategy that looks at more than its events?"
+            yield Problem("E-REC-001", text)
         elif run.damage:
-            yield Problem("E-REC-003", f"{upto}: {run.damage}")
+            before = f"equal for the {counted(run.events, 'event')} before"
+            yield Problem("E-REC-003", f"run {run.run}: {run.damage}; {before}")
 
 
-def _words_of(run: int, found: "Difference") -> Iterator[str]:
-    yield f"run {run}, call {found.number:,} at {clock_of(found.at)}: {found.event}"
-    for side, commands in (("recorded", found.recorded), ("now     ", found.now)):
-        for command in commands or ("nothing",):
-            yield f"  {side}  {command}"
+def difference_lines(found: "Difference") -> Iterator[str]:
+    """What went in, and both sides."""
+    yield f"call {found.number:,} at {clock_of(found.at)}: {found.event}"
+    for side, commands in (("recorded", found.recorded), ("now", found.now)):
+        for command in commands[:SIDE_MAX] or ("nothing",):
+            yield f"  {side:8}  {command}"
+        if len(commands) > SIDE_MAX:
+            yield f"  {side:8}  and {len(commands) - SIDE_MAX} more"
+
+
+# ------------------------------------------------------------------------------ other strategies
+
+
+def _show_other(invocation: Invocation, found: "WhatIf") -> None:
+    """Show both sides: how often each verdict was reached, and every decision but a plain no."""
+    rows = list(rows_of_both(found.recorded, found.now))
+    counts = counts_of(found.recorded, found.now)
+    if invocation.json:
+        print_json(
+            {**fields_of(found), "counts": [dict(zip(SIDES, c, strict=True)) for c in counts]}
+        )
+    else:
+        print_table(invocation, HEADS, rows)
+        print_table(invocation, ("VERDICT", "RECORDED", "NOW"), counts)
+        write_line(NOTHING_FILLS)
+    if found.damage:
+        raise OperatorMistake(
+            [Problem("E-REC-003", text) for text in found.damage], ExitCode.DIFFERS
+        )
+
+
+def rows_of_both(
+    recorded: Sequence["Decision"], now: Sequence["Decision"]
+) -> Iterator[tuple[str, ...]]:
+    """Yield time, symbol and both sides, wherever one of them is more than a plain no."""
+    sides = defaultdict[tuple[datetime, str], tuple[list[str], list[str]]](lambda: ([], []))
+    for number, decisions in enumerate((recorded, now)):
+        for each in decisions:
+            if each.code not in PLAIN_NO:
+                sides[each.at, each.symbol][number].append(_decided(each))
+    for (at, symbol), (one, other) in sorted(sides.items(), key=lambda item: item[0]):
+        for left, right in zip_longest(one, other, fillvalue=""):
+            yield clock_of(at), symbol, left, right
+
+
+def _decided(decision: "Decision") -> str:
+    order = ""
+    if decision.side is not None:
+        order = f" {decision.side} {decision.quantity or 0:,}"
+        order += f" at {decision.price:,}" if decision.price else ""
+    code = "" if decision.code == decision.verdict else f" {decision.code}"
+    return f"{decision.strategy} {decision.verdict}{code}{order}"
+
+
+def counts_of(
+    recorded: Sequence["Decision"], now: Sequence["Decision"]
+) -> list[tuple[str, int, int]]:
+    """Return how often each verdict was reached, by its code, on both sides."""
+    one, other = (
+        Counter(f"{each.verdict} {each.code}".strip() for each in side) for side in (recorded, now)
+    )
+    return [(name, one[name], other[name]) for name in sorted({*one, *other})]

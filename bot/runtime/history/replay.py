@@ -8,9 +8,11 @@ what went in and what came out, of all rows so far.
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
 from hashlib import sha256
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +47,10 @@ from bot.runtime.history.recordings import (
 from bot.strategy import Strategy
 
 PROGRESS_EVERY: Final = 500
+ABOUT: Final = frozenset(
+    {"strategy", "symbol", "verdict", "code", "why", "intent_id", "order_id", "kind", "text"}
+)
+"""Fields that say what an entry is about."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Progress = Callable[[float], None]
@@ -171,10 +177,7 @@ class Player:
 
 def replay_day(state_dir: Path, day: date, progress: Progress = lambda _: None) -> DayReplayed:
     """Replay every run of a day. Raises Unusable when nothing of it can be."""
-    folders = runs_of(state_dir, day)
-    if not folders:
-        known = ", ".join(map(str, days_of(state_dir))) or "none"
-        raise Unusable(f"nothing is recorded of {day}. Recorded days: {known}")
+    folders = recorded_runs(state_dir, day)
 
     def replayed(at: int, folder: Path) -> RunReplayed:
         try:
@@ -187,6 +190,16 @@ def replay_day(state_dir: Path, day: date, progress: Progress = lambda _: None) 
         )
 
     return DayReplayed(day, tuple(replayed(at, each) for at, each in enumerate(folders)))
+
+
+def recorded_runs(state_dir: Path, day: date) -> tuple[Path, ...]:
+    """Return the folders of a day's runs. Raises Unusable without one, naming recorded days."""
+    folders = runs_of(state_dir, day)
+    if not folders:
+        known = ", ".join(map(str, days_of(state_dir)))
+        hint = f"Recorded days: {known}" if known else "Record with `record: on` in bot.yaml"
+        raise Unusable(f"nothing is recorded of {day}. {hint}")
+    return folders
 
 
 def strategies_of(head: Head) -> tuple[LoadedStrategy, ...]:
@@ -228,7 +241,7 @@ def _replay_run(
     seal, last, found, damage, ended = "", None, None, "", ""
     try:
         parts = [part for each in folders_of(state_dir, head, day) for part in parts_of(each)]
-        for row in _sealed_rows(parts, progress):
+        for row in sealed_rows(parts, progress):
             if row.kind == GAP:
                 lost = json.loads(row.event)[0]
                 damage = f"{lost:,} events were not recorded after call {row.number - 1:,}"
@@ -237,7 +250,7 @@ def _replay_run(
             commands = _again(engine, player, row, ways)
             now = ways.commands.write(commands) if commands else ""
             seal = sealed(seal, row, now)
-            if _day_of(row) == day:
+            if day_of(row) == day:
                 events += row.event != ""
                 decisions += sum(map(_is_decision, commands))
             if seal != row.seal:
@@ -252,8 +265,8 @@ def _replay_run(
     )
 
 
-def _sealed_rows(parts: Sequence[Path], progress: Progress) -> Iterator[Row]:
-    """Yield the rows of these parts as long as their seals hold. Raises Unusable."""
+def sealed_rows(parts: Sequence[Path], progress: Progress) -> Iterator[Row]:
+    """Yield the rows of a run's parts as long as their seals hold. Raises Unusable."""
     seal, number = "", 0
     for at, part in enumerate(parts):
         rows = list(rows_of(part))
@@ -287,7 +300,8 @@ def _is_decision(command: Command) -> bool:
     return isinstance(command, Record) and isinstance(command.entry, Decision)
 
 
-def _day_of(row: Row) -> date:
+def day_of(row: Row) -> date:
+    """Return the local day of a call."""
     return _at(row).astimezone(EXCHANGE_TZ).date()
 
 
@@ -295,16 +309,39 @@ def _at(row: Row) -> datetime:
     return _EPOCH + timedelta(microseconds=row.at_us)
 
 
-def _difference(row: Row, now: list[Command], ways: Codecs) -> Difference:
+def _difference(row: Row, now: Sequence[Command], ways: Codecs) -> Difference:
     """Say what differs, leaving out the commands that both sides have at the start and the end."""
-    recorded = ways.commands.read(row.commands) if row.commands else ()
-    sides = [tuple(map(repr, recorded)), tuple(map(repr, now))]
-    while all(sides) and sides[0][0] == sides[1][0]:
-        sides = [side[1:] for side in sides]
-    while all(sides) and sides[0][-1] == sides[1][-1]:
-        sides = [side[:-1] for side in sides]
+    recorded: Sequence[Command] = ways.commands.read(row.commands) if row.commands else ()
+    while recorded and now and recorded[0] == now[0]:
+        recorded, now = recorded[1:], now[1:]
+    while recorded and now and recorded[-1] == now[-1]:
+        recorded, now = recorded[:-1], now[:-1]
+    pairs = list(zip_longest(recorded, now))
     event = repr(ways.event.read(row.event)) if row.event else row.kind
-    return Difference(row.number, _at(row), event, *sides)
+    return Difference(
+        row.number,
+        _at(row),
+        event,
+        recorded=tuple(_words_of(one, other) for one, other in pairs if one is not None),
+        now=tuple(_words_of(one, other) for other, one in pairs if one is not None),
+    )
+
+
+def _words_of(command: Command, other: Command | None) -> str:
+    """Name a command by what it is about and, beside `other` of its kind, by what differs."""
+    one = command.entry if isinstance(command, Record) else command
+    two = other.entry if isinstance(other, Record) else other
+    names = [each.name for each in fields(one)]
+    if type(one) is type(two):
+        names = [
+            name for name in names if name in ABOUT or getattr(one, name) != getattr(two, name)
+        ]
+    said = ", ".join(f"{name}={_shown(getattr(one, name))}" for name in names)
+    return f"{type(one).__name__}({said})"
+
+
+def _shown(value: object) -> str:
+    return str(value) if isinstance(value, StrEnum) else repr(value)
 
 
 def _open_end(state_dir: Path, head: Head, day: date, last: Row | None) -> str:

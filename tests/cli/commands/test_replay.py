@@ -1,0 +1,111 @@
+"""What `bot replay` says of a recorded day, and of one that is decided otherwise now."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from bot.cli.main import run
+from bot.config.problems import ExitCode
+from bot.runtime.history.recordings import parts_of, runs_of
+from tests.staging import DAY, QUIET
+from tests.story import ONCE, once, tell, write_project
+
+NOT_ONCE = ONCE.replace("self.asked = True", "self.asked = False")
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a recorded day."""
+    folder = tmp_path_factory.mktemp("recorded")
+    written = write_project(folder, scenario=QUIET, strategies=[once()], record=True)
+    asyncio.run(tell(written, minutes=2))
+    return written
+
+
+def test_an_equal_day_is_one_line_with_one_hash(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(["replay", "2026-11-19", "-c", str(config)])
+
+    out, err = capsys.readouterr()
+    assert (code, err) == (ExitCode.DONE, "")
+    assert out.count("\n") == 1
+    assert " events, " in out
+    assert " decisions, equal, hash " in out
+
+
+def test_a_machine_reads_the_same(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["replay", "2026-11-19", "-c", str(config), "--json"])
+
+    found = json.loads(capsys.readouterr().out)
+    assert code == ExitCode.DONE
+    assert (found["is_equal"], found["runs"][0]["difference"]) == (True, None)
+    assert len(found["digest"]) == 16
+
+
+def test_a_changed_plug_in_is_named_and_both_sides_of_the_first_difference(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plug_in = config.parent / "strategies" / "once.py"
+    plug_in.write_text(NOT_ONCE)
+
+    code = run(["replay", "2026-11-19", "-c", str(config)])
+
+    plug_in.write_text(ONCE)
+    out, err = capsys.readouterr()
+    assert code == ExitCode.DIFFERS
+    assert "once.py was changed since" in out
+    assert "\n  recorded  Decision(strategy='once', symbol='HPG', verdict=SKIPPED" in out
+    assert "\n  now       Decision(strategy='once', symbol='HPG', verdict=BLOCKED" in out
+    assert err.startswith("E-REC-001 run 1 is decided otherwise from call ")
+    assert "changed since: " in err
+
+
+def test_a_damaged_recording_is_named(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [part] = parts_of(runs_of(config.parent / "state", DAY)[0])
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-1])
+
+    code = run(["replay", "2026-11-19", "-c", str(config)])
+
+    part.write_bytes(whole)
+    assert code == ExitCode.DIFFERS
+    assert "E-REC-003 run 1: " in capsys.readouterr().err
+
+
+def test_a_day_that_was_not_recorded_names_those_that_were(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(["replay", "2026-11-18", "-c", str(config)])
+
+    assert code == ExitCode.USAGE
+    assert capsys.readouterr().err == (
+        "E-REC-002 nothing is recorded of 2026-11-18. Recorded days: 2026-11-19\n"
+    )
+
+
+def test_other_strategies_are_shown_beside_the_recorded_ones(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = config.parent / "strategies" / "once.yaml"
+    written = other.read_text()
+    other.write_text(written.replace("27500", "26500").replace("shares: 100", "shares: 300"))
+
+    code = run(["replay", "2026-11-19", "-c", str(config), "--strategies", str(other)])
+
+    other.write_text(written)
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert (code, err) == (ExitCode.DONE, "")
+    assert lines[0].split() == ["TIME", "SYM", "RECORDED", "NOW"]
+    assert "once PASSED OK BUY 100 at 27,500" in lines[1]
+    assert lines[1].endswith("once PASSED OK BUY 100 at 26,500")
+    assert "its fills cannot be known" in lines[-1]
+
+
+def test_no_progress_is_shown_in_a_pipe(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["replay", "2026-11-19", "-c", str(config)])
+
+    assert "replaying" not in capsys.readouterr().err
