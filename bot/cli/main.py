@@ -54,6 +54,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "otp": ("2FA", "The second factor: state, code, token."),
     "strategy": ("strategies", "List, make and check."),
     "data": ("history", "Bars: what is stored, import, check, fetch."),
+    "backtest": ("strategies", "What a strategy would have done."),
     "orders": ("look", "Orders, and why they were made."),
     "order": ("look", "One order and its whole story."),
     "fills": ("look", "What was bought and sold."),

@@ -37,7 +37,8 @@ CHANGING = {
 }
 """Every command that changes a running bot, as it is called, and what is piped into it."""
 NOT_CHANGING = """
-    bot api, bot config, bot config check, bot config path, bot config show, bot conformance,
+    bot api, bot backtest, bot config, bot config check, bot config path, bot config show,
+    bot conformance,
     bot db, bot db check, bot db migrate, bot decisions, bot demo, bot docs, bot drill, bot fills,
     bot init, bot journal, bot journal export, bot journal head, bot journal verify, bot order,
     bot orders, bot paper, bot paper serve, bot positions, bot quote, bot run, bot session,

@@ -3,6 +3,7 @@
 from datetime import time
 
 from bot.config.rulebook import on_later_rules
+from bot.domain.bar_grid import DAY
 from bot.domain.timetable import instant_of
 from bot.runtime.history.backtest.fills import OPENING_PERCENT, SHARE_PERCENT
 from bot.runtime.history.backtest.result import BacktestSpec
@@ -36,6 +37,10 @@ _AUCTIONS = (
     f"auctions have one price: the opening one the open of its bar with {OPENING_PERCENT} % of "
     "its volume, the closing one the close of its bar"
 )
+_OF_A_DAY = (
+    "a bar of a day wakes its strategy when the next day's trading begins; live it does so at "
+    "15:00, when no exchange takes an order"
+)
 
 
 def assumptions_of(spec: BacktestSpec) -> tuple[str, ...]:
@@ -50,4 +55,6 @@ def assumptions_of(spec: BacktestSpec) -> tuple[str, ...]:
         f"fee {fee:g} %, tax on sales {tax:g} %, cash and shares settle on T+2 at 13:00",
         "nobody reacts to our orders",
     ]
+    if any(each.plan.wake.bar == DAY for each in spec.strategies):
+        said.append(_OF_A_DAY)
     return (*said, later) if later else tuple(said)

@@ -11,11 +11,13 @@ flat at the price before. What trades in an auction comes with the bar that its 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
+from bot.domain.bar_grid import span_of
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
@@ -34,8 +36,7 @@ EPOCH: Final = date(1970, 1, 1)
 LOOK_BACK: Final = timedelta(days=30)
 """How far before the first day its last close is looked for: over Tet."""
 _LOCAL_S: Final = 7 * 3_600
-_GRID_S: Final = _LOCAL_S
-"""Bars lie on the grid of UTC, whose midnight is at 07:00."""
+_NOON: Final = 12 * 3_600
 
 
 @dataclass(slots=True)
@@ -149,8 +150,8 @@ class Hours:
         if second == self.closing:
             return second
         for start, end in self.trading:
-            if start - EARLY_S <= second < start and start != self.opening:
-                return start // width * width
+            if start - EARLY_S <= second < start:
+                return start
             if second < end <= second + width or start <= second < end:
                 return second
         ended = [end for _, end in self.trading if end == second]
@@ -158,13 +159,19 @@ class Hours:
 
     def grid(self, width: int) -> tuple[int, ...]:
         """Return the starts of the bars that polling would build in a whole day."""
-        if width >= DAY_S:
-            return (0,)
         return tuple(
             second
-            for second in range(_GRID_S % width, DAY_S, width)
+            for second in range(0, DAY_S, width)
             if any(start < second + width and second < end for start, end in self.trading)
         )
+
+
+@lru_cache(maxsize=10_000)
+def span_in_day(second: int, width: int) -> tuple[int, int]:
+    """Return start and end, in seconds of the local day, of the bar of a width."""
+    midnight = instant_of(EPOCH, time())
+    start, end = span_of(midnight + timedelta(seconds=second), timedelta(seconds=width))
+    return round((start - midnight).total_seconds()), round((end - midnight).total_seconds())
 
 
 class _Places(dict[int, tuple[int, int | None, int]]):
@@ -274,7 +281,12 @@ class Market:
     def _show(self, day: DayRows, exchange: Exchange) -> None:
         """Have each bar that strategies take shown where it has closed, flat ones between them."""
         symbol, width, hours = day.symbol, self._width, self._hours[exchange]
-        whole = with_flat(day.rows, self._grids[exchange], self._lasts.get(symbol))
+        # A morning or an afternoon without any bar is missing rather than flat.
+        parts = {start < _NOON for start in day.rows.start}
+        grid = self._grids[exchange]
+        if len(parts) < len((True, False)):
+            grid = tuple(start for start in grid if (start < _NOON) in parts)
+        whole = with_flat(day.rows, grid, self._lasts.get(symbol))
         day.quoted_at = [min(start + width, max(start, hours.end)) for start in whole.start]
         if whole.close:
             self._lasts[symbol] = whole.close[-1]
@@ -282,16 +294,14 @@ class Market:
             day.held = hours.trading[0][0], held
         for wanted in self._wanted[symbol]:
             span = round(wanted.total_seconds())
-            if span >= DAY_S:
-                if whole.close:
-                    bars = joined([_GRID_S] * len(whole), whole)
-                    of_day = Series(symbol, span, day.midnight, bars, [])
-                    self._of_a_day[symbol] = of_day.bar(0)
-                continue
-            starts = [(start - _GRID_S) // span * span + _GRID_S for start in whole.start]
-            bars = whole if span == width and starts == whole.start else joined(starts, whole)
-            shown_at = [start + span for start in bars.start]
-            day.series.append(Series(symbol, span, day.midnight, bars, shown_at))
+            starts = [span_in_day(start, span)[0] for start in whole.start]
+            bars = joined(starts, whole)
+            series = Series(symbol, span, day.midnight, bars)
+            if span < DAY_S:
+                series.shown_at = [span_in_day(start, span)[1] for start in bars.start]
+                day.series.append(series)
+            elif len(bars):
+                self._of_a_day[symbol] = series.bar(0)
 
 
 class _Reader:

@@ -14,6 +14,7 @@ from typing import Final
 from bot.config.problems import OperatorMistake
 from bot.config.rulebook import load_symbols
 from bot.config.strategies.invoke import invoke as call_timed
+from bot.domain.account import ShareholderRight
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.days import EarlierOrdersRead, TradingDayEnded
 from bot.domain.instrument import Exchange, Instrument, Phase
@@ -31,7 +32,7 @@ from bot.domain.message import (
 from bot.domain.plan import PriceBasis
 from bot.domain.quote import ClosesRead, Depth, DepthLevel, LastClose, Quote
 from bot.domain.recovery import Recovery
-from bot.domain.timetable import instant_of
+from bot.domain.timetable import instant_of, local_of
 from bot.engine.engine import Engine, Invoke, LoadedStrategy, StrategyFault
 from bot.runtime.history.backtest.assumptions import assumptions_of
 from bot.runtime.history.backtest.broker import BarBroker
@@ -44,6 +45,7 @@ from bot.runtime.history.backtest.market import LOOK_BACK, Instant, Market, Mark
 from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec, EquityPoint
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.order import Listing
+from bot.sandbox.exchange.settlement import Entitlement, EntitlementKind
 from bot.sandbox.scenario import AccountScript
 from bot.strategy import Strategy
 
@@ -134,6 +136,8 @@ class _Run:
         self._closes: dict[str, tuple[int, int]] = {}
         self._last_day: dict[str, date] = {}
         self._listed: tuple[str, ...] = ()
+        self._rights: list[ShareholderRight] = []
+        self._paid_out: list[str] = []
         self._bars = 0
         self._capital = spec.cash
 
@@ -187,6 +191,8 @@ class _Run:
         for symbol, each in day.symbols.items():
             if (listing := self._listing(symbol, each)) is not None:
                 listings.append(listing)
+                if each.frame.ex_ratio is not None:
+                    self._pay_out(listing, at)
             if symbol in self._last_day:
                 close = self._close(symbol)
                 is_new = each.is_moved or each.frame.ex_ratio is not None
@@ -205,7 +211,8 @@ class _Run:
         self._loop.handle(EarlierOrdersRead(at, ()))
         self._account.settle(at)
         self._loop.handle(broker.todays_orders(at))
-        self._loop.handle(broker.account_read(at))
+        rights = tuple(self._rights)
+        self._loop.handle(replace(broker.account_read(at), rights=rights))
         if is_first:
             for exchange in sorted({each.instrument.exchange for each in listings}):
                 self._loop.handle(PhaseChanged(at, exchange, Phase.CLOSED))
@@ -217,12 +224,29 @@ class _Run:
     def _close(self, symbol: str) -> int:
         return self._exchange.market(symbol).anchor
 
+    def _pay_out(self, listing: Listing, at: datetime) -> None:
+        """Pay in cash what held shares have lost on an ex-date: what it was the bars don't say."""
+        symbol, day = listing.instrument.symbol, local_of(at).date()
+        held = self._account.held(symbol)
+        a_share = self._close(symbol) - listing.reference if symbol in self._last_day else 0
+        if not held or a_share <= 0:
+            return
+        number, net = f"{symbol}-{day}", a_share * held
+        kind, ratio = EntitlementKind.CASH_DIVIDEND, f"1:{a_share}"
+        paid = Entitlement(number, kind, symbol, ratio, day, at, owned=held, dividend=net)
+        self._account.entitle(paid)
+        self._rights.append(ShareholderRight(number, symbol, kind, ratio, held, net, 0, day))
+        text = f"{symbol} went ex on {day}: the {a_share:,} VND that a share fell by were paid"
+        self._paid_out.append(f"{text} in cash for {held:,} shares, untaxed")
+
     def _deposit(self, listings: list[Listing]) -> None:
-        for listing in listings:
-            symbol = listing.instrument.symbol
-            if shares := self.spec.holdings.get(symbol, 0):
-                self._account.deposit_shares(symbol, shares, cost_price=listing.reference)
-                self._capital += shares * listing.reference
+        references = {each.instrument.symbol: each.reference for each in listings}
+        for symbol, shares in sorted(self.spec.holdings.items()):
+            if symbol not in references:
+                text = f"--hold {symbol}: it has no bar on the first day, so its worth is not known"
+                raise OperatorMistake.of("E-BT-006", f"{text}: begin on another day")
+            self._account.deposit_shares(symbol, shares, cost_price=references[symbol])
+            self._capital += shares * references[symbol]
 
     def _listing(self, symbol: str, each: SymbolDay) -> Listing | None:
         """Return what a symbol starts the day on; None: nothing is known of it yet.
@@ -328,7 +352,7 @@ class _Run:
             bars=self._bars,
             bar_seconds=round(spec.source.width.total_seconds()),
             capital=self._capital,
-            assumptions=assumptions_of(spec),
+            assumptions=(*assumptions_of(spec), *self._paid_out),
             gaps=tuple(
                 gap
                 for symbol in sorted(_wanted(spec.strategies))

@@ -1,0 +1,177 @@
+"""`bot backtest`: a strategy on past days, with the exchange's rules, and what came of it."""
+
+import sys
+import webbrowser
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Final, Literal
+
+import click
+
+from bot.cli.command import Invocation, define_command
+from bot.cli.show import json_text, print_json, print_lines, say, write_line
+from bot.cli.target import load
+from bot.config.problems import OperatorMistake
+from bot.domain.entry import Verdict
+
+if TYPE_CHECKING:
+    from bot.runtime.history.backtest.result import BacktestResult
+
+FILLS: Final = ("touch", "depth", "queue")
+STEPS: Final = 1_000
+PAGE: Final = "report.html"
+SUMMARY: Final = "summary.json"
+TRADES: Final = "trades.csv"
+_PATH: Final = click.Path(path_type=Path)
+_DATA: Final = "Bars: a folder or files (repeatable); else the shipped, simulated ones."
+
+
+class Day(click.ParamType[date]):
+    """A day as 2026-11-19."""
+
+    name = "day"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> date:
+        try:
+            return date.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r}: wanted a day like 2026-11-19", param, ctx)
+
+
+class Whole(click.ParamType[int]):
+    """A whole number above 0; 100_000_000 and 100,000,000 are one."""
+
+    name = "number"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        digits = str(value).replace("_", "").replace(",", "")
+        if not (digits.isascii() and digits.isdigit() and int(digits) > 0):
+            self.fail(f"{value!r}: wanted a whole number above 0, like 100_000_000", param, ctx)
+        return int(digits)
+
+
+class Held(click.ParamType[tuple[str, int]]):
+    """A symbol and its shares, like HPG=1000."""
+
+    name = "holding"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        symbol, _, shares = str(value).partition("=")
+        if not symbol:
+            self.fail(f"{value!r}: wanted a symbol and its shares, like HPG=1000", param, ctx)
+        return symbol.upper(), Whole().convert(shares, param, ctx)
+
+
+@define_command("backtest", example="bot backtest strategies/mine.yaml --from 2026-09-01")
+@click.argument("files", nargs=-1, required=True, type=_PATH, metavar="FILE...")
+@click.option("--from", "first", type=Day(), metavar="DAY", help="Else the first with bars.")
+@click.option("--to", "last", type=Day(), metavar="DAY", help="Last day, included.")
+@click.option("--data", multiple=True, type=_PATH, metavar="PATH", help=_DATA)
+@click.option("--cash", type=Whole(), default=100_000_000, metavar="VND", help="At the start.")
+@click.option("--hold", multiple=True, type=Held(), metavar="SYM=N", help="Shares at the start.")
+@click.option("--fill", type=click.Choice(FILLS), default="queue", help="How bars fill orders.")
+@click.option("--trades", type=_PATH, metavar="FILE", help="Write fills, .csv or .parquet.")
+@click.option("-o", "--output", type=_PATH, metavar="DIR", help="Write page, summary, fills.")
+@click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    files: tuple[Path, ...],
+    first: date | None,
+    last: date | None,
+    data: tuple[Path, ...],
+    cash: int,
+    hold: tuple[tuple[str, int], ...],
+    fill: Literal["touch", "depth", "queue"],
+    trades: Path | None,
+    output: Path | None,
+    opens: bool,
+) -> None:
+    """Run strategy files over bars, as they would have run on those days.
+
+    The bot's own engine decides, with the phases, ticks, bands, lots, fees, tax and T+2 of the
+    exchanges; orders fill by a model that every result names, with its assumptions
+    (bot docs backtest). Needs no other configuration; with -c its risk limits and fees count.
+    """
+    # NumPy, the engine, the rules: slow to import, and no help page needs them.
+    from bot.cli.report.page import write_page
+    from bot.cli.report.summary import summary_json, summary_lines
+    from bot.runtime.history.backtest.figures import figures_of
+    from bot.runtime.history.backtest.run import run_backtest
+    from bot.runtime.history.backtest.spec import Wanted, spec_of
+    from bot.runtime.history.backtest.trades import require_writable, write_trades
+
+    if trades is not None:
+        require_writable(trades)
+    folder = output or (Path(mkdtemp(prefix="bot-backtest-")) if opens else None)
+    loaded = None if invocation.config is None else load(invocation)
+    wanted = Wanted(files, data, first, last, cash, dict(hold), fill, loaded)
+    spec = spec_of(wanted)
+    if folder is not None:
+        _make(folder)
+    with _progress(invocation) as progress:
+        result = run_backtest(spec, progress)
+    figures = figures_of(result)
+    summary = summary_json(result, figures)
+    if trades is not None:
+        say(invocation, f"wrote {write_trades(trades, result)} fills to {trades}")
+    if folder is not None:
+        write_trades(folder / TRADES, result)
+        _write(folder / SUMMARY, json_text(summary))
+        write_page(folder / PAGE, result, figures, spec.source)
+        say(invocation, f"wrote {folder / PAGE}, {SUMMARY} and {TRADES}")
+    if invocation.json:
+        print_json(summary)
+    else:
+        print_lines(summary_lines(result, figures))
+    for text in _faults(result):
+        write_line(text, err=True)
+    if not data:
+        say(invocation, "these bars are simulated, of no real market: name your own with --data")
+    if opens and folder is not None:
+        webbrowser.open((folder / PAGE).absolute().as_uri())
+
+
+def _faults(result: "BacktestResult") -> Iterator[str]:
+    """Say which strategies have failed, how often, and first in what."""
+    failed = [each for each in result.decisions if each.verdict is Verdict.FAILED]
+    counts = Counter(each.strategy for each in failed)
+    for name, count in counts.items():
+        first = next(each for each in failed if each.strategy == name)
+        yield f"{name} failed {count} times, first on {first.at:%Y-%m-%d} in {first.why}"
+
+
+@contextmanager
+def _progress(invocation: Invocation) -> Iterator[Callable[[float], None]]:
+    """Show how far it is, on a terminal alone."""
+    if invocation.quiet or invocation.json or not sys.stderr.isatty():
+        yield lambda _done: None
+        return
+    with click.progressbar(length=STEPS, label="backtest", file=sys.stderr) as bar:
+        yield lambda done: bar.update(int(done * STEPS) - bar.pos)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        text = f"-o {folder}: it can't be made ({(error.strerror or str(error)).lower()})"
+        raise OperatorMistake.of("E-BT-007", text) from error
+
+
+def _write(path: Path, text: str) -> None:
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(f"{text}\n", encoding="utf-8")
+    beside.replace(path)

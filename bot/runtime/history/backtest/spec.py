@@ -1,0 +1,74 @@
+"""Makes the spec of a backtest of what a person names: strategy files, bars, days, money."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from bot.config.problems import OperatorMistake
+from bot.config.rulebook import load_rulebook, rulebook_of
+from bot.config.settings.load import Loaded
+from bot.config.settings.model import Settings
+from bot.config.shipped import shipped
+from bot.config.strategies.load import check_files, market_of
+from bot.engine.settings import LoadedStrategy
+from bot.runtime.assemble import engine_settings_of
+from bot.runtime.history.backtest.checks import require_possible
+from bot.runtime.history.backtest.result import BacktestSpec
+from bot.runtime.history.bars import BarSource
+from bot.runtime.history.simulated import SAMPLE
+from bot.runtime.history.store import open_bars
+from bot.sandbox.markets.mirror.model import FillName
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person asks for. None of a day: as far as there are bars; no data: the shipped ones.
+
+    `loaded` None: the shipped rules, and the limits of a bot that sets none.
+    """
+
+    files: Sequence[Path]
+    data: Sequence[Path] = ()
+    first: date | None = None
+    last: date | None = None
+    cash: int = 100_000_000
+    holdings: Mapping[str, int] = field(default_factory=dict)
+    fill: FillName = "queue"
+    loaded: Loaded | None = None
+
+
+def spec_of(wanted: Wanted) -> BacktestSpec:
+    """Read and check everything before anything runs. Raises OperatorMistake."""
+    loaded = wanted.loaded
+    rulebook = rulebook_of(loaded) if loaded else load_rulebook()
+    source = open_bars(wanted.data or shipped(SAMPLE), calendar=rulebook.calendar)
+    last = wanted.last or max(span[1] for span in _spans(source, source.symbols()))
+    market = market_of(last, loaded)
+    checked = check_files(wanted.files, base_dir=loaded.base_dir if loaded else None, market=market)
+    strategies = tuple(
+        LoadedStrategy(each.plan, each.factory, market.instruments(each.plan)) for each in checked
+    )
+    symbols = {symbol for each in strategies for symbol in each.plan.symbols}
+    spans = _spans(source, symbols)
+    if unheld := sorted(set(wanted.holdings) - symbols):
+        text = f"--hold {unheld[0]}: no strategy trades it; they trade {', '.join(sorted(symbols))}"
+        raise OperatorMistake.of("E-BT-006", text)
+    spec = BacktestSpec(
+        strategies=strategies,
+        rulebook=rulebook,
+        settings=engine_settings_of(loaded.settings if loaded else Settings()),
+        source=source,
+        first=wanted.first or min((span[0] for span in spans), default=last),
+        last=wanted.last or max((span[1] for span in spans), default=last),
+        cash=wanted.cash,
+        holdings=wanted.holdings,
+        fill=wanted.fill,
+    )
+    require_possible(spec)
+    return spec
+
+
+def _spans(source: BarSource, symbols: Sequence[str] | set[str]) -> list[tuple[date, date]]:
+    found = (source.span(symbol) for symbol in sorted(symbols))
+    return [span for span in found if span is not None]

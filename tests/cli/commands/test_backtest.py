@@ -1,0 +1,95 @@
+"""`bot backtest`: what it prints and writes, and how it refuses what can't be run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.stage import call
+
+STRATEGY = """\
+name: mine
+use: sma_cross
+symbols: [HPG]
+wake: {bar: 5m}
+order: {size: {shares: 100}}
+"""
+RANGE = ("--from", "2026-11-10", "--to", "2026-11-13")
+
+
+def strategy(folder: Path, text: str = STRATEGY) -> str:
+    file = folder / "mine.yaml"
+    file.write_text(text)
+    return str(file)
+
+
+def test_it_prints_a_summary_and_writes_fills_page_and_figures(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    ran = call("backtest", strategy(tmp_path), *RANGE, "-o", str(out))
+
+    assert ran.code == 0
+    assert ran.out.startswith("backtest of mine (sma_cross) on HPG · 2026-11-10 to 2026-11-13")
+    assert "fill model queue" in ran.out
+    assert "these bars are simulated" in ran.err
+    assert sorted(file.name for file in out.iterdir()) == [
+        "report.html",
+        "summary.json",
+        "trades.csv",
+    ]
+    rows = (out / "trades.csv").read_text().splitlines()
+    summary = json.loads((out / "summary.json").read_text())
+    assert rows[0].startswith("time,strategy,symbol,side,quantity,price")
+    assert len(rows) - 1 == summary["figures"]["orders_filled"] > 0
+
+
+def test_json_is_one_value_and_nothing_else(tmp_path: Path) -> None:
+    ran = call("backtest", strategy(tmp_path), *RANGE, "--json", "--fill", "touch")
+
+    found = json.loads(ran.out)
+    assert found["assumptions"][0].startswith("fill model touch")
+    assert (found["first"], found["last"]) == ("2026-11-10", "2026-11-13")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "wanted"),
+    [
+        (STRATEGY, ("--from", "2026-11-13", "--to", "2026-11-10"), "E-BT-001 --from 2026-11-13"),
+        (STRATEGY, ("--from", "2023-01-03", "--to", "2023-02-01"), "E-BT-002 --from 2023-01-03"),
+        (STRATEGY.replace("HPG", "VNM"), RANGE, ":3:11: E-BT-003 there are no bars of VNM"),
+        (STRATEGY, ("--from", "2026-03-02", "--to", "2026-03-06"), ":3:11: E-BT-004 the bars of"),
+        (STRATEGY.replace("bar: 5m", "bar: 30s"), RANGE, ":4:13: E-BT-005 'wake.bar' 30s"),
+        (STRATEGY.replace("bar: 5m", "bar: 90s"), RANGE, ":4:13: E-BT-005 'wake.bar' 90s is no"),
+        (STRATEGY, (*RANGE, "--hold", "FPT=100"), "E-BT-006 --hold FPT"),
+        (STRATEGY, (*RANGE, "--trades", "fills.xlsx"), "E-BT-007 --trades fills.xlsx"),
+        (STRATEGY, (*RANGE, "--trades", "none/fills.csv"), "there is no folder none"),
+        ("name: mine\n", RANGE, "E-CFG"),
+    ],
+)
+def test_what_cannot_be_run_is_named_with_its_place(
+    tmp_path: Path, text: str, options: tuple[str, ...], wanted: str
+) -> None:
+    ran = call("backtest", strategy(tmp_path, text), *options)
+
+    assert ran.code == 3
+    assert wanted in ran.err
+    assert ran.out == ""
+
+
+def test_a_strategy_that_wants_depth_is_told_where_there_is_one(tmp_path: Path) -> None:
+    text = "name: mine\nuse: depth_imbalance\nsymbols: [HPG]\nwake: {depth: 2s}\n"
+
+    ran = call("backtest", strategy(tmp_path, f"{text}order: {{size: {{shares: 100}}}}\n"), *RANGE)
+
+    assert ran.code == 3
+    assert "E-BT-005 'wake.depth': bars hold no depth" in ran.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--cash", "-5"), ("--cash", "much"), ("--hold", "HPG"), ("--from", "yesterday")],
+)
+def test_a_value_that_is_none_is_a_usage_error(tmp_path: Path, options: tuple[str, str]) -> None:
+    ran = call("backtest", strategy(tmp_path), *options)
+
+    assert ran.code == 2
