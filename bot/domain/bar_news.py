@@ -11,7 +11,7 @@ class BarsRead:
     """Earlier bars were looked for: closed ones, oldest first, and what is there of the `forming`.
 
     `wanted` is how many were asked for. `origin` says in words where they come from, `lacks` what
-    is missing and why; empty: nothing.
+    is missing and why; empty: nothing. `is_asked_again`: a source could not be read.
     """
 
     at: datetime
@@ -22,6 +22,7 @@ class BarsRead:
     origin: str = ""
     lacks: str = ""
     forming: Bar | None = None
+    is_asked_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

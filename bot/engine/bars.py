@@ -9,7 +9,7 @@ true close, which the indicators take, and nobody is woken by it.
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from bot.domain.bar_grid import span_of
@@ -69,6 +69,10 @@ class Bars:
         """Return the bars of a symbol and a width, None when nobody wants them."""
         return next((each for each in self._of.get(symbol, ()) if each.width == width), None)
 
+    def of(self, symbol: str) -> "Sequence[BarSeries]":
+        """Return all bars of a symbol."""
+        return self._of.get(symbol, ())
+
     def has(self, symbol: str) -> bool:
         """Tell whether anybody wants bars of a symbol."""
         return symbol in self._of
@@ -106,7 +110,7 @@ class Bars:
 
         From here on quotes build none in its series: what they have begun is dropped.
         """
-        series.is_recorded = True
+        series.is_recorded, series.seen_from = True, None
         if series.forming is not None:
             series.forming = None
             self.first_end = min(self._ends(), default=_FAR)
@@ -174,12 +178,17 @@ class BarSeries:
     """How many bars a history was asked for; 0: nobody looks for any."""
     history: str = ""
     """What came of that, in words."""
-    lacks_history: bool = False
-    """Whether anything of it was missing."""
+    is_asked_again: bool = False
+    """Whether it could not be read."""
+    reach: int = 0
+    """How many bars matter for what strategies have read so far."""
     seen_from: datetime | None = None
     """Since when the last bar was watched, if only a part of it was."""
     _volume: int = 0
     _looked_at: datetime | None = None
+    went_ex: date | None = None
+    """The last day on which it was looked whether bars of before had to be adjusted."""
+    _read: set[str] = field(default_factory=set)
     _kept: "deque[Bar]" = field(default_factory=lambda: deque(maxlen=BARS_MAX))
 
     def take(self, bar: Bar) -> bool:
@@ -198,6 +207,7 @@ class BarSeries:
         `forming` is what a history has of the bar that is not over: what we have not seen of it.
         """
         last = bars[-1].start if bars else None
+        self.went_ex = None
         own = [bar for bar in self._kept if last is None or bar.start > last]
         self.indicators, self.count, self.last = _no_indicators(), 0, None
         self._kept.clear()
@@ -218,8 +228,29 @@ class BarSeries:
 
     def read(self, reads: Reads, name: str, period: int) -> Indicator:
         """Return an indicator, and note in `reads` that it was looked at."""
-        value = reads[f"{name}({period})"] = self.indicators.read(name, period)
+        said = f"{name}({period})"
+        value = reads[said] = self.indicators.read(name, period)
+        if said not in self._read:
+            self._read.add(said)
+            self.reach = max(self.reach, reach_of(said))
         return value
+
+    def last_before(self, instant: datetime) -> Bar | None:
+        """Return the newest bar that began before an instant."""
+        return next((bar for bar in reversed(self._kept) if bar.start < instant), None)
+
+    def go_ex(self, midnight: datetime, ratio: float | None) -> int:
+        """Multiply what indicators know of before a day by a ratio, or forget it where none is
+        known; return of how many bars that is.
+        """
+        keep = sum(1 for bar in self._kept if bar.start >= midnight)
+        before = len(self._kept) - keep
+        self.indicators = self.indicators.begun_again(keep, ratio)
+        if ratio is None:
+            for _ in range(before):
+                self._kept.popleft()
+            self.count = keep
+        return before
 
     def has_grown(self, quote: Quote) -> bool:
         """Whether anything was matched since the quote before."""

@@ -33,6 +33,7 @@ from bot.engine import (
     operator,
     reading,
     wake,
+    warming,
 )
 from bot.engine.comparing import Reconciliation
 from bot.engine.gate import ENGINE_FAULT, guarded
@@ -83,7 +84,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.DepthReceived: market.on_depth,
     ClosesRead: belief.on_closes,
     message.BarClosed: market.on_bar,
-    BarsRead: market.on_bars_read,
+    BarsRead: warming.on_bars_read,
     message.PhaseChanged: market.on_phase,
     message.TimerFired: market.on_timer,
     message.TimePassed: market.on_time,

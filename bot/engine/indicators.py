@@ -57,6 +57,16 @@ class IndicatorSet:
         for running in self._running.values():
             running.update(float(close))
 
+    def begun_again(self, keep: int, ratio: float | None) -> "IndicatorSet":
+        """Return a set of the same closes of which all but the last `keep` are multiplied by a
+        ratio, or left out where there is none.
+        """
+        split = max(0, len(self._closes) - keep)
+        before = [] if ratio is None else [close * ratio for close in self._closes[:split]]
+        made = IndicatorSet()
+        made._closes = before + self._closes[split:]
+        return made
+
     def read(self, name: str, period: int) -> Indicator:
         """Return the value at the last bar, NaN while the history is too short.
 

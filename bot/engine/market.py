@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from bot.domain.bar_news import BarsRead, KeepBar
+from bot.domain.bar_news import KeepBar
 from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.message import (
     BarClosed,
@@ -18,7 +18,7 @@ from bot.domain.message import (
     TimerFired,
 )
 from bot.domain.quote import Bar
-from bot.engine import belief, wake
+from bot.engine import belief, ex_dates, wake, warming
 from bot.engine.bars import BarSeries
 from bot.engine.orders import sends
 from bot.engine.risk.accounts import note_holdings
@@ -52,6 +52,8 @@ def on_quote(state: State, event: QuoteReceived) -> None:
     state.quotes[quote.symbol] = QuoteSeen(event.at, quote)
     if state.bars.has(quote.symbol):
         phase = state.phase_of(quote.exchange).phase
+        if phase in BAR_PHASES or phase is Phase.OPEN:
+            ex_dates.adjust(state, quote)
         if phase in BAR_PHASES:
             state.bars.add(event.at, quote)
         elif phase in STILL_PHASES:
@@ -86,21 +88,6 @@ def on_bar(state: State, event: BarClosed) -> None:
         _wake_for_bar(state, series, event.bar)
 
 
-def on_bars_read(state: State, event: BarsRead) -> None:
-    """Begin a series with its earlier bars; they wake nobody."""
-    series = state.bars.series(event.symbol, event.width)
-    if series is None or series.is_recorded:
-        return
-    state.bars.seed(series, event.bars, event.forming, state.now)
-    series.asked = max(series.asked, event.wanted)
-    series.history = "; ".join(filter(None, (event.origin, event.lacks)))
-    series.lacks_history = bool(event.lacks)
-    for strategy, instance in state.instances[event.symbol]:
-        is_of_it = strategy.plan.wake.bar == event.width
-        if is_of_it and instance.bars_needed <= series.count:
-            instance.bars_needed = 0
-
-
 def close_bars(state: State) -> None:
     """Close the bars that have ended by now, in the order they were wanted, and wake for each."""
     for series, bar in state.bars.ended(state.now):
@@ -111,10 +98,12 @@ def close_bars(state: State) -> None:
 
 def _wake_for_bar(state: State, series: BarSeries, bar: Bar) -> None:
     state.counts["bars"] += 1
+    if series.asked and series.reach > series.asked:
+        warming.look_back(state, series)
     for strategy, instance in state.instances[bar.symbol]:
         if strategy.plan.wake.bar != series.width:
             continue
-        if not wake.skip_until_warm(state, strategy, instance, series):
+        if not warming.is_waiting(state, strategy, instance, series):
             read = partial(series.read, instance.context.reads)
             wake.wake(state, strategy, instance, "on_bar", BarView(bar, read))
 

@@ -9,7 +9,7 @@ from typing import Final
 from bot.domain.entry import OrderUpdated, RunState
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
-from bot.engine import belief, clocks, disk, halts, reading
+from bot.engine import belief, clocks, disk, halts, reading, warming
 from bot.engine import gate as the_gate
 from bot.engine.orders import amends, doubts, late_cancels, listing, set_aside, successors, unknown
 from bot.engine.risk import breaks
@@ -166,6 +166,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     listing.alerts,
     set_aside.alerts,
     belief.alerts,
+    warming.alerts,
     clocks.alerts,
     disk.alerts,
 )
@@ -229,10 +230,7 @@ def _strategy(state: State, strategy: StrategyState) -> StrategyStatus:
     plan, now_is, reason = strategy.plan, strategy.state, strategy.state_reason
     instance = max(strategy.instances.values(), key=lambda each: each.bars_needed)
     if now_is == "on" and instance.bars_needed:
-        width = plan.wake.bar
-        series = state.bars.series(instance.symbol, width) if width is not None else None
-        so_far = series.count if series else 0
-        now_is, reason = "warming", f"waiting for {instance.bars_needed} bars ({so_far} so far)"
+        now_is, reason = "warming", warming.words_of(state, strategy, instance)
     return StrategyStatus(
         name=plan.name,
         state=now_is,

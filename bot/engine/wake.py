@@ -14,11 +14,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from bot.domain.bar_news import ReadBars
 from bot.domain.entry import Decision, Verdict
-from bot.domain.instrument import EXCHANGE_TZ
-from bot.engine import requests
-from bot.engine.bars import BarSeries, bars_of, reach_of
+from bot.engine import requests, warming
+from bot.engine.bars import bars_of
 from bot.engine.gate import DISABLED, ON, guarded, switch
 from bot.engine.risk.accounts import Means, means_of
 from bot.engine.settings import StrategyFault
@@ -121,7 +119,7 @@ def _call(state: State, due: HookCall) -> None:
         instance.bars_needed = max(map(bars_of, cold), default=0)
     if cold and not (fault and fault.is_overrun):
         why = f"not enough bars yet for {', '.join(map(_named, cold))}"
-        _wait_for_bars(state, strategy, instance, why, max(map(reach_of, cold)))
+        warming.note_wait(state, strategy, instance, why)
     elif fault is not None:
         _count_fault(state, strategy, symbol, hook, fault)
     elif len(wanted) > REQUESTS_MAX:
@@ -175,42 +173,6 @@ def _named(read: str) -> str:
     name, _, period = read.removesuffix(")").partition("(")
     sides = {"bid_volume": "bids", "ask_volume": "asks"}
     return sides.get(name) or f"{name.upper()}{period}"
-
-
-def skip_until_warm(
-    state: State, strategy: StrategyState, instance: Instance, series: BarSeries
-) -> bool:
-    """Record a skip and return True while fewer bars are known than the strategy declares, and for
-    a bar of which only a part was seen.
-    """
-    needed, seen_from = type(instance.strategy).warm_up, series.seen_from
-    instance.bars_needed = needed if series.count < needed else 0
-    if not instance.bars_needed and seen_from is None:
-        return False
-    if strategy.state == ON and not state.gate.is_asleep:
-        why = f"{series.count} of {needed} bars seen"
-        if not instance.bars_needed and seen_from is not None:
-            since = f"{seen_from.astimezone(EXCHANGE_TZ):%H:%M:%S}"
-            why = f"this bar was seen from {since} on only: its close counts, nothing more of it"
-        _wait_for_bars(state, strategy, instance, why, needed)
-    return True
-
-
-def _wait_for_bars(
-    state: State, strategy: StrategyState, instance: Instance, why: str, reach: int
-) -> None:
-    """Record that a strategy waits, with what its history has come to; look further back, once."""
-    width = strategy.plan.wake.bar
-    series = state.bars.series(instance.symbol, width) if width is not None else None
-    numbers: dict[str, float] = {}
-    if series is not None:
-        numbers = {"bars": series.count, "needed": instance.bars_needed}
-        if series.history:
-            why = f"{why} ({series.history})"
-        if series.asked and reach > series.asked:
-            series.asked = reach
-            state.command(ReadBars(series.symbol, series.width, reach))
-    requests.note_skip(state, strategy, instance.symbol, "WARMING", why, numbers)
 
 
 def _count_fault(

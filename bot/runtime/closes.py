@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # slow to import, and not wanted before the first read
 
 LOOK_BACK: Final = timedelta(days=60)
 """Over Tet, and over most suspensions."""
+EX_LOOK_BACK: Final = timedelta(days=500)
+"""As far as bars of days are looked for."""
 FAILURES_MAX: Final = 2
 """With so many failed reads in a row the rest waits for the next minute."""
 _THOUSAND: Final = 1_000
@@ -43,6 +45,8 @@ class Closes:
     post: Post
     known: dict[str, LastClose]
     """By symbol, the newest: of the journal, then of this run."""
+    ex_dates: dict[str, frozenset[date]] = field(default_factory=dict, init=False)
+    """By symbol, those that are known of the last `EX_LOOK_BACK`."""
     _missing: dict[str, Instrument] = field(default_factory=dict, init=False)
 
     @property
@@ -60,6 +64,7 @@ class Closes:
             if symbol not in self.known or self.known[symbol].day < before
         }
         ex_dates = await self._ex_dates(sorted(instruments), now)
+        self.ex_dates.update(ex_dates)
         await self._read_histories(now)
         self.post(
             ClosesRead(
@@ -124,7 +129,7 @@ class Closes:
         today = now.astimezone(EXCHANGE_TZ).date()
         query = (
             ("stocks", ",".join(symbols)),
-            ("from_date", f"{today - LOOK_BACK:%d/%m/%Y}"),
+            ("from_date", f"{today - EX_LOOK_BACK:%d/%m/%Y}"),
             ("to_date", f"{today:%d/%m/%Y}"),
         )
         try:

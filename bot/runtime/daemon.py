@@ -143,6 +143,7 @@ class Daemon:
             post=parts.inbox.post,
             quota=parts.polls.quota,
             instruments=parts.engine.instruments,
+            ex_dates=self._closes.ex_dates,
         )
         self._day_start = DayStart(
             client=parts.client,

@@ -38,6 +38,9 @@ ACCOUNT_READS: Final = 2
 """Calls of one look at the account: its shares and its money."""
 RECONCILE_MINUTES_CLOSED: Final = 15
 """While every exchange is closed: each look is a row of the journal, and nothing trades."""
+AFTER_AUCTION: Final = timedelta(minutes=1)
+"""So long quotes are still polled where the closing auction is followed by negotiated deals alone:
+they show its price, which is the day's close."""
 LATE_FOR: Final = timedelta(minutes=2)
 """Market time that a poll may be late: a wait that the broker has asked for is shorter."""
 DAY_START: Final = time(8, 30)
@@ -251,7 +254,10 @@ class Feeds:
 
     def _poll(self, poll: Poll, due: datetime) -> None:
         exchange, name = self.instruments[poll.symbol].exchange, f"{poll.kind} {poll.symbol}"
-        if self.rulebook.phase_at(exchange, due) not in SILENT_PHASES:
+        phase = self.rulebook.phase_at(exchange, due)
+        if phase is Phase.PUT_THROUGH and poll.kind == "quote":
+            phase = self.rulebook.phase_at(exchange, due - AFTER_AUCTION)
+        if phase not in SILENT_PHASES:
             self.polls.due(name, due, is_waiting=self.reads.is_under_way(name))
             read = {"quote": self.reads.quote, "depth": self.reads.depth}[poll.kind]
             self.tasks.spawn(read(poll.symbol), name)

@@ -8,13 +8,15 @@ import pytest
 import talib
 
 from bot.domain.bar_grid import span_of
-from bot.domain.entry import Decision, Verdict
+from bot.domain.bar_news import BarsRead, KeepBar, ReadBars
+from bot.domain.entry import Decision, Note, Verdict
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import BarClosed, PhaseChanged
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, Quote
 from bot.engine.bars import Bars, BarSeries
 from bot.engine.indicators import FUNCTIONS, IndicatorSet
+from bot.engine.tracked import Position
 from bot.strategy import Indicator
 from tests.engine.stage import PLAN, START, Stage
 from tests.rows import every_row
@@ -303,3 +305,137 @@ def test_bars_before_reconciled_count_and_wake_nobody():
     stage.handle(BarClosed(stage.now, _bar(-1, 27_200)))
 
     assert stage.all(Decision) == []
+
+
+# ----------------------------------------------------------------------------- earlier bars
+
+
+def _read(stage, *bars, **more):
+    wanted = more.pop("wanted", 300)
+    stage.handle(BarsRead(stage.now, "HPG", MINUTE, bars, wanted, **more))
+
+
+def test_earlier_bars_warm_a_strategy_and_wake_nobody():
+    stage, seen = _bars_stage()
+
+    _read(stage, *(_bar(number, 27_200) for number in range(-5, 0)))
+    assert seen == []
+    stage.pass_time(60)
+
+    assert [(close, float(sma)) for close, sma in seen] == [(27_000, 27_100.0)]
+
+
+def test_earlier_bars_that_come_late_stand_before_our_own():
+    stage, seen = _bars_stage()
+    stage.pass_time(60)
+    stage.quote(27_100)
+
+    _read(stage, _bar(-2, 27_400), _bar(-1, 27_300))
+    stage.pass_time(60)
+
+    assert [float(sma) for _, sma in seen][1:] == [27_050.0]
+    assert stage.engine.status().strategies[0].state == "on"
+
+
+def test_what_a_history_has_of_the_forming_bar_is_put_into_it():
+    stage, _ = _bars_stage(on_bar=lambda self, bar: self.skip(f"{bar.open} {bar.high} {bar.low}"))
+
+    _read(stage, _bar(-1, 27_200), forming=Bar("HPG", START, 60, 26_900, 27_900, 26_800, 27_000, 5))
+    stage.pass_time(60)
+
+    assert stage.last(Decision).why == "26900 27900 26800"
+
+
+def test_a_bar_seen_from_its_middle_on_wakes_nobody_and_its_close_counts():
+    stage, seen = _bars_stage()
+    series = stage.engine._state.bars.series("HPG", MINUTE)
+    assert series is not None
+    series.forming = series._looked_at = None
+
+    stage.after(30).quote(27_500, volume=900)
+    stage.pass_time(30)
+
+    assert (seen, series.count) == ([], 1)
+    assert stage.last(Decision).why == (
+        "this bar was seen from 09:30:30 on only: its close counts, nothing more of it"
+    )
+
+
+def test_a_read_further_back_than_was_asked_for_asks_for_more_once():
+    stage, _ = _bars_stage(on_bar=lambda _, bar: bar.sma(400))
+    _read(stage, _bar(-1, 27_200))
+
+    asked = []
+    for _ in range(3):
+        stage.pass_time(60)
+        asked += [each for each in stage.done if isinstance(each, ReadBars)]
+        stage.quote()
+
+    assert asked == [ReadBars("HPG", MINUTE, 401)]
+
+
+def test_bars_are_kept_for_the_next_start_where_earlier_ones_are_looked_for():
+    stage, _ = _bars_stage()
+    stage.pass_time(60)
+    assert not any(isinstance(each, KeepBar) for each in stage.commands)
+
+    _read(stage)
+    stage.quote()
+    stage.pass_time(60)
+
+    kept = [each.bar.start for each in stage.commands if isinstance(each, KeepBar)]
+    assert kept == [START + MINUTE]
+
+
+def test_who_holds_something_and_waits_for_bars_is_an_alert_at_once_and_stays_one():
+    stage, _ = _bars_stage(warm_up=20)
+    stage.engine._state.strategies["test"].positions["HPG"] = Position(100, 2_700_000)
+
+    _read(stage, _bar(-1, 27_200), lacks="gap 2026-11-18 afternoon")
+
+    [alert] = [each for each in stage.all(Note) if each.kind == "ALERT"]
+    assert alert.text.startswith(
+        "test holds 100 HPG and cannot decide to sell: it has 1 of 20 bars (gap 2026-11-18 aft"
+    )
+    assert alert.text in stage.engine.status().alerts
+    stage.pass_time(60)
+    assert stage.last(Decision).why == "2 of 20 bars seen (gap 2026-11-18 afternoon)"
+
+
+def test_a_history_that_cannot_be_read_stays_in_the_alerts_until_it_is():
+    stage, _ = _bars_stage()
+
+    _read(stage, lacks="it can't be read", is_asked_again=True)
+    [alert] = stage.engine.status().alerts
+    assert alert.startswith("earlier bars of HPG: it can't be read. test goes on with the bars of")
+    _read(stage, _bar(-1, 27_200))
+
+    assert stage.engine.status().alerts == ()
+
+
+def test_the_price_of_the_closing_auction_is_in_a_bar_and_old_prices_are_in_none():
+    stage, seen = _bars_stage()
+    stage.after(10).quote(27_100, volume=1_000)
+    stage.pass_time(50)
+    stage.phase(Phase.PUT_THROUGH)
+
+    stage.after(5).quote(27_300, volume=5_000)
+    stage.after(10).quote(27_300, volume=5_000)
+    stage.pass_time(50)
+    stage.after(10).quote(27_300, volume=5_000)
+    stage.pass_time(60)
+
+    assert [close for close, _ in seen] == [27_100, 27_300]
+
+
+def test_the_first_bar_of_a_day_has_the_volume_of_the_opening_auction():
+    stage, _ = _bars_stage(on_bar=lambda self, bar: self.skip(f"{bar.volume}"))
+    stage.pass_time(60)
+    stage.phase(Phase.OPEN)
+    stage.quote(27_000, volume=0)
+    stage.phase(Phase.PROGRESS)
+
+    stage.after(5).quote(27_100, volume=700)
+    stage.pass_time(60)
+
+    assert stage.last(Decision).why == "700"

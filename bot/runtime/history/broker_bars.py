@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from bot.broker.client import BrokerClient
 from bot.domain.bar_grid import DAY, span_of, widened
+from bot.domain.calendar import TradingCalendar
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.quote import Bar, LastClose
 from bot.domain.rulebook import Rulebook
@@ -26,13 +27,16 @@ if TYPE_CHECKING:  # slow to import, and not wanted before the first read
     from bot.protocol.values.series import PriceBar, PriceHistory
 
 MINUTES: Final = (30, 15, 5)
-_DAILY: Final = "1D"
-_JUMP_MAX: Final = 5
+JUMP_MAX: Final = 5
 """No price is so many times another one (as in `engine/findings.py`)."""
+_DAILY: Final = "1D"
 _OPENS, _ENDS = time(9), time(15, 5)
-_PARTS: Final = (("morning", time(9), time(12)), ("afternoon", time(12), time(15)))
+"""Some histories have what was matched at the close at 15:00."""
+_PARTS: Final = (("morning", time(9), time(12)), ("afternoon", time(12), time(15, 5)))
 _DAYS_MORE: Final = 2
 _WEEK: Final = timedelta(days=7)
+_HOLIDAYS: Final = 2 * _WEEK
+"""Over Tet."""
 _TRADED_MINUTES: Final = 255
 """Of a day, with its auctions: 09:00 to 11:30 and 13:00 to 14:45."""
 
@@ -75,124 +79,58 @@ class BrokerBars:
         history: PriceHistory = await self.client.read(
             CODECS["stock_history"], {"symbol": instrument.symbol}, query
         )
-        bars = self._checked(instrument, history, step, now)
+        last = self.closes.get(instrument.symbol)
+        bars = checked(self.rulebook, instrument, history, step, now)
+        if bars and last is not None and last.price is not None:
+            _require_near(bars[-1].close, last.price)
         if step == DAY:
-            gaps = self._missing_days(bars, now)
+            gaps = missing_days(self.rulebook.calendar, bars, now)
         else:
-            bars, gaps = self._filled(instrument, bars, step)
+            bars, gaps = filled(self.rulebook, instrument, bars, step)
         made = list(widened(bars, width))
         forming = None
         if made and span_of(made[-1].start, width)[1] > now:
             forming = made.pop()
         return Earlier(tuple(made), forming, tuple(gaps))
 
-    # ---------------------------------------------------------------------------------- the checks
-
-    def _checked(
-        self, instrument: Instrument, history: "PriceHistory", step: timedelta, now: datetime
-    ) -> list[Bar]:
-        """Return its rows as bars in VND. Raises UnusableHistory for what can't be true."""
-        if not history.bars:
-            return []
-        closes = [row.close for row in history.bars if row.close]
-        if len(closes) < len(history.bars):
-            raise UnusableHistory(f"{len(history.bars) - len(closes)} rows without a close")
-        unit = price_unit(self.rulebook, instrument, closes)
-        bars = [_bar(instrument.symbol, row, unit, step) for row in history.bars]
-        for bar in bars:
-            if why := self._objection(bar, step, now):
-                raise UnusableHistory(f"its bar of {_when(bar.start)} {why}")
-        for before, after in pairwise(bars):
-            if before.start == after.start:
-                raise UnusableHistory(f"two bars of {_when(after.start)}")
-            if not before.close < after.close * _JUMP_MAX < before.close * _JUMP_MAX**2:
-                text = f"its close goes from {before.close:,} to {after.close:,}"
-                raise UnusableHistory(f"{text} at {_when(after.start)}")
-        last = self.closes.get(instrument.symbol)
-        if last is not None and last.price is not None:
-            close = bars[-1].close
-            if not last.price < close * _JUMP_MAX < last.price * _JUMP_MAX**2:
-                raise UnusableHistory(f"its last close is {close:,}, the known one {last.price:,}")
-        return bars
-
-    def _objection(self, bar: Bar, step: timedelta, now: datetime) -> str:
-        local = bar.start.astimezone(EXCHANGE_TZ)
-        calendar = self.rulebook.calendar
-        if bar.start > now:
-            return "is of the future"
-        if calendar.covers(local.date()) and not calendar.is_trading_day(local.date()):
-            return "is of a day without trading"
-        if step != DAY and not _OPENS <= local.time() < _ENDS:
-            return "is of a time without trading"
-        if step != DAY and span_of(bar.start, step)[0] != bar.start:
-            return f"does not begin on the grid of {step}"
-        if not 0 < bar.low <= min(bar.open, bar.close) <= max(bar.open, bar.close) <= bar.high:
-            return f"has a low of {bar.low:,} and a high of {bar.high:,} around {bar.close:,}"
-        return "has a negative volume" if bar.volume < 0 else ""
-
-    # ---------------------------------------------------------------------------------- flat bars
-
-    def _filled(
-        self, instrument: Instrument, bars: Sequence[Bar], step: timedelta
-    ) -> tuple[list[Bar], list[str]]:
-        """Put flat bars between those of a part of a day, and behind them on days that are over."""
-        if not bars:
-            return [], []
-        known = {bar.start: bar for bar in bars}
-        filled, gaps, close = list[Bar](), list[str](), bars[0].open
-        first, last = bars[0].start, bars[-1].start
-        for day in self._days(first, last):
-            for word, begins, ends in _PARTS:
-                spans = list(_spans(day, begins, ends, step))
-                if not any(span in known for span in spans):
-                    if spans[-1] < last and spans[0] > first:
-                        gaps.append(f"gap {day} {word}")
-                    continue
-                for start in spans:
-                    bar = known.get(start)
-                    if bar is None and first < start < last and self._trades(instrument, start):
-                        bar = Bar(
-                            instrument.symbol,
-                            start,
-                            round(step.total_seconds()),
-                            close,
-                            close,
-                            close,
-                            close,
-                            0,
-                        )
-                    if bar is not None:
-                        filled.append(bar)
-                        close = bar.close
-        return filled, gaps
-
-    def _trades(self, instrument: Instrument, start: datetime) -> bool:
-        return self.rulebook.phase_at(instrument.exchange, start) in BAR_PHASES
-
-    def _days(self, first: datetime, last: datetime) -> Iterator[date]:
-        day, calendar = first.astimezone(EXCHANGE_TZ).date(), self.rulebook.calendar
-        while day <= last.astimezone(EXCHANGE_TZ).date():
-            if calendar.is_trading_day(day) or not calendar.covers(day):
-                yield day
-            day += DAY
-
-    def _missing_days(self, bars: Sequence[Bar], now: datetime) -> list[str]:
-        """Name the trading days between the first bar and now that have none."""
-        if not bars:
-            return []
-        known = {bar.start.astimezone(EXCHANGE_TZ).date() for bar in bars}
-        calendar, today = self.rulebook.calendar, now.astimezone(EXCHANGE_TZ).date()
-        days = self._days(bars[0].start, now)
-        missing = (each for each in days if each not in known and each != today)
-        return [f"gap {each}" for each in missing if calendar.is_trading_day(each)]
-
 
 def _first(now: datetime, width: timedelta, count: int) -> datetime:
     """Return the midnight from which on there are `count` bars, holidays of a month included."""
     minutes = min(width, timedelta(minutes=_TRADED_MINUTES)).total_seconds() / 60
     days = int(count * minutes // _TRADED_MINUTES) + _DAYS_MORE
-    weeks = days // 5 + 1
-    return span_of(now, DAY)[0] - weeks * _WEEK - _WEEK * 2 * (weeks > 3)
+    return span_of(now, DAY)[0] - (days // 5 + 1) * _WEEK - _HOLIDAYS
+
+
+# -------------------------------------------------------------------------------------- the checks
+
+
+def checked(
+    rulebook: Rulebook,
+    instrument: Instrument,
+    history: "PriceHistory",
+    step: timedelta,
+    now: datetime,
+) -> list[Bar]:
+    """Return the rows as bars in VND. Raises UnusableHistory for what can't be true."""
+    closes = [row.close for row in history.bars if row.close]
+    if history.symbol != instrument.symbol:
+        raise UnusableHistory(f"it is of {history.symbol}")
+    if len(closes) < len(history.bars):
+        raise UnusableHistory(f"{len(history.bars) - len(closes):,} of its rows have no close")
+    if not closes:
+        return []
+    unit = price_unit(rulebook, instrument, closes)
+    bars = [_bar(instrument.symbol, row, unit, step) for row in history.bars]
+    for bar in bars:
+        if why := _objection(rulebook.calendar, bar, step, now):
+            raise UnusableHistory(f"its bar of {_when(bar.start)} {why}")
+    for before, after in pairwise(bars):
+        if before.start == after.start:
+            raise UnusableHistory(f"it has two bars of {_when(after.start)}")
+        if _is_far(before.close, after.close):
+            text = f"its close goes from {before.close:,} to {after.close:,}"
+            raise UnusableHistory(f"{text} at {_when(after.start)}")
+    return bars
 
 
 def _bar(symbol: str, row: "PriceBar", unit: int, step: timedelta) -> Bar:
@@ -204,9 +142,88 @@ def _bar(symbol: str, row: "PriceBar", unit: int, step: timedelta) -> Bar:
     return Bar(symbol, start, round(step.total_seconds()), opened, high, low, close, volume)
 
 
+def _objection(calendar: TradingCalendar, bar: Bar, step: timedelta, now: datetime) -> str:
+    local = bar.start.astimezone(EXCHANGE_TZ)
+    if bar.start > now:
+        return "is of the future"
+    if calendar.covers(local.date()) and not calendar.is_trading_day(local.date()):
+        return "is of a day without trading"
+    if step != DAY and not _OPENS <= local.time() < _ENDS:
+        return "is of a time without trading"
+    if step != DAY and span_of(bar.start, step)[0] != bar.start:
+        return f"does not begin on the grid of {step}"
+    if not 0 < bar.low <= min(bar.open, bar.close) <= max(bar.open, bar.close) <= bar.high:
+        prices = f"opens at {bar.open:,} and closes at {bar.close:,}"
+        return f"{prices} with a low of {bar.low:,} and a high of {bar.high:,}"
+    return f"has a volume of {bar.volume:,}" if bar.volume < 0 else ""
+
+
+def _require_near(close: int, known: int) -> None:
+    if _is_far(close, known):
+        raise UnusableHistory(f"its last close is {close:,}, the known one {known:,}")
+
+
+def _is_far(one: int, other: int) -> bool:
+    return max(one, other) > JUMP_MAX * min(one, other)
+
+
+# --------------------------------------------------------------------------------------- flat bars
+
+
+def filled(
+    rulebook: Rulebook, instrument: Instrument, bars: Sequence[Bar], step: timedelta
+) -> tuple[list[Bar], list[str]]:
+    """Put flat bars where a part of a day has rows, up to the last one; name parts without any.
+
+    Polling sees the last price in every span of trading; where a whole part is missing, it is more
+    likely that the history lacks it.
+    """
+    if not bars:
+        return [], []
+    known = {bar.start: bar for bar in bars}
+    made, gaps, close = list[Bar](), list[str](), bars[0].open
+    first, last = bars[0].start, bars[-1].start
+    for day in _days(rulebook.calendar, first, last):
+        for word, begins, ends in _PARTS:
+            spans = list(_spans(day, begins, ends, step))
+            if not any(span in known for span in spans):
+                if first < spans[0] and spans[-1] < last:
+                    gaps.append(f"gap {day} {word}")
+                continue
+            for start in spans:
+                trades = rulebook.phase_at(instrument.exchange, start) in BAR_PHASES
+                bar = known.get(start)
+                if bar is None and trades and first < start < last:
+                    prices = (close, close, close, close)
+                    seconds = round(step.total_seconds())
+                    bar = Bar(instrument.symbol, start, seconds, *prices, 0)
+                if bar is not None:
+                    made.append(bar)
+                    close = bar.close
+    return made, gaps
+
+
+def missing_days(calendar: TradingCalendar, bars: Sequence[Bar], now: datetime) -> list[str]:
+    """Name the trading days between the first bar and now that have none."""
+    if not bars:
+        return []
+    known = {bar.start.astimezone(EXCHANGE_TZ).date() for bar in bars}
+    today = now.astimezone(EXCHANGE_TZ).date()
+    days = (each for each in _days(calendar, bars[0].start, now) if each not in {*known, today})
+    return [f"gap {each}" for each in days if calendar.is_trading_day(each)]
+
+
+def _days(calendar: TradingCalendar, first: datetime, last: datetime) -> Iterator[date]:
+    """Yield the trading days; where the calendar does not reach, all days."""
+    day = first.astimezone(EXCHANGE_TZ).date()
+    while day <= last.astimezone(EXCHANGE_TZ).date():
+        if calendar.is_trading_day(day) or not calendar.covers(day):
+            yield day
+        day += DAY
+
+
 def _spans(day: date, begins: time, ends: time, step: timedelta) -> Iterator[datetime]:
-    at = datetime.combine(day, begins, EXCHANGE_TZ).astimezone(UTC)
-    last = datetime.combine(day, ends, EXCHANGE_TZ).astimezone(UTC)
+    at, last = (datetime.combine(day, each, EXCHANGE_TZ).astimezone(UTC) for each in (begins, ends))
     while at < last:
         yield at
         at += step

@@ -7,9 +7,9 @@ can't be had now is asked for again every minute; what is missing is named. Orde
 a start go first: nothing waits for a history, and it takes a small part of the quota.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final, Protocol
 
 from bot.broker.errors import BrokerError
@@ -75,6 +75,7 @@ class WarmUp:
     post: Post
     quota: int
     instruments: Mapping[str, Instrument]
+    ex_dates: Mapping[str, Collection[date]]
     wanted: dict[Key, int] = field(default_factory=dict)
     """How many bars of each series are needed, as far as is known."""
     _missing: dict[Key, str] = field(default_factory=dict, init=False)
@@ -97,6 +98,16 @@ class WarmUp:
             failures = failures + 1 if await self._read(symbol, width) else 0
             if failures >= FAILURES_MAX:
                 return
+
+    def _ex_date_in(self, symbol: str, bars: Sequence[Bar], now: datetime) -> date | None:
+        """Return the last ex-date before today that has bars before it: their prices are of another
+        level. Today's is the engine's, which knows the reference.
+        """
+        if not bars:
+            return None
+        first, today = _day_of(bars[0].start), _day_of(now)
+        days = (each for each in self.ex_dates.get(symbol, ()) if first < each < today)
+        return max(days, default=None)
 
     async def _read(self, symbol: str, width: timedelta) -> bool:
         """Look for one; return whether it has to be asked for again."""
@@ -130,15 +141,22 @@ class WarmUp:
         else:
             self._missing[key] = trouble
         bars = tuple(found[start] for start in sorted(found))[-count:]
+        if gone := self._ex_date_in(symbol, bars, now):
+            bars = tuple(bar for bar in bars if _day_of(bar.start) >= gone)
+            gaps.append(f"bars before its ex-date {gone} are left out, as its ratio is not known")
         origin = _origin(bars, needed, origins)
         lacks = "; ".join([trouble, *gaps] if trouble else gaps)
         now = self.market.now()
-        self.post(BarsRead(now, symbol, width, bars, count, origin, lacks, forming))
+        self.post(BarsRead(now, symbol, width, bars, count, origin, lacks, forming, bool(trouble)))
         if text := "; ".join(filter(None, (origin, lacks))):
             numbers: Numbers = {"bars": len(bars), "needed": needed, "from": ", ".join(origins)}
             note = Note(now, "HISTORY", f"{symbol} {words_of(width)}: {text}", numbers, symbol)
             self.post(Noted(now, note))
         return bool(trouble)
+
+
+def _day_of(at: datetime) -> date:
+    return at.astimezone(EXCHANGE_TZ).date()
 
 
 def _origin(bars: Sequence[Bar], needed: int, origins: Iterable[str]) -> str:
