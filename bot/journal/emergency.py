@@ -11,6 +11,7 @@ A disk that is full must not stop it, so its room is taken at the start of a run
 is a megabyte of zeros, and becomes the file when there is something to keep.
 """
 
+import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -106,11 +107,12 @@ class EmergencyJournal:
         _sync_folder(self._spare.parent)
 
     def keep(self, entries: Iterable[Entry]) -> None:
-        """Add entries; they survive a power cut once this returns. It blocks for as long as the
-        disk takes. Raises OSError; then nothing that follows from them may be done.
+        """Add entries, all of them or none; they survive a power cut once this returns. It blocks
+        for as long as the disk takes. Raises OSError; then nothing that follows from them may be
+        done.
         """
-        lines = [_line_of(entry) for entry in entries if must_survive(entry)]
-        data = ("\n" + "".join(lines)).encode()  # the line before may have been cut off
+        lasting = [entry for entry in entries if must_survive(entry)]
+        data = f"\n{_line_of(lasting)}".encode()  # the line before may have been cut off
         is_new = not self.path.exists()
         if is_new:
             self._end = 0
@@ -139,9 +141,10 @@ class EmergencyJournal:
         lines = text.replace("\0", "").split(
             "\n"
         )  # a text in an entry may hold other ends of lines
-        found = [_entry_of(line) for line in lines if line]
-        entries = tuple(entry for entry in found if entry is not None)
-        return Kept(entries, len(found) - len(entries))
+        found = [_entries_of(line) for line in lines if line]
+        readable = [entries for entries in found if entries is not None]
+        entries = tuple(itertools.chain.from_iterable(readable))
+        return Kept(entries, len(found) - len(readable))
 
     def forget(self) -> None:
         """Remove the file: the journal has all of it. Its room is kept, where it had some."""
@@ -279,18 +282,24 @@ def _write(descriptor: int, data: bytes, start: int) -> None:
         raise OSError("no space left")
 
 
-def _line_of(entry: Entry) -> str:
-    text = json.dumps([type(entry).__name__, rows.row_of(entry)], ensure_ascii=False)
+def _line_of(entries: Sequence[Entry]) -> str:
+    """Write what belongs together, as an order's row and its fill, as one line: no cut tears it."""
+    stored = [[type(entry).__name__, rows.row_of(entry)] for entry in entries]
+    text = json.dumps(stored, ensure_ascii=False)
     return f"{crc32(text.encode()):08x} {text}\n"
 
 
-def _entry_of(line: str) -> Entry | None:
+def _entries_of(line: str) -> list[Entry] | None:
     """Read a line; None when it is damaged: what its checksum is about was not written whole."""
     checksum, _, text = line.partition(" ")
     if checksum != f"{crc32(text.encode()):08x}":
         return None
-    kind, row = json.loads(text)
-    return made(KINDS[kind], row) if kind in KINDS else None
+    stored = json.loads(text)
+    if stored and isinstance(stored[0], str):  # a line of an earlier version: one entry
+        stored = [stored]
+    if any(kind not in KINDS for kind, _ in stored):
+        return None
+    return [made(KINDS[kind], row) for kind, row in stored]
 
 
 def _sync_folder(folder: Path) -> None:

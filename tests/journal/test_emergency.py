@@ -1,12 +1,14 @@
 """What is kept while the database does not answer is read again, and written once."""
 
+import json
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from bot.domain.entry import Entry, RunState, StateChanged, StrategySwitched
 from bot.domain.order import OrderState, SendState
-from bot.journal import emergency
+from bot.journal import emergency, rows
 from bot.journal.emergency import EmergencyJournal
 from bot.journal.journal import Journal
 from tests.journal.facts import Story, after, but
@@ -40,13 +42,33 @@ def test_what_an_order_needs_the_journal_for_and_what_can_be_read_again_is_not_k
 
 def test_a_line_that_was_cut_off_costs_itself_alone(tmp_path: Path) -> None:
     kept = EmergencyJournal(tmp_path)
-    kept.keep([HALT, Story().started])
+    kept.keep([HALT])
+    kept.keep([Story().started])
     whole = file_in(tmp_path).read_bytes()
     file_in(tmp_path).write_bytes(whole[:-20])
 
     kept.keep([Story().finished])
 
     assert kept.read() == emergency.Kept((HALT, Story().finished), 1)
+
+
+def test_no_cut_tears_what_was_kept_together(tmp_path: Path) -> None:
+    EmergencyJournal(tmp_path).keep([HALT, Story().started, Story().finished])
+    whole = file_in(tmp_path).read_bytes()
+    folders = [tmp_path / str(length) for length in range(2, len(whole) - 1, 7)]
+
+    for folder, length in zip(folders, range(2, len(whole) - 1, 7), strict=True):
+        folder.mkdir()
+        file_in(folder).write_bytes(whole[:length])
+
+    assert {EmergencyJournal(each).read() for each in folders} == {emergency.Kept((), 1)}
+
+
+def test_a_file_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    text = json.dumps(["StateChanged", rows.row_of(HALT)], ensure_ascii=False)
+    file_in(tmp_path).write_text(f"\n{crc32(text.encode()):08x} {text}\n")
+
+    assert EmergencyJournal(tmp_path).read() == emergency.Kept((HALT,), 0)
 
 
 def test_words_with_ends_of_lines_in_them_are_kept_whole(tmp_path: Path) -> None:
