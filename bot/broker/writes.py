@@ -23,7 +23,7 @@ from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.bodies import encode_amend, encode_cancel, encode_place
 from bot.protocol.endpoints.endpoint import Endpoint, Lane, build_target
 from bot.protocol.endpoints.trading import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER
-from bot.protocol.signing import body_sha256
+from bot.protocol.signing import HEADER_TWO_FACTOR, body_sha256
 
 __all__ = ["DryWriter", "Objection", "OrderWriter", "SignedRequest", "nothing_against"]
 
@@ -88,7 +88,11 @@ class OrderWriter:
             return NoAnswer(f"our clock is {seconds:+.0f} s off the broker's", is_sent=False)
         is_whole = body_sha256(signed.body) == signed.body_sha256
         require(is_whole, "I18", f"the body of a {signed.method} is not the one signed")
-        return await self._send(signed.endpoint, lambda: signed, self._bounds, objection)
+        answer = await self._send(signed.endpoint, lambda: signed, self._bounds, objection)
+        held = self._two_factor.token()
+        if held is None or signed.headers.get(HEADER_TWO_FACTOR) == held.reveal():
+            return answer
+        return replace(answer, is_of_old_token=True) if isinstance(answer, Answer) else answer
 
     async def burn(self, nonce: str) -> Answer | NoAnswer:
         """Use up the nonce of an unknown POST by a harmless read signed with it, once.

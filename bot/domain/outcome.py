@@ -41,6 +41,7 @@ class Refused:
     text.
 
     `result` is the row when the refusal came inside an HTTP 200. `retry_after_s` is set on a 429.
+    `is_of_old_token`: it says nothing about the 2FA token that we hold now.
     """
 
     code: str
@@ -48,6 +49,7 @@ class Refused:
     http_status: int
     result: OrderResult | None = None
     retry_after_s: float | None = None
+    is_of_old_token: bool = False
 
     @property
     def needs_two_factor(self) -> bool:

@@ -30,6 +30,7 @@ from bot.domain.message import (
     TwoFactorMissing,
 )
 from bot.domain.order import Side
+from bot.domain.outcome import Refused
 from bot.engine.state import (
     BY_BROKER,
     BY_CLOCK,
@@ -121,10 +122,14 @@ def _announce(state: State, reason: str, by: str) -> None:
         state.record(StateChanged(state.now, kept_before, gate.kept, reason, by, scope="operator"))
 
 
-def close_for_two_factor(state: State, code: str, detail: str, intent_id: str | None) -> None:
-    """The broker has refused the token: nothing is written with it again."""
-    state.command(DropToken(code))
-    _need_token(state, code, detail, intent_id)
+def close_for_two_factor(state: State, refused: Refused, intent_id: str | None) -> None:
+    """The broker has refused the token: nothing is written with it again. A token that has come
+    since then is another one.
+    """
+    if refused.is_of_old_token and not state.gate.lacks_token:
+        return
+    state.command(DropToken(refused.code))
+    _need_token(state, refused.code, refused.reason, intent_id)
 
 
 def on_two_factor_missing(state: State, event: TwoFactorMissing) -> None:

@@ -6,12 +6,16 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole HTTP answer. Header names are in lower case; the body is decompressed bytes."""
+    """A whole HTTP answer. Header names are in lower case; the body is decompressed bytes.
+
+    `is_of_old_token`: what it answers was signed before the 2FA token came that we hold now.
+    """
 
     http_status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     latency_ms: float = 0.0
+    is_of_old_token: bool = False
 
 
 @dataclass(frozen=True, slots=True)

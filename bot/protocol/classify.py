@@ -174,6 +174,7 @@ def _judge_status(answer: Answer) -> Outcome:
         reason=redact(error.message) or f"HTTP {status}",
         http_status=status,
         retry_after_s=_retry_after_s(answer) if status == 429 else None,
+        is_of_old_token=answer.is_of_old_token,
     )
 
 

@@ -12,8 +12,10 @@ from bot.broker.signer import Credentials, random_nonce
 from bot.clock import wire_ms
 from bot.domain.instrument import Exchange
 from bot.domain.order import Intent, OrderType, Side
+from bot.domain.outcome import Refused
 from bot.engine.orders.cancels import LOOKS_MAX
 from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.classify import classify_cancel
 from bot.protocol.endpoints.endpoint import Lane
 from bot.protocol.secret import Secret
 from tests.broker.loopback import START
@@ -130,6 +132,26 @@ async def test_without_a_token_a_write_goes_out_without_one():
     await writer.send(writer.prepare_place(ACCOUNT, INTENT))
 
     assert "x-fh-2fa-token" not in bench.played.asked[0].headers
+
+
+async def test_an_answer_to_what_had_an_earlier_token_says_so():
+    bench = ready(Reply({"error_code": "OTP_SESSION_EXPIRED"}, 403))
+    writer, two_factor = bench.broker.writer, bench.broker.two_factor
+    found = []
+
+    for newer in (None, "canary-newer"):
+        signed = writer.prepare_cancel(ACCOUNT, "ORD1")
+        if newer is not None:
+            two_factor.set_token(Secret(newer))
+        outcome = classify_cancel("ORD1", await writer.send(signed))
+        assert isinstance(outcome, Refused)
+        found.append(outcome.is_of_old_token)
+    signed = writer.prepare_cancel(ACCOUNT, "ORD1")
+    two_factor.drop()
+    outcome = classify_cancel("ORD1", await writer.send(signed))
+    assert isinstance(outcome, Refused)
+
+    assert [*found, outcome.is_of_old_token] == [False, True, False]
 
 
 async def test_a_token_of_an_earlier_day_is_never_sent():

@@ -192,6 +192,46 @@ def test_a_cancel_refused_for_a_token_waits_for_it():
     )
 
 
+OF_OLD = Refused("OTP_SESSION_EXPIRED", "2FA", 403, is_of_old_token=True)
+
+
+def test_a_place_that_had_the_token_before_goes_out_with_the_new_one():
+    stage = Stage()
+    late = stage.buy()
+    stage.send(late)
+    stage.token()
+
+    stage.answer(late, OF_OLD)
+
+    assert stage.all(DropToken) == []
+    assert stage.engine.status().state is RunState.RUNNING
+    assert [each.intent.follows for each in stage.all(PlaceOrder)] == [None, late.intent_id]
+
+
+def test_a_cancel_that_had_the_token_before_is_sent_again_with_the_new_one():
+    stage = Stage()
+    working = stage.working()
+    stage.request(lambda s: s.cancel())
+    stage.row(report_of(working))
+    stage.token()
+
+    stage.handle(CancelAnswered(stage.now, "ORD1", OF_OLD, None))
+    stage.pass_time(1)
+
+    assert stage.all(DropToken) == []
+    assert stage.engine.status().state is RunState.RUNNING
+    assert len(stage.all(ReadOrderToCancel)) == 2
+
+
+def test_without_a_newer_token_a_late_refusal_drops_what_there_is():
+    stage = Stage()
+    stage.block_for_token(stage.buy())
+
+    stage.handle(CancelAnswered(stage.now, "ORD1", OF_OLD, None))
+
+    assert len(stage.all(DropToken)) == 2
+
+
 def test_a_token_ends_no_halt():
     stage = Stage()
     stage.block_for_token(stage.buy())

@@ -177,7 +177,7 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
         cancels.note_taken(state, order_id, outcome, "amend")
     elif isinstance(outcome, Refused):
         if outcome.needs_two_factor:
-            gate.close_for_two_factor(state, outcome.code, outcome.reason, intent_id)
+            gate.close_for_two_factor(state, outcome, intent_id)
         if outcome.result is not None:
             raw = outcome.result.raw
             state.record(OrderResultSeen(state.now, "amend", order_id, intent_id, None, raw))

@@ -95,8 +95,9 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
             # A day order book read while the answer was under way showed the row as nobody's.
             orders.own_order(state, tracked, orders.claim(state, report), "place")
         case Refused(code, reason) if event.outcome.needs_two_factor:
-            gate.close_for_two_factor(state, code, reason, event.intent_id)
+            gate.close_for_two_factor(state, event.outcome, event.intent_id)
             _hold(state, tracked, code, reason)
+            _go_on_with_token(state, tracked)
         case Refused(code, reason, http_status, result):
             tracked.refusal_code = code
             move_intent(state, tracked, SendState.REFUSED, f"{code} {reason}".strip())
@@ -171,7 +172,12 @@ def _hold_unsent(state: State, tracked: TrackedIntent, reason: str) -> None:
         return
     closed = state.gate.causes.get(RunState.NEEDS_2FA)
     _hold(state, tracked, closed.code if closed is not None else NO_TOKEN, reason)
-    if closed is None:  # a token has come meanwhile
+    _go_on_with_token(state, tracked)
+
+
+def _go_on_with_token(state: State, tracked: TrackedIntent) -> None:
+    """Request an order again that is held for a token which has come meanwhile."""
+    if tracked.state is SendState.HELD and not state.gate.lacks_token:
         tracked.is_waiting_to_resume = True
         _resume(state, tracked)
 
