@@ -123,6 +123,11 @@ def contradiction(order: OrderUpdated, report: OrderReport, totals: Collection[i
         return f"it shows {executed:,} executed of {min(report.quantity, max(totals)):,} ordered"
     if executed and abs(amount - executed * report.average_price) >= executed:
         return f"its amount {amount:,} is not {executed:,} x {report.average_price:,}"
+    if executed > order.executed_quantity and amount < order.executed_amount:
+        return (
+            f"its executed quantity rose from {order.executed_quantity:,} to {executed:,}, and its "
+            f"amount fell from {order.executed_amount:,} to {amount:,}"
+        )
     return None
 
 

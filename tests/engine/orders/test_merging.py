@@ -89,6 +89,7 @@ CONTRADICTIONS = [
     ({"executed": 300, "quantity": 0}, "it shows 300 executed of 0 ordered"),
     ({"executed": 300, "executed_amount": 300 * 27_050 + 300}, "is not"),
     ({"executed": 300, "executed_amount": 300 * 27_050 - 300}, "is not"),
+    ({"executed": 300, "average": 18_000}, "its amount fell from 5,410,000 to 5,400,000"),
 ]
 
 
@@ -102,7 +103,11 @@ def test_a_row_that_cannot_be_true_is_named(changes, text):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"executed": 300, "executed_amount": 300 * 27_050 + 299}, {"executed": 500}],
+    [
+        {"executed": 300, "executed_amount": 300 * 27_050 + 299},
+        {"executed": 300, "average": 18_100},
+        {"executed": 500},
+    ],
 )
 def test_a_row_that_is_inexact_contradicts_nothing(changes):
     intent, row = _partly_filled()
