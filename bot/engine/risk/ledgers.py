@@ -12,6 +12,8 @@ cash when nothing of ours is under way at all. Also explained are
 
 One read proves nothing: it may be old, or empty by mistake. A difference is certain when a second
 read, asked for at least `LOOK_AGAIN` later and after another day order book, shows the same number.
+While something trades that book is asked for `book_lag` after the first read: a trade by hand is in
+the account before the order book of a node that lags shows its order.
 The broker's rights call may name the corporate action behind it, one difference per right: a
 dividend in cash arrives less the tax that is withheld, new shares count from the ex-date on. What
 nothing names is a break (`engine/risk/breaks.py`); the broker's number is the base from then on.
@@ -25,13 +27,14 @@ from typing import Final
 
 from bot.domain.account import AccountSnapshot, Holding, base_words
 from bot.domain.entry import RunState, StateChanged
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.engine.state import BY_ENGINE, State
 from bot.engine.tracked import AccountLedger, Flow
 
 IN_ALL: Final = "in all"
 LOOK_AGAIN: Final = timedelta(seconds=5)
 """How far apart two reads are that agree on a difference."""
+_QUIET: Final = frozenset({Phase.CLOSED, Phase.BREAK})
 BASE: Final = "base:"
 """How the scope begins under which the journal keeps which numbers of an account count."""
 AROUND_PAYMENT: Final = timedelta(days=7)
@@ -103,7 +106,7 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
         since = ledger.doubts.get((each.symbol, each.what), (None, snapshot.at))
         at = since[1] if since[0] == each.found else snapshot.at
         is_seen_again = snapshot.at - at >= LOOK_AGAIN
-        if is_seen_again and read is not None and read.requested_at >= at:
+        if is_seen_again and read is not None and read.requested_at >= at + _book_lag(state, at):
             certain.append(each)
             _correct(ledger, each, expected, snapshot)
         else:
@@ -117,6 +120,15 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
     if not busy and not doubts and (certain or (is_ours and not found)):
         rebase(state, ledger, snapshot)  # begin again from it, so that the fills stay few
     return certain
+
+
+def _book_lag(state: State, at: datetime) -> timedelta:
+    """How far the day order book may be behind numbers of an instant: not at all where nothing
+    could trade shortly before.
+    """
+    lag, phase_at = state.settings.book_lag, state.rulebook.phase_at
+    phases = {phase_at(exchange, when) for exchange in Exchange for when in (at - lag, at)}
+    return lag if phases - _QUIET else timedelta()
 
 
 def _busy(state: State, snapshot: AccountSnapshot) -> set[str]:

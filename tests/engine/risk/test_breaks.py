@@ -39,7 +39,7 @@ class Broker:
     cash: int = CASH
     shares: int = 0
 
-    def read(self, *, times: int = 1, seconds: float = 6) -> "Broker":
+    def read(self, *, times: int = 1, seconds: float = 60) -> "Broker":
         for _ in range(times):
             now = self.stage.after(seconds).now
             self.stage.book()
@@ -161,6 +161,24 @@ def test_an_order_made_elsewhere_explains_its_shares_and_its_money() -> None:
     assert stage.engine.status().positions == ()
 
 
+@pytest.mark.parametrize(("lag_s", "is_break"), [(50, False), (70, True)])
+def test_a_day_order_book_may_lag_a_minute_behind_a_trade_by_hand(
+    lag_s: int, is_break: bool
+) -> None:
+    stage = Stage()
+    broker = Broker(stage).read()
+    row = report_of(Stage().buy(200, 26_900), "APP1", executed=200, state=OrderState.FILLED)
+    broker.cash, broker.shares, traded_at = CASH - _cost(200), 200, stage.now
+
+    while (waited := stage.now - traded_at) < timedelta(seconds=120):
+        now = stage.after(5).now
+        stage.book(*[row] if waited > timedelta(seconds=lag_s) else [])
+        held = {"HPG": Holding("HPG", 200, 0, 200, 26_900)}
+        stage.handle(AccountRead(now, AccountSnapshot(now, ACCOUNT, broker.cash, 0, held)))
+
+    assert bool(_breaks(stage)) is is_break
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_after_a_restart_an_order_made_elsewhere_counts_only_since_the_base(
     is_known: bool,
@@ -197,7 +215,7 @@ def _cost(shares: int) -> int:
 def _read_with(broker: Broker, row: OrderReport) -> None:
     """Have the stage read an account that bought elsewhere, and the row of that order."""
     stage = broker.stage
-    now = stage.after(6).now
+    now = stage.after(60).now
     stage.book(replace(row, requested_at=now))
     held = {"HPG": Holding("HPG", broker.shares, 0, broker.shares, 26_900)}
     stage.handle(AccountRead(now, AccountSnapshot(now, ACCOUNT, broker.cash, 0, held)))
