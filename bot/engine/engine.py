@@ -310,6 +310,7 @@ def _deadlines(state: State) -> Iterator[datetime | None]:
         yield amend.due
     for tracked in state.pending_intents() if index.pending else ():
         yield tracked.alert_due
+        yield tracked.burn_due
     yield from cancels.deadlines(state)
     yield operator.stop_deadline(state)
     if state.machine.standstill is not None:

@@ -90,7 +90,8 @@ class TrackedIntent(Watched):
 
     `known_ids` are the ids of every row seen before its bytes left: none of them can be its own.
     `burn` is what its nonce has shown, in words, `is_fenced` that it was unused; `doubt` is why
-    nobody knows what became of it, told of at `alert_due`.
+    nobody knows what became of it, told of at `alert_due`; its nonce is asked after again at
+    `burn_due`.
     """
 
     WATCHED = frozenset({"state", "order_id", "poll"})
@@ -107,6 +108,7 @@ class TrackedIntent(Watched):
     is_waiting_to_resume: bool = False
     poll: BackOff | None = None
     alert_due: datetime | None = None
+    burn_due: datetime | None = None
     burn: str = ""
     is_fenced: bool = False
     doubt: str = ""

@@ -157,6 +157,7 @@ def ask_after(state: State, tracked: TrackedIntent, doubt: str) -> None:
     """Begin to find out what became of an unknown POST."""
     tracked.poll = state.first_poll()
     tracked.doubt, tracked.alert_due = doubt, state.now + ALERT_AFTER
+    tracked.burn_due = state.now + state.settings.horizon
     state.command(BurnNonce(tracked.intent.intent_id))
     state.command(ReadTodaysOrders(f"unknown {tracked.intent.intent_id}"))
 

@@ -20,7 +20,7 @@ from datetime import date, timedelta
 from typing import Final
 
 from bot.domain.entry import OrderUpdated
-from bot.domain.message import NonceBurnt, ReadTodaysOrders, TodaysOrdersRead
+from bot.domain.message import BurnNonce, NonceBurnt, ReadTodaysOrders, TodaysOrdersRead
 from bot.domain.order import ORDER_TYPES, OrderReport, OrderState, OrderType, SendState
 from bot.domain.outcome import Resolution
 from bot.engine import halts
@@ -105,8 +105,15 @@ def _distrust_nonces(state: State, tracked: TrackedIntent, row: str) -> None:
 
 
 def advance(state: State) -> None:
-    """Tell of what nobody knows about for too long."""
+    """Tell of what nobody knows about for too long. Its nonce is asked after again: who tried it
+    may have died of it, and one who still does is not disturbed.
+    """
     for tracked in state.pending_intents():
+        if tracked.burn_due is not None and tracked.burn_due <= state.now:
+            is_open = tracked.state is _S.UNKNOWN
+            tracked.burn_due = state.now + state.settings.horizon if is_open else None
+            if is_open:
+                state.command(BurnNonce(tracked.intent.intent_id))
         if tracked.alert_due is not None and tracked.alert_due <= state.now:
             tracked.alert_due = None
             if tracked.state is _S.UNKNOWN:

@@ -80,6 +80,19 @@ def test_an_unknown_place_is_asked_after_and_never_sent_again():
     assert stage.all(PlaceOrder) == [PlaceOrder(intent)]
 
 
+def test_a_nonce_that_nobody_has_told_of_is_asked_after_again_until_somebody_does():
+    stage, intent = _unknown()
+    horizon = EngineSettings().horizon
+
+    asked = [stage.pass_time(5) for _ in range(3 * horizon // timedelta(seconds=5))]
+    again = [each for done in asked for each in done if isinstance(each, BurnNonce)]
+    _burn(stage, intent, Resolution.REACHED)
+    later = [each for _ in range(60) for each in stage.pass_time(5) if isinstance(each, BurnNonce)]
+
+    assert again == [BurnNonce("L-0001")] * 3
+    assert later == []
+
+
 def test_a_row_in_the_day_book_settles_it():
     stage, intent = _unknown()
     _burn(stage, intent, Resolution.REACHED)
