@@ -1,5 +1,6 @@
 """`bot data`: the bars that backtest and warm-up live on: listed, imported, checked, fetched."""
 
+import asyncio
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from bot.cli.telling.wording import counted
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
 from bot.config.shipped import DEMO, shipped
+from bot.domain.instrument import EXCHANGE_TZ
 
 if TYPE_CHECKING:
     from bot.runtime.history.archive import Archive
@@ -27,6 +29,7 @@ STORE: Final = "data"
 """The folder of the store in a bot's state directory."""
 WIDTHS: Final = ("1m", "5m", "15m", "30m", "1h", "4h", "1d")
 HEADS: Final = ("SYM", "WIDTH", "FIRST", "LAST", "BARS", "GAPS", "FROM")
+FETCHED: Final = ("5m", "15m", "30m", "1d")
 SHOWN_GAPS: Final = 20
 PERCENT: Final = 100
 
@@ -218,6 +221,66 @@ def check(invocation: Invocation, symbols: tuple[str, ...], store: Path | None) 
 
 
 @define_command(
+    "fetch", group=command, changes=True, example="bot data fetch HPG FPT --from 2026-01-02"
+)
+@click.argument("symbols", nargs=-1, required=True)
+@click.option("--from", "first", type=day_type, help="The first day; 90 days ago unless given.")
+@click.option("--to", "last", type=day_type, help="The last day; yesterday unless given.")
+@click.option("--width", type=click.Choice(FETCHED), default=FETCHED[0], help="The width of bars.")
+@click.option("--adjusted", is_flag=True, help="Prices are adjusted: ticks, band not checked.")
+@click.option("--replace", is_flag=True, help="Where stored bars differ, take the broker's.")
+@store_option
+@click.pass_obj
+def fetch(
+    invocation: Invocation,
+    symbols: tuple[str, ...],
+    first: datetime | None,
+    last: datetime | None,
+    width: str,
+    adjusted: bool,
+    replace: bool,
+    store: Path | None,
+) -> None:
+    """Fetch bars from the broker's history into the store.
+
+    The API has 5, 15, 30 minutes and days, nothing narrower. What was fetched before is not asked
+    for again, so a fetch that was cut off goes on. Where stored bars differ they stay, and it is
+    said, with exit code 12. Today's bars are not over, so yesterday's are the last.
+    """
+    from bot.runtime.history.archive import Overlap
+    from bot.runtime.history.fetching import FetchPlan, fetch_from_broker
+
+    archive, loaded, seconds = _archive(invocation, store), load(invocation), _width(width)
+    assert seconds is not None, "a width is given"
+    plan = FetchPlan(
+        tuple(dict.fromkeys(symbol.upper() for symbol in symbols)),
+        seconds,
+        first.date() if first else None,
+        last.date() if last else None,
+        Overlap.REPLACE if replace else Overlap.KEEP,
+        is_adjusted=adjusted,
+    )
+    say(invocation, f"{which_bot(invocation)}: store {shown_path(archive.folder)}")
+    with _progress(invocation, "fetching") as step:
+        done = asyncio.run(fetch_from_broker(loaded, archive, _rules(), plan, step))
+    if invocation.json:
+        print_json({"fetched": [fields_of(each) for each in done]})
+    else:
+        heads = ("SYM", "ASKED", "KNOWN", "NEW", "THERE", "DIFFER")
+        rows = [(e.symbol, e.asked, e.spared, e.new, e.same, e.differing) for e in done]
+        print_table(invocation, heads, rows)
+        _tell(problem for each in done for problem in each.told)
+    different = [
+        Problem("E-DATA-008", f"{each.symbol}: {each.differing:,} stored bars differ, {ends}")
+        for each in done
+        if each.differing and not replace
+        for ends in [f"the first {each.first_difference}; they stay: --replace takes the broker's"]
+    ]
+    if different:
+        raise OperatorMistake(different, ExitCode.DIFFERS)
+
+
+@define_command(
     "simulate", group=command, example="bot data simulate market.yaml --to 2026-12-30 --into sample"
 )
 @click.argument("scenario", type=click.Path(path_type=Path))
@@ -232,7 +295,6 @@ def simulate(invocation: Invocation, scenario: Path, last: datetime, into: Path)
     """
     from bot.config.rulebook import load_rulebook
     from bot.config.scenario_file import load_scenario
-    from bot.domain.instrument import EXCHANGE_TZ
     from bot.runtime.history.simulated import simulate_days
 
     script = load_scenario(scenario.name, scenario.parent)

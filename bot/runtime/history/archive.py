@@ -44,8 +44,8 @@ MANIFEST: Final = "manifest.json"
 DAYS: Final = "daily/days.csv.gz"
 _LOCK: Final = ".lock"
 _FORMAT: Final = 1
-_NEXT_TO: Final = timedelta(days=5)
-"""Ranges of one origin so near to each other are told as one: over a weekend and a holiday."""
+_NEXT_TO: Final = timedelta(days=1)
+"""Ranges of one origin so near to each other are one: no day lies between them."""
 RANGES_MAX: Final = 1_000
 """Of one symbol and width; older ones are forgotten."""
 
@@ -170,9 +170,11 @@ class Writer:
         at: datetime,
         overlap: Overlap = Overlap.REFUSE,
         is_adjusted: bool = False,
+        days: tuple[date, date] | None = None,
     ) -> Added:
         """Add the bars of one symbol; they are in order. Nothing is written where one is refused.
 
+        `days` were asked for, where that is more than those with a bar.
         Raises OperatorMistake when stored bars differ and `overlap` is to refuse, and where
         adjusted bars would lie beside those that are not.
         """
@@ -192,9 +194,8 @@ class Writer:
             first, last = held.span() or (0, 0)
             write = write_parquet if path.suffix == PARQUET else write_bars
             write(path, held.chunks(first, last + 1))
-        if len(new):
-            days = day_of(int(new.start[0])), day_of(int(new.start[-1]))
-            self._note(StoredRange(width, new.symbol, *days, origin, source, at, is_adjusted))
+        known = days or (day_of(int(new.start[0])), day_of(int(new.start[-1])))
+        self.note(StoredRange(width, new.symbol, *known, origin, source, at, is_adjusted))
         return added
 
     def add_days(self, days: Iterable[tuple[str, str, date, DayFrame]], *, replaces: bool) -> int:
@@ -223,7 +224,8 @@ class Writer:
                 text += f"{kinds[is_adjusted]}: keep them apart with --store FOLDER"
                 raise OperatorMistake.of("E-DATA-009", text)
 
-    def _note(self, new: StoredRange) -> None:
+    def note(self, new: StoredRange) -> None:
+        """Write down where days came from; also of days that turned out to have no bars."""
         kept: list[StoredRange] = []
         for each in self._ranges:
             if _may_join(each, new):

@@ -97,11 +97,11 @@ def test_bars_that_differ_are_refused_kept_or_replaced_as_asked(tmp_path: Path) 
 def test_the_manifest_says_where_bars_came_from_and_joins_what_is_one_range(tmp_path: Path) -> None:
     archive = Archive(tmp_path)
     add(archive, columns(1))
-    add(archive, columns(3 * 1_440))
+    add(archive, columns(1_440))
     add(archive, columns(90 * 1_440), source="HPG-2.csv")
 
     first = StoredRange(
-        "1m", "HPG", date(2026, 11, 19), date(2026, 11, 22), Origin.IMPORT, "HPG.csv", NOW
+        "1m", "HPG", date(2026, 11, 19), date(2026, 11, 20), Origin.IMPORT, "HPG.csv", NOW
     )
     day = date(2027, 2, 17)
     second = StoredRange("1m", "HPG", day, day, Origin.IMPORT, "HPG-2.csv", NOW)

@@ -1,0 +1,253 @@
+"""Bars from the broker's history call into the store, a stretch of days at a time.
+
+Each stretch is checked and kept before the next is asked for, so a fetch that is cut off goes on
+where it was: a stretch that the manifest has from the broker is not asked for again. Where stored
+bars differ they stay, and it is said. Today is left out: its bars are not over.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
+
+import numpy as np
+
+from bot.broker.budget import SystemWaiter, Waiter
+from bot.broker.errors import BrokerError, RateLimited, Refused, is_unknown
+from bot.clock import SystemClock
+from bot.config.problems import ExitCode, OperatorMistake, Problem
+from bot.config.settings.load import Loaded
+from bot.domain.bar_grid import DAY
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
+from bot.protocol.calls import CODECS
+from bot.protocol.shaped import Codec
+from bot.protocol.values.series import PriceHistory
+from bot.runtime.api import own_broker
+from bot.runtime.closes import price_unit
+from bot.runtime.history.archive import Archive, Origin, Overlap, StoredRange
+from bot.runtime.history.bars import BarColumns
+from bot.runtime.history.checking import BarCheck
+from bot.runtime.history.importing import Progress, Rules
+from bot.runtime.history.store import width_name
+from bot.runtime.worlds.served import read_market_clock
+
+RESOLUTIONS: Final = {"5m": "5", "15m": "15", "30m": "30", "1d": "1D"}
+"""Widths that the call has. Where its hours begin is not documented, so they are not asked for."""
+_STRETCH_DAYS: Final = {"5m": 28, "15m": 28, "30m": 28, "1d": 364}
+"""The longest range of a call is not documented: these are a few hundred to two thousand bars."""
+TRIES_MAX: Final = 5
+"""Of one call that the quota refuses; each waits until the quota says."""
+DAYS: Final = 90
+"""Fetched where no first day is named."""
+
+UNKNOWN: Final = "E-DATA-010"
+
+Query = tuple[tuple[str, str], ...]
+AskHistory = Callable[[str, Query], Awaitable[PriceHistory]]
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What came of one symbol: calls made and spared, bars new, there already, and different."""
+
+    symbol: str
+    asked: int = 0
+    spared: int = 0
+    new: int = 0
+    same: int = 0
+    differing: int = 0
+    first_difference: str = ""
+    told: list[Problem] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPlan:
+    """What is wanted: days without a first or last are `DAYS` of them up to yesterday."""
+
+    symbols: tuple[str, ...]
+    width: timedelta
+    first: date | None = None
+    last: date | None = None
+    overlap: Overlap = Overlap.KEEP
+    is_adjusted: bool = False
+
+
+async def fetch_from_broker(
+    loaded: Loaded, archive: Archive, rules: Rules, plan: FetchPlan, progress: Progress
+) -> list[Fetched]:
+    """Fetch from the configured broker. Raises OperatorMistake; what came before is kept."""
+    clock, address, done = SystemClock(), loaded.settings.broker.base_url, list[Fetched]()
+    if address is None:
+        text = "broker.base_url names no broker: the sandbox inside a bot has no history to fetch. "
+        text += "For simulated bars: bot data simulate, or bot paper serve and its address"
+        raise OperatorMistake.of("E-RUN-001", text, ExitCode.NOT_RUNNING)
+    try:
+        async with own_broker(loaded) as broker:
+
+            async def ask(symbol: str, query: Query) -> PriceHistory:
+                codec: Codec[PriceHistory] = CODECS["stock_history"]
+                return await broker.client.read(codec, {"symbol": symbol}, query)
+
+            market = await read_market_clock(address, clock)
+            now = market[0].now() if market else clock.now()
+            today = _local(now)
+            last = plan.last or today - DAY
+            first = plan.first or last - DAYS * DAY
+            if first > last:
+                text = f"--from {first} is after --to {last}: nothing to fetch"
+                raise OperatorMistake.of("E-DATA-012", text, ExitCode.USAGE)
+            waiter, name = SystemWaiter(clock), loaded.bot["name"]
+            fetch = HistoryFetch(archive, rules, ask, waiter, today, name, plan)
+            for number, symbol in enumerate(plan.symbols):
+
+                def tell(part: float, before: int = number) -> None:
+                    progress((before + part) / len(plan.symbols))
+
+                done.append(await fetch.fetch(symbol, first, last, tell))
+    except BrokerError as error:
+        symbol = plan.symbols[len(done)]
+        if isinstance(error, Refused) and is_unknown(error):
+            text = f"the broker knows no '{symbol}'"
+            raise OperatorMistake.of("E-SYM-001", text, ExitCode.USAGE) from error
+        text = f"{symbol}: {error}. What came before is kept: the same command goes on from there"
+        raise OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE) from error
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFetch:
+    """Fetches into a store. `today` is the market's; `source` names the broker in the manifest."""
+
+    archive: Archive
+    rules: Rules
+    ask: AskHistory
+    waiter: Waiter
+    today: date
+    source: str
+    plan: FetchPlan
+
+    async def fetch(self, symbol: str, first: date, last: date, progress: Progress) -> Fetched:
+        """Fetch the days `first` to `last`. Raises BrokerError, and OperatorMistake for useless
+        bars; what came before them is kept.
+        """
+        found, name = Fetched(symbol), width_name(self.plan.width)
+        stretches = list(_stretches(first, min(last, self.today - DAY), _STRETCH_DAYS[name]))
+        known = [
+            (each.first, each.last)
+            for each in self.archive.ranges()
+            if (each.symbol, each.width, each.origin) == (symbol, name, Origin.BROKER)
+        ]
+        for number, (begin, end) in enumerate(stretches, start=1):
+            is_known = any(since <= begin and end <= until for since, until in known)
+            if is_known and self.plan.overlap is not Overlap.REPLACE:
+                found.spared += 1
+            else:
+                await self._stretch(found, begin, end)
+            progress(number / len(stretches))
+        return found
+
+    async def _stretch(self, found: Fetched, first: date, last: date) -> None:
+        query = (
+            ("from", str(int(_midnight(first).timestamp()))),
+            ("to", str(int((_midnight(last) + DAY).timestamp()) - 1)),
+            ("resolution", RESOLUTIONS[width_name(self.plan.width)]),
+        )
+        history = await self._asked(found.symbol, query)
+        found.asked += 1
+        bars = self._columns(found, history, first, last)
+        at, plan, days = self.waiter.now(), self.plan, (first, last)
+        key = (width_name(plan.width), found.symbol)
+        asked = StoredRange(*key, *days, Origin.BROKER, self.source, at, plan.is_adjusted)
+        with self.archive.writing() as writer:
+            if bars is None:
+                writer.note(asked)
+                return
+            added = writer.add(
+                [bars],
+                Origin.BROKER,
+                source=self.source,
+                at=at,
+                overlap=plan.overlap,
+                is_adjusted=plan.is_adjusted,
+                days=days,
+            )
+        found.new += added.new
+        found.same += added.same
+        found.differing += added.differing
+        found.first_difference = found.first_difference or added.first_difference
+
+    async def _asked(self, symbol: str, query: Query) -> PriceHistory:
+        for attempt in range(1, TRIES_MAX + 1):
+            try:
+                return await self.ask(symbol, query)
+            except RateLimited as error:
+                if attempt == TRIES_MAX:
+                    raise
+                await self.waiter.sleep_until(error.retry_at)
+        raise AssertionError("the last try returns or raises")
+
+    def _columns(
+        self, found: Fetched, history: PriceHistory, first: date, last: date
+    ) -> BarColumns | None:
+        """Return the answer's bars of the asked days in VND, None without one.
+
+        Raises OperatorMistake with all that makes them useless.
+        """
+        symbol, width = found.symbol, self.plan.width
+        listing = self.rules.symbols.instrument(symbol, last)
+        rows = [row for row in history.bars if first <= _local(row.start) <= last and row.close]
+        if not rows:
+            return None
+        instrument = listing or Instrument(symbol, Exchange.HOSE)
+        unit = price_unit(self.rules.rulebook, instrument, [row.close for row in rows if row.close])
+        table: dict[int, tuple[int, ...]] = {}
+        for row in rows:
+            prices = [each or row.close for each in (row.open, row.high, row.low, row.close)]
+            start = _midnight(_local(row.start)) if width == DAY else row.start
+            whole = [round(each * unit) for each in prices if each is not None]
+            table[int(start.timestamp())] = (*whole, int(row.volume or 0))
+        columns = np.array([(at, *row) for at, row in sorted(table.items())], np.int64).T.copy()
+        bars = BarColumns(symbol, int(width.total_seconds()), *columns)
+        self._check(found, bars, listing)
+        return bars
+
+    def _check(self, found: Fetched, bars: BarColumns, listing: Instrument | None) -> None:
+        """Keep what is odd in the bars. Raises OperatorMistake where they are useless."""
+        check = BarCheck(
+            bars.symbol,
+            self.rules.rulebook,
+            lambda _: listing,
+            {},
+            is_adjusted=self.plan.is_adjusted,
+        )
+        check.add(bars)
+        holds = (bars.low > 0) & (bars.low <= np.minimum(bars.open, bars.close))
+        holds &= bars.high >= np.maximum(bars.open, bars.close)
+        rows = np.stack([np.flatnonzero(~holds), bars.start[~holds]])
+        check.found.note(rows, "high", "E-MKT-008", "high and low do not hold open and close")
+        wrong, odd = (
+            [Problem(each.code, f"{bars.symbol} {each.clock}: {each.message}") for each in faults]
+            for faults in (check.found.fatal, check.found.told)
+        )
+        if wrong:
+            raise OperatorMistake(wrong)
+        found.told += odd
+        if listing is None and not any(each.code == UNKNOWN for each in found.told):
+            text = f"{bars.symbol} is not in symbols.csv: ticks, band and hours were not checked"
+            found.told.append(Problem(UNKNOWN, text))
+
+
+def _stretches(first: date, last: date, days: int) -> Iterator[tuple[date, date]]:
+    """Yield a range in stretches that begin on the same days whatever its first day is."""
+    while first <= last:
+        end = date.fromordinal(first.toordinal() // days * days + days - 1)
+        yield first, min(end, last)
+        first = end + DAY
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), EXCHANGE_TZ).astimezone(UTC)
+
+
+def _local(at: datetime) -> date:
+    return at.astimezone(EXCHANGE_TZ).date()

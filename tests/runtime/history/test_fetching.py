@@ -1,0 +1,227 @@
+"""A fetch keeps what it has, goes on where it was, and takes nothing that can't be true."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from bot.broker.errors import RateLimited
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.rulebook import load_rulebook, load_symbols
+from bot.protocol.values.series import PriceBar, PriceHistory
+from bot.runtime.history.archive import Archive, Overlap
+from bot.runtime.history.fetching import (
+    TRIES_MAX,
+    Fetched,
+    FetchPlan,
+    HistoryFetch,
+    Query,
+)
+from bot.runtime.history.importing import ALWAYS, Rules
+from tests.cli.stage import call
+from tests.processes import BotProcess
+
+pytestmark = pytest.mark.anyio
+RULES = Rules(load_rulebook(), load_symbols())
+DAY = timedelta(days=1)
+TODAY = date(2026, 11, 20)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@dataclass
+class Waits:
+    """Time that passes only when it is waited for."""
+
+    at: datetime = datetime(2026, 11, 20, 3, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.at
+
+    async def sleep_until(self, instant: datetime) -> None:
+        self.at = max(self.at, instant)
+
+
+@dataclass
+class Broker:
+    """Answers daily bars of every trading day asked for; `refusals` come first."""
+
+    close: Callable[[date], Decimal] = lambda _: Decimal(27_000)
+    refusals: list[RateLimited] = field(default_factory=list)
+    asked: list[tuple[date, date]] = field(default_factory=list)
+
+    async def ask(self, symbol: str, query: Query) -> PriceHistory:
+        if self.refusals:
+            raise self.refusals.pop()
+        words = dict(query)
+        first, last = (
+            datetime.fromtimestamp(int(words[name]), UTC) + timedelta(hours=7)
+            for name in ("from", "to")
+        )
+        self.asked.append((first.date(), last.date()))
+        days = [
+            day
+            for day in RULES.rulebook.calendar.trading_days
+            if first.date() <= day <= min(last.date(), TODAY)
+        ]
+        bars = []
+        for day in days:
+            start = datetime(day.year, day.month, day.day, tzinfo=UTC) - timedelta(hours=7)
+            price = self.close(day)
+            bars.append(PriceBar(start, price, price, price, price, Decimal(1_000)))
+        return PriceHistory(symbol, tuple(bars))
+
+
+async def fetched(
+    folder: Path,
+    broker: Broker,
+    first: str = "2026-10-01",
+    last: str = "2026-11-30",
+    *,
+    waits: Waits | None = None,
+    overlap: Overlap = Overlap.KEEP,
+) -> Fetched:
+    plan = FetchPlan(("HPG",), DAY, overlap=overlap)
+    fetch = HistoryFetch(Archive(folder), RULES, broker.ask, waits or Waits(), TODAY, "test", plan)
+    days = (date.fromisoformat(first), date.fromisoformat(last))
+    return await fetch.fetch("HPG", *days, lambda _: None)
+
+
+def closes(folder: Path) -> dict[str, int]:
+    """The close of each stored day."""
+    bars = [
+        bar for columns in Archive(folder).source().chunks("HPG", *ALWAYS) for bar in columns.bars()
+    ]
+    return {f"{bar.start + timedelta(hours=7):%Y-%m-%d}": bar.close for bar in bars}
+
+
+async def test_days_come_in_whole_vnd_and_without_today(tmp_path: Path) -> None:
+    broker = Broker(lambda _: Decimal("27.05"))
+
+    found = await fetched(tmp_path, broker)
+
+    stored = closes(tmp_path)
+    assert (min(stored), max(stored), set(stored.values())) == (
+        "2026-10-01",
+        "2026-11-19",
+        {27_050},
+    )
+    assert (found.new, found.same, found.differing) == (len(stored), 0, 0)
+
+
+async def test_what_is_known_is_not_asked_for_again(tmp_path: Path) -> None:
+    broker = Broker()
+    await fetched(tmp_path, broker, "2025-01-02", "2025-12-31")
+    before = len(broker.asked)
+
+    again = await fetched(tmp_path, broker, "2025-01-02", "2025-12-31")
+    more = await fetched(tmp_path, broker, "2025-01-02", "2026-11-19")
+
+    assert (again.asked, again.new, len(broker.asked) - before) == (0, 0, more.asked)
+    assert (more.spared > 0, more.new > 0) == (True, True)
+    assert all(last > date(2025, 12, 31) for _, last in broker.asked[before:])
+
+
+async def test_days_between_two_fetches_are_not_taken_as_known(tmp_path: Path) -> None:
+    await fetched(tmp_path, Broker(), "2026-11-02", "2026-11-03")
+    await fetched(tmp_path, Broker(), "2026-11-06", "2026-11-10")
+
+    found = await fetched(tmp_path, Broker(), "2026-11-02", "2026-11-10")
+
+    assert (found.new, found.same) == (2, 5)
+
+
+async def test_days_without_a_bar_are_asked_for_once(tmp_path: Path) -> None:
+    weekend = ("2026-11-14", "2026-11-15")
+    first = await fetched(tmp_path, Broker(), *weekend)
+    again = await fetched(tmp_path, Broker(), *weekend)
+
+    assert (first.asked, first.new, again.asked, again.spared) == (1, 0, 0, 1)
+
+
+async def test_stored_bars_that_differ_stay_unless_told_and_are_counted(tmp_path: Path) -> None:
+    await fetched(tmp_path, Broker(), "2026-11-02", "2026-11-10")
+    (tmp_path / "manifest.json").unlink()  # so that it is asked for again
+    other = Broker(lambda day: Decimal(27_000 if day != date(2026, 11, 4) else 27_050))
+
+    kept = await fetched(tmp_path, other, "2026-11-02", "2026-11-10")
+    assert (kept.same, kept.differing, closes(tmp_path)["2026-11-04"]) == (6, 1, 27_000)
+    assert kept.first_difference.startswith("2026-11-04 00:00: open 27,000 stored, 27,050 new")
+
+    await fetched(tmp_path, other, "2026-11-02", "2026-11-10", overlap=Overlap.REPLACE)
+    assert closes(tmp_path)["2026-11-04"] == 27_050
+
+
+async def test_a_full_quota_is_waited_for_and_not_for_ever(tmp_path: Path) -> None:
+    waits = Waits()
+    later = waits.at + timedelta(seconds=40)
+    full = RateLimited("stock_history", "the quota is used up", later)
+
+    await fetched(tmp_path, Broker(refusals=[full]), waits=waits)
+
+    assert waits.at == later
+    with pytest.raises(RateLimited):
+        await fetched(tmp_path / "other", Broker(refusals=[full] * TRIES_MAX))
+
+
+async def test_useless_bars_end_a_fetch_and_what_came_before_is_kept(tmp_path: Path) -> None:
+    wrong = date(2026, 11, 18)
+    broker = Broker(lambda day: Decimal(27_010 if day == wrong else 27_000))
+
+    with pytest.raises(OperatorMistake) as caught:
+        await fetched(tmp_path, broker, "2024-01-02")
+
+    (problem,) = caught.value.problems
+    assert str(problem).startswith("E-MKT-007 HPG 2026-11-18: 27,010 is off the tick of 50 VND")
+    assert min(closes(tmp_path)) == "2024-01-02"
+    assert max(closes(tmp_path)) < "2026-11-18"
+
+
+def test_without_an_address_there_is_nothing_to_fetch_from(tmp_path: Path) -> None:
+    (tmp_path / "bot.yaml").write_text("mode: sandbox\nstate_dir: state\n")
+
+    ran = call("data", "fetch", "HPG", "-c", str(tmp_path / "bot.yaml"))
+
+    assert ran.code == ExitCode.NOT_RUNNING
+    assert "broker.base_url names no broker" in ran.err
+
+
+@pytest.mark.wire
+def test_the_history_of_a_served_sandbox_is_fetched_once(tmp_path: Path) -> None:
+    server = BotProcess("paper", "serve", "--port", "0", "--now", "2026-11-19T10:00:00+07:00")
+    try:
+        given = json.loads(server.stdout.readline())
+        (tmp_path / "bot.yaml").write_text(
+            "mode: paper\nstate_dir: state\n"
+            f"broker: {{base_url: '{given['base_url']}', device_id: test, account: normal}}\n"
+        )
+        keys = {
+            "BOT_BROKER__API_KEY": given["api_key"],
+            "BOT_BROKER__API_SECRET": given["api_secret"],
+        }
+        words = ("data", "fetch", "hpg", "--from", "2026-11-02", "--json")
+        first, again, unknown = (
+            call(*arguments, "-c", str(tmp_path / "bot.yaml"), environment=keys)
+            for arguments in (words, words, ("data", "fetch", "NOPE"))
+        )
+    finally:
+        server.end()
+
+    (came,), (known,) = (json.loads(ran.out)["fetched"] for ran in (first, again))
+    assert (came["symbol"], came["new"] > 400, came["differing"]) == ("HPG", True, 0)
+    assert (known["asked"], known["new"]) == (0, 0)
+    assert (unknown.code, unknown.err.splitlines()[-1]) == (
+        ExitCode.USAGE,
+        "E-SYM-001 the broker knows no 'NOPE'",
+    )
+    (row,) = json.loads(call("data", "list", "--json", "-c", str(tmp_path / "bot.yaml")).out)[
+        "bars"
+    ]
+    assert (row["width"], row["first"], row["last"]) == ("5m", "2026-11-02", "2026-11-18")
