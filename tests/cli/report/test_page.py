@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.report.page import MARKERS_MAX, TRADES_MAX, page_of, write_page
+from bot.cli.report.page import TRADES_MAX, page_of, write_page
 from bot.domain.order import Side
 from bot.runtime.history.backtest.figures import figures_of
 from tests.backtest_results import FIRST, WavyBars, blocked, busy_result, fill, trading_days
@@ -89,7 +89,6 @@ def test_orders_of_a_candle_are_one_mark_with_their_number() -> None:
     markers = data_of(page)["symbols"]["FPT"]["markers"]  # type: ignore[index]
     nine_twenty_nine = (FIRST.toordinal() - 719_163) * 86_400 + 9 * 3_600 + 29 * 60
     assert markers == [[nine_twenty_nine, "R", 3]]
-    assert MARKERS_MAX >= 1_000
 
 
 def test_a_page_that_fails_leaves_the_old_one_and_nothing_beside_it(tmp_path: Path) -> None:

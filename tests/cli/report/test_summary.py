@@ -43,7 +43,7 @@ def test_what_cannot_be_told_is_a_dash_with_its_reason() -> None:
 
     assert "a year       – (told from 60 days on, these are 0)" in text
     assert "buy and hold – for the same symbols" in text
-    assert "Sharpe – · Sortino – (told from 20 days on, these are 0)" in text
+    assert "Sharpe – · Sortino – (told from 10 days on, these are 0)" in text
     assert "none closed, so no hit rate" in text
     assert "drawdown     – (the account never fell below its highest close)" in text
     assert "missing      nothing that is known of" in text

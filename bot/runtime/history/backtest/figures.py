@@ -6,7 +6,7 @@ is whole VND. The conventions, which every result names (`CONVENTIONS`):
 - Daily returns go from close to close, the first from the capital. A year has 250 trading days,
   money at no risk earns nothing, and a standard deviation is the sample's (n - 1).
 - Sharpe: mean of the daily returns by their standard deviation, times the root of 250. Sortino: the
-  same by the root of the mean square of the losing days, over all days. Both need 20 days.
+  same by the root of the mean square of the losing days, over all days. Both need 10 days.
 - The return of a year: the whole return to the power of 250 by the days, from 60 days on.
 - Drawdown: the deepest fall from the highest close before (the capital counts as one).
 - A trade is a round trip of `trips.py`: average cost, fees and tax included; won when above 0.
@@ -30,7 +30,7 @@ from bot.runtime.history.backtest.result import BacktestResult, EquityPoint
 from bot.runtime.history.backtest.trips import round_trips, whys
 
 DAYS_A_YEAR: Final = 250
-RATIO_DAYS_MIN: Final = 20
+RATIO_DAYS_MIN: Final = 10
 YEAR_DAYS_MIN: Final = 60
 """With fewer days a ratio, or the return of a year, says nothing."""
 WORST_DAYS: Final = 5

@@ -1,0 +1,180 @@
+"""`bot optimise`: search a strategy's parameters on past days, with a test that no trial saw."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+import click
+
+from bot.cli.command import Invocation, define_command
+from bot.cli.commands.backtest import FILLS, Day, Held, Whole
+from bot.cli.show import cut, print_json, print_lines, say, steer, wants_color, width, write_line
+from bot.cli.target import load
+from bot.config.problems import ExitCode, OperatorMistake, shown_path
+
+if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
+    from bot.runtime.history.optimise.result import Objective, Search, Trial
+    from bot.runtime.history.optimise.search import Told
+    from bot.runtime.history.optimise.workers import MakeExecutor
+
+OBJECTIVES: Final = ("sharpe", "sortino", "return")
+WORKERS_MAX: Final = 64
+FOLDS_MAX: Final = 20
+PAGE: Final = "search.html"
+BEST_PAGE: Final = "best.html"
+_PATH: Final = click.Path(path_type=Path)
+_FOLDS: Final = click.IntRange(0, FOLDS_MAX)
+_WORKERS: Final = click.IntRange(1, WORKERS_MAX)
+_DATA: Final = "Bars: a folder or files (repeatable); else the shipped, simulated ones."
+_SPACE: Final = "NAME=LOW..HIGH, NAME=LOW..HIGH:STEP or NAME=A|B; more may follow."
+_OBJECTIVE: Final = "What is made large, on the searched days."
+_WIPE: Final = "\r\x1b[2K"
+
+
+@define_command(
+    "optimise", example="bot optimise strategies/mine.yaml --space fast=3..20 slow=20..100:5"
+)
+@click.argument("file", type=_PATH, metavar="FILE")
+@click.argument("more", nargs=-1, metavar="[SPACE...]")
+@click.option("--space", multiple=True, metavar="SPACE", help=_SPACE)
+@click.option("--trials", type=click.IntRange(1), default=100, metavar="N", help="In all.")
+@click.option("--objective", type=click.Choice(OBJECTIVES), default="sharpe", help=_OBJECTIVE)
+@click.option("--folds", type=_FOLDS, default=3, metavar="N", help="Walk-forward tests; 0: none.")
+@click.option("--seed", type=click.IntRange(0), default=7, metavar="N", help="Of the search.")
+@click.option("--workers", type=_WORKERS, metavar="N", help="Processes; else one a core.")
+@click.option("--cluster", metavar="ADDRESS", help="A Dask scheduler, like tcp://host:8786.")
+@click.option("--from", "first", type=Day(), metavar="DAY", help="Else the first with bars.")
+@click.option("--to", "last", type=Day(), metavar="DAY", help="Last day, included.")
+@click.option("--data", multiple=True, type=_PATH, metavar="PATH", help=_DATA)
+@click.option("--cash", type=Whole(), default=100_000_000, metavar="VND", help="At the start.")
+@click.option("--hold", multiple=True, type=Held(), metavar="SYM=N", help="Shares at the start.")
+@click.option("--fill", type=click.Choice(FILLS), default="queue", help="How bars fill orders.")
+@click.option("--study", type=_PATH, metavar="DIR", help="Keeps the trials; else NAME.search.")
+@click.option("--apply", "applies", is_flag=True, help="Write the best into FILE itself.")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    file: Path,
+    more: tuple[str, ...],
+    space: tuple[str, ...],
+    trials: int,
+    objective: str,
+    folds: int,
+    seed: int,
+    workers: int | None,
+    cluster: str | None,
+    first: date | None,
+    last: date | None,
+    data: tuple[Path, ...],
+    cash: int,
+    hold: tuple[tuple[str, int], ...],
+    fill: Literal["touch", "depth", "queue"],
+    study: Path | None,
+    applies: bool,
+) -> None:
+    """Search parameters by backtests, and say how far the best can be trusted.
+
+    The last part of the days is kept for a test: no trial is chosen by it. The trials are kept in
+    a folder as they end, so that the same command goes on after an interruption. The best goes to
+    a new strategy file, comments kept (bot docs optimise).
+    """
+    # Optuna, NumPy, the engine: slow to import, and no help page needs them.
+    from bot.cli.report.search import search_json, search_lines
+    from bot.runtime.history.backtest.spec import Wanted
+    from bot.runtime.history.optimise.ask import question_of
+    from bot.runtime.history.optimise.result import Objective
+    from bot.runtime.history.optimise.search import search
+
+    loaded = None if invocation.config is None else load(invocation)
+    wanted = Wanted((file,), data, first, last, cash, dict(hold), fill, loaded)
+    kind, words = Objective(objective), " ".join((*space, *more)).split()
+    name, question = question_of(
+        wanted, words, objective=kind, trials=trials, folds=folds, seed=seed
+    )
+    folder = study or Path(f"{name}.search")
+    _make(folder)
+    with (
+        _workers(cluster, workers) as (make, count),
+        _progress(invocation, trials, kind) as told,
+    ):
+        where = f"{count} workers of {cluster}" if cluster else f"{count} processes"
+        say(invocation, f"{name}: trials are kept in {shown_path(folder)}, made by {where}")
+        found = search(question, folder, make, workers=count, told=told)
+    target = file if applies else folder / f"{name}.yaml"
+    written = _write(found, folder, target, name, loaded)
+    if invocation.json:
+        print_json({**search_json(found, name), "written": str(target) if found.best else None})
+    else:
+        print_lines(search_lines(found, name))
+    say(invocation, f"wrote {', '.join(map(shown_path, written))}")
+    if not data:
+        say(invocation, "these bars are simulated, of no real market: name your own with --data")
+
+
+def _write(
+    found: "Search", folder: Path, target: Path, name: str, loaded: "Loaded | None"
+) -> list[Path]:
+    """Write the page of the search, the best as a strategy file, and its backtest as a page."""
+    from bot.cli.report.page import write_page
+    from bot.cli.report.search import write_search_page
+    from bot.config.strategies.load import market_of
+    from bot.config.strategies.rewrite import write_with
+    from bot.runtime.history.backtest.figures import figures_of
+    from bot.runtime.history.optimise.trial import play, prepared
+
+    page, best_page = folder / PAGE, folder / BEST_PAGE
+    write_search_page(page, found, name)
+    if found.best is None:
+        return [page]
+    job, values = found.job, found.best.values
+    result = play(job, values)
+    write_page(best_page, result, figures_of(result), prepared(job).source)
+    write_with(Path(job.strategy), target, values, market_of(job.last, loaded))
+    return [page, best_page, target]
+
+
+@contextmanager
+def _workers(address: str | None, count: int | None) -> Iterator[tuple["MakeExecutor", int]]:
+    """Yield what makes the executor, and how many work in it."""
+    from bot.runtime.history.optimise.workers import cluster, processes
+
+    if address is None:
+        number = count or min(os.cpu_count() or 1, WORKERS_MAX)
+        yield processes(number), number
+        return
+    with cluster(address) as found:
+        yield found
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        text = f"--study {folder}: it can't be made ({(error.strerror or str(error)).lower()})"
+        raise OperatorMistake.of("E-OPT-005", text, ExitCode.USAGE) from error
+
+
+@contextmanager
+def _progress(invocation: Invocation, wanted: int, objective: "Objective") -> Iterator["Told"]:
+    """Show how far it is and the best so far, in one line of a terminal."""
+    from bot.cli.report.search import progress_words
+
+    is_hidden = invocation.json or invocation.quiet or not sys.stderr.isatty()
+    if is_hidden or not wants_color(invocation, sys.stderr):
+        yield lambda _done, _best: None
+        return
+
+    def told(done: int, best: "Trial | None") -> None:
+        steer(_WIPE, err=True)
+        line = progress_words(done, wanted, best, objective)
+        write_line(cut(f"… {line}", width() - 1), err=True, ends=False)
+
+    try:
+        yield told
+    finally:
+        steer(_WIPE, err=True)

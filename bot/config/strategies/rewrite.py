@@ -1,0 +1,62 @@
+"""Writes other parameters into a strategy file and leaves the rest as it is, comments too.
+
+What comes out is read again before anything is written: it must be the same plan with the new
+parameters and nothing else.
+"""
+
+import io
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from ruamel.yaml import YAML
+
+from bot.config.problems import OperatorMistake, shown_path
+from bot.config.strategies.check import Market
+from bot.config.strategies.load import check_file
+from bot.config.yaml_file import read_text
+from bot.domain.plan import ParameterValue
+
+LINE_MAX: Final = 4_096
+"""No line of a strategy file is folded."""
+
+
+def text_with(path: Path, parameters: Mapping[str, ParameterValue]) -> str:
+    """Return the text of a strategy file with these parameters put in, or changed."""
+    yaml = YAML()
+    yaml.preserve_quotes, yaml.width = True, LINE_MAX
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    document = yaml.load(read_text(path))
+    params = document.setdefault("params", {})
+    for name, value in parameters.items():
+        params[name] = value
+    stream = io.StringIO()
+    yaml.dump(document, stream)
+    return stream.getvalue()
+
+
+def write_with(
+    path: Path, target: Path, parameters: Mapping[str, ParameterValue], market: Market
+) -> None:
+    """Write the strategy of a file with other parameters to `target`, whole or not at all.
+
+    `target` lies where the plug-in is found too, mostly beside `path`. Raises OperatorMistake when
+    the file could not be rewritten without changing more than that.
+    """
+    old = check_file(path, market=market).plan
+    beside = target.with_name(f".{os.getpid()}.{target.name}")
+    try:
+        beside.write_text(text_with(path, parameters), encoding="utf-8")
+        # The plug-in is looked for from where the old file lies.
+        new = check_file(beside, base_dir=path.absolute().parent, market=market).plan
+        wanted = {**old.parameters, **parameters}
+        kept = replace(new, source=old.source, source_sha256=old.source_sha256)
+        if kept != replace(old, parameters=wanted):
+            text = f"{shown_path(path)} can't be rewritten with its comments: put these in by hand:"
+            shown = ", ".join(f"{name}: {value}" for name, value in parameters.items())
+            raise OperatorMistake.of("E-OPT-008", f"{text} {shown}")
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,317 @@
+"""The search itself: asks for values, has them tried by an executor, and tells what came of them.
+
+It knows nothing of where trials run: an `Executor` is handed in, processes of this machine or
+workers of a cluster. Trials are told in the order in which they were asked, with a fixed number of
+them under way, so that a seed gives the same search however many workers there are and whichever is
+quicker. A worker that dies takes nothing along: what was under way is handed out again, and each
+number is told once.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Final
+
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.runtime.history.optimise.folds import DAYS_MIN, folds_of
+from bot.runtime.history.optimise.job import Failure, Job, Outcome, Values
+from bot.runtime.history.optimise.result import (
+    FIGURE,
+    Neighbour,
+    Objective,
+    Search,
+    Trial,
+    TrialState,
+    best_of,
+)
+from bot.runtime.history.optimise.space import Choice, Dimension, Space
+from bot.runtime.history.optimise.study import StudyLog, open_folder
+
+UNDER_WAY: Final = 8
+"""Trials handed out at once; more where there are many workers. Each is chosen without knowing the
+others' results, so more of them search less well."""
+BROKEN_MAX: Final = 3
+"""So often the executor may break down: then it is something else than bad luck."""
+GRID_MAX: Final = 100_000
+
+Run = Callable[[Job, Values], Outcome | Failure]
+Refuse = Callable[[Values], str | None]
+Told = Callable[[int, Trial | None], None]
+"""How many trials have ended, and the best so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is searched. `refuse` says in words why values can't be tried, None if they can."""
+
+    job: Job
+    run: Run
+    space: Space
+    refuse: Refuse
+    objective: Objective
+    trials: int
+    folds: int
+    seed: int
+
+    @property
+    def kept(self) -> Mapping[str, object]:
+        """What a folder is compared by: with another of these its trials mean something else."""
+        job = self.job
+        return {
+            "strategy": job.code,
+            "data": list(job.data),
+            "days": f"{job.first} to {job.last}",
+            "account": f"{job.cash} {dict(job.holdings)} {job.fill}",
+            "space": " ".join(map(str, self.space)),
+            "objective": str(self.objective),
+            "folds": self.folds,
+            "seed": self.seed,
+        }
+
+
+def quiet(_done: int, _best: Trial | None) -> None:
+    """Show no progress."""
+
+
+def search(
+    question: Question,
+    folder: Path,
+    make_executor: Callable[[], Executor],
+    *,
+    workers: int = 1,
+    told: Told = quiet,
+) -> Search:
+    """Make the trials that the folder does not hold yet, and return all that is known then.
+
+    Raises OperatorMistake: for a folder with another question, a range that is too short, a
+    strategy that can't be played, workers that keep dying.
+    """
+    with open_folder(folder, question.kept):
+        log = StudyLog(folder, question.space, question.seed)
+        with _Workers(make_executor, question) as played:
+            before = log.before
+            if before is None:
+                before = played.result(played.submit({}))
+                log.keep_before(before)
+            folds = folds_of(len(before.days), question.folds)
+            if question.folds and not folds:
+                text = f"{len(before.days)} days with bars are too few for a test that no trial was"
+                text += f" chosen by: it takes {DAYS_MIN}. Take a longer range, or --folds 0"
+                raise OperatorMistake.of("E-OPT-003", text)
+            seen = folds[-1].until if folds else len(before.days)
+            judge = _Judge(question.objective, seen, before.days)
+            rounds = _Rounds(question, log, played, judge, max(UNDER_WAY, 2 * workers), told)
+            repeated = rounds.make()
+            found = Search(
+                job=question.job,
+                space=question.space,
+                objective=question.objective,
+                wanted=question.trials,
+                seed=question.seed,
+                days=before.days,
+                seen=seen,
+                folds=folds,
+                before=judge.judged(-1, {}, before),
+                trials=tuple(log.trials()),
+                neighbours=(),
+                repeated=repeated,
+            )
+            return replace(found, neighbours=_neighbours(found, question, played, judge))
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Makes a trial of an outcome: its value on the days that the search may see."""
+
+    objective: Objective
+    seen: int
+    days: tuple[object, ...]
+
+    def judged(self, number: int, values: Values, outcome: Outcome) -> Trial:
+        if outcome.days != self.days:
+            text = f"a worker has played {len(outcome.days)} days instead of {len(self.days)}: "
+            raise OperatorMistake.of("E-OPT-006", f"{text}its bars are not those of the others")
+        value = FIGURE[self.objective](outcome.gains[: self.seen])
+        if value is None or not any(outcome.gains[: self.seen]):
+            return Trial(number, values, TrialState.SILENT, None, outcome, "it never traded")
+        return Trial(number, values, TrialState.PLAYED, value, outcome)
+
+
+class _Workers:
+    """An executor that is made anew when it breaks: what was under way is handed out again."""
+
+    def __init__(self, make: Callable[[], Executor], question: Question) -> None:
+        self._make, self._question = make, question
+        self._executor = make()
+        self._under_way: dict[Future[Outcome | Failure], Values] = {}
+        self._again: dict[Future[Outcome | Failure], Future[Outcome | Failure]] = {}
+        self._broken = 0
+
+    def __enter__(self) -> "_Workers":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        """Give up what is under way. Not every executor can be told to do so as it closes."""
+        for future in self._under_way:
+            future.cancel()
+        self._executor.shutdown(wait=False)
+
+    def submit(self, values: Values) -> Future[Outcome | Failure]:
+        try:
+            future = self._executor.submit(self._question.run, self._question.job, values)
+        except BrokenExecutor as error:
+            self._make_anew(error)
+            return self.submit(values)
+        self._under_way[future] = values
+        return future
+
+    def result(self, future: Future[Outcome | Failure]) -> Outcome:
+        """Wait for what came of a trial, through breakdowns of the executor."""
+        while True:
+            current = self._current(future)
+            try:
+                found = current.result()
+            except (BrokenExecutor, CancelledError, OSError) as error:
+                if self._current(future) is current:
+                    self._make_anew(error)
+                continue
+            self._under_way.pop(current, None)
+            if isinstance(found, Failure):
+                raise OperatorMistake.of("E-OPT-006", f"a trial cannot be played: {found.problem}")
+            return found
+
+    def _current(self, future: Future[Outcome | Failure]) -> Future[Outcome | Failure]:
+        while future in self._again:
+            future = self._again[future]
+        return future
+
+    def _make_anew(self, error: BaseException) -> None:
+        self._broken += 1
+        if self._broken > BROKEN_MAX:
+            text = (
+                f"the workers broke down {self._broken} times ({type(error).__name__}); what was "
+                "found is kept: the same command goes on from there"
+            )
+            raise OperatorMistake.of("E-OPT-007", text, ExitCode.UNREACHABLE) from error
+        self._close()
+        self._executor = self._make()
+        for future, values in list(self._under_way.items()):
+            has_result = future.done() and not future.cancelled() and future.exception() is None
+            if future in self._under_way and not has_result:
+                del self._under_way[future]
+                self._again[future] = self.submit(values)
+
+
+class _Rounds:
+    """Asks, hands out and tells, until as many trials have ended as were wanted."""
+
+    def __init__(
+        self,
+        question: Question,
+        log: StudyLog,
+        played: _Workers,
+        judge: _Judge,
+        under_way: int,
+        told: Told,
+    ) -> None:
+        self._question, self._log, self._played = question, log, played
+        self._judge, self._limit, self._told = judge, under_way, told
+        self._waiting: deque[tuple[int, Values, Future[Outcome | Failure]]] = deque()
+
+    def make(self) -> int:
+        """Make the trials that are missing; return how many of them only repeated others."""
+        done = self._log.trials()
+        futures = dict[object, Future[Outcome | Failure]]()
+        kept = {_key(trial.values): trial for trial in done}
+        best, ended, repeated = best_of(done), len(done), 0
+        wanted = self._question.trials
+        if (grid := _grid(self._question.space, wanted)) is not None:
+            wanted = len(grid)
+            for values in grid:
+                self._log.queue(values)
+        self._told(ended, best)
+        while ended < wanted:
+            trial = None
+            if len(self._waiting) < min(self._limit, wanted - ended):
+                number, values = self._log.ask()
+                key = _key(values)
+                earlier = kept.get(key)
+                reason = self._question.refuse(values)
+                if reason is not None:
+                    trial = Trial(number, values, TrialState.REFUSED, reason=reason)
+                elif earlier is not None:
+                    trial, repeated = replace(earlier, number=number), repeated + 1
+                elif key in futures:
+                    self._waiting.append((number, values, futures[key]))
+                    repeated += 1
+                else:
+                    futures[key] = self._played.submit(values)
+                    self._waiting.append((number, values, futures[key]))
+            else:
+                number, values, future = self._waiting.popleft()
+                trial = self._judge.judged(number, values, self._played.result(future))
+                kept[_key(values)] = trial
+                futures.pop(_key(values), None)
+            if trial is not None:
+                self._log.tell(trial)
+                ended += 1
+                best = best_of([trial] if best is None else [best, trial])
+                self._told(ended, best)
+        return repeated
+
+
+def _grid(space: Space, wanted: int) -> list[Values] | None:
+    """Return all combinations where there are no more than trials; None where there are."""
+    sizes = [each.size for each in space]
+    count = 1
+    for size in sizes:
+        if size is None or (count := count * size) > min(wanted, GRID_MAX):
+            return None
+    columns = [_values_of(each) for each in space]
+    names = [each.name for each in space]
+    return [dict(zip(names, row, strict=True)) for row in product(*columns)]
+
+
+def _values_of(dimension: Dimension) -> list[int | float | str | bool]:
+    if isinstance(dimension, Choice):
+        return list(dimension.values)
+    size, step = dimension.size, dimension.step
+    assert size is not None, "a grid has steps"
+    assert step is not None
+    found = [dimension.low + number * step for number in range(size)]
+    return [round(value) if dimension.is_whole else value for value in found]
+
+
+def _key(values: Values) -> tuple[tuple[str, object], ...]:
+    return tuple(sorted(values.items()))
+
+
+def _neighbours(
+    found: Search, question: Question, played: _Workers, judge: _Judge
+) -> tuple[Neighbour, ...]:
+    """Play what lies one step beside the best, where no trial has yet: a peak or a plateau?"""
+    best = found.best
+    if best is None:
+        return ()
+    known = {_key(trial.values): trial for trial in found.trials}
+    asked: list[tuple[str, Values, Future[Outcome | Failure] | None]] = []
+    for dimension in found.space:
+        for value in dimension.neighbours(best.values[dimension.name]):
+            values: Values = {**best.values, dimension.name: value}
+            is_needed = _key(values) not in known and question.refuse(values) is None
+            asked.append((dimension.name, values, played.submit(values) if is_needed else None))
+    neighbours = []
+    for name, values, future in asked:
+        trial = known.get(_key(values))
+        if future is not None:
+            trial = judge.judged(-1, values, played.result(future))
+        inside = found.inside(trial) if trial else None
+        outside = found.outside(trial) if trial else None
+        neighbours.append(Neighbour(name, values, inside, outside))
+    return tuple(neighbours)

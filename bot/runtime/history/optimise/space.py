@@ -1,0 +1,169 @@
+"""The space of a search: which parameters, over which values.
+
+    fast=3..20  slow=20..100:5  ratio=1.5..4.0  ratio=1.5..4.0:0.5  side=long|short  on=true|false
+
+A range holds both its ends; `:5` is its step (whole numbers have 1, others none). Each value is of
+the type that the strategy's class gives the parameter.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import floor, isfinite, prod
+from typing import Final
+
+from bot.config.model_check import did_you_mean
+from bot.config.problems import ExitCode, OperatorMistake, Problem
+from bot.config.strategies.plugin_check import Parameter, parameters_of
+from bot.domain.plan import ParameterValue
+from bot.runtime.history.optimise.job import Values
+from bot.strategy import Strategy
+
+_RANGE: Final = re.compile(r"(?P<low>[^.|:]+(?:\.\d+)?)\.\.(?P<high>[^|:]+?)(?::(?P<step>.+))?")
+_KINDS: Final = {int: "whole numbers", float: "numbers", str: "texts", bool: "true or false"}
+_FLAGS: Final = {"true": True, "false": False}
+SHAPES: Final = "NAME=LOW..HIGH, NAME=LOW..HIGH:STEP or NAME=A|B|C"
+NEAR: Final = 20
+"""A neighbour in a range without a step is a twentieth of it away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """All numbers from `low` to `high`; with a step those that are whole steps above `low`."""
+
+    name: str
+    low: float
+    high: float
+    step: float | None
+    is_whole: bool
+
+    @property
+    def size(self) -> int | None:
+        """How many values; None: as many as a float can tell apart."""
+        return None if self.step is None else floor((self.high - self.low) / self.step + 1e-9) + 1
+
+    def neighbours(self, value: ParameterValue) -> tuple[ParameterValue, ...]:
+        """Return the values one step below and above, as far as they are in the range."""
+        assert isinstance(value, int | float), "a range holds numbers"
+        step = self.step or (self.high - self.low) / NEAR
+        near = [value - step, value + step]
+        slack = step * 1e-9
+        found = [each for each in near if self.low - slack <= each <= self.high + slack]
+        return tuple(round(each) if self.is_whole else each for each in found)
+
+    def __str__(self) -> str:
+        step = "" if self.step is None or (self.is_whole and self.step == 1) else f":{self.step:g}"
+        return f"{self.name}={self.low:g}..{self.high:g}{step}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A parameter that is one of these values."""
+
+    name: str
+    values: tuple[ParameterValue, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    def neighbours(self, value: ParameterValue) -> tuple[ParameterValue, ...]:
+        """Return the values named before and after it."""
+        at = self.values.index(value)
+        return (*self.values[max(0, at - 1) : at], *self.values[at + 1 : at + 2])
+
+    def __str__(self) -> str:
+        words = (str(each).lower() if isinstance(each, bool) else str(each) for each in self.values)
+        return f"{self.name}={'|'.join(words)}"
+
+
+Dimension = Span | Choice
+Space = tuple[Dimension, ...]
+
+
+def size_of(space: Space) -> int | None:
+    """Return how many combinations there are; None where a range has no step."""
+    sizes = [each.size for each in space]
+    return None if None in sizes else prod(size for size in sizes if size is not None)
+
+
+def read_space(words: Iterable[str], factory: type[Strategy], use: str) -> Space:
+    """Return the space that the words say, in their order. Raises OperatorMistake with all that is
+    wrong: a parameter that the strategy has not, a wrong type, an empty range.
+    """
+    known = parameters_of(factory)
+    found: dict[str, Dimension] = {}
+    problems: list[Problem] = []
+    for word in words:
+        name, _, values = word.partition("=")
+        try:
+            if name in found:
+                raise _wrong(f"{name!r} is named twice: give each parameter once")
+            found[name] = _dimension(name, values, known, use)
+        except OperatorMistake as mistake:
+            problems += mistake.problems
+    if problems:
+        raise OperatorMistake(problems, ExitCode.USAGE)
+    if not found:
+        names = ", ".join(known) or "none"
+        raise _wrong(f"the space names no parameter: write {SHAPES}; {use} has {names}")
+    return tuple(found.values())
+
+
+def _dimension(name: str, text: str, known: Mapping[str, Parameter], use: str) -> Dimension:
+    if name not in known:
+        hint = did_you_mean(name, list(known)) or f"it has {', '.join(known) or 'none'}"
+        raise _wrong(f"{use} has no parameter {name!r}: {hint}")
+    if not text.strip():
+        raise _wrong(f"{name!r} has no values: write {SHAPES}")
+    kind = known[name].kind
+    is_span = _RANGE.fullmatch(text)
+    if is_span and kind in {int, float}:
+        low, high = (_value(name, is_span[end], kind) for end in ("low", "high"))
+        step = float(_value(name, is_span["step"], kind)) if is_span["step"] else None
+        return _span(name, float(low), float(high), step, kind)
+    if is_span:
+        raise _wrong(f"{name!r} is {_KINDS[kind]}, which have no range: write {name}=A|B")
+    values = tuple(_value(name, each, kind) for each in text.split("|"))
+    if len(set(values)) < len(values):
+        raise _wrong(f"{name!r} has a value twice: {text}")
+    return Choice(name, values)
+
+
+def _span(name: str, low: float, high: float, step: float | None, kind: type) -> Span:
+    if low >= high:
+        raise _wrong(f"{name!r} has no values from {low:g} to {high:g}: name the lower end first")
+    if step is not None and not 0 < step <= high - low:
+        raise _wrong(f"{name!r} has a step of {step:g} in a range of {high - low:g}")
+    step = step or (1.0 if kind is int else None)
+    if step is not None:  # the last whole step is where the range ends
+        high = low + floor((high - low) / step + 1e-9) * step
+    return Span(name, low, high, step, kind is int)
+
+
+def _value(name: str, word: str, kind: type) -> ParameterValue:
+    """Return one value of a parameter, of the type that it has."""
+    word = word.strip()
+    try:
+        if kind is bool:
+            return _FLAGS[word]
+        if kind is str and word:
+            return word
+        value = int(word) if kind is int else float(word)
+        if isfinite(value):
+            return value
+    except (ValueError, KeyError):
+        pass
+    raise _wrong(f"{name!r} is {_KINDS[kind]}, found {word!r}")
+
+
+def _wrong(message: str) -> OperatorMistake:
+    return OperatorMistake.of("E-OPT-001", message, ExitCode.USAGE)
+
+
+def words_of(values: Values) -> str:
+    """Return values as a person reads them: `fast 5, ratio 2.25`."""
+    return ", ".join(
+        f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in values.items()
+    )

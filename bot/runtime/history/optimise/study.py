@@ -1,0 +1,182 @@
+"""The search's memory: a folder with what was asked and what each trial brought.
+
+    question.json    what is searched: another question needs another folder
+    trials.log       Optuna's journal; each trial is appended, and survives a kill
+    lock             held by the search that runs
+
+Trials that were under way when a search ended are marked failed and asked again with their values.
+"""
+
+import fcntl
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bot.config.problems import ExitCode, OperatorMistake, shown_path
+from bot.runtime.history.optimise.job import Outcome, Values
+from bot.runtime.history.optimise.result import Trial, TrialState
+from bot.runtime.history.optimise.space import Choice, Dimension, Space
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial
+
+NAME: Final = "search"
+LOG: Final = "trials.log"
+QUESTION: Final = "question.json"
+LOCK: Final = "lock"
+MISSING: Final = (
+    "a search needs Optuna, which is not installed: pip install 'vnbot[optimize]', then again"
+)
+_OUTCOME: Final = "outcome"
+_BEFORE: Final = "before"
+_REASON: Final = "reason"
+
+
+@contextmanager
+def open_folder(folder: Path, question: Mapping[str, object]) -> Iterator[None]:
+    """Hold the folder of a search. Raises OperatorMistake when it holds another question, or
+    another search runs in it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = f"a search runs in {shown_path(folder)} already: wait, or name another --study"
+            raise OperatorMistake.of("E-OPT-005", text, ExitCode.NOT_RUNNING) from None
+        _require_question(folder, question)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _require_question(folder: Path, question: Mapping[str, object]) -> None:
+    file, wanted = folder / QUESTION, json.loads(json.dumps(question, default=str))
+    if not file.exists():
+        beside = folder / f".{QUESTION}.{os.getpid()}"
+        beside.write_text(json.dumps(wanted, indent=2) + "\n", encoding="utf-8")
+        beside.replace(file)
+        return
+    try:
+        kept = json.loads(file.read_text("utf-8"))
+    except ValueError:
+        kept = {}
+    differing = [name for name in wanted if kept.get(name) != wanted[name]]
+    if differing:
+        text = f"{shown_path(folder)} holds a search with another {' and '.join(differing)}: "
+        raise OperatorMistake.of("E-OPT-005", f"{text}name another --study, or remove the folder")
+
+
+class StudyLog:
+    """The trials of a search: asked of Optuna by number, told, and read again after a restart."""
+
+    def __init__(self, folder: Path, space: Space, seed: int) -> None:
+        try:
+            import optuna
+            from optuna.storages.journal import JournalFileBackend
+        except ImportError:
+            raise OperatorMistake.of("E-OPT-002", MISSING) from None
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        storage = optuna.storages.JournalStorage(JournalFileBackend(str(folder / LOG)))
+        self._states = optuna.trial.TrialState
+        self._distributions = {each.name: _distribution(each) for each in space}
+        self._study: Study = optuna.create_study(
+            storage=storage, study_name=NAME, direction="maximize", load_if_exists=True
+        )
+        self._asked: dict[int, optuna.Trial] = {}
+        self._take_up_again()
+        # A search that goes on draws other numbers than one that begins, and the same each time.
+        done = len(self._study.get_trials(deepcopy=False))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            self._study.sampler = optuna.samplers.TPESampler(
+                seed=seed + done, constant_liar=True, multivariate=len(space) > 1
+            )
+
+    def _take_up_again(self) -> None:
+        """Mark failed what was under way, and queue its values to be tried again."""
+        for trial in self._study.get_trials(deepcopy=False, states=(self._states.RUNNING,)):
+            self._study.tell(trial.number, state=self._states.FAIL)
+            if len(trial.params) == len(self._distributions):
+                self._study.enqueue_trial(trial.params)
+
+    @property
+    def before(self) -> Outcome | None:
+        """What the strategy did with its own values, if that is known already."""
+        found = self._study.user_attrs.get(_BEFORE)
+        return _outcome(found) if found else None
+
+    def keep_before(self, outcome: Outcome) -> None:
+        self._study.set_user_attr(_BEFORE, _plain(outcome))
+
+    def trials(self) -> list[Trial]:
+        """Return all that have ended, by number."""
+        states = (self._states.COMPLETE, self._states.PRUNED)
+        return [_trial(each) for each in self._study.get_trials(deepcopy=False, states=states)]
+
+    def ask(self) -> tuple[int, Values]:
+        """Return number and values of the next trial."""
+        trial = self._study.ask(self._distributions)
+        self._asked[trial.number] = trial
+        return trial.number, dict(trial.params)
+
+    def tell(self, trial: Trial) -> None:
+        """Keep what came of a trial."""
+        asked = self._asked.pop(trial.number)
+        if trial.outcome is not None:
+            asked.set_user_attr(_OUTCOME, _plain(trial.outcome))
+        if trial.reason:
+            asked.set_user_attr(_REASON, trial.reason)
+        if trial.state is TrialState.PLAYED:
+            self._study.tell(asked, trial.value)
+        else:
+            self._study.tell(asked, state=self._states.PRUNED)
+
+    def queue(self, values: Values) -> None:
+        """Have values tried before Optuna chooses any."""
+        self._study.enqueue_trial(dict(values), skip_if_exists=True)
+
+
+def _distribution(dimension: Dimension) -> "BaseDistribution":
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if isinstance(dimension, Choice):
+        return CategoricalDistribution(dimension.values)
+    low, high, step = dimension.low, dimension.high, dimension.step
+    if dimension.is_whole:
+        return IntDistribution(round(low), round(high), step=round(step or 1))
+    return FloatDistribution(low, high, step=step)
+
+
+def _plain(outcome: Outcome) -> dict[str, object]:
+    return {**asdict(outcome), "days": [day.isoformat() for day in outcome.days]}
+
+
+def _outcome(found: Mapping[str, Any]) -> Outcome:
+    days = tuple(date.fromisoformat(day) for day in found["days"])
+    return Outcome(**{**found, "days": days, "gains": tuple(found["gains"])})
+
+
+def _trial(found: "FrozenTrial") -> Trial:
+    outcome = found.user_attrs.get(_OUTCOME)
+    reason = found.user_attrs.get(_REASON, "")
+    state = TrialState.PLAYED if found.value is not None else TrialState.SILENT
+    if outcome is None:
+        state = TrialState.REFUSED
+    return Trial(
+        number=found.number,
+        values=dict(found.params),
+        state=state,
+        value=found.value,
+        outcome=_outcome(outcome) if outcome else None,
+        reason=reason,
+    )

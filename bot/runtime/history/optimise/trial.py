@@ -1,0 +1,133 @@
+"""One trial: the strategy with some values of its parameters, over all the days, in a worker.
+
+Each process reads strategy and bars once and keeps them. What a trial brings is its gain of each
+day; windows are cut from these, so that one run serves every fold.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from bot.config.problems import OperatorMistake, shown_path
+from bot.config.settings.load import load_settings
+from bot.config.strategies.invoke import files_of
+from bot.config.strategies.plugin_check import RefusedParameters, make
+from bot.engine.settings import LoadedStrategy
+from bot.runtime.history.backtest.figures import daily
+from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec
+from bot.runtime.history.backtest.run import run_backtest
+from bot.runtime.history.backtest.spec import Wanted, spec_of
+from bot.runtime.history.backtest.trips import round_trips
+from bot.runtime.history.bars import BarColumns, BarSource, DayFrame, Gap
+from bot.runtime.history.optimise.job import Failure, Job, Outcome, Values
+
+JOBS_KEPT: Final = 2
+"""A worker serves one search; a cluster's worker perhaps a second."""
+
+
+def run_trial(job: Job, values: Values) -> Outcome | Failure:
+    """Play a trial in this process."""
+    try:
+        return outcome_of(play(job, values))
+    except (OperatorMistake, OSError) as error:  # a mistake does not pickle
+        return Failure(str(error))
+
+
+def play(job: Job, values: Values) -> BacktestResult:
+    """Run the backtest of a trial. Raises OperatorMistake."""
+    spec = prepared(job)
+    [strategy] = spec.strategies
+    plan = replace(strategy.plan, parameters={**strategy.plan.parameters, **values})
+    return run_backtest(replace(spec, strategies=(replace(strategy, plan=plan),)))
+
+
+def outcome_of(result: BacktestResult) -> Outcome:
+    days = daily(result.equity, result.capital)
+    end = result.equity[-1].equity if result.equity else result.capital
+    return Outcome(
+        days=tuple(day.day for day in days),
+        gains=tuple(day.gain for day in days),
+        profit=end - result.capital,
+        trades=len(round_trips(result.fills, result.decisions).closed),
+        costs=sum(fill.fee + fill.tax for fill in result.fills),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Asks a strategy's own check whether values can be tried."""
+
+    strategy: LoadedStrategy
+
+    def __call__(self, values: Values) -> str | None:
+        """Return why not, in the strategy's words; None: they can."""
+        plan = self.strategy.plan
+        try:
+            make(self.strategy.factory, plan.symbols[0], {**plan.parameters, **values})
+        except RefusedParameters as error:
+            return str(error)
+        return None
+
+
+def code_of(strategy: LoadedStrategy) -> str:
+    """Return the hash of all that says what a strategy does: its file and its Python."""
+    digest = hashlib.sha256(strategy.plan.source_sha256.encode())
+    for file in sorted(files_of(strategy.factory)):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=JOBS_KEPT)
+def prepared(job: Job) -> BacktestSpec:
+    """Read what a job names, once in a process. Raises OperatorMistake."""
+    path = Path(job.strategy)
+    wanted = Wanted(
+        files=(path,),
+        data=tuple(Path(each) for each in job.data),
+        first=job.first,
+        last=job.last,
+        cash=job.cash,
+        holdings=dict(job.holdings),
+        fill=job.fill,
+        loaded=load_settings(Path(job.config)) if job.config else None,
+    )
+    spec = spec_of(wanted)
+    [strategy] = spec.strategies
+    if code_of(strategy) != job.code:
+        text = f"{shown_path(path)} or its Python is not what the search began with: start it anew"
+        raise OperatorMistake.of("E-OPT-006", text)
+    return replace(spec, source=KeptBars(spec.source))
+
+
+class KeptBars:
+    """A BarSource that reads each symbol once and keeps it: 56 bytes a bar."""
+
+    def __init__(self, source: BarSource) -> None:
+        self._source = source
+        self._kept: dict[tuple[str, date, date], Sequence[BarColumns]] = {}
+
+    @property
+    def width(self) -> timedelta:
+        return self._source.width
+
+    def symbols(self) -> tuple[str, ...]:
+        return self._source.symbols()
+
+    def span(self, symbol: str) -> tuple[date, date] | None:
+        return self._source.span(symbol)
+
+    def chunks(self, symbol: str, first: date, last: date) -> Iterator[BarColumns]:
+        asked = symbol, first, last
+        if asked not in self._kept:
+            self._kept[asked] = tuple(self._source.chunks(*asked))
+        return iter(self._kept[asked])
+
+    def frames(self, symbol: str, first: date, last: date) -> Mapping[date, DayFrame]:
+        return self._source.frames(symbol, first, last)
+
+    def gaps(self, symbol: str, first: date, last: date) -> tuple[Gap, ...]:
+        return self._source.gaps(symbol, first, last)

@@ -1,0 +1,73 @@
+"""Where trials run: processes of this machine, or the workers of a Dask cluster."""
+
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context
+from typing import Any, Final
+
+from bot.config.problems import ExitCode, OperatorMistake
+
+CONNECT_S: Final = 10.0
+"""So long a cluster may take to answer, and again to show its first worker."""
+MISSING: Final = (
+    "a cluster needs Dask, which is not installed: pip install 'vnbot[cluster]' here and on every "
+    "worker, then again"
+)
+
+MakeExecutor = Callable[[], Executor]
+
+
+def processes(count: int) -> MakeExecutor:
+    """Return what makes processes of this machine. They are spawned: a fork would copy threads."""
+    context = get_context("spawn")
+    return lambda: ProcessPoolExecutor(count, mp_context=context, initializer=_leave_interrupts)
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is for the search, which ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def cluster(address: str, connect_s: float = CONNECT_S) -> Iterator[tuple[MakeExecutor, int]]:
+    """Yield what reaches a cluster's workers, and how many there are now; let go of it at the end.
+
+    Raises OperatorMistake when it does not answer in time, or has no worker.
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise OperatorMistake.of("E-OPT-002", MISSING) from None
+    reach: Any = Client  # its methods are not annotated
+    clients: list[Any] = []
+
+    def connect() -> Any:
+        try:
+            client = reach(address, timeout=connect_s, set_as_default=False)
+        except (OSError, ValueError) as error:
+            text = f"the cluster {address} does not answer within {connect_s:g} s: does its "
+            text += "scheduler run (dask scheduler), and may this machine reach it?"
+            raise OperatorMistake.of("E-OPT-004", text, ExitCode.UNREACHABLE) from error
+        clients.append(client)
+        try:
+            client.wait_for_workers(1, timeout=connect_s)
+        except (OSError, TimeoutError) as error:
+            text = f"the cluster {address} has no worker: start some with dask worker {address}"
+            raise OperatorMistake.of("E-OPT-004", text, ExitCode.UNREACHABLE) from error
+        return client
+
+    def make() -> Executor:
+        if clients[-1].status != "running":
+            connect()
+        executor: Executor = clients[-1].get_executor(pure=False)
+        return executor
+
+    try:
+        count = len(connect().scheduler_info(n_workers=-1)["workers"])
+        yield make, count
+    finally:
+        for client in clients:
+            with suppress(OSError, TimeoutError):
+                client.close(timeout=connect_s)

@@ -1,0 +1,105 @@
+"""A search on a cluster: a real scheduler and two real workers, of which one is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.runtime.history.optimise.result import Objective, Search
+from bot.runtime.history.optimise.search import Question, search
+from bot.runtime.history.optimise.space import Span
+from bot.runtime.history.optimise.workers import cluster
+from tests.optimise_trials import JOB, hill, noted
+
+pytest.importorskip("distributed", reason="distributed is not installed")
+pytest.importorskip("optuna", reason="optuna is not installed")
+pytestmark = pytest.mark.process
+ROOT = Path(__file__).parents[4]
+TRIALS = 40
+
+
+@contextmanager
+def dask(kind: str, folder: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a scheduler or a worker on loopback; killed at the end, if it still is there."""
+    command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", "--host", "127.0.0.1"]
+    command += ["--scheduler-file", str(folder / "scheduler.json"), "--no-dashboard", *options]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    with (folder / f"{kind}.log").open("ab") as log:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stderr=log, stdout=log)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[tuple[str, list[int]]]:
+    """The address of a scheduler with two workers, and the workers' process ids."""
+    worker = ("--nthreads", "1", "--no-nanny", "--local-directory", str(tmp_path))
+    with (
+        dask("scheduler", tmp_path, "--port", "0"),
+        dask("worker", tmp_path, *worker) as one,
+        dask("worker", tmp_path, *worker) as two,
+    ):
+        file = tmp_path / "scheduler.json"
+        while not file.exists():
+            os.sched_yield()  # the test's own time limit bounds this
+        yield json.loads(file.read_text())["address"], [one.pid, two.pid]
+
+
+def asked(found: Search) -> list[object]:
+    return [(trial.number, trial.values, trial.value) for trial in found.trials]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_killed_worker_loses_no_trial_and_doubles_none(
+    address: tuple[str, list[int]], tmp_path: Path
+) -> None:
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    question = Question(
+        job=replace(JOB, strategy=str(calls)),
+        run=noted,
+        space=(Span("fast", 3, 20, 1, True), Span("slow", 20, 100, 1, True)),
+        refuse=lambda _values: None,
+        objective=Objective.SHARPE,
+        trials=TRIALS,
+        folds=3,
+        seed=7,
+    )
+    where, pids = address
+
+    def kill(done: int, _best: object) -> None:
+        if done == TRIALS // 4:
+            os.kill(pids[0], signal.SIGKILL)
+
+    with cluster(where) as (make, count):
+        found = search(question, tmp_path / "study", make, workers=count, told=kill)
+
+    workers = {file.name.partition("-")[0] for file in calls.iterdir()}
+    assert len(workers) == 2, "both have worked"
+    plain = replace(question, run=hill)
+    alone = search(plain, tmp_path / "alone", lambda: ThreadPoolExecutor(1))
+    assert asked(found) == asked(alone)
+    assert len({trial.number for trial in found.trials}) == TRIALS
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_that_is_away_is_named_in_bounded_time() -> None:
+    with (
+        pytest.raises(OperatorMistake, match="does not answer") as caught,
+        cluster("tcp://127.0.0.1:1", connect_s=0.5),
+    ):
+        pass
+
+    assert caught.value.exit_code == ExitCode.UNREACHABLE

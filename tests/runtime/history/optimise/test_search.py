@@ -1,0 +1,210 @@
+"""The search: what it asks, in which order, and what it keeps."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.runtime.history.optimise.folds import Fold
+from bot.runtime.history.optimise.job import Values
+from bot.runtime.history.optimise.result import Objective, Search, Trial, TrialState
+from bot.runtime.history.optimise.search import Question, search
+from bot.runtime.history.optimise.space import Choice, Span
+from bot.runtime.history.optimise.workers import processes
+from tests.optimise_trials import JOB, briefly, dying_once, failing, hill, idle
+
+pytest.importorskip("optuna", reason="optuna is not installed")
+FAST = Span("fast", 3, 20, 1, True)
+SLOW = Span("slow", 20, 100, 5, True)
+
+
+def refuse(values: Values) -> str | None:
+    fast, slow = values["fast"], values.get("slow", 1_000)
+    return None if float(fast) < float(slow) else "fast is not below slow"
+
+
+QUESTION = Question(
+    job=JOB,
+    run=hill,
+    space=(FAST, SLOW),
+    refuse=refuse,
+    objective=Objective.SHARPE,
+    trials=40,
+    folds=3,
+    seed=7,
+)
+
+
+def threads(count: int = 1) -> Callable[[], Executor]:
+    return lambda: ThreadPoolExecutor(count)
+
+
+def asked(found: Search) -> list[tuple[int, Values, float | None]]:
+    return [(trial.number, trial.values, trial.value) for trial in found.trials]
+
+
+def test_it_finds_the_hill_and_says_what_was_searched(tmp_path: Path) -> None:
+    found = search(QUESTION, tmp_path, threads())
+
+    assert found.best is not None
+    assert abs(float(found.best.values["fast"]) - 12) <= 3
+    assert abs(float(found.best.values["slow"]) - 60) <= 15
+    assert [trial.number for trial in found.trials] == list(range(40))
+    assert found.folds == (Fold(40, 60), Fold(60, 80), Fold(80, 100))
+    assert found.seen == 80
+
+
+def test_the_search_sees_no_day_of_the_last_test(tmp_path: Path) -> None:
+    found = search(replace(QUESTION, trials=5), tmp_path, threads())
+
+    best = found.best
+    assert best is not None
+    assert best.outcome is not None
+    assert best.value == found.objective_of(best.outcome.gains[:80])
+    assert found.outside(best) == found.objective_of(best.outcome.gains[80:])
+
+
+def test_a_seed_gives_the_same_search_however_many_work_at_it(tmp_path: Path) -> None:
+    alone = search(QUESTION, tmp_path / "alone", threads(1))
+    four = search(QUESTION, tmp_path / "four", threads(4), workers=4)
+
+    assert asked(alone) == asked(four)
+    assert asked(alone) != asked(search(replace(QUESTION, seed=8), tmp_path / "8", threads()))
+
+
+def test_a_search_that_was_interrupted_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(done: int, _best: Trial | None) -> None:
+        if done == 15:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        search(QUESTION, tmp_path, threads(), told=interrupt)
+    ended = list[int]()
+    found = search(QUESTION, tmp_path, threads(), told=lambda done, _best: ended.append(done))
+
+    assert ended[0] == 15
+    assert len(found.trials) == 40
+    numbers = [trial.number for trial in found.trials]
+    assert len(set(numbers)) == 40
+    # What was under way is asked again with its values, under a new number.
+    assert numbers[:15] == list(range(15))
+    whole = search(QUESTION, tmp_path / "whole", threads())
+    again = [trial.values for trial in found.trials[15:22]]
+    assert again == [trial.values for trial in whole.trials[15:22]]
+
+
+def test_a_search_that_is_done_makes_no_trial_again(tmp_path: Path) -> None:
+    first = search(QUESTION, tmp_path, threads())
+    calls = list[int]()
+
+    again = search(QUESTION, tmp_path, threads(), told=lambda done, _best: calls.append(done))
+
+    assert asked(again) == asked(first)
+    assert calls == [40]
+
+
+def test_a_folder_with_another_question_is_refused(tmp_path: Path) -> None:
+    search(replace(QUESTION, trials=3), tmp_path, threads())
+
+    with pytest.raises(OperatorMistake, match="another objective and seed"):
+        search(replace(QUESTION, objective=Objective.RETURN, seed=1), tmp_path, threads())
+
+
+def test_values_that_check_refuses_are_counted_and_not_played(tmp_path: Path) -> None:
+    narrow = replace(QUESTION, space=(FAST, Span("slow", 5, 20, 1, True)), run=hill)
+
+    found = search(narrow, tmp_path, threads())
+
+    refused = [trial for trial in found.trials if trial.state is TrialState.REFUSED]
+    assert refused
+    assert all(refuse(trial.values) for trial in refused)
+    assert not any(refuse(trial.values) for trial in found.played)
+    assert {trial.reason for trial in refused} == {"fast is not below slow"}
+    assert len(found.trials) == 40
+
+
+def test_a_trial_that_never_traded_has_no_figure(tmp_path: Path) -> None:
+    found = search(replace(QUESTION, run=idle), tmp_path, threads())
+
+    silent = [trial for trial in found.trials if trial.state is TrialState.SILENT]
+    assert silent
+    assert all(float(trial.values["fast"]) < 10 and trial.value is None for trial in silent)
+    assert found.before.state is TrialState.SILENT
+
+
+def test_a_small_space_is_tried_whole_and_once(tmp_path: Path) -> None:
+    space = (Choice("fast", (3, 4)), Span("slow", 20, 40, 10, True))
+
+    found = search(replace(QUESTION, space=space), tmp_path, threads())
+
+    values = sorted((trial.values["fast"], trial.values["slow"]) for trial in found.trials)
+    assert values == [(fast, slow) for fast in (3, 4) for slow in (20, 30, 40)]
+    assert found.repeated == 0
+
+
+def test_the_neighbours_of_the_best_are_all_played(tmp_path: Path) -> None:
+    found = search(replace(QUESTION, trials=12), tmp_path, threads())
+
+    best = found.best
+    assert best is not None
+    names = [neighbour.name for neighbour in found.neighbours]
+    assert names in (["fast", "fast", "slow", "slow"], ["fast", "slow", "slow"])
+    for neighbour in found.neighbours:
+        differing = {name for name in best.values if best.values[name] != neighbour.values[name]}
+        assert differing == {neighbour.name}
+        assert neighbour.inside is not None
+
+
+def test_walk_forward_chooses_by_the_days_before_each_test(tmp_path: Path) -> None:
+    found = search(QUESTION, tmp_path, threads())
+
+    for fold, figures in zip(found.folds, found.fold_figures(), strict=True):
+        inside = [found.figure(trial, 0, fold.until) or 0 for trial in found.played]
+        assert figures.inside == max(inside)
+        assert figures.tested == (found.days[fold.until], found.days[fold.end - 1])
+
+
+def test_a_range_too_short_for_a_test_is_refused_and_folds_0_takes_it(tmp_path: Path) -> None:
+    brief = replace(QUESTION, trials=3, run=briefly)
+
+    with pytest.raises(OperatorMistake, match="25 days with bars are too few"):
+        search(brief, tmp_path / "folds", threads())
+    found = search(replace(brief, folds=0), tmp_path / "none", threads())
+
+    assert (found.folds, found.seen) == ((), 25)
+    assert found.best is not None
+    assert found.outside(found.best) is None
+
+
+def test_a_strategy_that_cannot_be_played_ends_the_search(tmp_path: Path) -> None:
+    with pytest.raises(OperatorMistake, match="no bars of HPG"):
+        search(replace(QUESTION, run=failing), tmp_path, threads())
+
+
+@pytest.mark.process
+def test_a_killed_process_loses_no_trial_and_doubles_none(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    job = replace(JOB, strategy=str(calls))
+    question = replace(QUESTION, job=job, run=dying_once, refuse=lambda _values: None)
+
+    found = search(question, tmp_path / "study", processes(2), workers=2)
+
+    assert (tmp_path / "killed").is_dir()
+    plain = search(replace(QUESTION, refuse=lambda _values: None), tmp_path / "plain", threads())
+    assert asked(found) == asked(plain)
+
+
+def test_two_searches_do_not_run_in_one_folder(tmp_path: Path) -> None:
+    def second(done: int, _best: Trial | None) -> None:
+        with pytest.raises(OperatorMistake, match="already") as caught:
+            search(QUESTION, tmp_path, threads())
+        assert caught.value.exit_code == ExitCode.NOT_RUNNING
+
+    search(replace(QUESTION, trials=1), tmp_path, threads(), told=second)
