@@ -38,7 +38,7 @@ class EngineSettings:
     that no order here explains pauses the bot, None: it is only noted. `amend_enabled` is off: what
     the broker's modify does to a partly matched order is documented in words only; cancelling and
     ordering again is understood. `clock_max_offset`: from here on orders stop, and by so much a
-    row's own time may differ from ours.
+    row's own time may differ from ours. `takes_bars_whole`: bars come as events, quotes build none.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -67,6 +67,7 @@ class EngineSettings:
     clock_max_offset: timedelta = timedelta(seconds=20)
     timestamp_life: timedelta = timedelta(seconds=30)
     book_lag: timedelta = timedelta(seconds=60)
+    takes_bars_whole: bool = False
 
     @property
     def horizon(self) -> timedelta:

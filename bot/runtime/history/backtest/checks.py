@@ -86,9 +86,9 @@ def _some(symbols: tuple[str, ...]) -> str:
 
 
 def words_of(width: timedelta) -> str:
-    """Return a width as a strategy file writes it: 1m, 1h, 1d."""
+    """Return a width as a strategy file writes it: 1m, 1h, 24h."""
     seconds = round(width.total_seconds())
-    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "m")):
+    for unit, name in ((3_600, "h"), (60, "m")):
         if seconds % unit == 0:
             return f"{seconds // unit}{name}"
     return f"{seconds}s"

@@ -8,7 +8,7 @@ Deadlines of the engine that lie before an instant are met first, at their own t
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from typing import Final
 
 from bot.config.problems import OperatorMistake
@@ -30,18 +30,20 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.plan import PriceBasis
-from bot.domain.quote import ClosesRead, Depth, DepthLevel, LastClose, Quote
-from bot.domain.recovery import Recovery
+from bot.domain.quote import ClosesRead, Depth, DepthLevel, Quote
+from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.domain.timetable import instant_of, local_of
 from bot.engine.engine import Engine, Invoke, LoadedStrategy, StrategyFault
+from bot.engine.gate import ON
 from bot.runtime.history.backtest.assumptions import assumptions_of
 from bot.runtime.history.backtest.broker import BarBroker
 from bot.runtime.history.backtest.checks import require_possible
 from bot.runtime.history.backtest.collect import Collected
 from bot.runtime.history.backtest.exchange import BarExchange
 from bot.runtime.history.backtest.fills import touch_of
+from bot.runtime.history.backtest.listings import OPENS_AT, Listings
 from bot.runtime.history.backtest.loop import Loop
-from bot.runtime.history.backtest.market import LOOK_BACK, Instant, Market, MarketDay, SymbolDay
+from bot.runtime.history.backtest.market import LOOK_BACK, Instant, Market, MarketDay
 from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec, EquityPoint
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.order import Listing
@@ -49,8 +51,6 @@ from bot.sandbox.exchange.settlement import Entitlement, EntitlementKind
 from bot.sandbox.scenario import AccountScript
 from bot.strategy import Strategy
 
-OPENS_AT: Final = time(8, 45)
-"""When the day's reads are made, local: before any exchange opens."""
 ENDS_AT: Final = time(15, 30)
 ONE_DAY: Final = timedelta(days=1)
 WHY_SLOW: Final = "the whole engine was run event by event"
@@ -108,7 +108,7 @@ class _Run:
             spec.rulebook, load_symbols(), spec.source, _wanted(spec.strategies), _known(spec)
         )
         # The broker tells of every change at once, so nothing has to be asked for.
-        settings = replace(spec.settings, poll_backoff=(ONE_DAY,))
+        settings = replace(spec.settings, poll_backoff=(ONE_DAY,), takes_bars_whole=True)
         engine = Engine(
             rulebook=spec.rulebook, strategies=strategies, settings=settings, invoke=invoke
         )
@@ -134,10 +134,10 @@ class _Run:
         )
         self._equity: list[EquityPoint] = []
         self._closes: dict[str, tuple[int, int]] = {}
-        self._last_day: dict[str, date] = {}
+        self._listings = Listings(spec.rulebook, self._exchange, _known(spec))
         self._listed: tuple[str, ...] = ()
         self._rights: list[ShareholderRight] = []
-        self._paid_out: list[str] = []
+        self._told: list[str] = []
         self._bars = 0
         self._capital = spec.cash
 
@@ -146,7 +146,7 @@ class _Run:
     def play(self, day: MarketDay) -> None:
         """Play one day, from before its opening to after its close."""
         if not self._equity:
-            self._look_back()
+            self._listings.look_back(self.market, self.spec.first)
         midnight = instant_of(day.day, time())
         timers = deque((instant_of(day.day, each.at), each) for each in self._timers)
         self._begin(day, instant_of(day.day, OPENS_AT))
@@ -165,46 +165,21 @@ class _Run:
             self._fire(at, timer)
         self._end(day, max(self._loop.now, midnight + _since_midnight(ENDS_AT)))
 
-    def _look_back(self) -> None:
-        """Learn the last day before the first one: its close is what the first is judged by."""
-        spec = self.spec
-        table = load_symbols()
-        known = _known(spec)
-        found = []
-        for symbol in _wanted(spec.strategies):
-            before = self.market.before(symbol, spec.first)
-            if before is not None:
-                found.append((before[0], symbol, before[1]))
-        for day, symbol, bars in sorted(found, key=lambda each: each[:2]):
-            instrument = table.instrument(symbol, day) or known[symbol]
-            at = instant_of(day, OPENS_AT)
-            self._exchange.start_day(at, [Listing(instrument, bars[0].open)])
-            for bar in bars:
-                self._exchange.end_bar(bar, at)
-            self._last_day[symbol] = day
-
     def _begin(self, day: MarketDay, at: datetime) -> None:
         """Read what a day begins with, in the order in which a start reads it."""
         self._loop.pass_to(at)
         broker = self._broker
-        listings, closes = [], []
-        for symbol, each in day.symbols.items():
-            if (listing := self._listing(symbol, each)) is not None:
-                listings.append(listing)
-                if each.frame.ex_ratio is not None:
-                    self._pay_out(listing, at)
-            if symbol in self._last_day:
-                close = self._close(symbol)
-                is_new = each.is_moved or each.frame.ex_ratio is not None
-                dates = frozenset({day.day}) if is_new else frozenset[date]()
-                closes.append(LastClose(symbol, close, self._last_day[symbol], None, dates))
+        closes = self._listings.closes(day)
+        listings = self._listings.of(day)
+        for listing in listings:
+            if day.symbols[listing.instrument.symbol].frame.ex_ratio is not None:
+                self._pay_out(listing, at)
         self._exchange.start_day(at, listings)
         broker.start_day()
         self._listed = tuple(each.instrument.symbol for each in listings)
         is_first = not self._equity
         if is_first:
-            self._deposit(listings)
-            self._loop.handle(Recovered(at, Recovery(day.day)))
+            self._loop.handle(Recovered(at, Recovery(day.day, strategies=self._deposit(listings))))
         else:
             self._loop.handle(TradingDayStarted(at, day.day))
         self._loop.handle(InstrumentsRead(at, tuple(each.instrument for each in listings)))
@@ -216,57 +191,46 @@ class _Run:
         if is_first:
             for exchange in sorted({each.instrument.exchange for each in listings}):
                 self._loop.handle(PhaseChanged(at, exchange, Phase.CLOSED))
-        self._loop.handle(ClosesRead(at, tuple(closes)))
+        self._loop.handle(ClosesRead(at, closes))
         for listing in listings:
             self._quote(listing.instrument.symbol, at)
         self._loop.handle(Reconciled(at))
-
-    def _close(self, symbol: str) -> int:
-        return self._exchange.market(symbol).anchor
 
     def _pay_out(self, listing: Listing, at: datetime) -> None:
         """Pay in cash what held shares have lost on an ex-date: what it was the bars don't say."""
         symbol, day = listing.instrument.symbol, local_of(at).date()
         held = self._account.held(symbol)
-        a_share = self._close(symbol) - listing.reference if symbol in self._last_day else 0
-        if not held or a_share <= 0:
+        if not held:  # and so it was listed the day before
+            return
+        a_share = self._exchange.market(symbol).anchor - listing.reference
+        if a_share <= 0:
             return
         number, net = f"{symbol}-{day}", a_share * held
         kind, ratio = EntitlementKind.CASH_DIVIDEND, f"1:{a_share}"
         paid = Entitlement(number, kind, symbol, ratio, day, at, owned=held, dividend=net)
         self._account.entitle(paid)
+        # The engine sees one change of cash a day, so one right has to explain it.
+        before = self._rights.pop() if self._rights and self._rights[-1].paid_on == day else None
+        net += before.dividend if before else 0
         self._rights.append(ShareholderRight(number, symbol, kind, ratio, held, net, 0, day))
         text = f"{symbol} went ex on {day}: the {a_share:,} VND that a share fell by were paid"
-        self._paid_out.append(f"{text} in cash for {held:,} shares, untaxed")
+        self._told.append(f"{text} in cash for {held:,} shares, untaxed")
 
-    def _deposit(self, listings: list[Listing]) -> None:
+    def _deposit(self, listings: list[Listing]) -> Mapping[str, RecoveredStrategy]:
+        """Put the held shares into the account, as those of the first strategy that trades them."""
         references = {each.instrument.symbol: each.reference for each in listings}
+        owned: dict[str, dict[str, tuple[int, int]]] = {}
         for symbol, shares in sorted(self.spec.holdings.items()):
             if symbol not in references:
                 text = f"--hold {symbol}: it has no bar on the first day, so its worth is not known"
                 raise OperatorMistake.of("E-BT-006", f"{text}: begin on another day")
+            worth = shares * references[symbol]
             self._account.deposit_shares(symbol, shares, cost_price=references[symbol])
-            self._capital += shares * references[symbol]
-
-    def _listing(self, symbol: str, each: SymbolDay) -> Listing | None:
-        """Return what a symbol starts the day on; None: nothing is known of it yet.
-
-        Its own frame outranks what follows from the day before, as on an ex-date.
-        """
-        frame, ticks = each.frame, self.spec.rulebook.ticks_of(each.instrument)
-        before = self._exchange.next_listing(symbol)
-        if frame.reference is not None:
-            reference = frame.reference
-        elif before is None or each.is_moved:
-            if each.first is None:
-                return None
-            reference = each.first
-        elif frame.ex_ratio is not None:
-            reference = ticks.up(round(self._close(symbol) * frame.ex_ratio) - 1)
-        else:
-            reference = before.reference
-        is_special = each.is_moved and before is not None and frame.reference is None
-        return Listing(each.instrument, reference, is_special=is_special)
+            self._capital += worth
+            plans = (each.plan for each in self.spec.strategies)
+            owner = next(plan.name for plan in plans if symbol in plan.symbols)
+            owned.setdefault(owner, {})[symbol] = shares, worth
+        return {name: RecoveredStrategy(held, 0, 0, 0, ON) for name, held in owned.items()}
 
     def _happen(self, instant: Instant) -> None:
         """Let everything of an instant happen but the bars that begin there."""
@@ -325,9 +289,8 @@ class _Run:
         self._loop.pass_to(at)
         self._loop.handle(TradingDayEnded(at, day.day))
         closes = self._exchange.closes()
+        self._listings.end(day.day, self._listed)
         for symbol in self._listed:
-            if self._exchange.market(symbol).tape.last is not None:
-                self._last_day[symbol] = day.day
             first = self._closes.get(symbol, (closes[symbol], 0))[0]
             self._closes[symbol] = first, closes[symbol]
         account = self._account
@@ -352,7 +315,7 @@ class _Run:
             bars=self._bars,
             bar_seconds=round(spec.source.width.total_seconds()),
             capital=self._capital,
-            assumptions=(*assumptions_of(spec), *self._paid_out),
+            assumptions=(*assumptions_of(spec), *self._listings.told, *self._told, *kept.told()),
             gaps=tuple(
                 gap
                 for symbol in sorted(_wanted(spec.strategies))

@@ -14,6 +14,7 @@ from bot.config.problems import OperatorMistake
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.visible import csv_text
 from bot.runtime.history.backtest.result import BacktestResult
+from bot.runtime.history.backtest.trips import whys
 
 COLUMNS: Final = (
     "time",
@@ -68,7 +69,7 @@ def write_trades(path: Path, result: BacktestResult) -> int:
 
 
 def _rows(result: BacktestResult) -> Iterator[tuple[str | int, ...]]:
-    whys = {each.request_id: each.why for each in result.decisions if each.request_id}
+    behind = whys(result.decisions)
     for fill in result.fills:
         yield (
             f"{fill.at.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}",
@@ -83,5 +84,5 @@ def _rows(result: BacktestResult) -> Iterator[tuple[str | int, ...]]:
             fill.position,
             fill.realised,
             fill.order_id,
-            whys.get(fill.intent_id or "", ""),
+            decision.why if (decision := behind.get(fill.intent_id or "")) else "",
         )

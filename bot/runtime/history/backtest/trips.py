@@ -61,8 +61,12 @@ class Trips:
 
 
 def whys(decisions: Iterable[Decision]) -> Mapping[str, Decision]:
-    """Return the decision behind each intent, by the intent's id."""
-    return {each.request_id: each for each in decisions if each.request_id is not None}
+    """Return the decision behind each intent, by its id: the first, later ones are of cancels."""
+    found: dict[str, Decision] = {}
+    for each in decisions:
+        if each.request_id is not None:
+            found.setdefault(each.request_id, each)
+    return found
 
 
 def round_trips(fills: Iterable[Fill], decisions: Iterable[Decision]) -> Trips:

@@ -1,14 +1,17 @@
 """A backtest: the engine's orders, filled from bars that had not begun when they were sent."""
 
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
 from bot.config.problems import OperatorMistake
+from bot.runtime.history.bars import DayFrame
 from bot.strategy import BarView, Strategy
-from tests.runtime.history.backtest.listed import DAY, backtest, bar, clock
+from tests.runtime.history.backtest.listed import DAY, Written, backtest, bar, clock
 
 NEXT = date(2026, 11, 20)
+MORNING = 135
+"""Minutes of continuous trading before lunch."""
 
 
 class BuyOnce(Strategy):
@@ -61,3 +64,51 @@ def test_a_range_the_calendar_does_not_know_is_refused_by_name() -> None:
 def test_days_the_other_way_round_are_refused() -> None:
     with pytest.raises(OperatorMistake, match=f"E-BT-001 --from {NEXT} is after --to {DAY}"):
         backtest(BuyOnce, [bar("09:20", 27_000)], first=NEXT, last=DAY)
+
+
+class Sell(Strategy):
+    def on_bar(self, _bar: BarView) -> None:
+        self.close(why="it is held")
+
+
+def test_shares_held_at_the_start_are_the_strategys_own() -> None:
+    bars = [bar("09:20", 27_000), bar("09:21", 27_000), bar("09:22", 27_000)]
+
+    result = backtest(Sell, bars, holdings={"HPG": 300})
+
+    [fill] = result.fills
+    assert (fill.side, fill.quantity, fill.position) == ("SELL", 300, 0)
+    assert result.capital == 100_000_000 + 300 * 27_000
+
+
+def test_shares_of_a_symbol_without_a_bar_on_the_first_day_have_no_worth() -> None:
+    bars = [bar("09:20", 27_000), bar("09:20", 100_000, symbol="FPT", day=NEXT)]
+
+    with pytest.raises(OperatorMistake, match="E-BT-006 --hold FPT: it has no bar on the first"):
+        backtest(Sell, bars, holdings={"FPT": 300})
+
+
+class Hold(Strategy):
+    def on_bar(self, _bar: BarView) -> None:
+        self.skip("it waits")
+
+
+def test_two_shares_going_ex_on_one_day_are_paid_and_stop_nothing() -> None:
+    after = NEXT + timedelta(days=3)
+    bars = [
+        bar("09:20", price, symbol=symbol, day=day)
+        for symbol, first, then in (("FPT", 100_000, 90_000), ("HPG", 27_000, 24_300))
+        for price, day in ((first, DAY), (then, NEXT), (then, after))
+    ]
+    source = Written(bars, frames={NEXT: DayFrame(ex_ratio=0.9)})
+
+    result = backtest(Hold, [], source=source, holdings={"FPT": 100, "HPG": 1_000}, last=after)
+
+    paid = [each for each in result.assumptions if "went ex" in each]
+    assert [each.partition(" were paid")[0] for each in paid] == [
+        "FPT went ex on 2026-11-20: the 10,000 VND that a share fell by",
+        "HPG went ex on 2026-11-20: the 2,700 VND that a share fell by",
+    ]
+    assert [point.equity for point in result.equity] == [result.capital] * 3
+    assert not [each for each in result.assumptions if each.startswith("alert")]
+    assert result.counts == {"SKIP": 6 * MORNING - 10}  # before its first bar nothing is known

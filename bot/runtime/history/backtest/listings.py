@@ -1,0 +1,90 @@
+"""On which reference and band each symbol begins a day, and which close is known of it before.
+
+The data's own reference outranks what follows from the day before: the close, on UPCOM the average.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import date, time
+from typing import Final
+
+from bot.config.rulebook import load_symbols
+from bot.domain.instrument import Instrument
+from bot.domain.quote import LastClose
+from bot.domain.rulebook import Rulebook
+from bot.domain.timetable import instant_of
+from bot.runtime.history.backtest.exchange import BarExchange
+from bot.runtime.history.backtest.market import Market, MarketDay, SymbolDay
+from bot.sandbox.exchange.order import Listing
+
+OPENS_AT: Final = time(8, 45)
+"""When the day's reads are made, local: before any exchange opens."""
+
+
+class Listings:
+    """Lists the symbols of each day. `told`: what had to be supposed, in sentences."""
+
+    def __init__(
+        self, rulebook: Rulebook, exchange: BarExchange, known: Mapping[str, Instrument]
+    ) -> None:
+        self.told: list[str] = []
+        self._rulebook = rulebook
+        self._exchange = exchange
+        self._known = known
+        self._last_day: dict[str, date] = {}
+
+    def look_back(self, market: Market, first: date) -> None:
+        """Learn the last day before the first one: its close is what the first is judged by."""
+        table, found = load_symbols(), []
+        for symbol in self._known:
+            before = market.before(symbol, first)
+            if before is not None:
+                found.append((before[0], symbol, before[1]))
+        for day, symbol, bars in sorted(found, key=lambda each: each[:2]):
+            instrument = table.instrument(symbol, day) or self._known[symbol]
+            at = instant_of(day, OPENS_AT)
+            self._exchange.start_day(at, [Listing(instrument, bars[0].open)])
+            for bar in bars:
+                self._exchange.end_bar(bar, at)
+            self._last_day[symbol] = day
+
+    def closes(self, day: MarketDay) -> tuple[LastClose, ...]:
+        """Return the last closes before a day, as far as there are any."""
+        found = []
+        for symbol, each in day.symbols.items():
+            if symbol in self._last_day:
+                close = self._exchange.market(symbol).anchor
+                is_new = each.is_moved or each.frame.ex_ratio is not None
+                dates = frozenset({day.day}) if is_new else frozenset[date]()
+                found.append(LastClose(symbol, close, self._last_day[symbol], None, dates))
+        return tuple(found)
+
+    def of(self, day: MarketDay) -> list[Listing]:
+        """Return what the symbols of a day start on; one of which nothing is known yet is out."""
+        listed = (self._listing(symbol, each) for symbol, each in day.symbols.items())
+        return [each for each in listed if each is not None]
+
+    def _listing(self, symbol: str, each: SymbolDay) -> Listing | None:
+        frame, ticks = each.frame, self._rulebook.ticks_of(each.instrument)
+        before = self._exchange.next_listing(symbol)
+        if frame.reference is not None:
+            reference = frame.reference
+        elif before is None or each.is_moved:
+            if each.first is None:
+                return None
+            reference = each.first
+        elif frame.ex_ratio is not None:
+            fallen = round(self._exchange.market(symbol).anchor * frame.ex_ratio)
+            reference = ticks.up(fallen - 1)
+        else:
+            reference = before.reference
+        is_special = each.is_moved and before is not None and frame.reference is None
+        if is_special:
+            text = f"{symbol} moved to {each.instrument.exchange}: on its first day there its band"
+            self.told.append(f"{text} is the wide one, around its first price ({reference:,} VND)")
+        return Listing(each.instrument, reference, is_special=is_special)
+
+    def end(self, day: date, listed: Iterable[str]) -> None:
+        """Note which symbols have traded on a day: their close is of then."""
+        for symbol in listed:
+            if self._exchange.market(symbol).tape.last is not None:
+                self._last_day[symbol] = day
