@@ -70,11 +70,17 @@ class CsvBars:
                 yield part
 
     def span(self) -> tuple[int, int] | None:
-        """Return the first and the last start; the whole file is read."""
-        first = last = None
-        for columns in read_columns(self.path, self.symbol, self.seconds):
-            first, last = columns.start[0] if first is None else first, columns.start[-1]
-        return None if first is None or last is None else (int(first), int(last))
+        """Return the first and the last start; what lies between them is not looked at."""
+        first = next(read_columns(self.path, self.symbol, self.seconds, block_bytes=_SAMPLE_BYTES))
+        with opened(self.path) as file:
+            names = header_of(self.path, file)
+            *_, last = blocks_of(self.path, file, BLOCK_BYTES)
+        line = last[last.rstrip(b"\n").rfind(b"\n") + 1 :]
+        try:
+            ends = Reading(self.path, names, self.seconds, self.symbol).figures(line)[0]
+        except OperatorMistake:  # it does not know which line it was; whoever reads them all does
+            ends = [columns.start for columns in read_columns(self.path, self.symbol, 1)][-1]
+        return int(first.start[0]), int(ends[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +138,9 @@ def read_columns(
     Raises OperatorMistake for a file that is damaged, empty, unsorted, or not in a known form.
     """
     with opened(path) as file:
-        first = file.readline(BLOCK_BYTES)
-        try:
-            header = first.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            message = f"the file is UTF-8 text, found byte 0x{first[error.start]:02x}; convert it"
-            raise mistake("E-CFG-010", message, path, 1) from error
-        time = "date" if "date" in header.strip().split(",") else "time"
-        names = header_names(path, header, (time, *FIGURES))
+        names = header_of(path, file)
         reading = Reading(path, names, seconds, symbol)
-        for block in _blocks(path, file, block_bytes):
+        for block in blocks_of(path, file, block_bytes):
             figures = reading.figures(block)
             if len(figures[0]):
                 yield BarColumns(symbol, seconds, *figures)
@@ -149,11 +148,23 @@ def read_columns(
         raise mistake("E-MKT-002", "the file has a header and no rows: add the rows", path, 1)
 
 
+def header_of(path: Path, file: Unpacked) -> list[str]:
+    """Read the first line: the names of the columns. Raises OperatorMistake."""
+    first = file.readline(BLOCK_BYTES)
+    try:
+        header = first.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"the file is UTF-8 text, found byte 0x{first[error.start]:02x}; convert it"
+        raise mistake("E-CFG-010", message, path, 1) from error
+    time = "date" if "date" in header.strip().split(",") else "time"
+    return header_names(path, header, (time, *FIGURES))
+
+
 def _time_column(names: Sequence[str]) -> str:
     return "time" if "time" in names else "date"
 
 
-def _blocks(path: Path, file: Unpacked, block_bytes: int) -> Iterator[bytes]:
+def blocks_of(path: Path, file: Unpacked, block_bytes: int) -> Iterator[bytes]:
     """Yield whole lines, each with its end."""
     left = b""
     while read := file.read(block_bytes):

@@ -43,9 +43,10 @@ class ParquetBars:
                 yield part
 
     def span(self) -> tuple[int, int] | None:
-        """Return the first and the last start; the whole file is read."""
-        starts = [c.start[[0, -1]] for c in read_parquet(self.path, self.symbol, self.seconds)]
-        return (int(starts[0][0]), int(starts[-1][1])) if starts else None
+        """Return the first and the last start; what lies between them is not looked at."""
+        first = next(read_parquet(self.path, self.symbol, self.seconds))
+        (last,) = read_parquet(self.path, self.symbol, self.seconds, from_row=-1)
+        return int(first.start[0]), int(last.start[-1])
 
 
 def has_polars() -> bool:
@@ -57,8 +58,13 @@ def has_polars() -> bool:
     return True
 
 
-def read_parquet(path: Path, symbol: str, seconds: int) -> Iterator[BarColumns]:
-    """Yield all bars of a file, a part at a time. Raises OperatorMistake as `read_columns`."""
+def read_parquet(
+    path: Path, symbol: str, seconds: int, *, from_row: int = 0
+) -> Iterator[BarColumns]:
+    """Yield all bars of a file, a part at a time; -1 as `from_row` is the last one alone.
+
+    Raises OperatorMistake as `read_columns`.
+    """
     if not has_polars():
         text = f"{shown_path(path)} is Parquet: to read it, pip install 'vnbot[data]'"
         raise OperatorMistake.of("E-DATA-005", text)
@@ -82,7 +88,7 @@ def read_parquet(path: Path, symbol: str, seconds: int) -> Iterator[BarColumns]:
     reading = Reading(path, [name, *FIGURES], seconds, symbol)
     at = _local_time(pl.col(time), dict(zip(names, kinds, strict=True))[time], path)
     rows = rows.select(at.alias(name), *FIGURES)
-    for first in range(0, count, PART_BARS):
+    for first in range(from_row % count, count, PART_BARS):
         part = rows.slice(first, PART_BARS).collect()
         figures = reading.taken(_figures(part, symbol), lambda: _as_csv(part))  # noqa: B023
         yield BarColumns(symbol, seconds, *figures)

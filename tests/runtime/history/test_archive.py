@@ -1,7 +1,9 @@
 """The store keeps what was added, says where from, and replaces nothing in silence."""
 
 import json
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -22,7 +24,13 @@ from bot.runtime.history.parquet_files import PART_BARS, read_parquet, write_par
 NOW = datetime(2026, 11, 19, 3, tzinfo=UTC)
 OPENING = int(datetime(2026, 11, 19, 2, 15, tzinfo=UTC).timestamp())
 ALWAYS: Final = (date(2000, 1, 1), date(2100, 1, 1))
-FORMS = {".csv.gz": (write_bars, read_columns), ".parquet": (write_parquet, read_parquet)}
+Form = tuple[
+    Callable[[Path, Iterable[BarColumns]], None], Callable[[Path, str, int], Iterator[BarColumns]]
+]
+FORMS: Final[dict[str, Form]] = {
+    ".csv.gz": (write_bars, read_columns),
+    ".parquet": (write_parquet, read_parquet),
+}
 
 
 def columns(*minutes: int, close: int = 27_000, symbol: str = "HPG") -> BarColumns:
@@ -219,3 +227,39 @@ def test_a_store_without_polars_is_compressed_csv(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "bars/1m").iterdir()] == ["HPG.csv.gz"]
     assert [minute for minute, _ in stored(archive)] == [1, 2]
     assert archive.widths() == [timedelta(minutes=1)]
+
+
+@pytest.mark.process
+def test_where_polars_is_absent_csv_serves_and_parquet_says_what_to_install(tmp_path: Path) -> None:
+    write_bars(tmp_path / "csv/HPG.csv.gz", [columns(1, 2)])
+    write_parquet(tmp_path / "parquet/HPG.parquet", [columns(1, 2)])
+    program = """
+import sys
+sys.modules["polars"] = None
+from datetime import date, datetime, UTC
+from pathlib import Path
+from bot.config.problems import OperatorMistake
+from bot.runtime.history.archive import Archive, Origin
+from bot.runtime.history.store import open_bars
+source = open_bars(Path("csv"))
+days = (date(2000, 1, 1), date(2100, 1, 1))
+with Archive(Path("store")).writing() as writer:
+    writer.add(source.chunks("HPG", *days), Origin.IMPORT, source="x", at=datetime.now(UTC))
+print(*[file.name for file in Path("store/bars/1m").iterdir()])
+print(sum(len(columns) for columns in Archive(Path("store")).source().chunks("HPG", *days)))
+try:
+    open_bars(Path("parquet"))
+except OperatorMistake as mistake:
+    print(mistake)
+"""
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+
+    assert ran.stderr == ""
+    assert ran.stdout.splitlines() == [
+        "HPG.csv.gz",
+        "2",
+        "E-DATA-005 parquet/HPG.parquet is Parquet: to read it, pip install 'vnbot[data]'",
+    ]

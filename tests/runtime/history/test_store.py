@@ -236,6 +236,15 @@ def test_a_place_far_down_a_long_file_is_right(tmp_path: Path) -> None:
     assert [each.partition(" ")[0] for each in told(tmp_path)] == ["HPG.csv:14002:1:"]
 
 
+def test_a_wrong_last_line_is_told_with_its_number(tmp_path: Path) -> None:
+    put(tmp_path, written(bar(minute) for minute in range(3)) + "2025-06-02 09:20,1\n")
+
+    with pytest.raises(OperatorMistake) as caught:
+        open_bars(tmp_path / "HPG.csv").span("HPG")
+
+    assert [(each.line, each.column) for each in caught.value.problems] == [(5, 1)]
+
+
 def test_bars_of_another_width_in_a_file_are_told(tmp_path: Path) -> None:
     put(tmp_path, written([bar(0), bar(15), bar(30), bar(31), bar(45)]))
 
