@@ -18,9 +18,12 @@ from typing import Any, Final, TypeVar
 
 import bot.clock
 import bot.journal.journal
+import bot.runtime.daemon
 from bot.clock import monotonic_s
+from bot.domain.quote import Bar
 from bot.journal.storing import Store
 from bot.journal.thread import ENTRIES_MAX, Job, WriterThread
+from bot.runtime.history.kept_bars import KeptBars
 
 BOOTED_S: Final = 1_000.0
 WAIT_FOR_THREADS_S: Final = 0.002
@@ -159,12 +162,26 @@ class Disk(WriterThread):
         """Return: there is no thread."""
 
 
+class Bars(KeptBars):
+    """The file of bars, without a thread: each is in it at once."""
+
+    def keep(self, bar: Bar) -> None:
+        self._writer = threading.current_thread()  # somebody is there, and none is begun
+        super().keep(bar)
+        self._lines.put(None)
+        self._write()
+
+    def close(self) -> None:
+        """Nothing waits."""
+
+
 def run_on_machine(work: Coroutine[Any, Any, T]) -> T:
     """Run it on a machine of its own; only for a process that has nothing else to do."""
     with asyncio.Runner(loop_factory=MachineLoop) as runner:
         loop = runner.get_loop()
         assert isinstance(loop, MachineLoop)
-        # The one seam of time, and the one place where a thread is made that outlives a call.
+        # The one seam of time, and the places where threads are made that outlive a call.
         setattr(bot.clock, "time", MachineTime(loop))  # noqa: B010
         setattr(bot.journal.journal, "WriterThread", Disk)  # noqa: B010
+        setattr(bot.runtime.daemon, "KeptBars", Bars)  # noqa: B010
         return runner.run(work)
