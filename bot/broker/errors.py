@@ -21,7 +21,7 @@ class BrokerError(Exception):
     """A call that failed. `call` is the endpoint's name, `reason` one sentence without a secret."""
 
     def __init__(self, call: str, reason: str) -> None:
-        super().__init__(f"{call}: {reason}")
+        super().__init__(f"{call.replace('_', ' ')}: {reason}")
         self.call = call
         self.reason = reason
 

@@ -18,6 +18,7 @@ from bot.broker.signer import SignedRequest, Signer
 from bot.broker.two_factor import TwoFactor
 from bot.domain.account import SubAccount
 from bot.domain.invariants import require
+from bot.domain.machine import clock_words
 from bot.domain.order import Intent
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.bodies import encode_amend, encode_cancel, encode_place
@@ -84,8 +85,7 @@ class OrderWriter:
         budget and returned.
         """
         if self._offset.blocks_writes and signed.endpoint.lane is not Lane.CANCEL:
-            seconds = self._offset.value.total_seconds()
-            return NoAnswer(f"our clock is {seconds:+.0f} s off the broker's", is_sent=False)
+            return NoAnswer(clock_words(self._offset.value), is_sent=False)
         is_whole = body_sha256(signed.body) == signed.body_sha256
         require(is_whole, "I18", f"the body of a {signed.method} is not the one signed")
         answer = await self._send(signed.endpoint, lambda: signed, self._bounds, objection)

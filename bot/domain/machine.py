@@ -4,6 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 
+def clock_words(offset: timedelta) -> str:
+    """Say how wrong our clock is; `offset` is what has to be added to it."""
+    seconds = round(offset.total_seconds())
+    return f"our clock is {abs(seconds)} s {'behind' if seconds > 0 else 'ahead of'} the broker's"
+
+
 @dataclass(frozen=True, slots=True)
 class ClockStepped:
     """The machine's wall clock was set: it is `ahead` of ours now, behind if negative; zero: no

@@ -201,7 +201,9 @@ def _hold(
     level: int | None,
     may_wait: bool,
 ) -> None:
-    """Keep an answer from everybody: alerted once a day for its kind, then counted."""
+    """Keep an answer from everybody: alerted once a day for its kind, then counted; told anew to
+    who has resumed, and finds it held again.
+    """
     held, kind = source.held, finding.kind
     if held is None or held.finding.kind != kind:
         since = held.since if held else state.now
@@ -214,8 +216,10 @@ def _hold(
         return
     held.is_told = True
     symbol = belief.symbol
-    text = f"{symbol}: {_words(source, held)}. {_follows(state, symbol)}"
-    about, facts = f"{symbol} {source.name} {kind}", _facts(state, symbol, source.name, finding)
+    again = ", again after a resume" if belief.resumes else ""
+    text = f"{symbol}: {_words(source, held)}{again}. {_follows(state, symbol)}"
+    about = f"{symbol} {source.name} {kind} {belief.resumes}"
+    facts = _facts(state, symbol, source.name, finding)
     state.alert("HELD_DATA", text, facts, about=about, symbol=symbol)
 
 
@@ -254,6 +258,7 @@ def resume(state: State, symbol: str, reason: str) -> bool:
             belief.excused.add(kind)
     for source in held:
         assert belief is not None
+        belief.resumes += 1
         _release(state, belief, source, reason)
     return bool(held)
 

@@ -157,7 +157,10 @@ def _open_or_hold(state: State) -> None:
             f"journal and broker do not agree: {names}. Compare them, then: bot reconcile "
             '--accept ID --reason "…"'
         )
+        is_news = state.gate.causes[RunState.STARTING].reason != text
         gate.close(state, RunState.STARTING, text, "reconcile")
+        if is_news and RunState.HALTED in state.gate.causes:  # which is all that is shown
+            state.note("RECONCILE", f"the start is held, too: {text}", {"breaks": names})
     elif open_doubts := "; ".join(breaks.doubts(state)):
         text = f"the account is not as expected, it is read again: {open_doubts}"
         gate.close(state, RunState.STARTING, text, "reconcile")

@@ -99,8 +99,8 @@ class Belief:
 
     `price` is the last believed one, in the beginning the close. `is_asked`: the shell has looked
     for a close; without one nothing confirms a price then. `excused` are kinds of findings that a
-    person has accepted for today. `has_supposed_kind`: no table says whether it is a share or an
-    ETF.
+    person has accepted for today, `resumes` how often. `has_supposed_kind`: no table says whether
+    it is a share or an ETF.
     """
 
     symbol: str
@@ -114,6 +114,7 @@ class Belief:
     quotes: Source = field(default_factory=lambda: Source("quote"))
     depths: Source = field(default_factory=lambda: Source("depth"))
     excused: set[str] = field(default_factory=set)
+    resumes: int = 0
     has_supposed_kind: bool = False
 
     @property

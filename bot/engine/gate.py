@@ -21,6 +21,7 @@ from typing import Final, ParamSpec
 
 from bot.domain.entry import AuthEvent, RunState, StateChanged, StrategySwitched
 from bot.domain.errors import Fault
+from bot.domain.machine import clock_words
 from bot.domain.message import (
     BrokerHealthChanged,
     ClockOffsetChanged,
@@ -194,8 +195,7 @@ def on_clock_offset(state: State, event: ClockOffsetChanged) -> None:
         state.alert(told.code, told.text, told.facts)
     elif before is not None:
         state.note("RESUME", "our clock agrees with the broker's again", {"offset_s": seconds})
-    text = f"our clock is {seconds:+} s off the broker's"
-    degrade(state, BY_CLOCK, text, is_over=abs(offset) < most)
+    degrade(state, BY_CLOCK, clock_words(offset), is_over=abs(offset) < most)
 
 
 def alerts(state: State) -> Iterable[Standing]:
@@ -209,10 +209,16 @@ def _skew(offset: timedelta, most: timedelta) -> Standing:
     is_over = abs(offset) >= most
     now_is = "no order is sent and cancels go on" if is_over else "orders still go on"
     text = (
-        f"our clock is {seconds:+} s off the broker's: {now_is} (from {most_s} s on none is sent). "
+        f"{clock_words(offset)}: {now_is} (from {most_s} s on none is sent). "
         "Set the clock of this machine, find out why it is not synchronised, and restart the bot"
     )
-    facts = {"offset_s": seconds, "limit_s": most_s, "are_orders_held": is_over}
+    facts = {
+        "offset_s": seconds,
+        "off_s": abs(seconds),
+        "is_behind": seconds > 0,
+        "limit_s": most_s,
+        "are_orders_held": is_over,
+    }
     return Standing("CLOCK_OFFSET", text, facts)
 
 

@@ -221,7 +221,7 @@ async def test_no_place_leaves_while_our_clock_is_twenty_seconds_off():
 
     assert isinstance(answer, NoAnswer)
     assert not answer.is_sent
-    assert answer.reason == "our clock is +40 s off the broker's"
+    assert answer.reason == "our clock is 40 s behind the broker's"
     assert len(bench.played.asked) == 3
 
 

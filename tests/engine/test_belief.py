@@ -457,6 +457,22 @@ def test_who_resumes_a_symbol_says_that_its_new_level_is_right():
     assert [note.numbers["kind"] for note in alerts(stage)] == ["REFERENCE", "JUMP"]
 
 
+def test_data_that_contradicts_itself_is_told_again_to_who_resumes_it():
+    split = replace(QUOTE, last=13_500, reference=13_500, ceiling=14_400, floor=12_600)
+    stage = staged()
+    show(stage.after(1), times(split, 10))
+    resumed(stage)
+
+    show(stage.after(1), split)
+    show(stage.after(1), split)
+    resumed(stage)
+    show(stage.after(1), times(split, 10))
+
+    told = [note.text.partition(". ")[0] for note in alerts(stage)]
+    assert len(told) == 3
+    assert [text.endswith(", again after a resume") for text in told] == [False, True, True]
+
+
 def test_a_kind_that_a_person_has_accepted_is_not_held_again_today():
     stage = staged()
     special = replace(QUOTE, ceiling=32_400, floor=21_600)

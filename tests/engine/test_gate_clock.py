@@ -40,7 +40,7 @@ def test_a_clock_is_told_of_from_five_seconds_and_stops_orders_at_its_limit(
 def test_a_clock_that_is_good_again_opens_the_gate_and_leaves_the_status() -> None:
     stage = Stage()
     _off(stage, 25)
-    assert stage.engine.status().reason == "our clock is +25 s off the broker's"
+    assert stage.engine.status().reason == "our clock is 25 s behind the broker's"
 
     _off(stage, 3)
 
@@ -57,7 +57,7 @@ def test_a_clock_below_the_limit_again_is_still_told_of() -> None:
 
     assert status.state is RunState.RUNNING
     text = (
-        "our clock is -15 s off the broker's: orders still go on (from 20 s on none is sent). "
+        "our clock is 15 s ahead of the broker's: orders still go on (from 20 s on none is sent). "
         "Set the clock of this machine, find out why it is not synchronised, and restart the bot"
     )
     assert status.alerts == (text,)

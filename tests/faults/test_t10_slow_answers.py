@@ -73,7 +73,7 @@ async def test_slow_reads_are_timeouts_while_another_is_answered() -> None:
 
     assert isinstance(good, Depth)
     assert [str(each) for each in slow if isinstance(each, Timeout)] == [
-        "stock_depth: no complete answer within 0.5 s"
+        "stock depth: no complete answer within 0.5 s"
     ] * len(SLOW)
 
 

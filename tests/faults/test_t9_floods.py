@@ -27,17 +27,17 @@ FLOODS: list[dict[str, Any]] = [
 POINTS = {"huge": "before_auth", "gzip_bomb": "before_auth"}
 CUT = "RemoteProtocolError: peer closed connection"
 TOLD = [
-    "Malformed stock_depth: wanted at most 65,536 bytes, found more",
-    "Malformed todays_orders: wanted at most 4,194,304 bytes, found more",
+    "Malformed stock depth: wanted at most 65,536 bytes, found more",
+    "Malformed todays orders: wanted at most 4,194,304 bytes, found more",
     *["NoAnswer sent=True wanted at most 65,536 bytes, found more"] * 2,
-    "Malformed stock_depth: wanted at most 65,536 bytes, found more",
-    "Malformed todays_orders: the body is not UTF-8",
+    "Malformed stock depth: wanted at most 65,536 bytes, found more",
+    "Malformed todays orders: the body is not UTF-8",
     *["NoAnswer sent=True wanted at most 65,536 bytes, found more"] * 2,
-    f"Unreachable stock_depth: {CUT}",
-    f"Unreachable todays_orders: {CUT}",
+    f"Unreachable stock depth: {CUT}",
+    f"Unreachable todays orders: {CUT}",
     *[f"NoAnswer sent=True {CUT}"] * 2,
-    "Timeout stock_depth: no complete answer within 1.5 s",
-    "Timeout todays_orders: no complete answer within 1.5 s",
+    "Timeout stock depth: no complete answer within 1.5 s",
+    "Timeout todays orders: no complete answer within 1.5 s",
     *["NoAnswer sent=True no complete answer within 1.5 s"] * 2,
 ]
 """Of each kind: depth, day order book, place, cancel."""

@@ -133,7 +133,9 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
 
 
 def alerts_of(status: Fields) -> Iterator[str]:
-    """Yield what stays wrong, in the bot's language."""
+    """Yield what stays wrong, in the bot's language; a bot of an earlier version has its words."""
+    if "standing" not in status:
+        yield from status.words("alerts")
     for row in status.each("standing"):
         language = status.text("language") or ENGLISH
         yield told(language, row.text("text"), row.text("code"), row.inner("facts"))

@@ -12,6 +12,8 @@ CHECKS_SHOWN: Final = ("MAX_ORDER_VALUE", "MAX_ORDERS", "CASH", "SELLABLE")
 """The checks whose numbers are worth a look when all have passed."""
 OWN_WORDS: Final = "SKIP"
 """The code of a skip in a strategy's own words; these tell its reasons apart."""
+VERDICT: Final = "VERDICT_"
+"""How the codes of the checks of a verdict begin."""
 _FIGURE: Final = re.compile(r"[-+]?\d[\d.,:]*")
 
 
@@ -44,9 +46,7 @@ def decision_lines(memory: Memory, entry: Decision) -> Lines:
                 why = f"{entry.checks[-1].text} ({entry.code})"
             elif (reason := entry.numbers.get("reason")) is not None:
                 why = str(reason)
-            request = order_words(side=entry.side, quantity=entry.quantity, symbol=entry.symbol)
-            name = f" · {entry.request_id}" if entry.request_id else ""
-            return [line(at, "BLOCK", f"{request} not sent: {why}{name}", entry.strategy)]
+            return [line(at, "BLOCK", _blocked(entry, why), entry.strategy)]
         case Verdict.WATCHED:
             return [line(at, "WATCH", f"{order} not sent · {entry.why}", entry.strategy)]
         case Verdict.HELD:
@@ -60,6 +60,15 @@ def decision_lines(memory: Memory, entry: Decision) -> Lines:
         case Verdict.FAILED:
             text = f"{entry.symbol:<4} {entry.code}: {entry.why}"
             return [line(at, "ALERT", text, entry.strategy)]
+
+
+def _blocked(entry: Decision, why: str) -> str:
+    """Say what was not done: a verdict is a person's word on an order, and nothing to send."""
+    if entry.code.startswith(VERDICT):
+        return f"the verdict on {entry.request_id or 'an order'} is not taken: {why}"
+    request = order_words(side=entry.side, quantity=entry.quantity, symbol=entry.symbol)
+    name = f" · {entry.request_id}" if entry.request_id else ""
+    return f"{request} not sent: {why}{name}"
 
 
 def gap_percent(numbers: Numbers) -> float | None:

@@ -133,6 +133,12 @@ def test_polls_that_come_late_are_told_with_their_numbers() -> None:
     assert lines[-1] == f"            {starved}"
 
 
+def test_the_alerts_of_a_bot_of_an_earlier_version_are_shown_in_its_words() -> None:
+    older = {name: value for name, value in RUNNING.items() if name != "standing"}
+
+    assert list(lines_of(older, WHICH)) == list(lines_of(RUNNING, WHICH))
+
+
 def test_a_bot_that_does_not_run_is_stopped() -> None:
     assert list(lines_of(STOPPED, WHICH)) == [f"STOPPED  {WHICH}"]
 

@@ -190,6 +190,14 @@ def test_a_block_says_the_check_and_the_numbers() -> None:
     ]
 
 
+def test_a_verdict_that_is_not_taken_is_no_order_that_was_not_sent() -> None:
+    [asked, _] = blocked()
+    assert isinstance(asked, Decision)
+    refused = but(asked, code="VERDICT_OPEN", strategy="", checks=(), numbers={"reason": "it is"})
+
+    assert lines_of(refused) == ["09:31:00 BLOCK   the verdict on L-0005 is not taken: it is"]
+
+
 def test_the_same_no_is_told_once_whatever_its_figures() -> None:
     assert lines_of(no(1, 0.4), no(2, 0.05), no(3, 0.2)) == [
         "09:22:00 SKIP    sma-fpt    FPT  no cross (gap 0.40%)"

@@ -306,6 +306,20 @@ def test_a_start_waits_for_the_second_read_of_what_differs() -> None:
     assert _state(stage) is RunState.STARTING
 
 
+def test_a_start_that_is_halted_says_all_the_same_that_a_break_holds_it() -> None:
+    kept = (Break("B-0003", "cash: expected 5, found 6"),)
+    halted = Recovery(DAY, breaks=kept, run_state=RunState.HALTED, run_state_by="operator")
+    stage = Stage(recovery=halted, is_open=False)
+
+    stage.handle(Reconciled(stage.now))
+    Broker(stage).read(times=2)
+
+    told = [note.text for note in stage.all(Note) if note.text.startswith("the start is held")]
+    assert _state(stage) is RunState.HALTED
+    assert len(told) == 1
+    assert "do not agree: B-0003. Compare them" in told[0]
+
+
 def test_a_start_goes_on_when_the_second_read_shows_that_the_first_was_wrong() -> None:
     stage = Stage(recovery=Recovery(DAY, bases=(YESTERDAYS,)), is_open=False)
     broker = Broker(stage, cash=0).read()
