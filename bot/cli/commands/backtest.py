@@ -108,6 +108,7 @@ def command(
     # NumPy, the engine, the rules: slow to import, and no help page needs them.
     from bot.cli.report.page import write_page
     from bot.cli.report.summary import summary_json, summary_lines
+    from bot.runtime.history.backtest.benchmarks import benchmarks_of
     from bot.runtime.history.backtest.figures import figures_of
     from bot.runtime.history.backtest.run import run_backtest
     from bot.runtime.history.backtest.spec import Wanted, spec_of
@@ -123,7 +124,7 @@ def command(
         _make(folder)
     with _progress(invocation) as progress:
         result = run_backtest(spec, progress)
-    figures = figures_of(result)
+    figures = figures_of(result, benchmarks_of(result, spec.source))
     summary = summary_json(result, figures)
     if trades is not None:
         say(invocation, f"wrote {write_trades(trades, result)} fills to {trades}")

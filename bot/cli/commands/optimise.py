@@ -124,6 +124,7 @@ def _write(
     from bot.cli.report.search import write_search_page
     from bot.config.strategies.load import market_of
     from bot.config.strategies.rewrite import write_with
+    from bot.runtime.history.backtest.benchmarks import benchmarks_of
     from bot.runtime.history.backtest.figures import figures_of
     from bot.runtime.history.optimise.trial import play, prepared
 
@@ -132,8 +133,8 @@ def _write(
     if found.best is None:
         return [page]
     job, values = found.job, found.best.values
-    result = play(job, values)
-    write_page(best_page, result, figures_of(result), prepared(job).source)
+    result, source = play(job, values), prepared(job).source
+    write_page(best_page, result, figures_of(result, benchmarks_of(result, source)), source)
     write_with(Path(job.strategy), target, values, market_of(job.last, loaded))
     return [page, best_page, target]
 

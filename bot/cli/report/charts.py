@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
-from bot.cli.report.summary import width_words
 from bot.domain.entry import Verdict
 from bot.domain.order import OrderState, Side
 from bot.domain.visible import visible_json
 from bot.runtime.history.backtest.candles import CANDLES_MAX, LOCAL_S, Candles, candles_of
+from bot.runtime.history.backtest.checks import words_of
 from bot.runtime.history.backtest.figures import drawdowns
 from bot.runtime.history.backtest.result import BacktestResult
 from bot.runtime.history.bars import BarSource
@@ -45,9 +45,9 @@ def chart_data(result: BacktestResult, source: BarSource, symbols: Sequence[str]
 
 def _symbol(result: BacktestResult, candles: Candles) -> Fields:
     markers = _markers(result, candles)
-    wide = width_words(candles.seconds)
+    wide = words_of(timedelta(seconds=candles.seconds))
     note = f"{candles.symbol}: candles of {wide}, put together from {candles.bars:,} bars of "
-    note += f"{width_words(result.bar_seconds)}, to keep the page small."
+    note += f"{words_of(timedelta(seconds=result.bar_seconds))}, to keep the page small."
     if candles.seconds == result.bar_seconds:
         note = f"{candles.symbol}: every bar, {candles.bars:,} of {wide}."
     if len(markers) > MARKERS_MAX:

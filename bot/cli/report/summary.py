@@ -5,9 +5,10 @@ a dash, with the reason where the reader would ask for one.
 """
 
 from collections.abc import Iterator, Mapping
-from datetime import date
+from datetime import date, timedelta
 
 from bot.cli.rows import Plain, plain
+from bot.runtime.history.backtest.checks import words_of
 from bot.runtime.history.backtest.figures import (
     CONVENTIONS,
     RATIO_DAYS_MIN,
@@ -37,7 +38,7 @@ def headline(result: BacktestResult) -> str:
     """Return what was run on what: names, symbols, days, width and number of the bars."""
     names = ", ".join(f"{plan.name} ({plan.use})" for plan in result.plans)
     symbols = ", ".join(sorted({symbol for plan in result.plans for symbol in plan.symbols}))
-    bars = f"{result.bars:,} bars of {width_words(result.bar_seconds)}"
+    bars = f"{result.bars:,} bars of {words_of(timedelta(seconds=result.bar_seconds))}"
     return f"backtest of {names} on {symbols} · {result.first} to {result.last} · {bars}"
 
 
@@ -49,7 +50,8 @@ def sections(result: BacktestResult, figures: Figures) -> Iterator[tuple[str, st
     if figures.year_return is None:
         year += f" (told from {YEAR_DAYS_MIN} days on, these are {figures.days})"
     yield "a year", year
-    index = f" · VN-Index {percent(figures.index_return)}" if figures.index_return else ""
+    index = f" · VN-Index {percent(figures.index_return)}"
+    index = index if figures.index_return is not None else ""
     yield "buy and hold", f"{percent(figures.buy_and_hold)} for the same symbols{index}"
     yield "drawdown", drawdown_words(figures.drawdown)
     ratios = f"Sharpe {ratio(figures.sharpe)} · Sortino {ratio(figures.sortino)}"
@@ -130,14 +132,6 @@ def percent(value: float | None, *, signed: bool = True) -> str:
 
 def ratio(value: float | None) -> str:
     return DASH if value is None else f"{value:.2f}"
-
-
-def width_words(seconds: int) -> str:
-    """Return the width of a bar as a strategy file writes it: `1m`, `1h`, `1d`."""
-    for unit, word in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds % unit == 0:
-            return f"{seconds // unit}{word}"
-    return f"{seconds}s"
 
 
 def drawdown_words(found: Drawdown | None) -> str:

@@ -10,8 +10,10 @@ import pytest
 
 from bot.cli.report.page import TRADES_MAX, page_of, write_page
 from bot.domain.order import Side
-from bot.runtime.history.backtest.figures import figures_of
+from bot.runtime.history.backtest.figures import Benchmarks, figures_of
 from tests.backtest_results import FIRST, WavyBars, blocked, busy_result, fill, trading_days
+
+NOTHING = Benchmarks(None, None)
 
 STATIC = Path(__file__).parents[3] / "bot" / "cli" / "report" / "static"
 
@@ -34,7 +36,7 @@ def test_the_vendored_library_is_what_was_copied() -> None:
 def test_the_page_names_nothing_that_a_browser_would_fetch() -> None:
     result = busy_result()
 
-    page = page_of(result, figures_of(result), WavyBars())
+    page = page_of(result, figures_of(result, NOTHING), WavyBars())
 
     assert re.findall(r"<(?:script|img|link|iframe)[^>]*\b(?:src|href)=", page) == []
     assert "default-src 'none'; script-src 'sha256-" in page
@@ -46,7 +48,9 @@ def test_data_cannot_end_the_element_it_stands_in() -> None:
     result = busy_result()
     evil = replace(result.plans[0], name="</script><b>", symbols=("</script><i>",))
 
-    page = page_of(replace(result, plans=(evil,)), figures_of(result), WavyBars(evil.symbols))
+    page = page_of(
+        replace(result, plans=(evil,)), figures_of(result, NOTHING), WavyBars(evil.symbols)
+    )
 
     assert page.count("</script>") == 3
     assert "<i>" not in page
@@ -70,7 +74,7 @@ def test_a_long_run_stays_small_and_says_what_was_left_out() -> None:
     )
     result = replace(busy_result(250), last=days[-1], fills=fills, bars=250 * 240)
 
-    page = page_of(result, figures_of(result), WavyBars(("FPT",), minutes=240))
+    page = page_of(result, figures_of(result, NOTHING), WavyBars(("FPT",), minutes=240))
 
     symbol = data_of(page)["symbols"]["FPT"]  # type: ignore[index]
     assert symbol["seconds"] == 1_800
@@ -84,7 +88,7 @@ def test_orders_of_a_candle_are_one_mark_with_their_number() -> None:
     refused = tuple(blocked(1, "CASH", "") for _ in range(3))
     result = replace(busy_result(5), decisions=refused, fills=(), orders=())
 
-    page = page_of(result, figures_of(result), WavyBars())
+    page = page_of(result, figures_of(result, NOTHING), WavyBars())
 
     markers = data_of(page)["symbols"]["FPT"]["markers"]  # type: ignore[index]
     nine_twenty_nine = (FIRST.toordinal() - 719_163) * 86_400 + 9 * 3_600 + 29 * 60
@@ -97,6 +101,6 @@ def test_a_page_that_fails_leaves_the_old_one_and_nothing_beside_it(tmp_path: Pa
     result = busy_result(5)
 
     with pytest.raises(AttributeError):
-        write_page(path, result, figures_of(result), None)  # type: ignore[arg-type]
+        write_page(path, result, figures_of(result, NOTHING), None)  # type: ignore[arg-type]
 
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [(path.name, "old")]

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bot.cli.report.page import write_page
-from bot.runtime.history.backtest.figures import figures_of
+from bot.runtime.history.backtest.figures import Benchmarks, figures_of
 from tests.backtest_results import WavyBars, busy_result
+
+NOTHING = Benchmarks(None, None)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -55,7 +57,7 @@ class Opened:
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = busy_result()
     path = tmp_path_factory.mktemp("report") / "report.html"
-    write_page(path, result, figures_of(result), WavyBars(("FPT", "HPG")))
+    write_page(path, result, figures_of(result, NOTHING), WavyBars(("FPT", "HPG")))
     return path
 
 

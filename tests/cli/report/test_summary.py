@@ -1,14 +1,16 @@
 """A backtest's result on one screen."""
 
 from bot.cli.report.summary import summary_json, summary_lines
-from bot.runtime.history.backtest.figures import figures_of
+from bot.runtime.history.backtest.figures import Benchmarks, figures_of
 from tests.backtest_results import RESULT, busy_result
+
+NOTHING = Benchmarks(None, None)
 
 
 def test_one_screen_says_what_came_of_it_and_what_was_assumed() -> None:
     result = busy_result()
 
-    lines = list(summary_lines(result, figures_of(result, (1_200.0, 1_260.0))))
+    lines = list(summary_lines(result, figures_of(result, Benchmarks(0.04, 0.05))))
 
     assert lines == [
         "backtest of sma-fpt (sma_cross) on FPT · 2026-03-02 to 2026-05-22 · 3,600 bars of 1m",
@@ -22,7 +24,7 @@ def test_one_screen_says_what_came_of_it_and_what_was_assumed() -> None:
             "  invested     66.7 % of the days, 6.6 % of the money on average · "
             "turnover 1.19 times the account"
         ),
-        "  costs        10,124,560 VND: fee 363,960, tax 120,600, slippage +9,640,000",
+        "  costs        124,560 VND: fee 363,960, tax 120,600, slippage -360,000",
         "  worst days   2026-03-24 -0.66 %",
         "  orders       26 sent: 24 filled, 1 cancelled or lapsed, 1 rejected: 1 -900017",
         "  refused      2 before they were sent: 2 CASH",
@@ -39,7 +41,7 @@ def test_one_screen_says_what_came_of_it_and_what_was_assumed() -> None:
 
 
 def test_what_cannot_be_told_is_a_dash_with_its_reason() -> None:
-    text = "\n".join(summary_lines(RESULT, figures_of(RESULT)))
+    text = "\n".join(summary_lines(RESULT, figures_of(RESULT, NOTHING)))
 
     assert "a year       – (told from 60 days on, these are 0)" in text
     assert "buy and hold – for the same symbols" in text
@@ -54,7 +56,7 @@ def test_what_cannot_be_told_is_a_dash_with_its_reason() -> None:
 def test_json_has_the_same_figures_under_stable_keys() -> None:
     result = busy_result()
 
-    found = summary_json(result, figures_of(result))
+    found = summary_json(result, figures_of(result, NOTHING))
 
     assert list(found) == [
         *("strategies", "first", "last", "bars", "bar_seconds", "figures"),
@@ -62,7 +64,7 @@ def test_json_has_the_same_figures_under_stable_keys() -> None:
     ]
     figures = found["figures"]
     assert isinstance(figures, dict)
-    parts = {"fee": 363_960, "tax": 120_600, "slippage": 9_640_000, "unpriced": 0}
-    assert figures["costs"] == {**parts, "total": 10_124_560}
+    parts = {"fee": 363_960, "tax": 120_600, "slippage": -360_000, "unpriced": 0}
+    assert figures["costs"] == {**parts, "total": 124_560}
     assert figures["index_return"] is None
     assert figures["drawdown"]["recovered"] == "2026-04-06"

@@ -1,4 +1,4 @@
-"""The figures of a backtest, from its result alone. Pure; what can't be told is None, never 0.
+"""The figures of a backtest, from its result. Pure; what can't be told is None, never 0.
 
 Ratios are floats (0.05 is 5 %): every division here is one of statistics and rounds nothing. Money
 is whole VND. The conventions, which every result names (`CONVENTIONS`):
@@ -115,8 +115,16 @@ class Figures:
     rejected: Mapping[str, int]
 
 
-def figures_of(result: BacktestResult, index: tuple[float, float] | None = None) -> Figures:
-    """Return the figures; `index`: the market's first and last close, where they are known."""
+@dataclass(frozen=True, slots=True)
+class Benchmarks:
+    """What doing nothing would have brought (`benchmarks.py`); None: unknown."""
+
+    buy_and_hold: float | None
+    index_return: float | None
+
+
+def figures_of(result: BacktestResult, benchmarks: Benchmarks) -> Figures:
+    """Return the figures of a result, beside what doing nothing would have brought."""
     equity, days = result.equity, daily(result.equity, result.capital)
     gains = [day.gain for day in days]
     trips = round_trips(result.fills, result.decisions)
@@ -134,8 +142,8 @@ def figures_of(result: BacktestResult, index: tuple[float, float] | None = None)
         profit=end - result.capital,
         total_return=total,
         year_return=year_return(total, len(days)),
-        buy_and_hold=_buy_and_hold(result.closes),
-        index_return=index[1] / index[0] - 1 if index and index[0] > 0 else None,
+        buy_and_hold=benchmarks.buy_and_hold,
+        index_return=benchmarks.index_return,
         drawdown=deepest_drawdown(equity, result.capital),
         sharpe=sharpe(gains),
         sortino=sortino(gains),
@@ -240,12 +248,6 @@ def deepest_drawdown(equity: Sequence[EquityPoint], capital: int) -> Drawdown | 
 
 def local_day(point: EquityPoint) -> date:
     return point.at.astimezone(EXCHANGE_TZ).date()
-
-
-def _buy_and_hold(closes: Mapping[str, tuple[int, int]]) -> float | None:
-    """Return what the same money in each traded symbol, never touched, would have earned."""
-    gains = [last / first - 1 for first, last in closes.values() if first > 0]
-    return fmean(gains) if gains else None
 
 
 def _money_invested(equity: Sequence[EquityPoint]) -> float | None:

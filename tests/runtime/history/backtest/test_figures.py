@@ -8,7 +8,8 @@ import pytest
 
 from bot.domain.order import OrderState, Side
 from bot.runtime.history.backtest import figures as of
-from bot.runtime.history.backtest.figures import Costs, Day, Drawdown, figures_of
+from bot.runtime.history.backtest.figures import Benchmarks, Costs, Day, Drawdown, Figures
+from bot.runtime.history.backtest.result import BacktestResult
 from tests.backtest_results import (
     RESULT,
     blocked,
@@ -18,6 +19,10 @@ from tests.backtest_results import (
     order,
     trading_days,
 )
+
+
+def figures_of(result: BacktestResult) -> Figures:
+    return of.figures_of(result, Benchmarks(None, None))
 
 
 def test_the_return_is_from_the_capital_to_the_last_close() -> None:
@@ -146,15 +151,6 @@ def test_exposure_counts_days_and_money() -> None:
     assert (figures.days_invested, figures.money_invested) == (0.5, 0.375)
 
 
-def test_buy_and_hold_puts_the_same_money_into_each_symbol() -> None:
-    closes = {"FPT": (100, 130), "HPG": (200, 180)}
-
-    figures = figures_of(replace(RESULT, closes=closes), index=(1_200.5, 1_260.525))
-
-    assert figures.buy_and_hold == pytest.approx(0.1)
-    assert figures.index_return == pytest.approx(0.05)
-
-
 def test_orders_refusals_and_blocked_exits_are_counted_by_reason() -> None:
     rows = (
         order(1, Side.BUY, OrderState.ACCEPTED),
@@ -188,5 +184,3 @@ def test_a_backtest_without_a_day_tells_nothing_rather_than_zero() -> None:
     unknown = (figures.sharpe, figures.sortino, figures.year_return, figures.hit_rate)
     assert unknown == (None, None, None, None)
     assert (figures.turnover, figures.days_invested, figures.drawdown) == (None, None, None)
-    assert figures.buy_and_hold is None
-    assert figures.index_return is None
