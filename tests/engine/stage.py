@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from bot import testing
 from bot.cli.telling.languages import catalogue
 from bot.config.rulebook import load_rulebook
 from bot.domain.account import AccountSnapshot, Holding
@@ -55,6 +54,7 @@ from bot.engine.engine import (
     unguarded,
 )
 from bot.strategy import Strategy
+from tests import order_rows
 
 DAY = date(2026, 11, 19)
 START = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)
@@ -279,7 +279,7 @@ def report_of(
     """A row of the day order book that shows an intent's order."""
     average_price = average or intent.limit_price or 27_000
     report = replace(
-        testing.report_of(intent, order_id, START),
+        order_rows.report_of(intent, order_id, START),
         executed_quantity=executed,
         average_price=average_price if executed else 0,
         executed_amount=executed * average_price,
@@ -317,7 +317,7 @@ def attempt_of(intent: Intent, at: datetime, *known_ids: str) -> AttemptStarted:
 
 def result_of(intent: Intent, order_id: str = "ORD1", **changes: object) -> OrderResult:
     """The one element of a place answer."""
-    result = testing.result_of(testing.report_of(intent, order_id, START))
+    result = order_rows.result_of(order_rows.report_of(intent, order_id, START))
     return replace(result, **{"lot": "EVEN", **changes})  # type: ignore[arg-type]
 
 

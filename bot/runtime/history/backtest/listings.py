@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from datetime import date, time
 from typing import Final
 
-from bot.config.rulebook import load_symbols
 from bot.domain.instrument import Instrument
 from bot.domain.quote import LastClose
 from bot.domain.rulebook import Rulebook
+from bot.domain.symbols import SymbolTable
 from bot.domain.timetable import instant_of
 from bot.runtime.history.backtest.exchange import BarExchange
 from bot.runtime.history.backtest.market import Market, MarketDay, SymbolDay
@@ -24,23 +24,28 @@ class Listings:
     """Lists the symbols of each day. `told`: what had to be supposed, in sentences."""
 
     def __init__(
-        self, rulebook: Rulebook, exchange: BarExchange, known: Mapping[str, Instrument]
+        self,
+        rulebook: Rulebook,
+        exchange: BarExchange,
+        table: SymbolTable,
+        known: Mapping[str, Instrument],
     ) -> None:
         self.told: list[str] = []
         self._rulebook = rulebook
         self._exchange = exchange
+        self._table = table
         self._known = known
         self._last_day: dict[str, date] = {}
 
     def look_back(self, market: Market, first: date) -> None:
         """Learn the last day before the first one: its close is what the first is judged by."""
-        table, found = load_symbols(), []
+        found = []
         for symbol in self._known:
             before = market.before(symbol, first)
             if before is not None:
                 found.append((before[0], symbol, before[1]))
         for day, symbol, bars in sorted(found, key=lambda each: each[:2]):
-            instrument = table.instrument(symbol, day) or self._known[symbol]
+            instrument = self._table.instrument(symbol, day) or self._known[symbol]
             at = instant_of(day, OPENS_AT)
             self._exchange.start_day(at, [Listing(instrument, bars[0].open)])
             for bar in bars:

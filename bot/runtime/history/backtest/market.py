@@ -22,7 +22,7 @@ from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
 from bot.domain.symbols import SymbolTable
-from bot.domain.timetable import instant_of
+from bot.domain.timetable import instant_of, local_of
 from bot.engine.market import BAR_PHASES
 from bot.runtime.history.backtest.fills import OPENING_PERCENT
 from bot.runtime.history.backtest.rows import DayRows, Rows, Series, joined, with_flat, within
@@ -210,6 +210,7 @@ class Market:
         self._hours = {each: Hours.of(rulebook, each) for each in Exchange}
         self._grids = {each: self._hours[each].grid(self._width) for each in Exchange}
         self._places = {each: _Places(self._hours[each], self._width) for each in Exchange}
+        self._ends = {symbol: span[1] for symbol in wanted if (span := source.span(symbol))}
         self._lasts: dict[str, int] = {}
         self._of_a_day: dict[str, Bar] = {}
         """Bars of a whole day, shown when the next day's trading begins."""
@@ -286,6 +287,9 @@ class Market:
         grid = self._grids[exchange]
         if len(parts) < len((True, False)):
             grid = tuple(start for start in grid if (start < _NOON) in parts)
+        if len(day.rows) and local_of(day.midnight).date() == self._ends[symbol]:
+            # What comes after the last bar of all is not known to be flat.
+            grid = tuple(start for start in grid if start <= day.rows.start[-1])
         whole = with_flat(day.rows, grid, self._lasts.get(symbol))
         day.quoted_at = [min(start + width, max(start, hours.end)) for start in whole.start]
         if whole.close:

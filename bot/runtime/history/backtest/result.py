@@ -16,7 +16,8 @@ from bot.sandbox.markets.mirror.model import FillName
 class BacktestSpec:
     """One backtest: strategies on the days `first` to `last` (local, both included).
 
-    Money is VND, `holdings` are settled shares at the start. The same spec gives the same result.
+    Money is VND. `holdings` are settled shares at the start, of the first strategy that has them;
+    `unowned` ones no strategy has bought. The same spec gives the same result.
     """
 
     strategies: tuple[LoadedStrategy, ...]
@@ -27,6 +28,7 @@ class BacktestSpec:
     last: date
     cash: int = 100_000_000
     holdings: Mapping[str, int] = field(default_factory=dict)
+    unowned: Mapping[str, int] = field(default_factory=dict)
     fill: FillName = "queue"
 
 

@@ -32,6 +32,7 @@ from bot.domain.message import (
 from bot.domain.plan import PriceBasis
 from bot.domain.quote import ClosesRead, Depth, DepthLevel, Quote
 from bot.domain.recovery import RecoveredStrategy, Recovery
+from bot.domain.symbols import SymbolTable
 from bot.domain.timetable import instant_of, local_of
 from bot.engine.engine import Engine, Invoke, LoadedStrategy, StrategyFault
 from bot.engine.gate import ON
@@ -78,7 +79,21 @@ def run_backtest(
     The same spec gives the same result. Raises OperatorMistake with all that keeps it from running.
     """
     require_possible(spec)
-    run = _Run(spec, invoke)
+    return play_through(spec, progress, invoke=invoke, table=load_symbols(), collected=Collected())
+
+
+def play_through(
+    spec: BacktestSpec,
+    progress: Progress,
+    *,
+    invoke: Invoke,
+    table: SymbolTable,
+    collected: Collected,
+) -> BacktestResult:
+    """Run what has been checked. `table` says where symbols trade, the strategies' own word what it
+    does not know; `collected` hears every entry.
+    """
+    run = _Run(spec, invoke, table, collected)
     days = max(1, (spec.last - spec.first).days + 1)
     for day in run.market.days(spec.first, spec.last):
         run.play(day)
@@ -97,7 +112,9 @@ class _Timer:
 class _Run:
     """One backtest on its way: engine, broker and what was collected."""
 
-    def __init__(self, spec: BacktestSpec, invoke: Invoke) -> None:
+    def __init__(
+        self, spec: BacktestSpec, invoke: Invoke, table: SymbolTable, collected: Collected
+    ) -> None:
         self.spec = spec
         script = AccountScript(id=ACCOUNT_ID, cash=spec.cash, holdings=dict(spec.holdings))
         strategies = [
@@ -105,7 +122,7 @@ class _Run:
             for each in spec.strategies
         ]
         self.market = Market(
-            spec.rulebook, load_symbols(), spec.source, _wanted(spec.strategies), _known(spec)
+            spec.rulebook, table, spec.source, _wanted(spec.strategies), _known(spec)
         )
         # The broker tells of every change at once, so nothing has to be asked for.
         settings = replace(spec.settings, poll_backoff=(ONE_DAY,), takes_bars_whole=True)
@@ -116,12 +133,12 @@ class _Run:
         began = instant_of(spec.first - LOOK_BACK, time())
         self._exchange = BarExchange(spec.rulebook, self._account, at=began, fill=spec.fill)
         self._broker = BarBroker(spec.rulebook, self._exchange, script)
-        self._collected = Collected()
-        self._loop = Loop(engine, self._broker, self._collected, now=began)
+        self._collected = collected
+        self._loop = Loop(engine, self._broker, collected, now=began)
         self._deep = frozenset(
             symbol
             for each in spec.strategies
-            if each.plan.order.basis in _BY_DEPTH
+            if each.plan.order.basis in _BY_DEPTH or each.plan.wake.depth is not None
             for symbol in each.plan.symbols
         )
         self._timers = sorted(
@@ -134,7 +151,7 @@ class _Run:
         )
         self._equity: list[EquityPoint] = []
         self._closes: dict[str, tuple[int, int]] = {}
-        self._listings = Listings(spec.rulebook, self._exchange, _known(spec))
+        self._listings = Listings(spec.rulebook, self._exchange, table, _known(spec))
         self._listed: tuple[str, ...] = ()
         self._rights: list[ShareholderRight] = []
         self._told: list[str] = []
@@ -230,6 +247,9 @@ class _Run:
             plans = (each.plan for each in self.spec.strategies)
             owner = next(plan.name for plan in plans if symbol in plan.symbols)
             owned.setdefault(owner, {})[symbol] = shares, worth
+        for symbol, shares in self.spec.unowned.items():
+            self._account.deposit_shares(symbol, shares, cost_price=references[symbol])
+            self._capital += shares * references[symbol]
         return {name: RecoveredStrategy(held, 0, 0, 0, ON) for name, held in owned.items()}
 
     def _happen(self, instant: Instant) -> None:

@@ -191,7 +191,8 @@ def test_minutes_without_a_trade_are_flat_but_not_a_half_day_without_any() -> No
         def on_bar(self, bar: BarView) -> None:
             seen.append((clock(bar.start), bar.close, bar.volume))
 
-    backtest(Watch, [*REFERENCE, bar("09:15", 27_100), bar("09:17", 27_200, volume=300)])
+    later = bar("13:00", 27_000, day=date(2026, 11, 20))
+    backtest(Watch, [*REFERENCE, bar("09:15", 27_100), bar("09:17", 27_200, volume=300), later])
 
     assert seen[:4] == [
         ("09:15:00", 27_100, 100_000),
@@ -199,7 +200,7 @@ def test_minutes_without_a_trade_are_flat_but_not_a_half_day_without_any() -> No
         ("09:17:00", 27_200, 300),
         ("09:18:00", 27_200, 0),
     ]
-    assert seen[-1] == ("11:29:00", 27_200, 0)
+    assert seen[-2:] == [("11:29:00", 27_200, 0), ("13:00:00", 27_000, 100_000)]
 
 
 def test_wider_bars_are_made_of_the_minutes() -> None:

@@ -111,4 +111,5 @@ def test_two_shares_going_ex_on_one_day_are_paid_and_stop_nothing() -> None:
     ]
     assert [point.equity for point in result.equity] == [result.capital] * 3
     assert not [each for each in result.assumptions if each.startswith("alert")]
-    assert result.counts == {"SKIP": 6 * MORNING - 10}  # before its first bar nothing is known
+    # Nothing is known before the first bar of all, nor after the last.
+    assert result.counts == {"SKIP": 2 * (MORNING - 5 + MORNING + 6)}
