@@ -19,6 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,6 +129,19 @@ async def watched(base_url: str, _: Path, rounds: int) -> dict[str, float]:
     ours, bare = await rounds_of(rounds, CYCLES, lambda: project.tick_to_trade(bot), without)
     await bot.stop()
     return {"invariants": statistics.median(ours) / statistics.median(bare)}
+
+
+async def recorded(base_url: str, _: Path, rounds: int) -> dict[str, float]:
+    """Measure ticks to trades of a bot that records itself, and of one that does not, in turns."""
+    bots = [await project.start(base_url, symbols=["FPT"], record=on) for on in (True, False)]
+    for bot in bots:
+        project.watch(bot)
+    with_it, without = await rounds_of(
+        rounds, CYCLES, *(partial(project.tick_to_trade, bot) for bot in bots)
+    )
+    for bot in bots:
+        await bot.stop()
+    return {"recorded": statistics.median(with_it) / statistics.median(without)}
 
 
 async def crowded(base_url: str, _: Path, rounds: int) -> dict[str, float]:
@@ -263,6 +277,7 @@ async def served(_: str, __: Path, rounds: int) -> dict[str, float]:
 MEASURES: Final[Sequence[Callable[[str, Path, int], Awaitable[dict[str, float]]]]] = (
     tick_to_trade,
     watched,
+    recorded,
     crowded,
     poll_cpu,
     durable,

@@ -152,7 +152,13 @@ class Bot:
 
 
 def write_configuration(
-    folder: Path, base_url: str, symbols: Sequence[str], strategies: int, ratio: float
+    folder: Path,
+    base_url: str,
+    symbols: Sequence[str],
+    strategies: int,
+    ratio: float,
+    *,
+    record: bool = False,
 ) -> None:
     """Write bot.yaml and as many strategy files as are wanted, each of at most 50 symbols."""
     yaml = YAML(typ="safe")
@@ -187,6 +193,7 @@ def write_configuration(
     facts: dict[str, Any] = {
         "mode": "sandbox",
         "state_dir": "state",
+        "record": record,
         "broker": {"requests_per_minute": 6000, "base_url": base_url},
         "risk": {
             "duplicate_window_s": 0,
@@ -207,10 +214,11 @@ async def start(
     strategies: int = 1,
     ratio: float = 2.0,
     folder: Path | None = None,
+    record: bool = False,
 ) -> Bot:
     """Start a bot on the server and wait until it is up and has nothing to do."""
     folder = folder or Path(tempfile.mkdtemp(prefix="vnb", dir=os.environ.get("P_DIR")))
-    write_configuration(folder, base_url, symbols or ["FPT"], strategies, ratio)
+    write_configuration(folder, base_url, symbols or ["FPT"], strategies, ratio, record=record)
     os.environ["BOT_BROKER__API_KEY"] = "k" * 32
     os.environ["BOT_BROKER__API_SECRET"] = "a" * 64
     keep_token(folder / "state", Secret("t" * 400), datetime.now(UTC) + timedelta(hours=12))

@@ -83,6 +83,7 @@ class Day:
 
     folder: Path
     scenario: str
+    record: bool = False
 
     def write(self) -> Path:
         """Write the files; return the path of bot.yaml."""
@@ -94,6 +95,7 @@ class Day:
         facts = {
             "mode": "sandbox",
             "state_dir": "state",
+            "record": self.record,
             "broker": {"requests_per_minute": QUOTA},
             "risk": {"max_quote_age_s": QUOTE_AGE_S},
             "sandbox": {"scenario": self.scenario, "speed": "max", "port": None},

@@ -22,7 +22,7 @@ from bot.config.strategies.source_files import changed_files
 from bot.domain.entry import Decision
 from bot.domain.errors import Fault
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.domain.message import Command, Record
+from bot.domain.message import Command, Event, Record
 from bot.engine.engine import Engine
 from bot.engine.settings import LoadedStrategy, StrategyFault
 from bot.runtime.faults import FaultGuard
@@ -247,7 +247,8 @@ def _replay_run(
                 damage = f"{lost:,} events were not recorded after call {row.number - 1:,}"
                 break
             last = row
-            commands = _again(engine, player, row, ways)
+            event = ways.event.read(row.event) if row.event else None
+            commands = make_again(engine, player, Script.of(row), row.kind, event)
             now = ways.commands.write(commands) if commands else ""
             seal = sealed(seal, row, now)
             if day_of(row) == day:
@@ -280,20 +281,20 @@ def sealed_rows(parts: Sequence[Path], progress: Progress) -> Iterator[Row]:
             yield row
 
 
-def _again(engine: Engine, player: Player, row: Row, ways: Codecs) -> list[Command]:
+def make_again(
+    engine: Engine, player: Player, script: Script, kind: str, event: Event | None
+) -> list[Command]:
     """Make a recorded call again."""
-    player.script = Script.of(row)
-    if row.kind == END:
-        return []
-    if row.kind == LOOK:
-        if player.script.look == DUE:
-            engine.next_due()
-        else:
-            engine.reason_not_to_amend("")  # one that raises is the same whatever it looked at
-        return []
-    if row.kind == GO_ON:
+    player.script = script
+    if event is not None:
+        return engine.handle(event)
+    if kind == GO_ON:
         return engine.go_on()
-    return engine.handle(ways.event.read(row.event))
+    if kind == LOOK and script.look == DUE:
+        engine.next_due()
+    elif kind == LOOK:
+        engine.reason_not_to_amend("")  # one that raises is the same whatever it looked at
+    return []
 
 
 def _is_decision(command: Command) -> bool:
