@@ -36,6 +36,7 @@ from bot.broker.broker import open_broker
 from bot.broker.budget import RequestBudget, SystemWaiter
 from bot.broker.signer import Credentials
 from bot.clock import ScaledClock, SystemClock
+from bot.config.limits import AccountSection
 from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
 from bot.domain.asked import Action, OperatorActed
@@ -200,6 +201,8 @@ def write_configuration(
             "max_quote_age_s": 3600,
             "max_source_age_s": {"quote": 3600, "depth": 3600},
             "signal_ttl_s": 60,
+            "account": dict.fromkeys(AccountSection.model_fields),
+            "limits": {"max_orders_per_day": None},
         },
     }
     if (url := os.environ.get("P_JOURNAL")) is not None:

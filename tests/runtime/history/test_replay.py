@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.runtime.history.backtest.recorded import trade_again
 from bot.runtime.history.recordings import (
     GAP,
     OpenPart,
@@ -21,6 +22,7 @@ from bot.runtime.history.recordings import (
     sealed,
 )
 from bot.runtime.history.replay import replay_day
+from bot.sandbox.markets.mirror.model import FillName
 from tests.rows import every_row
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
@@ -92,6 +94,20 @@ def test_what_a_run_decided_is_decided_again(state: Path) -> None:
     ]
     assert found.decisions > 2
     assert found.is_equal
+
+
+@every_row("fill", ["touch", "depth", "queue"])
+def test_a_recorded_day_traded_again_has_the_same_orders_and_fills(
+    project: Path, fill: FillName
+) -> None:
+    builtins.__dict__.pop("vnbot_luck", None)
+
+    found = trade_again(project / "state", DAY, fill=fill)
+
+    assert len(found.recorded) == 2
+    assert found.counts()["the same order"] == 2
+    assert found.counts()["the same fill"] == 2
+    assert found.counts()["only played"] == 0
 
 
 def test_a_strategy_that_looks_elsewhere_is_found_at_its_call(state: Path) -> None:

@@ -5,6 +5,7 @@ of the exchange's own admission, by phase, type, lot, tick and band; rows are th
 `OrderRecord`. What becomes of an order is the business of `exchange.py`.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -31,6 +32,7 @@ from bot.domain.order import Intent, OrderType, Side
 from bot.domain.outcome import Accepted, Outcome, Refused
 from bot.domain.rulebook import Rulebook
 from bot.runtime.history.backtest.exchange import BarExchange, Working
+from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.admission import amend_refusal, verdict_on
 from bot.sandbox.exchange.book import RestingOrder
 from bot.sandbox.exchange.event import CancelCause, OrderAmended
@@ -92,20 +94,8 @@ class BarBroker:
 
     def account_read(self, at: datetime) -> AccountRead:
         """Return cash and holdings, what is due by now settled."""
-        account, today = self._account, at.astimezone(EXCHANGE_TZ).date()
-        holdings = {
-            each.symbol: Holding(
-                each.symbol,
-                each.total,
-                each.sellable,
-                sum(each.receiving) + each.promised,
-                each.cost_price,
-            )
-            for each in account.holdings(today)
-        }
-        worth = account.net_assets(self._exchange.closes())
-        extended = self.script.extended_id
-        return AccountRead(at, AccountSnapshot(at, extended, account.cash, worth, holdings))
+        closes, extended = self._exchange.closes(), self.script.extended_id
+        return account_read_of(self._account, closes, extended, at)
 
     def _place(self, intent: Intent, at: datetime) -> Outcome:
         listed = self._exchange.listed(intent.symbol)
@@ -208,3 +198,21 @@ def _resting(order: Working) -> RestingOrder:
     return RestingOrder(
         record.order_id, record.account.id, kind, price, record.quantity, record.remaining, 0, side
     )
+
+
+def account_read_of(
+    account: Account, closes: Mapping[str, int], extended_id: str, at: datetime
+) -> AccountRead:
+    """Return cash and holdings of a played account, as a poll reads them."""
+    holdings = {
+        each.symbol: Holding(
+            each.symbol,
+            each.total,
+            each.sellable,
+            sum(each.receiving) + each.promised,
+            each.cost_price,
+        )
+        for each in account.holdings(at.astimezone(EXCHANGE_TZ).date())
+    }
+    worth = account.net_assets(closes)
+    return AccountRead(at, AccountSnapshot(at, extended_id, account.cash, worth, holdings))
