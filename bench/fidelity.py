@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import click
 from ruamel.yaml import YAML
 
-from bench.virtual_day import DEPTH, SMA, Counted, Day
+from bench.virtual_day import SMA, Counted, Day
 from bot.config.limits import AccountSection
 from bot.config.settings.load import load_settings
 from bot.runtime.history.backtest.recorded import Compared, trade_again
@@ -26,6 +26,24 @@ from bot.runtime.run_controls import RunOptions
 from bot.sandbox.markets.mirror.model import MODELS
 
 SYMBOLS = 6
+DICE = """
+from random import Random
+
+from bot import Strategy
+
+
+class Dice(Strategy):
+    seed: int
+
+    def on_depth(self, book):
+        dice = Random(f"{self.seed}|{self.now}|{self.symbol}")
+        if dice.random() < 0.15 and book.depth.bids and book.depth.asks:
+            best = dice.choice([book.depth.bids[0], book.depth.asks[0], book.depth.bids[-1]])
+            shares = dice.choice([100, 1_000, 10_000, 40_000])
+            self.buy(shares, limit=best.price, why="dice")
+"""
+"""Joins the best bid, takes from the best ask, or waits below; a few lots, or more than is shown.
+"""
 QUOTA = 3_000
 ROWS = (
     *("recorded", "played", "the same order", "the same fill", "other price", "other shares"),
@@ -38,12 +56,13 @@ def write_project(folder: Path, seed: int) -> Path:
     yaml = YAML(typ="safe")
     symbols = Day(folder, "market").symbols()
     (folder / "strategies").mkdir()
-    order: dict[str, object] = {"size": {"shares": 1_000}, "type": "LIMIT", "expire": "3m"}
-    takes = {**SMA, "name": "takes", "wake": {"bar": "1m"}, "order": {**order, "price": "ask"}}
-    rests = {**DEPTH, "name": "rests", "params": {"ratio": 1.5, "levels": 3}}
-    rests |= {"wake": {"depth": "20s", "quote": "20s"}, "order": {**order, "price": "bid"}}
-    takes["limits"] = rests["limits"] = {"max_orders_per_day": 500, "max_position": 20_000}
-    for plan, its in ((takes, symbols[:SYMBOLS]), (rests, symbols[SYMBOLS : 2 * SYMBOLS])):
+    (folder / "strategies" / "dice.py").write_text(DICE)
+    limits = {"max_orders_per_day": 1_000, "max_position": 1_000_000}
+    takes = {**SMA, "name": "takes", "wake": {"bar": "1m"}, "limits": limits}
+    takes["order"] = {"size": {"shares": 1_000}, "type": "LIMIT", "price": "ask", "expire": "3m"}
+    dice = {**takes, "name": "dice", "use": "dice", "params": {"seed": seed}}
+    dice |= {"wake": {"depth": "20s", "quote": "20s"}}
+    for plan, its in ((takes, symbols[:SYMBOLS]), (dice, symbols[SYMBOLS : 2 * SYMBOLS])):
         with (folder / "strategies" / f"{plan['name']}.yaml").open("w") as file:
             yaml.dump({**plan, "symbols": its}, file)
     facts = {

@@ -45,7 +45,6 @@ from bot.domain.message import (
     Record,
     Recovered,
     SendStarted,
-    TimePassed,
     TodaysOrdersRead,
 )
 from bot.domain.order import Intent, OrderReport
@@ -71,10 +70,11 @@ _HTTP_OK: Final = 200
 _REFUSED: Final = frozenset({"REJECTED", "FAILED"})
 
 OF_THE_MACHINE: Final = (
-    *(TimePassed, BrokerHealthChanged, JournalHealthChanged, ReadHealthChanged),
+    *(BrokerHealthChanged, JournalHealthChanged, ReadHealthChanged),
     *(ClockOffsetChanged, ClockStepped, StoodStill, DiskSeen),
 )
-"""Events of the network and the machine of that day, and of deadlines: there are others now."""
+"""Events of the network and the machine of that day. Its deadlines stay: what is due at the instant
+of a poll came before or after it."""
 UNSHOWN: Final = 10_000
 """Shares at bid and at ask of a symbol whose depth was not recorded: its last price, a tick above.
 """
