@@ -155,8 +155,9 @@ def opened(path: Path) -> Iterator[Unpacked]:
 
 def header_names(path: Path, header: str, wanted: Sequence[str]) -> list[str]:
     """Return the column names of a first line that has all of `wanted`. Raises OperatorMistake."""
-    names, columns = header.strip().split(","), f"a header {','.join(wanted)}"
-    if not header.strip():
+    header = header.strip()
+    names, columns = header.lower().split(","), f"a header {','.join(wanted)}"
+    if not header:
         raise mistake("E-CFG-008", f"the file is empty; wanted {columns} and rows", path)
     missing = [name for name in wanted if name not in names]
     if missing or len(set(names)) < len(names):

@@ -156,7 +156,7 @@ def header_of(path: Path, file: Unpacked) -> list[str]:
     except UnicodeDecodeError as error:
         message = f"the file is UTF-8 text, found byte 0x{first[error.start]:02x}; convert it"
         raise mistake("E-CFG-010", message, path, 1) from error
-    time = "date" if "date" in header.strip().split(",") else "time"
+    time = "date" if "date" in header.strip().lower().split(",") else "time"
     return header_names(path, header, (time, *FIGURES))
 
 
@@ -294,14 +294,13 @@ def _wholes(data: Bytes, starts: Column, ends: Column) -> Column | None:
     widths = ends - starts
     if len(widths) == 0 or widths.min() < 1 or widths.max() > _DIGITS_MAX:
         return None if len(widths) else widths
-    total = np.zeros(len(widths), np.int64)
+    total, everywhere = np.zeros(len(widths), np.int64), widths.min()
     for place in range(int(widths.max())):
-        is_there = widths > place
-        digits = data[np.where(is_there, ends - 1 - place, 0)] - np.uint8(_ZERO)
-        digits = np.where(is_there, digits, 0)
+        rows = slice(None) if place < everywhere else np.flatnonzero(widths > place)
+        digits = data[ends[rows] - 1 - place] - np.uint8(_ZERO)
         if (digits > 9).any():
             return None
-        total += digits.astype(np.int64) * 10**place
+        total[rows] += digits.astype(np.int64) * 10**place
     return total
 
 

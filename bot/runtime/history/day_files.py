@@ -162,4 +162,4 @@ def _figures(row: Row) -> tuple[int, ...]:
 def _header(path: Path) -> frozenset[str]:
     with opened(path) as file:
         text = file.readline(_HEADER_BYTES).decode("utf-8-sig", "replace")
-    return frozenset(text.strip().split(","))
+    return frozenset(text.strip().lower().split(","))

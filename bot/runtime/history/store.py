@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from bot.config.market_files.table import mistake
-from bot.config.problems import OperatorMistake, shown_path
+from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.rulebook import load_rulebook
 from bot.domain.calendar import TradingCalendar
 from bot.domain.quote import Bar
@@ -45,8 +45,8 @@ WIDTHS: Final = {
 PARQUET: Final = ".parquet"
 _FOLDERS: Final = ("bars/{}", "bars_{}", "{}")
 _FILE: Final = re.compile(r"[A-Z0-9]{3,10}(\.csv|\.csv\.gz|\.parquet)")
-_DAILY: Final = ("daily", "ex_dates")
-_DAILY_FOLDER: Final = "daily"
+_DAILY: Final = ("daily*", "ex_dates*")
+_BARS: Final = "bars"
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
 
@@ -176,19 +176,18 @@ def open_bars(
         shown = ", ".join(shown_path(each) for each in places)
         raise OperatorMistake.of("E-DATA-001", f"{shown} holds no {wanted}: bot docs market-files")
     readers: dict[str, BarReader] = {}
-    seconds = {}
+    seconds: dict[Path, int] = {}
+    problems: list[Problem] = []
     for file in files:
-        symbol = symbol_of(file)
-        if file.suffix != PARQUET and is_of_days(file):
-            held = daily_bars(file)
-            readers |= held
-            seconds[file] = DAY_S
-        elif symbol in readers:
-            raise mistake("E-DATA-002", f"{symbol} has two files: keep one of them", file)
-        else:
-            seconds[file] = _width_of(file, symbol, width)
-            kind = ParquetBars if file.suffix == PARQUET else CsvBars
-            readers[symbol] = kind(file, symbol, seconds[file])
+        try:
+            found, seconds[file] = _readers_of(file, width)
+            if twice := found.keys() & readers.keys():
+                raise mistake("E-DATA-002", f"{min(twice)} has two files: keep one of them", file)
+            readers |= found
+        except OperatorMistake as wrong:
+            problems += wrong.problems
+    if problems:
+        raise OperatorMistake(problems)
     return OpenedBars(
         readers,
         seconds=_one_width(seconds, width),
@@ -214,15 +213,23 @@ def bar_files(folder: Path) -> list[Path]:
     return sorted(file for file in found if _FILE.fullmatch(file.name) and file.is_file())
 
 
-def _width_of(file: Path, symbol: str, wanted: timedelta | None) -> int:
-    """Return the seconds of a file's bars, of which only the beginning is read.
+def _readers_of(file: Path, wanted: timedelta | None) -> tuple[Mapping[str, BarReader], int]:
+    """Return who reads the symbols of a file, and the seconds of its bars; its beginning is read.
 
     Too few rows to tell have the width that is wanted, or that of the folder's name, or a minute.
     """
-    is_parquet = file.suffix == PARQUET
+    if file.suffix != PARQUET and is_of_days(file):
+        return daily_bars(file), DAY_S
+    if not _FILE.fullmatch(file.name):
+        text = "a file of bars is named after its symbol, like HPG.csv or HPG.csv.gz: rename it"
+        raise mistake("E-DATA-013", text, file)
+    symbol, is_parquet = symbol_of(file), file.suffix == PARQUET
     parts = read_parquet(file, symbol, 1) if is_parquet else read_sample(file, symbol)
     named = WIDTHS.get(file.parent.name.removeprefix("bars_"), WIDTHS["1m"])
-    return usual_width(next(parts).start) or (int(wanted.total_seconds()) if wanted else named)
+    seconds = usual_width(next(parts).start)
+    seconds = seconds or (int(wanted.total_seconds()) if wanted else named)
+    kind = ParquetBars if is_parquet else CsvBars
+    return {symbol: kind(file, symbol, seconds)}, seconds
 
 
 def _files_of(place: Path, width: timedelta | None) -> list[Path]:
@@ -234,18 +241,18 @@ def _files_of(place: Path, width: timedelta | None) -> list[Path]:
 
 
 def _daily_files(place: Path) -> list[Path]:
+    """Return the daily files in a folder of bars, and beside it where its name says what it is."""
     folder = place if place.is_dir() else place.parent
-    above = [folder, folder.parent]
-    if folder.name in WIDTHS and folder.parent.name == "bars":
-        above.append(folder.parent.parent)
-    around = [*above, *(each / _DAILY_FOLDER for each in above)]
-    files = [file for each in around if each.is_dir() for file in sorted(each.iterdir())]
-    return [
-        file
-        for file in files
-        if file.name.endswith(ENDINGS)
-        and (file.name.startswith(_DAILY) or file.parent.name == _DAILY_FOLDER)
+    around = [folder]
+    if folder.name in WIDTHS or folder.name.startswith(_BARS):
+        around.append(folder.parent)
+    if folder.name in WIDTHS and folder.parent.name == _BARS:
+        around.append(folder.parent.parent)
+    named = [
+        file for each in around if each.is_dir() for start in _DAILY for file in each.glob(start)
     ]
+    inner = [file for each in around for file in (each / "daily").glob("*")]
+    return sorted(file for file in {*named, *inner} if file.name.endswith(ENDINGS))
 
 
 def _one_width(widths: Mapping[Path, int], wanted: timedelta | None) -> int:

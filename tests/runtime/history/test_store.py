@@ -256,6 +256,31 @@ def test_bars_of_another_width_in_a_file_are_told(tmp_path: Path) -> None:
     ]
 
 
+def test_a_file_that_is_not_named_after_a_symbol_is_refused(tmp_path: Path) -> None:
+    put(tmp_path, written([bar(0)]), "hpg.csv")
+
+    assert told(tmp_path / "hpg.csv") == [
+        (
+            "hpg.csv: E-DATA-013 a file of bars is named after its symbol, like HPG.csv or "
+            "HPG.csv.gz: rename it"
+        )
+    ]
+
+
+def test_every_file_that_cannot_be_read_is_told_at_once(tmp_path: Path) -> None:
+    put(tmp_path, "", "FPT.csv")
+    put(tmp_path, "Time,Open,High,Low,Close\n", "HPG.csv")
+    put(tmp_path, written([bar(0)]), "VNM.csv")
+
+    assert [each.partition(" ")[0] for each in told(tmp_path)] == ["FPT.csv:", "HPG.csv:1:1:"]
+
+
+def test_capitals_in_the_names_of_columns_do_not_matter(tmp_path: Path) -> None:
+    put(tmp_path, written([bar(0), bar(1)]).replace(HEADER, HEADER.upper()))
+
+    assert bars_of(open_bars(tmp_path)) == [bar(0), bar(1)]
+
+
 def test_a_folder_without_bars_or_with_two_kinds_is_refused(tmp_path: Path) -> None:
     assert told(tmp_path)[0].startswith("E-DATA-001 ")
 
