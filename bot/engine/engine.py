@@ -48,6 +48,7 @@ from bot.engine.orders import (
     unknown,
     verdicts,
 )
+from bot.engine.passing import Passing
 from bot.engine.risk import breaks
 from bot.engine.settings import (
     EngineSettings,
@@ -59,8 +60,9 @@ from bot.engine.settings import (
     invoke_plainly,
     unguarded,
 )
-from bot.engine.state import State
+from bot.engine.state import MakeContext, State
 from bot.engine.status import BotStatus, SymbolSeen, status_of, symbol_status_of
+from bot.strategy import Context
 
 __all__ = [
     "BotStatus",
@@ -126,6 +128,7 @@ class Engine:
     """Decides. `invoke` calls a strategy's hook, `guard` makes a step of the engine's own; the
     shell's versions catch what is raised. Where `must_yield` says so between two hooks, `handle`
     returns with the others still due: an operator's event may come before `go_on` calls them.
+    `context` makes what an instance is shown; `passing` is for who passes over bars.
 
     All but `handle` only look. Other tasks ask them between events and get what is true then, which
     is what the last look before a send needs; so a replay of the events does not reproduce them.
@@ -140,6 +143,7 @@ class Engine:
         invoke: Invoke,
         guard: Guard = unguarded,
         must_yield: wake.MustYield = wake.never,
+        context: MakeContext = Context,
     ) -> None:
         self._must_yield = must_yield
         self._state = State(
@@ -148,7 +152,9 @@ class Engine:
             settings=settings,
             invoke=invoke,
             guard=guard,
+            context=context,
         )
+        self.passing = Passing(self._state)
 
     def handle(self, event: Event) -> list[Command]:
         """Take one event in; return what is to be recorded and done, records first."""

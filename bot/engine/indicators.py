@@ -5,7 +5,7 @@ that a backtest and a live run cannot drift apart.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -31,6 +31,26 @@ FUNCTIONS: Final[Mapping[str, Open]] = {
     "ema": lambda closes, period: stream.EMA(closes, timeperiod=period),
     "rsi": lambda closes, period: stream.RSI(closes, timeperiod=period),
 }
+
+
+def start(name: str, period: int, closes: Sequence[float]) -> tuple[Handle, float] | None:
+    """Return a handle that has seen these closes, and its value one bar back, NaN where there was
+    none; None where they are too few. What it is fed next goes on from there.
+    """
+    for bars_back in (1, 0):
+        known = len(closes) - bars_back
+        if known < period:  # which every one of them needs
+            continue
+        try:
+            handle = FUNCTIONS[name](np.array(closes[:known]), period)
+        except InsufficientHistory:
+            continue
+        previous = math.nan
+        for close in closes[known:]:
+            previous = handle.value
+            handle.update(close)
+        return handle, previous
+    return None
 
 
 @dataclass(slots=True)
@@ -82,18 +102,9 @@ class IndicatorSet:
         )
 
     def _started(self, name: str, period: int) -> _Running | None:
-        """Start one bar back when there is enough history, so that `previous` is known at once."""
-        for bars_back in (1, 0):
-            known = len(self._closes) - bars_back
-            try:
-                handle = (
-                    FUNCTIONS[name](np.array(self._closes[:known]), period) if known > 0 else None
-                )
-            except InsufficientHistory:
-                handle = None
-            if handle is not None:
-                running = self._running[name, period] = _Running(handle, math.nan)
-                for close in self._closes[known:]:
-                    running.update(close)
-                return running
-        return None
+        started = start(name, period, self._closes)
+        if started is None:
+            return None
+        handle, previous = started
+        running = self._running[name, period] = _Running(handle, previous)
+        return running

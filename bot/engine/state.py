@@ -1,7 +1,7 @@
 """Everything the engine knows: its one mutable root. Only handlers of events change it."""
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime, timedelta
 from typing import Final
@@ -68,6 +68,10 @@ BY_JOURNAL: Final = "database"
 """Who closed it when nothing could be written."""
 
 
+MakeContext = Callable[[str, str], Context]
+"""Makes what an instance of a symbol and a strategy is shown."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Why the gate is closed, who closed it, and since when it has been.
@@ -129,13 +133,13 @@ class State:
         settings: EngineSettings,
         invoke: Invoke,
         guard: Guard = unguarded,
+        context: MakeContext = Context,
     ) -> None:
         self.rulebook = rulebook
         self.rules = Rules(rulebook, settings)
         self.settings = settings
         self.has_account_limits = settings.account_limits != NONE
-        self.invoke = invoke
-        self.guard = guard
+        self.invoke, self.guard, self._make_context = invoke, guard, context
         self.now = BEGINNING
         self.trading_date: date = date.min
         self.gate = Gate()
@@ -189,7 +193,7 @@ class State:
         for symbol in plan.symbols:
             if (width := plan.wake.bar) is not None:
                 self.bars.want(symbol, width)
-            context = Context(symbol, plan.name)
+            context = self._make_context(symbol, plan.name)
             strategy = loaded.factory(context)
             for name, value in plan.parameters.items():
                 setattr(strategy, name, value)

@@ -109,7 +109,7 @@ def _call(state: State, due: HookCall) -> None:
             _call(state, replace(due, hook="on_start", argument=None))
     context, symbol = instance.context, instance.symbol
     means = means_of(state, strategy, symbol)
-    _show(state, strategy, instance, means)
+    show(state, strategy, instance, means)
     fault = state.invoke(instance.strategy, hook, due.argument)
     wanted, reads = context.requests, dict(context.reads)
     context.requests = []
@@ -138,7 +138,7 @@ def _call(state: State, due: HookCall) -> None:
             requests.consider(state, strategy, symbol, request, means, why=why)
 
 
-def _show(state: State, strategy: StrategyState, instance: Instance, means: Means) -> None:
+def show(state: State, strategy: StrategyState, instance: Instance, means: Means) -> None:
     """Put before the instance what it may look at."""
     context, symbol = instance.context, instance.symbol
     quote, depth = state.quotes.get(symbol), state.depths.get(symbol)

@@ -24,6 +24,8 @@ from bot.runtime.history.backtest.fills import (
     taking_price,
     traded_at_limit,
 )
+from bot.runtime.history.backtest.quotes import tape_after
+from bot.runtime.history.backtest.rows import DayRows
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.event import (
     CancelCause,
@@ -231,6 +233,13 @@ class BarExchange:
         tape.volume += bar.volume
         tape.value += bar.close * bar.volume
         listed.last_volume = bar.volume
+
+    def pass_over(self, day: DayRows, first: int, end: int) -> None:
+        """Keep bars on the day's tape that ended while no order worked: rows to before `end`."""
+        listed = self._listed.get(day.symbol)
+        if listed is not None and any(day.rows.volume[first:end]):
+            listed.market.tape = tape_after(listed.market.tape, day, first, end)
+            listed.last_volume = next(filter(None, day.rows.volume[end - 1 :: -1]))
 
     def _fill_inside(self, order: Working, bar: Bar, limit: int, at: datetime) -> None:
         record, grid, model = order.record, order.listed.market.grid, self._model

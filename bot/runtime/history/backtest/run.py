@@ -5,9 +5,10 @@
 Deadlines of the engine that lie before an instant are met first, at their own time.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, time, timedelta
 from typing import Final
 
@@ -30,7 +31,7 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.plan import PriceBasis
-from bot.domain.quote import ClosesRead, Depth, DepthLevel, Quote
+from bot.domain.quote import ClosesRead
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.domain.symbols import SymbolTable
 from bot.domain.timetable import instant_of, local_of
@@ -40,21 +41,23 @@ from bot.runtime.history.backtest.assumptions import assumptions_of
 from bot.runtime.history.backtest.broker import BarBroker
 from bot.runtime.history.backtest.checks import require_possible
 from bot.runtime.history.backtest.collect import Collected
+from bot.runtime.history.backtest.deadlines import Timer, engines_own, since_midnight, timers_of
 from bot.runtime.history.backtest.exchange import BarExchange
-from bot.runtime.history.backtest.fills import touch_of
+from bot.runtime.history.backtest.fast import FastGear, HandOver, why_not
 from bot.runtime.history.backtest.listings import OPENS_AT, Listings
 from bot.runtime.history.backtest.loop import Loop
 from bot.runtime.history.backtest.market import LOOK_BACK, Instant, Market, MarketDay
+from bot.runtime.history.backtest.passed import PassedContext
+from bot.runtime.history.backtest.quotes import depth_of, quote_of
 from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec, EquityPoint
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.order import Listing
 from bot.sandbox.exchange.settlement import Entitlement, EntitlementKind
 from bot.sandbox.scenario import AccountScript
-from bot.strategy import Strategy
+from bot.strategy import Context, Strategy
 
 ENDS_AT: Final = time(15, 30)
 ONE_DAY: Final = timedelta(days=1)
-WHY_SLOW: Final = "the whole engine was run event by event"
 ACCOUNT_ID: Final = "0000000001"
 _BY_DEPTH: Final = frozenset({PriceBasis.BID, PriceBasis.ASK, PriceBasis.MID})
 
@@ -72,14 +75,27 @@ def invoke_untimed(strategy: Strategy, hook: str, argument: object | None) -> St
 
 
 def run_backtest(
-    spec: BacktestSpec, progress: Progress = quiet, *, invoke: Invoke = invoke_untimed
+    spec: BacktestSpec,
+    progress: Progress = quiet,
+    *,
+    invoke: Invoke = invoke_untimed,
+    why_slow: str = "",
 ) -> BacktestResult:
     """Run strategies over bars and return what came of it. `progress` is told how much is done.
 
-    The same spec gives the same result. Raises OperatorMistake with all that keeps it from running.
+    The same spec gives the same result. `why_slow`: why the whole engine is to play every bar, for
+    who compares the two; otherwise that is found out. Raises OperatorMistake with all that keeps
+    it from running.
     """
     require_possible(spec)
-    return play_through(spec, progress, invoke=invoke, table=load_symbols(), collected=Collected())
+    return play_through(
+        spec,
+        progress,
+        invoke=invoke,
+        table=load_symbols(),
+        collected=Collected(),
+        why_slow=why_slow or why_not(spec.strategies),
+    )
 
 
 def play_through(
@@ -89,11 +105,13 @@ def play_through(
     invoke: Invoke,
     table: SymbolTable,
     collected: Collected,
+    why_slow: str = "every entry is to be heard",
 ) -> BacktestResult:
     """Run what has been checked. `table` says where symbols trade, the strategies' own word what it
-    does not know; `collected` hears every entry.
+    does not know; `collected` hears every entry. `why_slow`: empty for the fast gear, in which a
+    plain "no" is counted and is no entry.
     """
-    run = _Run(spec, invoke, table, collected)
+    run = _Run(spec, invoke, table, collected, why_slow)
     days = max(1, (spec.last - spec.first).days + 1)
     for day in run.market.days(spec.first, spec.last):
         run.play(day)
@@ -102,18 +120,16 @@ def play_through(
     return run.result()
 
 
-@dataclass(frozen=True, slots=True)
-class _Timer:
-    at: time
-    strategy: str
-    symbols: tuple[str, ...]
-
-
 class _Run:
     """One backtest on its way: engine, broker and what was collected."""
 
     def __init__(
-        self, spec: BacktestSpec, invoke: Invoke, table: SymbolTable, collected: Collected
+        self,
+        spec: BacktestSpec,
+        invoke: Invoke,
+        table: SymbolTable,
+        collected: Collected,
+        why_slow: str,
     ) -> None:
         self.spec = spec
         script = AccountScript(id=ACCOUNT_ID, cash=spec.cash, holdings=dict(spec.holdings))
@@ -126,8 +142,14 @@ class _Run:
         )
         # The broker tells of every change at once, so nothing has to be asked for.
         settings = replace(spec.settings, poll_backoff=(ONE_DAY,), takes_bars_whole=True)
+        self._why_slow = why_slow
+        hand_over = HandOver(invoke)
         engine = Engine(
-            rulebook=spec.rulebook, strategies=strategies, settings=settings, invoke=invoke
+            rulebook=spec.rulebook,
+            strategies=strategies,
+            settings=settings,
+            invoke=hand_over,
+            context=Context if self._why_slow else PassedContext,
         )
         self._account = Account(spec.rulebook, cash=spec.cash)
         began = instant_of(spec.first - LOOK_BACK, time())
@@ -141,14 +163,12 @@ class _Run:
             if each.plan.order.basis in _BY_DEPTH or each.plan.wake.depth is not None
             for symbol in each.plan.symbols
         )
-        self._timers = sorted(
-            (
-                _Timer(at, each.plan.name, each.plan.symbols)
-                for each in spec.strategies
-                for at in each.plan.wake.timers
-            ),
-            key=lambda timer: timer.at,
-        )
+        self._fast: FastGear | None = None
+        if not self._why_slow:
+            counts = self._collected.counts
+            self._fast = FastGear(engine, self._exchange, hand_over, counts, self._deep)
+        self._timers = timers_of(spec.strategies)
+        self._deadlines = [spec.rulebook.settlement.delivered_at, *(t.at for t in self._timers)]
         self._equity: list[EquityPoint] = []
         self._closes: dict[str, tuple[int, int]] = {}
         self._listings = Listings(spec.rulebook, self._exchange, table, _known(spec))
@@ -167,8 +187,18 @@ class _Run:
         midnight = instant_of(day.day, time())
         timers = deque((instant_of(day.day, each.at), each) for each in self._timers)
         self._begin(day, instant_of(day.day, OPENS_AT))
-        for second in day.seconds:
-            instant = day.instant(second)
+        if self._fast is not None:
+            self._fast.begin(day)
+        engines, number = engines_own(day, self._deadlines), 0
+        while True:
+            if self._fast is not None:
+                stop = engines[bisect_left(engines, number)]
+                if (reached := self._fast.pass_over(number, stop)) > number:
+                    number = reached
+                    self._loop.pass_to(day.at(day.seconds[number - 1]))
+            if number == len(day.seconds):
+                break
+            instant = day.instant(day.seconds[number])
             while timers and timers[0][0] < instant.at:
                 at, timer = timers.popleft()
                 self._fire(at, timer)
@@ -178,9 +208,10 @@ class _Run:
                 at, timer = timers.popleft()
                 self._fire(at, timer)
             self._begin_bars(instant)
+            number += 1
         for at, timer in timers:
             self._fire(at, timer)
-        self._end(day, max(self._loop.now, midnight + _since_midnight(ENDS_AT)))
+        self._end(day, max(self._loop.now, midnight + since_midnight(ENDS_AT)))
 
     def _begin(self, day: MarketDay, at: datetime) -> None:
         """Read what a day begins with, in the order in which a start reads it."""
@@ -279,7 +310,7 @@ class _Run:
         for event in self._broker.news(instant.at):
             self._loop.handle(event)
 
-    def _fire(self, at: datetime, timer: _Timer) -> None:
+    def _fire(self, at: datetime, timer: Timer) -> None:
         self._loop.pass_to(at)
         for symbol in timer.symbols:
             self._quote(symbol, at)
@@ -290,19 +321,9 @@ class _Run:
         if symbol not in self._listed:
             return
         market = self._exchange.market(symbol)
-        tape, reference, grid = market.tape, market.listing.reference, market.grid
-        last = market.anchor
-        instrument = market.listing.instrument
-        frame = (last, reference, market.band.ceiling, market.band.floor)
-        seen = (tape.open, tape.high, tape.low, tape.volume)
-        quote = Quote(symbol, instrument.exchange, *frame, *seen, at)
-        self._loop.handle(QuoteReceived(at, quote))
+        self._loop.handle(QuoteReceived(at, quote_of(market, market.tape, at)))
         if symbol in self._deep:
-            bid, ask = touch_of(last, grid)
-            shares = max(tape.volume, 1)
-            bids = () if bid is None else (DepthLevel(bid, shares),)
-            asks = () if ask is None else (DepthLevel(ask, shares),)
-            self._loop.handle(DepthReceived(at, Depth(symbol, bids, asks, at)))
+            self._loop.handle(DepthReceived(at, depth_of(market, market.tape, at)))
 
     def _end(self, day: MarketDay, at: datetime) -> None:
         """End the day: compare for the last time, and note what the account is worth."""
@@ -332,7 +353,7 @@ class _Run:
             plans=tuple(each.plan for each in spec.strategies),
             first=spec.first,
             last=spec.last,
-            bars=self._bars,
+            bars=self._bars + (self._fast.bars if self._fast is not None else 0),
             bar_seconds=round(spec.source.width.total_seconds()),
             capital=self._capital,
             assumptions=(*assumptions_of(spec), *self._listings.told, *self._told, *kept.told()),
@@ -347,7 +368,7 @@ class _Run:
             counts=dict(sorted(kept.counts.items())),
             equity=tuple(self._equity),
             closes=self._closes,
-            why_slow=WHY_SLOW,
+            why_slow=self._why_slow,
         )
 
 
@@ -366,7 +387,3 @@ def _known(spec: BacktestSpec) -> Mapping[str, Instrument]:
     """Return where each symbol trades, before the table of its days is asked."""
     given = {i.symbol: i for each in spec.strategies for i in each.instruments}
     return {s: given.get(s, Instrument(s, Exchange.HOSE)) for s in _wanted(spec.strategies)}
-
-
-def _since_midnight(local: time) -> timedelta:
-    return timedelta(hours=local.hour, minutes=local.minute)

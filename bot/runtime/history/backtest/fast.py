@@ -1,0 +1,231 @@
+"""The fast gear: bars over which nothing happens, without the engine.
+
+While nothing is open or due, a bar leads to nothing but a call of `on_bar` and a "no" that is
+counted. So here the hook alone is called, shown what the engine would show it. The first hook that
+requests anything, or raises, ends that: the engine is brought to the bar, takes it as any other,
+and is handed what the hook has done instead of calling it again. From there on it plays event by
+event until nothing is open.
+
+    calm? ── on_bar, on_bar, on_bar, … a request! ─► catch up ─► the engine's own bar ─► … ─► calm?
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from itertools import repeat
+from operator import itemgetter
+
+from bot.engine.engine import Engine, Invoke, LoadedStrategy, StrategyFault
+from bot.runtime.history.backtest.exchange import BarExchange
+from bot.runtime.history.backtest.fills import touch_of
+from bot.runtime.history.backtest.indicator_columns import IndicatorColumns
+from bot.runtime.history.backtest.market import MarketDay
+from bot.runtime.history.backtest.passed import Done, Listener, Passed, Seen
+from bot.runtime.history.backtest.quotes import depth_of, quote_of, tape_after
+from bot.runtime.history.backtest.rows import Series, within
+from bot.strategy import Strategy
+
+
+def why_not(strategies: Iterable[LoadedStrategy]) -> str:
+    """Return why these strategies can't be played in the fast gear; empty: they can."""
+    for each in strategies:
+        name, wake = each.plan.name, each.plan.wake
+        if wake.quote is not None and each.factory.on_quote is not Strategy.on_quote:
+            return f"{name} wakes by each quote (wake.quote), not by bars alone"
+        if wake.depth is not None and each.factory.on_depth is not Strategy.on_depth:
+            return f"{name} wakes by each depth (wake.depth), not by bars alone"
+    return ""
+
+
+class HandOver:
+    """Calls hooks as `call` does; of one that was called already it hands over what it did."""
+
+    def __init__(self, call: Invoke) -> None:
+        self._call = call
+        self.done: dict[int, Done] = {}
+        """By the identity of the strategy."""
+
+    def __call__(
+        self, strategy: Strategy, hook: str, argument: object | None
+    ) -> StrategyFault | None:
+        done = self.done.pop(id(strategy), None) if hook == "on_bar" and self.done else None
+        if done is None:
+            return self._call(strategy, hook, argument)
+        strategy.context.requests += done.requests
+        strategy.context.reads.update(done.reads)
+        if done.error is None:
+            return None
+        error = done.error
+
+        def raise_again(_bar: object) -> None:
+            raise error
+
+        vars(strategy)["on_bar"] = raise_again  # who called it says in words what it raised
+        try:
+            return self._call(strategy, hook, argument)
+        finally:
+            del vars(strategy)["on_bar"]
+
+
+class FastGear:
+    """Plays what is calm of a day. `bars` counts those that ended meanwhile."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        exchange: BarExchange,
+        hand_over: HandOver,
+        counts: Counter[str],
+        deep: frozenset[str],
+    ) -> None:
+        """`counts`: of decisions by code. `deep`: the symbols whose depth is shown, too."""
+        self.bars = 0
+        self._engine = engine
+        self._exchange = exchange
+        self._hand_over = hand_over
+        self._counts = counts
+        self._deep = deep
+        self._known: dict[tuple[str, int], tuple[Passed, tuple[Listener, ...]]] = {}
+        self._shown: list[tuple[Passed, tuple[Listener, ...]]] = []
+        self._day: MarketDay | None = None
+        self._is_plain: bool | None = None
+        self._since = 0
+
+    def begin(self, day: MarketDay) -> None:
+        """Look ahead at a day; all bars of the day before have been taken or passed."""
+        self._day, self._is_plain = day, None
+        self._shown = []
+        for symbol, rows in day.rows.items():
+            for series in rows.series:
+                known = self._known.get((symbol, series.width))
+                if known is None:
+                    known = self._known[symbol, series.width] = self._made(series)
+                known[0].series = series
+                known[0].indicators.look_ahead(series.rows.close)
+                self._shown.append(known)
+
+    def _made(self, series: Series) -> tuple[Passed, tuple[Listener, ...]]:
+        passed = Passed(series, IndicatorColumns(), self._see)
+        hearers = self._engine.passing.hearers(series.symbol, timedelta(seconds=series.width))
+        for hearer in hearers:
+            hearer.series.indicators = passed.indicators
+        return passed, tuple(Listener(hearer, passed) for hearer in hearers)
+
+    # ------------------------------------------------------------------------------ passing over
+
+    def pass_over(self, first: int, stop: int) -> int:
+        """Pass over the instants from `first` on, before `stop`, while nothing happens; return the
+        one that the engine has to play next. They are numbers of the day's seconds.
+        """
+        day, passing = self._day, self._engine.passing
+        assert day is not None, "a day has begun"
+        assert not self._hand_over.done, "the engine has taken what was handed over"
+        if first == stop or not passing.is_calm() or not self._is_believed(day):
+            return first
+        for _, listeners in self._shown:
+            for listener in listeners:
+                passing.show(listener.hearer)
+                listener.begin()
+        end = day.seconds[stop] if stop < len(day.seconds) else day.seconds[-1] + 1
+        self._since = day.seconds[first]
+        second = self._call_hooks(end)
+        self._catch_up(day, second)
+        return stop if second == end else bisect_left(day.seconds, second, first, stop)
+
+    def _is_believed(self, day: MarketDay) -> bool:
+        """Tell whether the engine would believe every quote and depth of the day."""
+        if self._is_plain is None:
+            self._is_plain = all(
+                self._engine.passing.is_plain(
+                    symbol, self._prices(symbol, set(rows.rows.close)), sum(rows.rows.volume)
+                )
+                for symbol, rows in day.rows.items()
+                if rows.rows.start
+            )
+        return self._is_plain
+
+    def _prices(self, symbol: str, prices: set[int]) -> set[int]:
+        if symbol not in self._deep:
+            return prices
+        grid = self._exchange.market(symbol).grid
+        touches = [touch_of(price, grid) for price in prices]
+        return prices | {each for touch in touches for each in touch if each is not None}
+
+    def _call_hooks(self, end: int) -> int:
+        """Call the hooks of the bars that are shown before `end`; return the second of the first
+        that has to be the engine's, else `end`.
+        """
+        heard = [each for _, listeners in self._shown for each in listeners if each.hearer.is_on]
+        if len(heard) == 1:
+            return self._call_hook(heard[0], end)
+        second, called = -1, list[tuple[Listener, int]]()
+        for shown_at, _, row, listener in self._order(heard, end):
+            if shown_at != second:
+                second = shown_at
+                for each, its_row in called:
+                    each.settle(self._counts, its_row)
+                called.clear()
+            listener.passed.indicators.at = row + 1
+            called.append((listener, row))
+            if not listener.hear(row):
+                for each in [each for each, its_row in called if each.is_called_for(its_row)]:
+                    self._hand_over.done[id(each.hearer.instance.strategy)] = each.done()
+                return second
+        for each, its_row in called:
+            each.settle(self._counts, its_row)
+        return end
+
+    def _call_hook(self, listener: Listener, end: int) -> int:
+        """The same where there is one strategy with one symbol."""
+        passed, counts = listener.passed, self._counts
+        indicators, shown_at, hear = passed.indicators, passed.series.shown_at, listener.hear
+        for row in range(indicators.at, bisect_left(shown_at, end)):
+            indicators.at = row + 1
+            if not hear(row):
+                self._hand_over.done[id(listener.hearer.instance.strategy)] = listener.done()
+                return shown_at[row]
+            listener.settle(counts, row)
+        return end
+
+    def _order(self, heard: Sequence[Listener], end: int) -> list[tuple[int, int, int, Listener]]:
+        """Return second, place in the order of showing, row and listener of each call to come."""
+        found: list[tuple[int, int, int, Listener]] = []
+        for place, listener in enumerate(heard):
+            shown_at = listener.passed.series.shown_at
+            first, last = listener.passed.indicators.at, bisect_left(shown_at, end)
+            rows = range(first, last)
+            found += zip(shown_at[first:last], repeat(place), rows, repeat(listener))
+        found.sort(key=itemgetter(0, 1))
+        return found
+
+    # -------------------------------------------------------------------------------- catching up
+
+    def _catch_up(self, day: MarketDay, second: int) -> None:
+        """Bring engine and exchange to before a second of the day."""
+        passing = self._engine.passing
+        for passed, listeners in self._shown:
+            series = passed.series
+            begun, end = (bisect_left(series.shown_at, each) for each in (self._since, second))
+            passed.indicators.at = end
+            if end > begun and listeners:
+                passing.pass_bars(listeners[0].hearer.series, series.bar(end - 1), end - begun)
+        for symbol, rows in day.rows.items():
+            if (seen := self._see(symbol, second - 1)) is not None:
+                passing.pass_quotes(*seen)
+            ended = within(rows.ended_at, self._since, second - 1)
+            self.bars += len(ended)
+            self._exchange.pass_over(rows, ended.start, ended.stop)
+
+    def _see(self, symbol: str, second: int) -> Seen | None:
+        """Return the last quote and depth until a second; None: none of the bars passed over."""
+        assert self._day is not None, "a day has begun"
+        rows = self._day.rows[symbol]
+        last = bisect_right(rows.quoted_at, second) - 1
+        if last < 0 or rows.quoted_at[last] < self._since:
+            return None
+        market, at = self._exchange.market(symbol), self._day.at(rows.quoted_at[last])
+        ended = within(rows.ended_at, self._since, rows.quoted_at[last])
+        tape = tape_after(market.tape, rows, ended.start, ended.stop)
+        depth = depth_of(market, tape, at) if symbol in self._deep else None
+        return quote_of(market, tape, at), depth

@@ -1,0 +1,52 @@
+"""Two gears, one truth: what is found for many more pairs by `python -m …backtest.gears 1000`."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.domain.plan import Wake
+from bot.domain.quote import Quote
+from bot.strategy import Strategy
+from tests.runtime.history.backtest.gears import (
+    DAYS,
+    SLOW,
+    difference,
+    first_difference,
+    played,
+    spec_of,
+)
+from tests.runtime.history.backtest.listed import MINUTE, Written, backtest, bar
+
+
+@pytest.mark.parametrize("seed", [3, 9, 11, 51])
+def test_both_gears_decide_order_and_earn_the_same(seed: int) -> None:
+    # Seeds that have found something: timers, bars without a quote, warm-up, auctions.
+    assert difference(seed) == ""
+
+
+def test_a_difference_of_one_tick_in_one_bar_is_found() -> None:
+    spec = spec_of(3)
+    [symbol] = spec.source.symbols()
+    chunks = spec.source.chunks(symbol, spec.first, spec.last)
+    bars = [each for chunk in chunks for each in chunk.bars()]
+    other = replace(bars[-1], close=bars[-1].close + 50)
+    planted = replace(spec, source=Written([*bars[:-1], other], spec.source.width))
+
+    assert first_difference(played(spec, SLOW), played(spec)) == ""
+    assert first_difference(played(spec, SLOW), played(planted)) != ""
+
+
+class ByQuote(Strategy):
+    def on_quote(self, quote: Quote) -> None:
+        self.skip(f"{quote.last}")
+
+
+def test_a_strategy_that_each_quote_wakes_is_played_slowly_and_says_why() -> None:
+    bars = [bar(f"09:{minute}", 27_000, day=DAYS[3]) for minute in range(20, 30)]
+
+    by_quote = backtest(ByQuote, bars, wake=Wake(quote=MINUTE))
+    by_bar = backtest(Strategy, bars, wake=Wake(bar=timedelta(minutes=5)))
+
+    assert by_quote.why_slow == "ByQuote wakes by each quote (wake.quote), not by bars alone"
+    assert by_bar.why_slow == ""
