@@ -66,3 +66,52 @@ async def test_bars_that_the_broker_does_not_have_are_kept_over_a_restart(tmp_pa
     assert _told(second) == ["HPG 1m: 7 bars since 2026-11-19 10:02 from what earlier runs kept"]
     assert [each.code for each in second.shown.all(Decision)] == ["WARMING", "SKIP", "SKIP"]
     assert second.shown.all(Decision)[0].why.startswith("this bar was seen from 10:09:30 on only")
+
+
+VALUES = """
+from bot import Strategy
+
+
+class Sma(Strategy):
+    bars: int
+
+    def on_bar(self, bar):
+        sma, ema, rsi = bar.sma(self.bars), bar.ema(self.bars), bar.rsi(self.bars)
+        side = "above" if bar.close > ema else "below"
+        self.skip(f"{bar.close} {side} {sma!r} {ema!r} {rsi!r} {ema.previous!r}")
+"""
+
+
+async def test_a_run_that_begins_again_decides_as_one_that_went_on(tmp_path: Path) -> None:
+    stories = {}
+    for name, stops in {"on": [40], "again": [21, 29, 40]}.items():
+        config = _project(tmp_path / name, wake={"bar": "1m"}, params={"bars": 5})
+        (tmp_path / name / "strategies" / "sma.py").write_text(VALUES)
+        stories[name] = [await tell(config, minutes=each) for each in stops]
+
+    went_on, again = (
+        [(each.at, each.code, each.why) for story in told for each in story.shown.all(Decision)]
+        for told in stories.values()
+    )
+    assert went_on == again
+    assert [code for _, code, _ in again].count("SKIP") == 40 - 5
+
+
+async def test_a_history_that_cannot_be_read_is_asked_for_every_minute_and_stays_an_alert(
+    tmp_path: Path,
+) -> None:
+    match = {"verb": "GET", "path": "*/history*", "at": "10:00", "until": "10:08", "times": 0}
+    faults = [{"match": match, "action": {"do": "status", "status": 503}}]
+    config = write_project(
+        tmp_path, scenario={**SCENARIO, "faults": faults}, strategies=[{**SMA, "name": "sma"}]
+    )
+    (tmp_path / "strategies" / "sma.py").write_text(PLUGIN)
+
+    story = await tell(config, minutes=14)
+
+    told = _told(story)
+    assert len(told) == 2
+    assert told[0].startswith("HPG 5m: the broker's history can't be read (")
+    assert told[0].endswith("): asked again every minute")
+    assert told[1].startswith("HPG 5m: 300 bars since")
+    assert [each.code for each in story.shown.all(Decision)] == ["SKIP", "SKIP"]

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
@@ -36,8 +37,8 @@ class KeptBars:
 
     name = "what earlier runs kept"
 
-    def __init__(self, path: Path, rulebook: Rulebook) -> None:
-        self._path = path
+    def __init__(self, path: Path, rulebook: Rulebook, *, bytes_max: int = BYTES_MAX) -> None:
+        self._path, self._bytes_max = path, bytes_max
         self._rulebook = rulebook
         self._found: dict[tuple[str, int], dict[datetime, Bar]] | None = None
         self._lines: SimpleQueue[str | None] = SimpleQueue()
@@ -80,7 +81,9 @@ class KeptBars:
         """Return the newest bars before now, each series once; what lacks between them is named."""
         if self._found is None:
             try:
-                self._found = await in_time(lambda: _read_file(self._path), READ_S)
+                self._found = await in_time(
+                    partial(_read_file, self._path, self._bytes_max), READ_S
+                )
             except (OSError, TimeoutError) as error:
                 self._found = {}
                 return Earlier((), gaps=(f"{self._path.name} can't be read: {error}",))
@@ -124,13 +127,13 @@ class KeptBars:
                 at = max(end, span_of(change.at, width)[0])
 
 
-def _read_file(path: Path) -> dict[tuple[str, int], dict[datetime, Bar]]:
+def _read_file(path: Path, bytes_max: int) -> dict[tuple[str, int], dict[datetime, Bar]]:
     """Read all of it, and cut it when it has grown long."""
     if not path.exists():
         return {}
     text = path.read_text("ascii", "replace")
-    if len(text) > BYTES_MAX:
-        text = text[-BYTES_MAX // 2 :].partition("\n")[2]
+    if len(text) > bytes_max:
+        text = text[-bytes_max // 2 :].partition("\n")[2]
         new = path.with_suffix(".new")
         new.write_text(text, "ascii")
         new.replace(path)

@@ -164,7 +164,9 @@ def _origin(bars: Sequence[Bar], needed: int, origins: Iterable[str]) -> str:
         return ""
     since = f"{bars[0].start.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
     number = f"{len(bars):,}" if len(bars) >= needed else f"{len(bars):,} of {needed:,}"
-    return f"{number} bars since {since} from {' and '.join(origins)}"
+    return (
+        f"{number} {'bar' if number == '1' else 'bars'} since {since} from {' and '.join(origins)}"
+    )
 
 
 def words_of(width: timedelta) -> str:

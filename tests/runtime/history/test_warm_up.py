@@ -1,0 +1,243 @@
+"""Where earlier bars come from, and what is said of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from bot.broker.errors import BrokerError
+from bot.clock import SimulatedClock
+from bot.config.rulebook import load_rulebook
+from bot.domain.bar_news import BarsRead
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
+from bot.domain.message import Event, Noted
+from bot.domain.quote import Bar
+from bot.runtime.history.kept_bars import KeptBars
+from bot.runtime.history.warm_up import Earlier, Source, UnusableHistory, WarmUp
+
+RULES: Final = load_rulebook()
+HPG: Final = Instrument("HPG", Exchange.HOSE)
+MINUTE: Final = timedelta(minutes=1)
+NOW: Final = datetime(2026, 11, 19, 3, 0, tzinfo=UTC)
+"""10:00 in Vietnam."""
+
+
+def _bar(minutes_ago: int, close: int = 27_000) -> Bar:
+    return Bar("HPG", NOW - minutes_ago * MINUTE, 60, close, close, close, close, 100)
+
+
+@dataclass
+class Listed:
+    """A source of what a test lists; an error is raised once."""
+
+    name: str
+    bars: Sequence[Bar] = ()
+    gaps: tuple[str, ...] = ()
+    error: Exception | None = None
+    asked: list[str] = field(default_factory=list)
+
+    async def read(
+        self, instrument: Instrument, width: timedelta, count: int, now: datetime
+    ) -> Earlier | None:
+        assert (width, now) == (MINUTE, NOW)
+        self.asked.append(f"{instrument.symbol} {count}")
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        return Earlier(tuple(self.bars), gaps=self.gaps)
+
+
+def _warm_up(
+    *sources: Source, quota: int = 60, ex_dates: Sequence[date] = ()
+) -> tuple[WarmUp, list[Event]]:
+    posted: list[Event] = []
+    instruments = {
+        f"S{number:02}": Instrument(f"S{number:02}", Exchange.HOSE) for number in range(50)
+    }
+    warm_up = WarmUp(
+        sources=sources,
+        market=SimulatedClock(NOW),
+        post=posted.append,
+        quota=quota,
+        instruments={**instruments, "HPG": HPG},
+        ex_dates={"HPG": ex_dates},
+    )
+    return warm_up, posted
+
+
+def _told(posted: Sequence[Event]) -> list[str]:
+    return [each.entry.text for each in posted if isinstance(each, Noted)]  # type: ignore[union-attr]
+
+
+async def test_what_a_trusted_source_lacks_comes_from_the_next_one() -> None:
+    first = Listed("the first", [_bar(2, 27_200), _bar(1, 27_100)], ("gap 2026-11-18 morning",))
+    second = Listed("the second", [_bar(3, 26_000), _bar(2, 26_000)])
+    warm_up, posted = _warm_up(first, second)
+
+    warm_up.want("HPG", MINUTE, 4)
+    await warm_up.read()
+
+    origin = "3 of 4 bars since 2026-11-19 09:57 from the first and the second"
+    bars = (_bar(3, 26_000), _bar(2, 27_200), _bar(1, 27_100))
+    assert posted[0] == BarsRead(NOW, "HPG", MINUTE, bars, 300, origin, "gap 2026-11-18 morning")
+    assert _told(posted) == [f"HPG 1m: {origin}; gap 2026-11-18 morning"]
+    assert not warm_up.is_missing
+
+
+async def test_a_source_that_cannot_be_read_is_asked_again_and_told_of_once() -> None:
+    broken = Listed("the first", [_bar(1)], error=BrokerError("stock_history", "HTTP 503"))
+    warm_up, posted = _warm_up(broken)
+    warm_up.want("HPG", MINUTE, 0)
+
+    await warm_up.read()
+    assert warm_up.is_missing
+    broken.error = BrokerError("stock_history", "HTTP 503")
+    await warm_up.read()
+    await warm_up.read()
+
+    assert _told(posted) == [
+        "HPG 1m: the first can't be read (HTTP 503): asked again every minute",
+        "HPG 1m: 1 bar since 2026-11-19 09:59 from the first",
+    ]
+    assert not warm_up.is_missing
+
+
+async def test_a_source_that_answers_what_cannot_be_true_is_named_and_not_used() -> None:
+    wrong = Listed("the first", error=UnusableHistory("it has two bars of 2026-11-18 10:05"))
+    warm_up, posted = _warm_up(wrong, Listed("the second", [_bar(1)]))
+
+    warm_up.want("HPG", MINUTE, 0)
+    await warm_up.read()
+
+    why = "it has two bars of 2026-11-18 10:05"
+    assert _told(posted) == [
+        f"HPG 1m: 1 bar since 2026-11-19 09:59 from the second; the first is not used: {why}"
+    ]
+
+
+async def test_where_nothing_is_found_nothing_is_told() -> None:
+    warm_up, posted = _warm_up(Listed("the first"))
+
+    warm_up.want("HPG", MINUTE, 0)
+    await warm_up.read()
+
+    assert posted == [BarsRead(NOW, "HPG", MINUTE, (), 300)]
+
+
+async def test_many_symbols_cost_a_fifth_of_the_quota_of_a_minute() -> None:
+    source = Listed("the first")
+    warm_up, _ = _warm_up(source, quota=60)
+    for number in range(50):
+        warm_up.want(f"S{number:02}", MINUTE, 20)
+
+    asked = []
+    while warm_up.is_missing:
+        await warm_up.read()
+        asked.append(len(source.asked))
+
+    assert asked == [12, 24, 36, 48, 50]
+
+
+async def test_a_broker_that_is_away_is_not_asked_for_every_symbol() -> None:
+    class Away(Listed):
+        async def read(self, *_: object) -> Earlier | None:
+            self.asked.append("once more")
+            raise BrokerError("stock_history", "no answer")
+
+    source = Away("the first")
+    warm_up, _ = _warm_up(source)
+    for number in range(50):
+        warm_up.want(f"S{number:02}", MINUTE, 20)
+
+    await warm_up.read()
+
+    assert len(source.asked) == 2
+
+
+async def test_bars_of_before_an_ex_date_are_left_out_but_for_todays() -> None:
+    bars = [_bar(2 * 1_440), _bar(1_440), _bar(1)]
+    days = [date(2026, 11, 18), date(2026, 11, 19), date(2026, 1, 5)]
+    warm_up, posted = _warm_up(Listed("the first", bars), ex_dates=days)
+
+    warm_up.want("HPG", MINUTE, 0)
+    await warm_up.read()
+
+    [text] = _told(posted)
+    assert isinstance(posted[0], BarsRead)
+    assert posted[0].bars == tuple(bars[1:])
+    assert text.endswith(
+        "bars before its ex-date 2026-11-18 are left out, as its ratio is not known"
+    )
+
+
+# ---------------------------------------------------------------------------------------- kept bars
+
+
+def _kept(folder: Path, *bars: Bar, more: str = "") -> KeptBars:
+    path = folder / "bars-sandbox.csv"
+    writer = KeptBars(path, RULES)
+    for bar in bars:
+        writer.keep(bar)
+    writer.close()
+    with path.open("a") as file:
+        file.write(more)
+    return KeptBars(path, RULES)
+
+
+async def _found(kept: KeptBars, now: datetime = NOW) -> Earlier:
+    found = await kept.read(HPG, MINUTE, 300, now)
+    assert found is not None
+    return found
+
+
+async def test_kept_bars_come_back_and_what_lacks_between_them_is_named(tmp_path: Path) -> None:
+    bars = [_bar(minutes) for minutes in (20, 19, 15, 14, 13, 1)]
+
+    found = await _found(_kept(tmp_path, *bars))
+
+    assert found.bars == tuple(bars)
+    assert found.gaps == (
+        "gap 2026-11-19 09:42 to 2026-11-19 09:45",
+        "gap 2026-11-19 09:48 to 2026-11-19 09:59",
+    )
+
+
+async def test_nights_and_lunch_are_no_gaps(tmp_path: Path) -> None:
+    local = datetime(2026, 11, 18, 14, 44, tzinfo=EXCHANGE_TZ).astimezone(UTC)
+    first = Bar("HPG", local, 60, 1, 1, 1, 1, 1)
+    auction = Bar("HPG", local + MINUTE, 60, 1, 1, 1, 1, 1)
+    morning = [_bar(minutes) for minutes in range(45, 0, -1)]
+
+    found = await _found(_kept(tmp_path, first, auction, *morning))
+
+    assert (len(found.bars), found.gaps) == (47, ())
+
+
+async def test_a_line_cut_short_and_one_of_the_future_are_left_out(tmp_path: Path) -> None:
+    cut = "HPG,60,17950\nHPG,x,1,1,1,1,1,1\nHPG,60,1795056840,27000,27000,27000,270"
+
+    found = await _found(_kept(tmp_path, _bar(1), _bar(0), more=cut))
+
+    assert found.bars == (_bar(1),)
+
+
+async def test_a_file_that_has_grown_long_is_cut_to_its_newer_half(tmp_path: Path) -> None:
+    path = tmp_path / "bars-sandbox.csv"
+    line = "FPT,60,1795056840,27000,27000,27000,27000,100\n"
+    path.write_text(line * 100)
+    _kept(tmp_path, _bar(1))
+
+    found = await _found(KeptBars(path, RULES, bytes_max=1_000))
+
+    assert found.bars == (_bar(1),)
+    assert 400 < path.stat().st_size <= 500
+    assert path.read_text().splitlines()[0] == line.strip()
+
+
+async def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bars-sandbox.csv").mkdir()
+
+    found = await _found(KeptBars(tmp_path / "bars-sandbox.csv", RULES))
+
+    assert found.gaps[0].startswith("bars-sandbox.csv can't be read: ")
