@@ -55,6 +55,7 @@ from bot.runtime.feeds import Feeds, PollWatch
 from bot.runtime.fence import Fence
 from bot.runtime.history.broker_bars import BrokerBars
 from bot.runtime.history.kept_bars import KeptBars
+from bot.runtime.history.stored_bars import FOLDER, StoredBars
 from bot.runtime.history.warm_up import WarmUp
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import LiveLoop, Show
@@ -136,9 +137,10 @@ class Daemon:
             known={each.symbol: each for each in recovery.closes},
         )
         self._kept_bars = KeptBars(parts.bars_file, parts.rulebook)
+        stored = StoredBars(parts.bars_file.parent / FOLDER, parts.rulebook)
         brokers = BrokerBars(parts.client, parts.rulebook, self._closes.known)
         self._warm_up = WarmUp(
-            sources=(brokers, self._kept_bars),
+            sources=(brokers, self._kept_bars, stored),
             market=parts.environment.market,
             post=parts.inbox.post,
             quota=parts.polls.quota,

@@ -72,7 +72,7 @@ class BrokerBars:
             return None
         resolution, step = asked
         query = (
-            ("from", str(int(_first(now, width, count).timestamp()))),
+            ("from", str(int(first_of(now, width, count).timestamp()))),
             ("to", str(int(now.timestamp()))),
             ("resolution", resolution),
         )
@@ -94,7 +94,7 @@ class BrokerBars:
         return Earlier(tuple(made), forming, tuple(gaps))
 
 
-def _first(now: datetime, width: timedelta, count: int) -> datetime:
+def first_of(now: datetime, width: timedelta, count: int) -> datetime:
     """Return the midnight from which on there are `count` bars, holidays of a month included."""
     minutes = min(width, timedelta(minutes=_TRADED_MINUTES)).total_seconds() / 60
     days = int(count * minutes // _TRADED_MINUTES) + _DAYS_MORE

@@ -26,6 +26,8 @@ FIRST_ASK: Final = 300
 back is met by another call."""
 QUOTA_PERCENT: Final = 20
 """So many percent of the requests of a minute look for bars, at most."""
+PAUSE_MAX: Final = timedelta(days=14)
+"""Longer than any closure of the exchanges."""
 FAILURES_MAX: Final = 2
 """With so many failed reads in a row the rest waits for the next minute."""
 
@@ -140,7 +142,9 @@ class WarmUp:
             return True
         else:
             self._missing[key] = trouble
-        bars = tuple(found[start] for start in sorted(found))[-count:]
+        bars = _since_pause([found[start] for start in sorted(found)][-count:], now)
+        if len(bars) < min(len(found), count):
+            gaps.append(f"older bars are left out: more than {PAUSE_MAX.days} days lie between")
         if gone := self._ex_date_in(symbol, bars, now):
             bars = tuple(bar for bar in bars if _day_of(bar.start) >= gone)
             gaps.append(f"bars before its ex-date {gone} are left out, as its ratio is not known")
@@ -155,6 +159,16 @@ class WarmUp:
         return bool(trouble)
 
 
+def _since_pause(bars: Sequence[Bar], now: datetime) -> tuple[Bar, ...]:
+    """Return the bars of after the last long pause: what was before it says nothing of today."""
+    later = now
+    for number, bar in reversed(list(enumerate(bars))):
+        if later - bar.start > PAUSE_MAX:
+            return tuple(bars[number + 1 :])
+        later = bar.start
+    return tuple(bars)
+
+
 def _day_of(at: datetime) -> date:
     return at.astimezone(EXCHANGE_TZ).date()
 
@@ -164,9 +178,8 @@ def _origin(bars: Sequence[Bar], needed: int, origins: Iterable[str]) -> str:
         return ""
     since = f"{bars[0].start.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
     number = f"{len(bars):,}" if len(bars) >= needed else f"{len(bars):,} of {needed:,}"
-    return (
-        f"{number} {'bar' if number == '1' else 'bars'} since {since} from {' and '.join(origins)}"
-    )
+    word = "bar" if number == "1" else "bars"
+    return f"{number} {word} since {since} from {' and '.join(origins)}"
 
 
 def words_of(width: timedelta) -> str:

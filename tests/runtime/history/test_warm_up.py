@@ -14,6 +14,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.message import Event, Noted
 from bot.domain.quote import Bar
 from bot.runtime.history.kept_bars import KeptBars
+from bot.runtime.history.stored_bars import StoredBars
 from bot.runtime.history.warm_up import Earlier, Source, UnusableHistory, WarmUp
 
 RULES: Final = load_rulebook()
@@ -169,6 +170,45 @@ async def test_bars_of_before_an_ex_date_are_left_out_but_for_todays() -> None:
     assert text.endswith(
         "bars before its ex-date 2026-11-18 are left out, as its ratio is not known"
     )
+
+
+async def test_bars_of_before_a_long_pause_are_left_out() -> None:
+    bars = [_bar(16 * 1_440), _bar(15 * 1_440 + 5), _bar(1)]
+    warm_up, posted = _warm_up(Listed("the first", bars))
+
+    warm_up.want("HPG", MINUTE, 0)
+    await warm_up.read()
+
+    assert isinstance(posted[0], BarsRead)
+    assert posted[0].bars == (_bar(1),)
+    assert posted[0].lacks == "older bars are left out: more than 14 days lie between"
+
+
+# ------------------------------------------------------------------------------------- stored bars
+
+
+async def test_bars_of_the_store_are_filled_and_made_as_wide_as_wanted(tmp_path: Path) -> None:
+    folder = tmp_path / "bars" / "1m"
+    folder.mkdir(parents=True)
+    rows = [
+        "2026-11-18 14:44:00,27000,27100,26900,27050,100",
+        "2026-11-19 09:17:00,27000,27200,27000,27200,300",
+    ]
+    text = "\n".join(["time,open,high,low,close,volume", *rows, ""])
+    (folder / "HPG.csv").write_text(text)
+    store = StoredBars(tmp_path, RULES)
+
+    two = await store.read(HPG, 2 * MINUTE, 300, NOW)
+    third = await store.read(HPG, timedelta(seconds=90), 300, NOW)
+    none = await StoredBars(tmp_path / "none", RULES).read(HPG, MINUTE, 300, NOW)
+
+    assert two is not None
+    assert [(bar.close, bar.volume) for bar in two.bars] == [
+        (27_050, 100),
+        (27_050, 0),
+        (27_200, 300),
+    ]
+    assert (third, none) == (None, None)
 
 
 # ---------------------------------------------------------------------------------------- kept bars

@@ -1,0 +1,70 @@
+"""Earlier bars from the bot's own store, which `bot data` fills: the last source to be asked."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bot.config.problems import OperatorMistake
+from bot.domain.bar_grid import DAY, span_of, widened
+from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.rulebook import Rulebook
+from bot.journal.thread import in_time
+from bot.runtime.history.broker_bars import filled, first_of
+from bot.runtime.history.warm_up import Earlier, UnusableHistory
+
+FOLDER: Final = "data"
+"""Of the store, in the state directory."""
+READ_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBars:
+    """Reads the store in a folder, if there is one; a thread does, so that nothing waits for it."""
+
+    folder: Path
+    rulebook: Rulebook
+
+    @property
+    def name(self) -> str:
+        return "the store"
+
+    async def read(
+        self, instrument: Instrument, width: timedelta, count: int, now: datetime
+    ) -> Earlier | None:
+        """Return the newest bars, made of the widest ones that make them. Raises UnusableHistory
+        for a store that can't be read.
+        """
+        if not self.folder.is_dir():
+            return None
+        try:
+            return await in_time(partial(self._read, instrument, width, count, now), READ_S)
+        except OperatorMistake as error:
+            raise UnusableHistory(str(error)) from error
+        except (OSError, TimeoutError) as error:
+            raise UnusableHistory(f"{self.folder.name} can't be read: {error}") from error
+
+    def _read(
+        self, instrument: Instrument, width: timedelta, count: int, now: datetime
+    ) -> Earlier | None:
+        # NumPy and perhaps polars: only where there is a store.
+        from bot.runtime.history.archive import Archive
+
+        archive, symbol = Archive(self.folder), instrument.symbol
+        widths = (each for each in archive.widths() if width % each == timedelta(0))
+        step = max(widths, default=None)
+        if step is None:
+            return None
+        source = archive.source(step)
+        span = source.span(symbol)
+        if span is None:
+            return None
+        first = max(span[0], first_of(now, width, count).astimezone(EXCHANGE_TZ).date())
+        chunks = source.chunks(symbol, first, now.astimezone(EXCHANGE_TZ).date())
+        bars = [bar for chunk in chunks for bar in chunk.bars() if bar.start <= now]
+        gaps: list[str] = []
+        if step < DAY:
+            bars, gaps = filled(self.rulebook, instrument, bars, step)
+        made = [bar for bar in widened(bars, width) if span_of(bar.start, width)[1] <= now]
+        return Earlier(tuple(made[-count:]), gaps=tuple(gaps))
