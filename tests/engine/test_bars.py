@@ -14,7 +14,7 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import BarClosed, PhaseChanged
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, Quote
-from bot.engine.bars import Bars, BarSeries
+from bot.engine.bars import Bars, BarSeries, reach_of
 from bot.engine.indicators import FUNCTIONS, IndicatorSet
 from bot.engine.tracked import Position
 from bot.strategy import Indicator
@@ -179,6 +179,30 @@ def test_an_indicator_equals_the_batch_function_bit_for_bit(name):
 
     assert late.read(name, 14) == batch[-1]
     assert late.read(name, 14).previous == batch[-2]
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize("period", [2, 5, 14, 50])
+def test_after_its_reach_it_does_not_matter_where_an_indicator_began(name, period):
+    dice, closes = Random(period), [27_000]
+    closes += [closes[-1] + 50 * dice.randint(-4, 4) for _ in range(2_000)]
+    long, short, above = IndicatorSet(), IndicatorSet(), []
+    reach = reach_of(f"{name}({period})")
+    for close in closes[: -reach - 200]:
+        long.update(close)
+    long.read(name, period)
+
+    for number, close in enumerate(closes[-reach - 200 :]):
+        long.update(close)
+        short.update(close)
+        one, other = long.read(name, period), short.read(name, period)
+        if number > reach:
+            assert math.isclose(one, other, rel_tol=1e-7)
+            level = 50 if name == "rsi" else close
+            above.append(one > level)
+            assert above[-1] == (other > level)
+
+    assert len(set(above)) == 2
 
 
 def test_without_a_bar_an_indicator_is_not_a_number():

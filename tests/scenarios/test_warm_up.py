@@ -115,3 +115,20 @@ async def test_a_history_that_cannot_be_read_is_asked_for_every_minute_and_stays
     assert told[0].endswith("): asked again every minute")
     assert told[1].startswith("HPG 5m: 300 bars since")
     assert [each.code for each in story.shown.all(Decision)] == ["SKIP", "SKIP"]
+
+
+async def test_the_price_of_the_closing_auction_is_in_the_bar_in_which_histories_have_it(
+    tmp_path: Path,
+) -> None:
+    late = {**SCENARIO, "start": "14:27:00"}
+    config = write_project(tmp_path, scenario=late, strategies=[{**SMA, "wake": {"bar": "5m"}}])
+    (tmp_path / "strategies" / "sma.py").write_text(
+        PLUGIN.replace("{bar.close} over", "{bar.start:%H:%M} {bar.close} {bar.volume > 0}")
+    )
+
+    story = await tell(config, minutes=24)
+
+    told = [each.why.split()[:3] for each in story.shown.all(Decision)]
+    assert [start for start, _, _ in told] == ["07:25", "07:30", "07:35", "07:40", "07:45"]
+    assert [has_traded for _, _, has_traded in told[-3:]] == ["False", "False", "True"]
+    assert told[-1][1] != told[-2][1]

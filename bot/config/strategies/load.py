@@ -129,7 +129,8 @@ def rehearse(checked: Sequence[CheckedFile]) -> tuple[CheckedFile, ...]:
         if width is not None and seen.bars * width > CONTINUOUS:
             message = (
                 f"{plan.use} needs {seen.bars:,} bars of {width.total_seconds() / 60:g}m before "
-                f"it decides: {seen.bars * width / CONTINUOUS:,.1f} trading days without a restart"
+                f"it decides: {seen.bars * width / CONTINUOUS:,.1f} trading days where no history "
+                "has them"
             )
             place = ("params",) if plan.parameters else ("use",)
             warnings.append(document.at_value("E-CFG-029", message, place))
