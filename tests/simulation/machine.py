@@ -20,10 +20,9 @@ import bot.clock
 import bot.journal.journal
 import bot.runtime.daemon
 from bot.clock import monotonic_s
-from bot.domain.quote import Bar
 from bot.journal.storing import Store
 from bot.journal.thread import ENTRIES_MAX, Job, WriterThread
-from bot.runtime.history.kept_bars import KeptBars
+from bot.runtime.history.kept_bars import KeptBars, append
 
 BOOTED_S: Final = 1_000.0
 WAIT_FOR_THREADS_S: Final = 0.002
@@ -163,16 +162,11 @@ class Disk(WriterThread):
 
 
 class Bars(KeptBars):
-    """The file of bars, without a thread: each is in it at once."""
+    """The file of bars, without a thread: what closes together is in it at once."""
 
-    def keep(self, bar: Bar) -> None:
-        self._writer = threading.current_thread()  # somebody is there, and none is begun
-        super().keep(bar)
-        self._lines.put(None)
-        self._write()
-
-    def close(self) -> None:
-        """Nothing waits."""
+    def _write(self) -> None:
+        text, self._is_due, self._lines = "".join(self._lines), False, []
+        append(self._path, text)
 
 
 def run_on_machine(work: Coroutine[Any, Any, T]) -> T:

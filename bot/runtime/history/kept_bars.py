@@ -1,18 +1,18 @@
 """Bars that earlier runs have built from quotes: kept in a file of the state directory.
 
-One line a bar, appended when it closes, by a thread of its own: no order waits for it, and a file
+One line a bar, appended when it closes, on a thread of its own: no order waits for it, and a file
 that can't be written costs the bars of the next start, nothing else. A process that is killed loses
 the bar that was forming. A line cut short is left out; a file that has grown is cut to its newer
 half at a start.
 """
 
-import os
+import asyncio
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Final
 
 from bot.domain.bar_grid import span_of
@@ -41,37 +41,35 @@ class KeptBars:
         self._path, self._bytes_max = path, bytes_max
         self._rulebook = rulebook
         self._found: dict[tuple[str, int], dict[datetime, Bar]] | None = None
-        self._lines: SimpleQueue[str | None] = SimpleQueue()
+        self._lines: list[str] = []
+        self._is_due = False
         self._writer: threading.Thread | None = None
 
     def keep(self, bar: Bar) -> None:
-        """Have a bar written."""
-        if self._writer is None:
-            self._writer = threading.Thread(target=self._write, name="bars", daemon=True)
-            self._writer.start()
-        if self._lines.qsize() < WAITING_MAX:
+        """Have a bar written, with the others that close at the same time."""
+        if len(self._lines) < WAITING_MAX:
             prices = f"{bar.open},{bar.high},{bar.low},{bar.close},{bar.volume}"
             start = int(bar.start.timestamp())
-            self._lines.put(f"{bar.symbol},{bar.seconds},{start},{prices}\n")
+            self._lines.append(f"{bar.symbol},{bar.seconds},{start},{prices}\n")
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._write)
 
     def close(self) -> None:
         """Write what waits; a disk that hangs is not waited for."""
-        if self._writer is not None:
-            self._lines.put(None)
-            self._writer.join(CLOSE_S)
+        for _ in range(2):
+            if self._writer is not None:
+                self._writer.join(CLOSE_S)
+            self._write()
 
     def _write(self) -> None:
-        try:
-            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        except OSError:
-            return
-        try:
-            while (line := self._lines.get()) is not None:
-                os.write(file, line.encode())
-        except OSError:
-            return
-        finally:
-            os.close(file)
+        """Write what waits, unless the disk still has what came before: then with the next bar."""
+        self._is_due = False
+        if self._lines and not (self._writer is not None and self._writer.is_alive()):
+            text, self._lines = "".join(self._lines), []
+            writing = partial(append, self._path, text)
+            self._writer = threading.Thread(target=writing, name="bars", daemon=True)
+            self._writer.start()
 
     # ------------------------------------------------------------------------------------- reading
 
@@ -125,6 +123,12 @@ class KeptBars:
                 at = end
             else:
                 at = max(end, span_of(change.at, width)[0])
+
+
+def append(path: Path, text: str) -> None:
+    """Append lines; a disk that does not take them costs the bars of the next start."""
+    with suppress(OSError), path.open("a", encoding="ascii") as file:
+        file.write(text)
 
 
 def _read_file(path: Path, bytes_max: int) -> dict[tuple[str, int], dict[datetime, Bar]]:
