@@ -25,6 +25,7 @@ import click
 import numpy as np
 import polars as pl
 
+from bot.runtime.history.bar_files import FIGURES, OFFSET_S
 from bot.runtime.history.bar_writing import write_bars
 from bot.runtime.history.bars import BarColumns
 from bot.runtime.history.parquet_files import PART_BARS, write_parquet
@@ -52,6 +53,17 @@ def made(symbol: str, count: int, seed: int = 7) -> list[BarColumns]:
         BarColumns(symbol, 60, *(each[at : at + PART_BARS].astype(np.int64) for each in columns))
         for at in range(0, count, PART_BARS)
     ]
+
+
+def quickly_written(path: Path, parts: list[BarColumns]) -> None:
+    """Write what `write_bars` writes, packed less."""
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for number, columns in enumerate(parts):
+            figures = {name: getattr(columns, name) for name in FIGURES}
+            time_of = pl.from_epoch(pl.Series("time", columns.start + OFFSET_S), time_unit="s")
+            frame = pl.DataFrame({"time": time_of, **figures})
+            text = frame.write_csv(include_header=not number, datetime_format="%Y-%m-%d %H:%M")
+            file.write(text.encode())
 
 
 def ours(path: Path) -> int:
@@ -123,7 +135,7 @@ def main(bars: int, rounds: int, held: Path | None) -> None:
         click.echo(f"{'ours, Parquet':<14} {bars / seconds:>12,.0f} bars/s")
     for ending in (".csv.gz", ".parquet"):
         with tempfile.TemporaryDirectory() as name:
-            write = write_parquet if ending == ".parquet" else write_bars
+            write = write_parquet if ending == ".parquet" else quickly_written
             for number in range(SYMBOLS):
                 symbol = f"A{LETTERS[number // 26]}{LETTERS[number % 26]}"
                 write(Path(name) / f"{symbol}{ending}", made(symbol, TOTAL // SYMBOLS, number))

@@ -164,6 +164,7 @@ def import_bars(
         f"{counted(new, 'new bar')} of {counted(len(rows), 'symbol')}, "
         f"{counted(days, 'day')} with a reference or an ex-date{odd}"
     )
+    say(invocation, f"to test on them: bot backtest FILE --data {shown_path(archive.folder)}")
 
 
 @define_command("check", group=command, example="bot data check HPG FPT")

@@ -28,8 +28,8 @@ from bot.config.problems import OperatorMistake
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.runtime.history.bars import CHUNK_BARS, BarColumns, Column
 
-BLOCK_BYTES: Final = 1 << 19
-"""Read at once: some ten thousand bars, so that fifty open files fit."""
+BLOCK_BYTES: Final = 1 << 18
+"""Read at once: some six thousand bars, so that fifty open files fit."""
 FIGURES: Final = ("open", "high", "low", "close", "volume")
 INDICES: Final = frozenset({"VNINDEX", "VN30", "HNXINDEX", "HNX30", "UPCOMINDEX"})
 """Not shares: their points are kept as hundredths, so that they are whole numbers too."""

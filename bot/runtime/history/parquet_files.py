@@ -20,7 +20,7 @@ from bot.runtime.history.bars import BarColumns
 if TYPE_CHECKING:
     import polars as pl
 
-PART_BARS: Final = 16_384
+PART_BARS: Final = 8_192
 """Read and written at once: fifty files are open in one run."""
 _HUNDREDTHS: Final = 100
 
