@@ -5,11 +5,14 @@ import builtins
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from datetime import date
+from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from bot.domain.errors import Fault
+from bot.engine.settings import StrategyFault
 from bot.runtime.history.backtest.recorded import trade_again
 from bot.runtime.history.recordings import (
     GAP,
@@ -21,8 +24,9 @@ from bot.runtime.history.recordings import (
     runs_of,
     sealed,
 )
-from bot.runtime.history.replay import replay_day
+from bot.runtime.history.replay import Player, replay_day
 from bot.sandbox.markets.mirror.model import FillName
+from bot.strategy import Strategy
 from tests.rows import every_row
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
@@ -30,6 +34,8 @@ from tests.story import once, tell, write_project
 DAY = date(2026, 11, 19)
 ZLIB = b"\x78\x9c"
 """What a block begins with."""
+DONE = {"nothing": 0}
+BROKEN = partial(int, "x")
 LUCKY = """
 import builtins
 
@@ -236,3 +242,81 @@ def test_a_plug_in_that_was_changed_since_is_named(project: Path, state: Path) -
     plug_in.write_text(LUCKY)
     assert [Path(each).name for each in first.changed] == ["lucky.py"]
     assert first.difference is None
+
+
+def test_a_run_over_two_days_is_replayed_from_its_beginning(state: Path) -> None:
+    later = day_after(state)
+
+    found = replay_day(state, later)
+
+    assert [(run.run, run.difference, run.damage) for run in found.runs] == [(1, None, "")]
+    assert replay_day(state, DAY).runs[0].ended == "goes on the next day"
+
+
+def test_a_run_whose_first_day_is_kept_no_longer_says_so(state: Path) -> None:
+    later = day_after(state)
+    shutil.rmtree(runs_of(state, DAY)[0].parent)
+
+    damage = replay_day(state, later).runs[0].damage
+
+    assert "run 1 began on 2026-11-19, which is kept no longer (record_days)" in damage
+
+
+def day_after(state: Path) -> date:
+    """Let the second half of the first run be of the next day."""
+    first, later = runs_of(state, DAY)[0], DAY + timedelta(days=1)
+    rows, second = rows_in(first), state / "recorded" / f"date={later}" / first.name
+    second.mkdir(parents=True)
+    shutil.copy(first / "head.json", second)
+    rewritten(first, rows[:40])
+    rewritten(second, rows[40:])
+    return later
+
+
+class Hasty(Strategy):
+    """Has a hook for each way to end."""
+
+    def on_start(self) -> None:
+        raise ValueError("as ever")
+
+    def on_stop(self) -> None:
+        pass
+
+
+OVERRUN = StrategyFault("took longer than 0.25 s", is_overrun=True)
+RAISED = StrategyFault("ValueError: as ever (old.py:7)", is_overrun=False)
+
+
+@pytest.mark.parametrize(
+    ("hook", "recorded", "played"),
+    [
+        ("on_stop", OVERRUN, OVERRUN),
+        ("on_start", RAISED, RAISED),
+        ("on_stop", RAISED, None),
+        ("on_stop", None, None),
+    ],
+)
+def test_a_hook_overruns_again_and_raises_only_where_it_raises(
+    hook: str, recorded: StrategyFault | None, played: StrategyFault | None
+) -> None:
+    player = Player()
+    if recorded is not None:
+        player.script.hooks[0] = recorded
+
+    assert player.invoke(Hasty(), hook, None) == played
+
+
+def test_what_a_step_raised_is_raised_with_the_recorded_words() -> None:
+    fault, player = Fault("ValueError at x.py:1", "ValueError: x", "a trace"), Player()
+    player.script.steps[1] = fault
+
+    first, second, third = (player.guard(step) for step in (DONE.copy, BROKEN, DONE.copy))
+
+    assert (first, second, third) == (None, fault, None)
+
+
+def test_a_turn_ends_between_the_same_hooks() -> None:
+    player = Player()
+    player.script.yields = frozenset({1})
+
+    assert [player.must_yield() for _ in range(3)] == [False, True, False]

@@ -2,11 +2,12 @@
 
 from collections import deque
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
-from bot.domain.message import Command, Event, PlaceAnswered, PlaceOrder, Record, TimePassed
+from bot.domain.message import Event, PlaceAnswered, PlaceOrder, Record, TimePassed
 from bot.domain.outcome import NotSent
 from bot.engine.engine import Engine
+from bot.runtime.history.backtest.broker import BarBroker
 from bot.runtime.history.backtest.collect import Collected
 
 EVENTS_MAX: Final = 10_000
@@ -15,19 +16,11 @@ DEADLINES_MAX: Final = 100_000
 """Between two instants."""
 
 
-class Broker(Protocol):
-    """Carries out what an engine wants."""
-
-    def answer(self, command: Command, at: datetime) -> list[Event]:
-        """Carry a command out and return what the engine hears of it."""
-        ...
-
-
 class Loop:
     """Drives an engine. `now` is how far time has come."""
 
     def __init__(
-        self, engine: Engine, broker: Broker, collected: Collected, *, now: datetime
+        self, engine: Engine, broker: BarBroker, collected: Collected, *, now: datetime
     ) -> None:
         self.now = now
         self._engine = engine

@@ -7,10 +7,10 @@ as it did; account, orders and rows come from a house that is played here. So wh
 recorded day are the fills that the model supposes, and what follows from them.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
@@ -45,17 +45,18 @@ from bot.domain.message import (
     Record,
     Recovered,
     SendStarted,
+    TimePassed,
     TodaysOrdersRead,
 )
 from bot.domain.order import Intent, OrderReport
-from bot.domain.outcome import Accepted, Outcome, Refused
+from bot.domain.outcome import Accepted, NotSent, Outcome, Refused
 from bot.domain.quote import Depth, DepthLevel, Quote
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine
 from bot.runtime.history.backtest.broker import account_read_of
 from bot.runtime.history.backtest.collect import Collected
-from bot.runtime.history.backtest.loop import Loop
+from bot.runtime.history.backtest.loop import DEADLINES_MAX
 from bot.runtime.history.recordings import GAP, Unusable, parts_of, read_head, rows_of
 from bot.runtime.history.replay import recorded_runs, strategies_of
 from bot.runtime.history.what_if import OF_ORDERS
@@ -212,16 +213,44 @@ class _Played:
         self._rulebook = rulebook
 
     def through(self, engine: Engine, events: Iterable[Event]) -> Collected:
-        """Give an engine the market of these events, and play what it orders."""
-        kept, loop = Collected(), None
+        """Give an engine the market of these events, and play what it orders.
+
+        An answer comes after all that was recorded of its instant, as it came on the day: an
+        order whose cancel has just left still works for a strategy that is woken then.
+        """
+        kept, waiting, now = Collected(), deque[Event](), datetime.min.replace(tzinfo=UTC)
+
+        def take(event: Event) -> None:
+            for command in engine.handle(event):
+                if isinstance(command, Record):
+                    kept.keep(command.entry)
+                elif isinstance(command, PlaceOrder) and (
+                    reason := engine.reason_not_to_send(command.intent)
+                ):
+                    intent_id = command.intent.intent_id
+                    waiting.append(PlaceAnswered(event.at, intent_id, NotSent(reason), None))
+                else:
+                    waiting.extend(self._answer(command, event.at))
+
+        def pass_to(at: datetime) -> None:
+            for _ in range(DEADLINES_MAX):
+                while waiting:
+                    take(waiting.popleft())
+                due = engine.next_due()
+                if due is None or due >= at:
+                    return
+                self._house.advance(due)
+                take(TimePassed(due))
+            raise AssertionError(f"more than {DEADLINES_MAX} deadlines before {at}")
+
         for event in events:
-            at = event.at
-            if loop is None:
-                loop = Loop(engine, self, kept, now=at)
-            loop.pass_to(max(at, loop.now))
-            self._house.advance(max(at, self._house.now))
-            if (now := self._as_played(event)) is not None:
-                loop.handle(now)
+            if event.at > now:
+                pass_to(event.at)
+                now = event.at
+                self._house.advance(now)
+            if (played := self._as_played(event)) is not None:
+                take(played)
+        pass_to(now)
         return kept
 
     def _as_played(self, event: Event) -> Event | None:
@@ -263,7 +292,7 @@ class _Played:
 
     # ------------------------------------------------------------------------- the broker
 
-    def answer(self, command: Command, at: datetime) -> list[Event]:
+    def _answer(self, command: Command, at: datetime) -> list[Event]:
         """Carry a command out and return what the engine hears of it."""
         match command:
             case PlaceOrder(intent):
