@@ -1,5 +1,6 @@
 """`bot backtest`: a strategy on past days, with the exchange's rules, and what came of it."""
 
+import os
 import sys
 import webbrowser
 from collections import Counter
@@ -16,9 +17,12 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.show import json_text, print_json, print_lines, say, write_line
 from bot.cli.target import load
 from bot.config.problems import OperatorMistake
+from bot.config.settings.places import find_config
+from bot.config.shipped import DEMO, shipped
 from bot.domain.entry import Verdict
 
 if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
     from bot.runtime.history.backtest.result import BacktestResult
 
 FILLS: Final = ("touch", "depth", "queue")
@@ -27,7 +31,7 @@ PAGE: Final = "report.html"
 SUMMARY: Final = "summary.json"
 TRADES: Final = "trades.csv"
 _PATH: Final = click.Path(path_type=Path)
-_DATA: Final = "Bars: a folder or files (repeatable); else the shipped, simulated ones."
+_DATA: Final = "Bars: a folder or files (repeatable); else the stored ones, else simulated."
 
 
 class Day(click.ParamType[date]):
@@ -103,7 +107,8 @@ def command(
 
     The bot's own engine decides, with the phases, ticks, bands, lots, fees, tax and T+2 of the
     exchanges; orders fill by a model that every result names, with its assumptions
-    (bot docs backtest). Needs no other configuration; with -c its risk limits and fees count.
+    (bot docs backtest). Needs no configuration; of one that is found the risk limits, the fee and
+    the stored bars count.
     """
     # NumPy, the engine, the rules: slow to import, and no help page needs them.
     from bot.cli.report.page import write_page
@@ -111,14 +116,15 @@ def command(
     from bot.runtime.history.backtest.benchmarks import benchmarks_of
     from bot.runtime.history.backtest.figures import figures_of
     from bot.runtime.history.backtest.run import run_backtest
-    from bot.runtime.history.backtest.spec import Wanted, spec_of
+    from bot.runtime.history.backtest.spec import Wanted, data_of, spec_of
     from bot.runtime.history.backtest.trades import require_writable, write_trades
+    from bot.runtime.history.simulated import SAMPLE
 
     if trades is not None:
         require_writable(trades)
     folder = output or (Path(mkdtemp(prefix="bot-backtest-")) if opens else None)
-    loaded = None if invocation.config is None else load(invocation)
-    wanted = Wanted(files, data, first, last, cash, dict(hold), fill, loaded)
+    loaded, base_dir = _configured(invocation)
+    wanted = Wanted(files, data, first, last, cash, dict(hold), fill, loaded, base_dir)
     spec = spec_of(wanted)
     if folder is not None:
         _make(folder)
@@ -139,10 +145,18 @@ def command(
         print_lines(summary_lines(result, figures))
     for text in _faults(result):
         write_line(text, err=True)
-    if not data:
+    if data_of(wanted) == [shipped(SAMPLE)]:
         say(invocation, "these bars are simulated, of no real market: name your own with --data")
     if opens and folder is not None:
         webbrowser.open((folder / PAGE).absolute().as_uri())
+
+
+def _configured(invocation: Invocation) -> "tuple[Loaded | None, Path | None]":
+    """Return the configuration that is found, and its folder where it was named."""
+    if (invocation.config or find_config(os.environ)) == shipped(DEMO):
+        return None, None
+    loaded = load(invocation)
+    return loaded, loaded.base_dir if invocation.config else None
 
 
 def _faults(result: "BacktestResult") -> Iterator[str]:

@@ -93,3 +93,53 @@ def test_a_value_that_is_none_is_a_usage_error(tmp_path: Path, options: tuple[st
     ran = call("backtest", strategy(tmp_path), *options)
 
     assert ran.code == 2
+
+
+BROKEN = """\
+from bot import Strategy
+
+
+class Broken(Strategy):
+    def on_bar(self, bar):
+        raise ValueError("no such luck")
+"""
+
+
+def test_a_hook_that_raises_is_named_and_disables_its_strategy(tmp_path: Path) -> None:
+    (tmp_path / "strategies").mkdir()
+    (tmp_path / "strategies" / "broken.py").write_text(BROKEN)
+    file = strategy(tmp_path / "strategies", STRATEGY.replace("sma_cross", "broken"))
+
+    ran = call("backtest", file, *RANGE, "--json")
+
+    assert ran.code == 0
+    assert "mine failed 3 times, first on 2026-11-10 in on_bar: ValueError: no such luck" in ran.err
+    assert json.loads(ran.out)["decisions"] == {"EXCEPTION": 3}
+
+
+def test_the_bars_of_a_configurations_store_come_before_the_sample(tmp_path: Path) -> None:
+    config = tmp_path / "bot.yaml"
+    config.write_text("mode: sandbox\nstate_dir: state\nstrategies: mine.yaml\n")
+    file, stored = strategy(tmp_path), tmp_path / "state" / "data" / "bars" / "1m"
+    stored.mkdir(parents=True)
+    rows = "\n".join(f"2026-11-10 09:{minute},27000,27000,27000,27000,1000" for minute in (20, 21))
+    (stored / "HPG.csv").write_text(f"time,open,high,low,close,volume\n{rows}\n")
+
+    ran = call("-c", str(config), "backtest", file)
+
+    assert ran.out.startswith(
+        "backtest of mine (sma_cross) on HPG · 2026-11-10 to 2026-11-10 · 2 bars"
+    )
+    assert "simulated" not in ran.err
+
+
+def test_fills_are_written_as_parquet_too(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    file = tmp_path / "fills.parquet"
+
+    ran = call("backtest", strategy(tmp_path), *RANGE, "--trades", str(file), "-q")
+
+    table = polars.read_parquet(file)
+    assert ran.code == 0
+    assert table.height > 0
+    assert table["side"].unique().sort().to_list() in (["BUY"], ["BUY", "SELL"])

@@ -53,7 +53,7 @@ def assumptions_of(spec: BacktestSpec) -> tuple[str, ...]:
         _TOUCH,
         _AUCTIONS,
         f"fee {fee:g} %, tax on sales {tax:g} %, cash and shares settle on T+2 at 13:00",
-        "nobody reacts to our orders",
+        "nobody reacts to our orders; strategies begin without the bars of before the first day",
     ]
     if any(each.plan.wake.bar == DAY for each in spec.strategies):
         said.append(_OF_A_DAY)

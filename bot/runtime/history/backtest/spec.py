@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import Final
 
 from bot.config.problems import OperatorMistake
 from bot.config.rulebook import load_rulebook, rulebook_of
@@ -13,6 +14,7 @@ from bot.config.shipped import shipped
 from bot.config.strategies.load import check_files, market_of
 from bot.engine.settings import LoadedStrategy
 from bot.runtime.assemble import engine_settings_of
+from bot.runtime.history.archive import Archive
 from bot.runtime.history.backtest.checks import require_possible
 from bot.runtime.history.backtest.result import BacktestSpec
 from bot.runtime.history.bars import BarSource
@@ -20,10 +22,13 @@ from bot.runtime.history.simulated import SAMPLE
 from bot.runtime.history.store import open_bars
 from bot.sandbox.markets.mirror.model import FillName
 
+STORE: Final = "data"
+"""The folder of the stored bars in a bot's state directory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person asks for. None of a day: as far as there are bars; no data: the shipped ones.
+    """What a person asks for. None of a day: as far as there are bars; no data: what is stored.
 
     `loaded` None: the shipped rules, and the limits of a bot that sets none.
     """
@@ -36,16 +41,27 @@ class Wanted:
     holdings: Mapping[str, int] = field(default_factory=dict)
     fill: FillName = "queue"
     loaded: Loaded | None = None
+    base_dir: Path | None = None
+    """Where the strategies' Python is looked for; None: in the project that each file lies in."""
+
+
+def data_of(wanted: Wanted) -> Sequence[Path]:
+    """Return where the bars are: as named, else the store of the configuration, else the sample."""
+    if wanted.data:
+        return wanted.data
+    stored = wanted.loaded.state_dir / STORE if wanted.loaded else None
+    is_filled = stored is not None and bool(Archive(stored).widths())
+    return [stored if stored is not None and is_filled else shipped(SAMPLE)]
 
 
 def spec_of(wanted: Wanted) -> BacktestSpec:
     """Read and check everything before anything runs. Raises OperatorMistake."""
     loaded = wanted.loaded
     rulebook = rulebook_of(loaded) if loaded else load_rulebook()
-    source = open_bars(wanted.data or shipped(SAMPLE), calendar=rulebook.calendar)
+    source = open_bars(data_of(wanted), calendar=rulebook.calendar)
     last = wanted.last or max(span[1] for span in _spans(source, source.symbols()))
     market = market_of(last, loaded)
-    checked = check_files(wanted.files, base_dir=loaded.base_dir if loaded else None, market=market)
+    checked = check_files(wanted.files, base_dir=wanted.base_dir, market=market)
     strategies = tuple(
         LoadedStrategy(each.plan, each.factory, market.instruments(each.plan)) for each in checked
     )
