@@ -55,7 +55,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "strategy": ("strategies", "List, make and check."),
     "backtest": ("strategies", "What a strategy would have done."),
     "optimise": ("strategies", "Search its parameters on past days."),
-    "data": ("history", "Bars: what is stored, import, check, fetch."),
+    "data": ("strategies", "Bars: what is stored, import, check, fetch."),
     "orders": ("look", "Orders, and why they were made."),
     "order": ("look", "One order and its whole story."),
     "fills": ("look", "What was bought and sold."),
