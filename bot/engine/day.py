@@ -15,7 +15,7 @@ from datetime import date
 
 from bot.domain.asked import BreakAccepted, ReconcileAsked
 from bot.domain.days import EarlierOrdersRead, TradingDayEnded
-from bot.domain.entry import Number, RunState, Transition
+from bot.domain.entry import Number, RunState
 from bot.domain.message import (
     AccountRead,
     ReadAccount,
@@ -107,22 +107,9 @@ def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
 
 def _lapse(state: State, order: TrackedOrder) -> None:
     """All orders are day orders: what is unfilled lapses at the close (exchange rules)."""
-    from_state, note = order.row.state, "lapsed at the close"
-    row = replace(order.row, at=state.now, state=OrderState.EXPIRED, note=note)
-    state.record(
-        Transition(
-            at=state.now,
-            intent_id=row.intent_id,
-            order_id=row.order_id,
-            from_state=from_state,
-            to_state=row.state,
-            broker_status=row.broker_status,
-            source="engine",
-            executed_quantity=row.executed_quantity,
-            note=note,
-        )
-    )
-    state.record(row)
+    before, note = order.row, "lapsed at the close"
+    row = replace(before, at=state.now, state=OrderState.EXPIRED, note=note)
+    orders.record_row(state, row, before.state, "engine")
     order.row, order.poll = row, None
     state.cancels.pop(row.order_id, None)
 

@@ -24,6 +24,7 @@ from bot.broker.link import AsgiApp
 from bot.clock import SimulatedClock
 from bot.config.scenario_file import load_scenario
 from bot.domain.machine import ClockStepped, StoodStill
+from bot.drill.environment import Late
 from bot.engine.state import State
 from bot.runtime.activity import AllAtOnce, Post
 from bot.runtime.control.socket import SOCKET, control_folder
@@ -98,24 +99,6 @@ class Scanned:
 
     async def run(self, stopping: asyncio.Event) -> None:
         await self._driver.run(stopping)
-
-
-@dataclass
-class Late:
-    """The sandbox on a clock that is `skew` behind the bot's."""
-
-    sandbox: Sandbox
-    clock: SimulatedClock
-    skew: timedelta
-
-    def next_due(self) -> datetime | None:
-        due = self.sandbox.next_due()
-        return None if due is None else due + self.skew
-
-    def advance(self, to: datetime) -> None:
-        to = max(to - self.skew, self.clock.now())
-        self.clock.advance_to(to)
-        self.sandbox.advance(to)
 
 
 class Simulated(InProcessEnvironment):

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from bot.domain.asked import AmendAsked, CancelAsked
-from bot.domain.entry import CheckResult, Decision, Verdict
+from bot.domain.asked import AmendAsked, CancelAsked, VerdictAsked
+from bot.domain.entry import CheckResult, Decision, OrderUpdated, Verdict
 from bot.domain.instrument import PHASE_WORDS
-from bot.domain.order import OrderType, Side, type_word
+from bot.domain.order import Intent, OrderType, Side, type_word
 from bot.engine.orders import cancels
 from bot.engine.requests import view_of
 from bot.engine.risk import checks
@@ -39,21 +39,7 @@ def on_cancel_asked(state: State, event: CancelAsked) -> None:
     refused = objection(state, event)
     order = find_order(state, event.order_id) if event.order_id is not None else None
     if refused is not None:
-        row = order.row if order is not None else None
-        state.record(
-            Decision(
-                at=state.now,
-                strategy=(row.strategy or "") if row else "",
-                symbol=row.symbol if row else "",
-                verdict=Verdict.BLOCKED,
-                code=refused.code,
-                why=event.reason,
-                numbers={"by": event.by, **refused.numbers},
-                checks=(refused,),
-                request_id=row.intent_id if row else None,
-                side=row.side if row else None,
-            )
-        )
+        refuse(state, event, refused, order.row if order is not None else None)
     elif order is None:
         cancels.request_all(state, event.reason)
         text, numbers = f"all open orders, asked by {event.by}", {"orders": len(state.cancels)}
@@ -64,6 +50,29 @@ def on_cancel_asked(state: State, event: CancelAsked) -> None:
         cancels.request(state, order, event.reason)
         text = "is being cancelled already" if is_again else "is to be cancelled"
         state.note("CANCEL", f"{row.order_id} {text}, asked by {event.by}", symbol=row.symbol)
+
+
+def refuse(
+    state: State,
+    event: CancelAsked | VerdictAsked,
+    refused: CheckResult,
+    about: OrderUpdated | Intent | None,
+) -> None:
+    """Journal that an ask is not taken, with the check that refused it and what it is about."""
+    state.record(
+        Decision(
+            at=state.now,
+            strategy=(about.strategy or "") if about else "",
+            symbol=about.symbol if about else "",
+            verdict=Verdict.BLOCKED,
+            code=refused.code,
+            why=event.reason,
+            numbers={"by": event.by, **refused.numbers},
+            checks=(refused,),
+            request_id=about.intent_id if about else None,
+            side=about.side if about else None,
+        )
+    )
 
 
 def objection(state: State, ask: AmendAsked | CancelAsked) -> CheckResult | None:

@@ -90,6 +90,11 @@ def _record(
     """
     shown_id = report.order_id if row.intent_id and report.order_id else row.order_id
     state.record(OrderResultSeen(state.now, source, shown_id, row.intent_id, None, report.raw))
+    record_row(state, row, from_state, source)
+
+
+def record_row(state: State, row: OrderUpdated, from_state: OrderState | None, source: str) -> None:
+    """Journal an order as it is now, and its move where there is one."""
     if row.state is not from_state:
         state.record(
             Transition(

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from bot.domain.asked import VerdictAsked
-from bot.domain.entry import CheckResult, Decision, Verdict
+from bot.domain.entry import CheckResult
 from bot.domain.order import OrderReport, SendState
-from bot.engine.orders import orders, unknown
+from bot.engine.orders import asks, orders, unknown
 from bot.engine.orders.question_words import facts_of, order_words
 from bot.engine.risk.codes import judged
 from bot.engine.state import State
@@ -45,7 +45,8 @@ def on_verdict_asked(state: State, event: VerdictAsked) -> None:
     """End the question as the person says, or change nothing and say why not."""
     refused, tracked = objection(state, event), state.intents.get(event.intent_id)
     if refused is not None or tracked is None:
-        _refuse(state, event, tracked, refused)
+        assert refused is not None, "what is not known is refused"
+        asks.refuse(state, event, refused, tracked.intent if tracked is not None else None)
         return
     rows = unknown.candidates(state, tracked)
     told = event.order_id or "never placed"
@@ -96,27 +97,3 @@ def _row(state: State, tracked: TrackedIntent, order_id: str) -> OrderReport | N
     read = state.set_aside.get(tracked.intent.account)
     rows = read.reports if read is not None else ()
     return next((row for row in rows if row.order_id == order_id), None)
-
-
-def _refuse(
-    state: State,
-    event: VerdictAsked,
-    tracked: TrackedIntent | None,
-    refused: CheckResult | None,
-) -> None:
-    assert refused is not None, "what is not known is refused"
-    intent = tracked.intent if tracked is not None else None
-    state.record(
-        Decision(
-            at=state.now,
-            strategy=intent.strategy if intent else "",
-            symbol=intent.symbol if intent else "",
-            verdict=Verdict.BLOCKED,
-            code=refused.code,
-            why=event.reason,
-            numbers={"by": event.by, **refused.numbers},
-            checks=(refused,),
-            request_id=intent.intent_id if intent else None,
-            side=intent.side if intent else None,
-        )
-    )
