@@ -76,6 +76,7 @@ def faults_in(outcome: Outcome, *, by_hand: frozenset[str] = frozenset()) -> Seq
         *_intents(outcome),
         *_orders(outcome),
         *_positions(outcome),
+        *_moves(outcome),
         *_chain(outcome),
         *_faults(outcome),
     ]
@@ -154,6 +155,25 @@ def _positions(outcome: Outcome) -> list[str]:
         f"{key}: fills {sums.get(key)} of {truth['executed']}, {truth['amount']}"
         for key, truth in outcome.orders.items()
         if key not in nobodys and sums.get(key, (0, 0)) != (truth["executed"], truth["amount"])
+    ]
+
+
+def _moves(outcome: Outcome) -> list[str]:
+    """The moves of each order follow one another, each once, and end where the order is now."""
+    found, at = [], dict[str, str]()
+    query = """
+        select order_id, from_state, to_state from transitions
+        where order_id is not null and machine = 'order' order by seq
+    """
+    for row in outcome.rows(query):
+        key, begins, ends = row["order_id"], row["from_state"], row["to_state"]
+        if begins == ends or at.get(key, begins) != begins:
+            found.append(f"{key} moves from {begins} to {ends}, and was {at.get(key)}")
+        at[key] = ends
+    return found + [
+        f"{row['order_id']} is {row['state']}, and moved to {at[row['order_id']]}"
+        for row in outcome.rows("select order_id, state from orders")
+        if at.get(row["order_id"], row["state"]) != row["state"]
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.drill.oracle import Outcome
+from bot.drill.oracle import Outcome, _moves
 
 GHOST = "ORD2 is at the broker and looks like BUY 100 HPG LIMIT 26,900 (L-0001), which was REFUSED"
 TABLES = (
@@ -59,3 +59,41 @@ def test_one_in_silence_or_without_a_halt_or_of_no_refusal_is_not_excused(
     journal.execute(lacking)
 
     assert doubtful(tmp_path) == set()
+
+
+MOVES = (
+    "drop table orders",
+    "create table orders (order_id, state)",
+    "create table transitions (seq, machine, order_id, from_state, to_state)",
+    "insert into orders values ('ORD2', 'FILLED')",
+    "insert into transitions values (1, 'order', 'ORD2', 'SUBMITTED', 'ACCEPTED')",
+    "insert into transitions values (2, 'order', 'ORD2', 'ACCEPTED', 'FILLED')",
+    "insert into transitions values (3, 'send', null, 'SENDING', 'ACKED')",
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ("select 1", []),
+        (
+            "insert into transitions values (4, 'order', 'ORD2', 'ACCEPTED', 'FILLED')",
+            ["ORD2 moves from ACCEPTED to FILLED, and was FILLED"],
+        ),
+        (
+            "insert into transitions values (4, 'order', 'ORD2', 'FILLED', 'FILLED')",
+            ["ORD2 moves from FILLED to FILLED, and was FILLED"],
+        ),
+        (
+            "delete from transitions where seq = 2",
+            ["ORD2 is FILLED, and moved to ACCEPTED"],
+        ),
+    ],
+)
+def test_a_move_that_is_told_twice_or_not_at_all_is_found(
+    tmp_path: Path, journal: sqlite3.Connection, change: str, found: list[str]
+) -> None:
+    for statement in (*MOVES, change):
+        journal.execute(statement)
+
+    assert _moves(Outcome(f"sqlite:///{tmp_path / 'journal.db'}", {})) == found

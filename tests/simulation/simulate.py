@@ -34,10 +34,12 @@ from typing import Final
 
 from bot.broker.errors import BrokerError
 from bot.config.problems import OperatorMistake
+from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.drill.oracle import Outcome, faults_in, outcome_of
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
+from bot.runtime.state_dir import LEDGER
 from bot.runtime.worlds.environment import EnvironmentSpec
 from bot.sandbox.house.ledger import read_ledger
 from tests.simulation.machine import STUCK, run_on_machine
@@ -47,7 +49,7 @@ from tests.simulation.world import BY_HAND, KILLED, LOADED_LATE, Simulated, Trap
 from tests.story import Shown, write_project
 
 ACCOUNT: Final = {"id": "0009000011", "cash": 900_000_000, "holdings": {"HPG": 2_000}}
-STORY_S_MAX: Final = 90
+STORY_S_MAX: Final = 200
 """A run that takes longer than this of the wall has hung."""
 FAILURES_SHOWN: Final = 3
 NO_START: Final = 3
@@ -120,6 +122,7 @@ def run_plan(plan: Plan) -> Result:
         by_hand = folder / "state" / BY_HAND
         ids = map(json.loads, by_hand.read_text().splitlines()) if by_hand.exists() else ()
         found += faults_in(outcome, by_hand=frozenset(ids))
+        found += _told_secrets(config)
         struck, lasting = _struck(folder, plan)
         cpu_s = _cpu_s() - begun
         rows = list(_rows(outcome))
@@ -237,6 +240,18 @@ def in_child(work: Callable[[], None]) -> int:
             sys.stderr.flush()
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _told_secrets(config: Path) -> Iterator[str]:
+    """Name what the bot has written, and what it said, that holds its key or its secret."""
+    settings, folder = load_settings(config).settings, config.parent
+    script = load_scenario(settings.sandbox.scenario, folder)
+    for file in (*(folder / "state").rglob("*"), folder / "words.txt"):
+        if file.is_file() and file.name != LEDGER:  # which is the broker's
+            written = file.read_bytes()
+            for secret in (script.key_text, script.secret_text):
+                if secret.encode() in written:
+                    yield f"a secret is in {file.name}"
 
 
 def _last_words(folder: Path) -> str:

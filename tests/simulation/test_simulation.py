@@ -2,11 +2,15 @@
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from bot.config.scenario_file import load_scenario
+from bot.config.settings.load import load_settings
+from bot.runtime.state_dir import LEDGER
 from tests.simulation.plan import LASTING_FAULTS, SHORT_FAULTS, plan_of
-from tests.simulation.simulate import Result, run_seed, seeds_of, shrink
+from tests.simulation.simulate import Result, _project, _told_secrets, run_seed, seeds_of, shrink
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
@@ -55,6 +59,22 @@ def test_a_failure_shrinks_to_what_it_needs() -> None:
     small = shrink(plan, needs_two)
 
     assert [part for part in small.parts if part not in small.left_out] == ["f3", "k0"]
+
+
+def test_a_secret_that_the_bot_has_written_is_found(tmp_path: Path) -> None:
+    config = _project(tmp_path, plan_of(0))
+    script = load_scenario(load_settings(config).settings.sandbox.scenario, tmp_path)
+    (tmp_path / "state" / LEDGER).write_text(script.secret_text)
+    before = list(_told_secrets(config))
+
+    (tmp_path / "state" / "journal.db").write_bytes(b"x" + script.secret_text.encode())
+    (tmp_path / "words.txt").write_text(f"key {script.key_text}")
+
+    assert before == []
+    assert sorted(_told_secrets(config)) == [
+        "a secret is in journal.db",
+        "a secret is in words.txt",
+    ]
 
 
 def test_seeds_are_a_number_or_a_span() -> None:
