@@ -31,7 +31,7 @@ check: setup
 # Each run names its seed; what it counted is printed, and any disagreement ends it.
 prove: setup
 	@.venv/bin/python -W ignore -m tests.model.explore
-	@.venv/bin/python -W ignore -m tests.simulation.simulate 60
+	@.venv/bin/python -W ignore -m tests.simulation.simulate 100
 	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-59 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_storms.py
 	@env -u PYTHONDONTWRITEBYTECODE AMEND_SEEDS=0-2 .venv/bin/pytest -q -n 2 \
