@@ -463,3 +463,27 @@ def test_the_first_bar_of_a_day_has_the_volume_of_the_opening_auction():
     stage.pass_time(60)
 
     assert stage.last(Decision).why == "700"
+
+
+def test_a_new_days_first_bar_has_all_that_was_traded_in_it_so_far():
+    series = BarSeries("HPG", MINUTE)
+    series.add(_at(0), _quote(27_000, 9_000))
+    series.close_if_due(_at(60))
+
+    series.add(_at(18 * 3_600), _quote(27_000, 9_500))
+
+    assert _closed(series, _at(18 * 3_600 + 60)).volume == 9_500
+
+
+def test_who_holds_something_and_reads_what_has_no_value_is_an_alert_once():
+    stage, _ = _bars_stage()
+    stage.engine._state.strategies["test"].positions["HPG"] = Position(100, 2_700_000)
+
+    stage.pass_time(60)
+    [alert] = [each for each in stage.all(Note) if each.kind == "ALERT"]
+    assert alert.numbers["alert"] == "WARMING_POSITION"
+    assert alert.text in stage.engine.status().alerts
+    stage.quote()
+    stage.pass_time(60)
+
+    assert stage.engine.status().alerts == ()
