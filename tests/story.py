@@ -128,7 +128,7 @@ class Story:
 
 UNLIMITED: Mapping[str, object] = {
     "account": dict.fromkeys(AccountSection.model_fields),
-    "limits": {"max_orders_per_day": None},
+    "limits": {"max_orders_per_day": None, "max_repeats": None},
 }
 """The settings `risk` of a bot that nothing limits beside its strategies' own limits."""
 

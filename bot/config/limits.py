@@ -3,6 +3,7 @@
 Its own module, for both files' models use it and neither knows the other.
 """
 
+from datetime import timedelta
 from typing import Annotated, Final
 
 from pydantic import ConfigDict
@@ -32,6 +33,8 @@ class LimitsSection(Section):
     """VND lost in a day, at which the strategy pauses."""
     max_price_gap: Annotated[int | None, parts_per_million] = None
     """How far from the last trade a price may be, like 3%."""
+    max_repeats: Annotated[int | None, ORDERS] = None
+    """Fills on one side of a symbol, after which the strategy is disabled until you resume it."""
 
     def to_domain(self) -> Limits:
         """Return the limits as the engine takes them."""
@@ -43,7 +46,11 @@ class EveryStrategySection(LimitsSection):
     """Limits that each strategy has beside its own: the tighter one holds, null: no limit."""
 
     max_orders_per_day: Annotated[int, ORDERS] | None = 30
-    """Orders of one strategy in one day."""
+    """Orders of one strategy in one day (R08)."""
+    max_repeats: Annotated[int, ORDERS] | None = 10
+    """Fills of one day on one side of a symbol, after which the strategy is disabled until you
+    resume it (R09).
+    """
 
 
 class AccountSection(Section):
@@ -69,11 +76,46 @@ class AccountSection(Section):
     """The same within a minute."""
     max_orders_per_day: Annotated[int, ORDERS] | None = 60
     """Orders of all strategies in one day (R08)."""
+    max_position_value: Annotated[int, VND] | None = 100_000_000
+    """VND in one symbol, with what open buys may add (R10)."""
+    max_position_of_nav: Annotated[int, parts_per_million] | None = 200_000
+    """The same as a part of the account's net asset value, like 20%."""
+    max_gross_of_nav: Annotated[int, parts_per_million] | None = 800_000
+    """All shares with what open buys may add, as a part of the net asset value (R11)."""
+    max_loss_per_day: Annotated[int, VND] | None = 2_000_000
+    """VND lost today, unrealised and fees included, at which entries stop until tomorrow; at twice
+    that the bot is halted (R12).
+    """
+    max_loss_of_nav: Annotated[int, parts_per_million] | None = 15_000
+    """The same as a part of the net asset value, like 1.5%."""
+    min_cash: Annotated[int, VND] | None = 5_000_000
+    """VND that a buy leaves in the account (R13)."""
+    max_flips_per_symbol: Annotated[int, ORDERS] | None = 3
+    """How often fills of a day may change sides in a symbol, before entries in it stop (R16)."""
+    max_auction_share: Annotated[int, parts_per_million] | None = 50_000
+    """The part of what an auction shows on the other side that an order may be, like 5% (R17)."""
+    max_account_age_s: Annotated[int, whole(10, 3_600)] | None = 120
+    """Entries stop when the account was read longer ago (R19; market time)."""
+    last_entry_s: Annotated[int, whole(1, 3_600)] | None = 60
+    """The last entry is that long before a phase that takes no orders (R20; market time)."""
     symbols: Annotated[tuple[str, ...], texts] | None = None
     """The only symbols that may be traded; left out: those of the strategies (R22)."""
 
     def to_domain(self) -> AccountLimits:
         """Return the limits as the engine takes them."""
-        same = self.model_dump(exclude={"max_price_gap", "symbols"})
-        symbols = None if self.symbols is None else frozenset(self.symbols)
-        return AccountLimits(**same, max_price_gap_ppm=self.max_price_gap, symbols=symbols)
+        own = self.model_dump()
+        in_own_terms = {
+            "max_price_gap_ppm": own.pop("max_price_gap"),
+            "max_position_nav_ppm": own.pop("max_position_of_nav"),
+            "max_gross_nav_ppm": own.pop("max_gross_of_nav"),
+            "max_loss_nav_ppm": own.pop("max_loss_of_nav"),
+            "max_auction_share_ppm": own.pop("max_auction_share"),
+            "max_account_age": _length(own.pop("max_account_age_s")),
+            "last_entry": _length(own.pop("last_entry_s")),
+            "symbols": None if (symbols := own.pop("symbols")) is None else frozenset(symbols),
+        }
+        return AccountLimits(**own, **in_own_terms)
+
+
+def _length(seconds: int | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)

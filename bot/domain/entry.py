@@ -243,6 +243,7 @@ class AuthEvent:
 
 ACCOUNT_SCOPE: Final = "account:"
 FENCE_SCOPE: Final = "fence:"
+ENTRIES_SCOPE: Final = "entries:"
 """What the scopes of these halts begin with."""
 
 

@@ -4,6 +4,7 @@ Beside them each strategy has limits of its own (`plan.Limits`); the tightest on
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +13,10 @@ class AccountLimits:
 
     `max_price_gap_ppm` is from the last trade: of the limit, or of the worst level of the depth for
     an order without one. `max_orders_per_minute` and `_per_second` are of market time; changes and
-    cancels count, and no cancel is ever kept back. `symbols` None: those of the strategies.
+    cancels count, and no cancel is ever kept back. `…_nav_ppm` are parts of the net asset value, of
+    a read no older than `max_account_age`. A flip is a fill on the other side than the one before
+    it. `last_entry`: how long before a phase that takes no orders the last one may be.
+    `symbols` None: those of the strategies.
     """
 
     max_order_value: int | None = None
@@ -23,6 +27,16 @@ class AccountLimits:
     max_orders_per_second: int | None = None
     max_orders_per_minute: int | None = None
     max_orders_per_day: int | None = None
+    max_position_value: int | None = None
+    max_position_nav_ppm: int | None = None
+    max_gross_nav_ppm: int | None = None
+    max_loss_per_day: int | None = None
+    max_loss_nav_ppm: int | None = None
+    min_cash: int | None = None
+    max_flips_per_symbol: int | None = None
+    max_auction_share_ppm: int | None = None
+    max_account_age: timedelta | None = None
+    last_entry: timedelta | None = None
     symbols: frozenset[str] | None = None
 
 

@@ -72,13 +72,17 @@ class OrderPlan:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """An order beyond one is refused; None: no limit. The gap is from the last trade."""
+    """An order beyond one is refused; None: no limit. The gap is from the last trade.
+
+    `max_repeats`: fills on one side of a symbol after which the strategy is disabled.
+    """
 
     max_position: int | None = None
     max_order_value: int | None = None
     max_orders_per_day: int | None = None
     max_loss_per_day: int | None = None
     max_price_gap_ppm: int | None = None
+    max_repeats: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

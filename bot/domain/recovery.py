@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 
 from bot.domain.account import AccountSnapshot, Break, Moved
 from bot.domain.entry import AttemptStarted, Fill, OrderUpdated, RunState
@@ -51,6 +51,10 @@ class RecoveredStrategy:
     fees_today: int
     state: str
     """on, paused or disabled"""
+    state_reason: str = ""
+    state_by: str = ""
+    state_since: datetime | None = None
+    """When it was last switched; None: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,10 @@ class Recovery:
     """symbol -> why no order goes out in it until an operator resumes"""
     halted_scopes: Mapping[str, str] = field(default_factory=dict)
     """The same of an account (`account:…`), and of trust in nonces (`fence:`)"""
+    reduced: Mapping[str, str] = field(default_factory=dict)
+    """account -> why it takes no entries today"""
+    recent_requests: tuple[tuple[str, datetime], ...] = ()
+    """Account and instant of the last order requests of the day: places, changes and cancels."""
     closes: tuple[LastClose, ...] = ()
     """What this bot saw last of each symbol on the last day on which it saw its close."""
     cancels: Mapping[str, str] = field(default_factory=dict)

@@ -27,8 +27,8 @@ from bot.domain.order import OrderReport, OrderState
 from bot.engine import belief, gate, wake
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
-from bot.engine.orders import cancels, orders, sends, unknown
-from bot.engine.risk import accounts, breaks, ledgers
+from bot.engine.orders import cancels, loss_watch, orders, sends, unknown
+from bot.engine.risk import accounts, breaks, ledgers, losses
 from bot.engine.state import BY_ENGINE, State
 from bot.engine.tracked import TrackedOrder
 
@@ -52,10 +52,10 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
     gate.close(state, RunState.STARTING, text, "bot")
     state.alerted.clear()
     state.counts.clear()
-    state.usage.begin_day()
+    losses.begin_day(state)
     for strategy in state.strategies.values():
         strategy.orders_today = strategy.realised_today = strategy.fees_today = 0
-        if (strategy.state, strategy.state_by) == (gate.PAUSED, gate.BY_LIMIT):
+        if (strategy.state, strategy.state_by) == gate.PAUSED_FOR_TODAY:
             gate.switch(state, strategy, gate.ON, "a new day", gate.BY_LIMIT)
 
 
@@ -161,6 +161,7 @@ def _open_or_hold(state: State) -> None:
 def on_account(state: State, event: AccountRead) -> None:
     """Compare the account; a day that waits for that may begin now, or end."""
     accounts.on_account(state, event)
+    loss_watch.watch(state, event.snapshot.account)
     _open_or_hold(state)
     _close_day(state, event)
 

@@ -60,6 +60,7 @@ class Flows:
     def __init__(self) -> None:
         self._cash: dict[str, Moves] = {}
         self._shares: dict[tuple[str, str], Moves] = {}
+        self._held: dict[tuple[str, str], Moves] = {}
 
     def add(self, flow: Flow) -> None:
         """Take in what a fill moves."""
@@ -68,6 +69,8 @@ class Flows:
         cash.add(at, settles_at, out=flow.cash_out, coming=flow.cash_in)
         shares = self._shares.setdefault(key, Moves())
         shares.add(at, settles_at, out=flow.shares_out, coming=flow.shares_in)
+        held = self._held.setdefault(key, Moves())
+        held.add(at, at, out=flow.shares_out - flow.shares_in, coming=0)
 
     def cash(self, account: str, asked_at: datetime, now: datetime) -> int:
         """Return the money that numbers of `asked_at` lack by now."""
@@ -78,6 +81,11 @@ class Flows:
         """Return the free shares that numbers of `asked_at` lack by now."""
         moves = self._shares.get((account, symbol))
         return moves.net(asked_at, now) if moves else 0
+
+    def held(self, account: str, asked_at: datetime, now: datetime) -> dict[str, int]:
+        """Return, by symbol, the shares in all that numbers of `asked_at` lack by now."""
+        mine = [(key[1], moves) for key, moves in self._held.items() if key[0] == account]
+        return {symbol: moves.net(asked_at, now) for symbol, moves in mine}
 
     def next_delivery(self, account: str, symbol: str, now: datetime) -> datetime | None:
         """Return when shares come next; None: no buy is on its way."""
@@ -90,6 +98,7 @@ class Flows:
 
     def forget(self, account: str, asked_at: datetime) -> None:
         """The account's numbers of `asked_at` have come: drop what they contain in full."""
-        mine = [moves for (name, _), moves in self._shares.items() if name == account]
+        all_moves = (*self._shares.items(), *self._held.items())
+        mine = [moves for (name, _), moves in all_moves if name == account]
         for moves in (*mine, *([self._cash[account]] if account in self._cash else ())):
             moves.forget(asked_at)

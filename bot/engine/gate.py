@@ -59,6 +59,8 @@ ON: Final = "on"
 PAUSED: Final = "paused"
 DISABLED: Final = "disabled"
 BY_LIMIT: Final = "limit"
+PAUSED_FOR_TODAY: Final = (PAUSED, BY_LIMIT)
+"""State and author of a strategy that its own limit has paused: until the next day."""
 
 WARN_OFFSET: Final = timedelta(seconds=5)
 """A clock that is further off than this is told of: so far are orders sent, but it gets worse."""
@@ -245,6 +247,8 @@ def switch(state: State, strategy: StrategyState, to_state: str, reason: str, by
         return
     strategy.state, strategy.state_reason, strategy.state_by = to_state, reason, by
     strategy.faults = 0
+    if to_state == ON:
+        strategy.repeats.clear()
     state.record(StrategySwitched(state.now, strategy.plan.name, to_state, reason, by))
 
 
@@ -255,7 +259,7 @@ def objection(strategy: StrategyState, side: Side) -> str | None:
     """
     is_exit = side is Side.SELL
     if strategy.state == ON or (
-        is_exit and (strategy.state, strategy.state_by) == (PAUSED, BY_LIMIT)
+        is_exit and (strategy.state, strategy.state_by) == PAUSED_FOR_TODAY
     ):
         return None
     reason = f": {strategy.state_reason}" if strategy.state_reason else ""

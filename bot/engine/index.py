@@ -187,7 +187,8 @@ class Index:
     `orders` and `intents` are for reading; things come in by `track_order` and `track_intent`, and
     what is asked about them is in the groups. `reserved` is the money of all buys with a price,
     fees included; those `at_market` cost what the quote says then. `working` counts the
-    orders of this bot that work, or may work, one each.
+    orders of this bot that work, or may work, one each; `bought` is what all open buys with a price
+    cost without fees, those of others too.
     """
 
     def __init__(self, rulebook: Rulebook) -> None:
@@ -205,6 +206,7 @@ class Index:
         self.not_placed = Groups[Look, TrackedIntent]()
         self.reserved = Sums()
         self.working = Sums()
+        self.bought = Sums()
         self.orders_at_market = Groups[str, TrackedOrder]()
         self.intents_at_market = Groups[str, TrackedIntent]()
         self.amending = Groups[bool, TrackedAmend]()
@@ -263,8 +265,8 @@ class Index:
         order.watch = None
         for group in (self.open, self.open_in, self.orders_at_market):
             group.put(order, None)
-        self.reserved.put(order, None)
-        self.working.put(order, None)
+        for sums in (self.reserved, self.working, self.bought):
+            sums.put(order, None)
         for deadlines in (self.order_polls, self.expiries, self.looks):
             deadlines.put(order, None)
 
@@ -283,15 +285,17 @@ class Index:
         self.open.put(order, is_open or None)
         self.open_in.put(order, row.symbol if is_open else None)
         self.expiries.put(order, order.expires_at if is_open else None)
-        is_paid_for = is_open and order.is_own and row.side is Side.BUY
-        price, part = order.prices[-1] if is_paid_for else None, None
+        is_buy = is_open and row.side is Side.BUY
+        price, bought, part = order.prices[-1] if is_buy else None, None, None
         if price is not None:
             amount = order.open_quantity * price
-            part = row.account, amount + self._rulebook.fee(amount)
+            bought = row.account, amount
+            part = (row.account, amount + self._rulebook.fee(amount)) if order.is_own else None
         self.reserved.put(order, part)
+        self.bought.put(order, bought)
         is_counted = is_open and order.is_own
         self.working.put(order, (row.account, 1) if is_counted else None)
-        self.orders_at_market.put(order, row.account if is_paid_for and price is None else None)
+        self.orders_at_market.put(order, row.account if is_buy and price is None else None)
 
     def _file_intent(self, tracked: TrackedIntent, moved: str) -> None:
         """Put an intent where it belongs now that one of its fields has moved."""
@@ -310,11 +314,13 @@ class Index:
         if is_pending:
             self._alike.put(tracked, fingerprint_of(intent))
         is_paid_for = is_pending and intent.side is Side.BUY
-        price, part = intent.limit_price if is_paid_for else None, None
+        price, bought, part = intent.limit_price if is_paid_for else None, None, None
         if price is not None:
             amount = intent.quantity * price
+            bought = intent.account, amount
             part = intent.account, amount + self._rulebook.fee(amount)
         self.reserved.put(tracked, part)
+        self.bought.put(tracked, bought)
         self.working.put(tracked, (intent.account, 1) if is_pending else None)
         self.intents_at_market.put(
             tracked, intent.account if is_paid_for and price is None else None

@@ -50,6 +50,7 @@ def on_quote(state: State, event: QuoteReceived) -> None:
     if not belief.takes_quote(state, event):
         return
     state.quotes[quote.symbol] = QuoteSeen(event.at, quote)
+    state.exposure.quoted(quote.symbol, quote.last)
     if state.bars.has(quote.symbol) and not state.settings.takes_bars_whole:
         phase = state.phase_of(quote.exchange).phase
         if phase in BAR_PHASES or phase is Phase.OPEN:

@@ -101,6 +101,7 @@ class Passing:
         state.now = max(state.now, at)
         known = belief.of(state, symbol)
         state.quotes[symbol], known.price = QuoteSeen(at, quote), quote.last
+        state.exposure.quoted(symbol, quote.last)
         sources = [known.quotes]
         if depth is not None:
             state.depths[symbol] = DepthSeen(at, depth)

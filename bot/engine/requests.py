@@ -13,7 +13,7 @@ from bot.domain.message import PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.plan import StrategyMode
 from bot.engine import belief, gate, halts, invariants
-from bot.engine.orders import cancels, set_aside
+from bot.engine.orders import cancels, loss_watch, set_aside
 from bot.engine.risk.accounts import (
     NEVER,
     Means,
@@ -171,6 +171,8 @@ def submit(
         state.counts["blocks"] += 1
         state.counts["denied"] += 1
         state.record(IntentRecorded(state.now, intent, SendState.DENIED, last.text))
+        if last.code == "DAY_LOSS":
+            loss_watch.watch(state, request.account)
         if last.code == "MAX_LOSS":
             gate.switch(state, strategy, gate.PAUSED, last.text, gate.BY_LIMIT)
     return None

@@ -24,6 +24,7 @@ from bot.domain.rulebook import Rulebook
 from bot.engine.bars import Bars
 from bot.engine.cancelling import TrackedCancel
 from bot.engine.chains import Chains
+from bot.engine.exposure import Exposure
 from bot.engine.findings import Belief, Rules
 from bot.engine.flows import Flows
 from bot.engine.index import Index, SeenIds
@@ -151,7 +152,7 @@ class State:
         self.bars = Bars()
         self.accounts: dict[str, AccountSnapshot] = {}
         self.reconciling = Reconciling()
-        self.flows, self.usage = Flows(), Usage()
+        self.flows, self.usage, self.exposure = Flows(), Usage(), Exposure()
         self.ledgers: dict[str, AccountLedger] = {}
         self.early_flows: list[Flow] = []
         self.rights: dict[str, tuple[ShareholderRight, ...]] = {}

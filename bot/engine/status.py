@@ -12,7 +12,7 @@ from bot.domain.order import Intent, OrderState, SendState
 from bot.engine import belief, clocks, disk, halts, reading, warming
 from bot.engine import gate as the_gate
 from bot.engine.orders import amends, doubts, late_cancels, listing, set_aside, successors, unknown
-from bot.engine.risk import breaks
+from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import day_result, unrealised
 from bot.engine.seen import DepthSeen, QuoteSeen
 from bot.engine.state import PRIORITY, State
@@ -158,6 +158,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     unknown.alerts,
     halts.alerts,
     the_gate.alerts,
+    losses.alerts,
     reading.alerts,
     breaks.alerts,
     doubts.alerts,

@@ -272,7 +272,8 @@ class Instance:
 class StrategyState:
     """A strategy with its instances, its switch and its counters of the day.
 
-    `limits` are the tighter of its file's and the bot's; `refusals` are the broker's, in a row.
+    `limits` are the tighter of its file's and the bot's; `refusals` are the broker's, in a row,
+    `repeats` the fills of today on a side of a symbol since it was last switched on.
     """
 
     plan: StrategyPlan
@@ -286,6 +287,7 @@ class StrategyState:
     orders_today: int = 0
     realised_today: int = 0
     fees_today: int = 0
+    repeats: dict[tuple[str, Side], int] = field(default_factory=dict)
     positions: dict[str, Position] = field(default_factory=dict)
 
     def position(self, symbol: str) -> Position:

@@ -4,10 +4,13 @@ Nothing here is searched for: a request that is counted costs the same on the la
 as on the first one.
 """
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
+
+from bot.domain.order import Side
 
 SECOND: Final = timedelta(seconds=1)
 MINUTE: Final = timedelta(minutes=1)
@@ -34,11 +37,22 @@ class Recent:
 
 @dataclass(slots=True)
 class AccountUsage:
-    """Of one account: order requests that went out of late, and the orders of the day."""
+    """Of one account: order requests that went out of late, and the orders of the day. `sides` are
+    those of the last fills, `flips` how often they changed, `reduced_by` why nothing is bought.
+    """
 
     last_second: Recent = field(default_factory=lambda: Recent(SECOND))
     last_minute: Recent = field(default_factory=lambda: Recent(MINUTE))
     orders_today: int = 0
+    reduced_by: str = ""
+    sides: dict[str, Side] = field(default_factory=dict)
+    flips: Counter[str] = field(default_factory=Counter)
+
+    def fill(self, symbol: str, side: Side) -> None:
+        """Count a fill; one on the other side than the one before it is a flip."""
+        if self.sides.get(symbol, side) is not side:
+            self.flips[symbol] += 1
+        self.sides[symbol] = side
 
     def send(self, at: datetime) -> None:
         """Count an order, a change or a cancel that is about to go out."""
@@ -64,4 +78,10 @@ class Usage:
     def begin_day(self) -> None:
         """Start the counts of the day again."""
         for usage in self._accounts.values():
-            usage.orders_today = 0
+            usage.orders_today, usage.reduced_by = 0, ""
+            usage.sides.clear()
+            usage.flips.clear()
+
+    def all(self) -> Iterable[tuple[str, AccountUsage]]:
+        """Return every account's, by its id."""
+        return sorted(self._accounts.items())

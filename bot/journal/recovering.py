@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
 import sqlalchemy as sa
@@ -13,6 +13,7 @@ from bot.domain.account import AccountSnapshot, Break, Holding, Moved, moved_in
 from bot.domain.entry import (
     ACCOUNT_SCOPE,
     CLOSE_NOTE,
+    ENTRIES_SCOPE,
     FENCE_SCOPE,
     AttemptStarted,
     Fill,
@@ -21,6 +22,7 @@ from bot.domain.entry import (
     RunState,
     Verdict,
 )
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, SendState
 from bot.domain.quote import LastClose
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
@@ -46,6 +48,8 @@ SETTLEMENT_LASTS: Final = timedelta(days=21)
 """At least: T+2 over the holidays of Tet, which close the exchanges for up to nine days."""
 NOTES_SEARCHED: Final = 50_000
 """Notes of some weeks: a close of before is looked up in the broker's history."""
+REQUESTS_LOOKED_AT: Final = 500
+"""The newest ones: no limit of a minute is higher that means anything."""
 SURVIVING: Final = (RunState.HALTED, RunState.PAUSED)
 
 
@@ -88,6 +92,8 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
             for prefix in (ACCOUNT_SCOPE, FENCE_SCOPE)
             for name, reason in _halted(connection, prefix).items()
         },
+        reduced=_reduced(connection, trading_date),
+        recent_requests=_requests(connection, day),
         closes=_closes(connection, day),
         cancels=_cancels(connection, day),
     )
@@ -152,16 +158,17 @@ def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrat
 
     prefix = "strategy:"  # `warming` is not kept
     kept = halts.c.scope.startswith(prefix) & halts.c.to_state.in_(("on", "paused", "disabled"))
-    states = {
-        row["scope"].removeprefix(prefix): row["to_state"] for row in _rows(connection, halts, kept)
-    }
+    states = {row["scope"].removeprefix(prefix): row for row in _rows(connection, halts, kept)}
     return {
         name: RecoveredStrategy(
             positions=positions.get(name, {}),
             orders_today=counts.get(name, 0),
             realised_today=results.get(name, (0, 0))[0],
             fees_today=results.get(name, (0, 0))[1],
-            state=states.get(name, "on"),
+            state=states[name]["to_state"] if name in states else "on",
+            state_reason=states[name]["reason"] if name in states else "",
+            state_by=states[name]["by_whom"] if name in states else "",
+            state_since=instant_of(states[name]["at"]) if name in states else None,
         )
         for name in sorted({*positions, *results, *counts, *states})
     }
@@ -231,6 +238,32 @@ def _cancels(connection: sa.Connection, day: str) -> dict[str, str]:
     ):
         found[intent_id] = why
     return found
+
+
+def _reduced(connection: sa.Connection, day: date) -> dict[str, str]:
+    """Why an account takes no entries today: what another day has stopped is over."""
+    in_scope = tables.halts.c.scope.startswith(ENTRIES_SCOPE)
+    newest = {row["scope"]: row for row in _rows(connection, tables.halts, in_scope)}
+    return {
+        scope.removeprefix(ENTRIES_SCOPE): row["reason"]
+        for scope, row in newest.items()
+        if row["to_state"] == RunState.HALTED
+        and instant_of(row["at"]).astimezone(EXCHANGE_TZ).date() == day
+    }
+
+
+def _requests(connection: sa.Connection, day: str) -> tuple[tuple[str, datetime], ...]:
+    """Account and instant of the last order requests of a day, the oldest first."""
+    attempts, intents = tables.attempts, tables.intents
+    newest = (
+        sa.select(intents.c.account, attempts.c.at)
+        .join(intents, intents.c.intent_id == attempts.c.intent_id)
+        .where(intents.c.trading_date == day)
+        .order_by(attempts.c.seq.desc())
+        .limit(REQUESTS_LOOKED_AT)
+    )
+    found = [(account, instant_of(at)) for account, at in connection.execute(newest)]
+    return tuple(reversed(found))
 
 
 def _halted(connection: sa.Connection, prefix: str) -> dict[str, str]:

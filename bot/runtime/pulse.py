@@ -6,7 +6,7 @@ from typing import Final
 
 from bot.domain.entry import Note, RunState
 from bot.domain.quote import Quote
-from bot.engine.risk.checks import SILENT_PHASES
+from bot.engine.risk.account_checks import SILENT_PHASES
 from bot.engine.status import BotStatus
 
 _SHOWN: Final = ("quotes", "depths", "signals", "skips", "orders", "fills")

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_a_file_of_comments_alone_is_all_defaults(tmp_path: Path) -> None:
     assert settings.mode == "sandbox"
     assert settings.is_embedded
     assert settings.risk.fee_ppm == 1_500
-    assert settings.risk.all_strategies == Limits(max_orders_per_day=30)
+    assert settings.risk.all_strategies == Limits(max_orders_per_day=30, max_repeats=10)
 
 
 def test_limits_of_all_strategies_reach_the_engine_in_its_units(tmp_path: Path) -> None:
@@ -67,7 +68,10 @@ def test_limits_of_all_strategies_reach_the_engine_in_its_units(tmp_path: Path) 
     limits = load(tmp_path, risk).settings.risk.all_strategies
 
     assert limits == Limits(
-        max_order_value=20_000_000, max_orders_per_day=30, max_price_gap_ppm=25_000
+        max_order_value=20_000_000,
+        max_orders_per_day=30,
+        max_price_gap_ppm=25_000,
+        max_repeats=10,
     )
 
 
@@ -81,6 +85,16 @@ def test_an_account_is_limited_when_nothing_is_said(tmp_path: Path) -> None:
         max_orders_per_second=1,
         max_orders_per_minute=6,
         max_orders_per_day=60,
+        max_position_value=100_000_000,
+        max_position_nav_ppm=200_000,
+        max_gross_nav_ppm=800_000,
+        max_loss_per_day=2_000_000,
+        max_loss_nav_ppm=15_000,
+        min_cash=5_000_000,
+        max_flips_per_symbol=3,
+        max_auction_share_ppm=50_000,
+        max_account_age=timedelta(seconds=120),
+        last_entry=timedelta(seconds=60),
     )
 
 

@@ -3,6 +3,7 @@
 Slow and plain on purpose: it shares no code with the index but the fields of the things themselves.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -73,6 +74,7 @@ def _answers(state: State) -> Iterator[tuple[str, Any, Any]]:
     for account in accounts:
         yield from _money(state, account, working, pending)
     yield from _dues(state, working, intents)
+    yield from _worth(state)
     oldest = now - state.settings.duplicate_window
     for one in intents:
         found, wanted = index.twin_of(one.intent, oldest), _twin(state, one, oldest)
@@ -83,13 +85,10 @@ def _money(
     state: State, account: str, working: list[TrackedOrder], pending: list[TrackedIntent]
 ) -> Iterator[tuple[str, Any, Any]]:
     """The money of every own buy that works, or whose outcome is not known."""
-    bought = [
-        order
-        for order in working
-        if order.row.intent_id is not None
-        and order.row.account == account
-        and order.row.side is Side.BUY
+    everybodys = [
+        order for order in working if order.row.account == account and order.row.side is Side.BUY
     ]
+    bought = [order for order in everybodys if order.row.intent_id is not None]
     asked = [
         one for one in pending if one.intent.account == account and one.intent.side is Side.BUY
     ]
@@ -108,7 +107,18 @@ def _money(
     mine = [order for order in working if order.row.intent_id and order.row.account == account]
     waiting = [one for one in pending if one.intent.account == account]
     yield f"working in {account}", state.index.working.of(account), len(mine) + len(waiting)
-    unpriced = [order for order in bought if order.prices == (None,)]
+    priced = [
+        order.open_quantity * max(price for price in order.prices if price is not None)
+        for order in everybodys
+        if order.prices != (None,)
+    ]
+    priced += [
+        one.intent.quantity * one.intent.limit_price
+        for one in asked
+        if one.intent.limit_price is not None
+    ]
+    yield f"bought in {account}", state.index.bought.of(account), sum(priced)
+    unpriced = [order for order in everybodys if order.prices == (None,)]
     found = state.index.orders_at_market.of(account)
     yield f"orders at market in {account}", _ids(found), _ids(unpriced)
     waiting = [one for one in asked if one.intent.limit_price is None]
@@ -117,6 +127,33 @@ def _money(
         _ids(state.index.intents_at_market.of(account)),
         _ids(waiting),
     )
+
+
+def _worth(state: State) -> Iterator[tuple[str, Any, Any]]:
+    """What accounts hold and have won or lost, summed up position by position."""
+    for account, snapshot in state.accounts.items():
+        worth = state.exposure.of(account)
+        ledger = state.ledgers.get(account)
+        flows = state.early_flows if ledger is None else ledger.flows
+        moved = [flow for flow in flows if flow.at > snapshot.at]
+        held = Counter({name: one.total for name, one in snapshot.holdings.items()})
+        for flow in moved:
+            held[flow.symbol] += flow.shares_in - flow.shares_out
+        yield f"held in {account}", +Counter(worth.held), +held
+        prices = {name: one.cost_price for name, one in snapshot.holdings.items()}
+        prices |= {name: seen.quote.last for name, seen in state.quotes.items()}
+        value = sum(shares * prices.get(name, 0) for name, shares in held.items())
+        yield f"value of {account}", worth.value, value
+        mine = [one for one in state.strategies.values() if one.plan.account == account]
+        gains = [
+            position.shares * state.quotes[symbol].quote.last - position.cost
+            for strategy in mine
+            for symbol, position in strategy.positions.items()
+            if symbol in state.quotes
+        ]
+        yield f"unrealised of {account}", worth.unrealised, sum(gains)
+        realised = sum(one.realised_today - one.fees_today for one in mine)
+        yield f"realised of {account}", worth.realised, realised
 
 
 def _dues(

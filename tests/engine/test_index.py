@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from bot.domain.asked import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.domain.errors import Fault
+from bot.domain.invariants import InvariantBroken
 from bot.domain.message import (
     AmendAnswered,
     CancelAnswered,
@@ -61,6 +62,10 @@ def _guard(step: Callable[[], object]) -> Fault | None:
     try:
         step()
     except IllegalMove as error:
+        return Fault("illegal", str(error), "")
+    except InvariantBroken as error:
+        if error.code != "I4":  # an answer with the id of another order of ours
+            raise
         return Fault("illegal", str(error), "")
     return None
 

@@ -25,6 +25,7 @@ from bot.domain.quote import Quote
 from bot.domain.rule_data import RuleData
 from bot.domain.status import SymbolStatus
 from bot.engine.risk import checks
+from bot.engine.risk.account_checks import AUCTIONS
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.risk.view import Opposite, View
 from bot.sandbox.exchange.event import OrderAccepted, OrderRefused
@@ -274,7 +275,7 @@ class Agreement:
         """Return the investor's opposite orders of this very auction: no older ones count."""
         since, sides = self.stands.get(order.symbol, (phase, {}))
         other = Side.SELL if order.side is Side.BUY else Side.BUY
-        is_same_auction = since is phase and phase in checks.AUCTIONS
+        is_same_auction = since is phase and phase in AUCTIONS
         return tuple(sides.get(other, ())) if is_same_auction else ()
 
     def exchange_says(self, order: NewOrder) -> Refusal | None:

@@ -15,7 +15,7 @@ from bot.domain.instrument import PHASE_WORDS
 from bot.domain.order import Intent, OrderType, Side, type_word
 from bot.engine.orders import cancels
 from bot.engine.requests import view_of
-from bot.engine.risk import checks
+from bot.engine.risk import account_checks, checks
 from bot.engine.risk.accounts import means_of, worst_price
 from bot.engine.risk.codes import judged, or_none
 from bot.engine.risk.sizing import OrderRequest
@@ -25,12 +25,21 @@ from bot.engine.tracked import AmendStage, StrategyState, TrackedAmend, TrackedO
 _OF_THE_WHOLE: Final = (
     checks.symbol,
     checks.lot,
+    account_checks.max_quantity,
     checks.price,
     checks.max_order_value,
     checks.max_loss,
+    account_checks.day_loss,
+    account_checks.order_rate,
     checks.other_orders,
 )
-_OF_THE_OPEN_PART: Final = (checks.max_position, checks.cash)
+_OF_THE_OPEN_PART: Final = (
+    checks.max_position,
+    account_checks.position_value,
+    account_checks.gross,
+    checks.cash,
+    account_checks.min_cash,
+)
 _OF_WHAT_IS_MORE: Final = (checks.sellable,)
 
 
@@ -204,10 +213,15 @@ def _risk_checks(
     open_after = whole.quantity - row.executed_quantity
     freed = view
     if row.side is Side.BUY and view.cash_free is not None:
-        # The order's own reservation is taken out: of cash, fee included, and of position.
+        # The order's own reservation is taken out: of cash, fee included, and of positions.
         amount = open_now * worst_price(state, row.symbol, row.price)
         cash_free = view.cash_free + amount + state.rulebook.fee(amount)
-        freed = replace(view, position=view.position - open_now, cash_free=cash_free)
+        used = view.account
+        if used is not None:
+            value, gross = used.position_value - amount, used.gross - amount
+            used = replace(used, position_value=value, gross=gross)
+        position = view.position - open_now
+        freed = replace(view, position=position, cash_free=cash_free, account=used)
     open_part = replace(whole, quantity=open_after)
     yield from checks.judge(open_part, freed, limits, _OF_THE_OPEN_PART)
     what_is_more = replace(whole, quantity=open_after - open_now)

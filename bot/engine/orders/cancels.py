@@ -25,7 +25,7 @@ from bot.domain.message import (
     ReadOrder,
     ReadOrderToCancel,
 )
-from bot.domain.order import OrderState
+from bot.domain.order import OrderState, Side
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
 from bot.engine import gate
 from bot.engine.cancelling import CancelStage, Hindrance, TrackedCancel
@@ -98,6 +98,16 @@ def request_all(state: State, reason: str, strategy: str | None = None) -> None:
             request(state, order, reason)
     if strategy is None:
         successors.tell_left(state, reason)
+
+
+def request_entries(state: State, reason: str, account: str) -> None:
+    """Want every own buy of an account cancelled, those on their way too when they turn up."""
+    for tracked in state.pending_intents():
+        if tracked.intent.side is Side.BUY and tracked.intent.account == account:
+            _wish(state, tracked, reason)
+    for order in state.open_orders():
+        if order.row.side is Side.BUY and order.row.account == account:
+            request(state, order, reason)
 
 
 def _wish(state: State, tracked: TrackedIntent, reason: str) -> None:

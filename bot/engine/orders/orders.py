@@ -20,9 +20,10 @@ from bot.domain.order import (
 from bot.domain.order_status import shown_state
 from bot.engine import wake
 from bot.engine.gate import IllegalMove
-from bot.engine.orders import cancels, doubts
+from bot.engine.orders import cancels, doubts, loss_watch
 from bot.engine.orders.doubts import Trust
 from bot.engine.orders.merging import merged
+from bot.engine.risk import losses
 from bot.engine.risk.accounts import (
     add_external,
     add_flow,
@@ -329,7 +330,12 @@ def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill 
         found = _instance_of(state, fill.strategy, fill.symbol)
         if found is not None:
             position = found[0].positions.setdefault(fill.symbol, Position())
+            shares, cost = position.shares, position.cost
             position.take(fill.side, fill.quantity, fill.amount)
+            shares, cost = position.shares - shares, position.cost - cost
+            state.exposure.own(fill.account, fill.symbol, shares=shares, cost=cost)
+        state.usage.of(fill.account).fill(fill.symbol, fill.side)
+        state.exposure.of(fill.account).realised += fill.realised - fill.fee - fill.tax
         add_flow(state, fill)
         state.command(ReadAccount(f"fill {fill.fill_id}"))
         if found is not None:
@@ -337,7 +343,9 @@ def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill 
             strategy.realised_today += fill.realised
             strategy.fees_today += fill.fee + fill.tax
             pause_after_loss(state, strategy)
+            losses.count_fill(state, strategy, fill)
             wake.wake(state, strategy, instance, "on_fill", fill)
+        loss_watch.watch(state, fill.account)
     if row.state in TERMINAL_STATES and row.state is not before.state:
         state.counts[row.state.lower()] += 1
         tracked = state.intents.get(row.intent_id or "")

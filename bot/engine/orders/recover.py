@@ -12,13 +12,14 @@ from bot.domain.entry import Decision, OrderUpdated, Verdict
 from bot.domain.message import ReadAccount, ReadTodaysOrders, Recovered
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
+from bot.domain.timetable import local_of
 from bot.engine import gate
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.orders import amends, cancels, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import NONCE_UNUSED
-from bot.engine.risk import breaks
+from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import flow_of, restore
 from bot.engine.state import BY_ENGINE, LASTING, State
 from bot.engine.tracked import BackOff, Position, TrackedIntent, TrackedOrder
@@ -57,6 +58,11 @@ def on_recovered(state: State, event: Recovered) -> None:
             strategy.realised_today = stored.realised_today
             strategy.fees_today = stored.fees_today
             strategy.state = stored.state or gate.ON
+            strategy.state_reason, strategy.state_by = stored.state_reason, stored.state_by
+            since = stored.state_since
+            is_of_before = since is not None and local_of(since).date() < state.trading_date
+            if is_of_before and (strategy.state, strategy.state_by) == gate.PAUSED_FOR_TODAY:
+                gate.switch(state, strategy, gate.ON, "a new day", gate.BY_LIMIT)
     intents = {one.intent.intent_id: one.intent for one in recovery.intents}
     for row in recovery.orders:
         intent = intents.get(row.intent_id or "")
@@ -82,15 +88,28 @@ def on_recovered(state: State, event: Recovered) -> None:
 
 def _take_over_usage(state: State, recovery: Recovery) -> None:
     """Go on counting what the accounts have used of their limits today."""
-    ordered = [
-        one.intent
-        for one in recovery.intents
-        if one.intent.trading_date == recovery.trading_date and one.state not in _NEVER_LEFT
-    ]
-    for intent in ordered:
-        usage = state.usage.of(intent.account)
-        usage.orders_today += 1
-        usage.send(intent.created_at)
+    usage, exposure, today = state.usage, state.exposure, recovery.trading_date
+    for one in recovery.intents:
+        if one.intent.trading_date == today and one.state not in _NEVER_LEFT:
+            usage.of(one.intent.account).orders_today += 1
+    for account, at in recovery.recent_requests:
+        usage.of(account).send(at)
+    for account, reason in recovery.reduced.items():
+        if losses.is_limited(state):
+            usage.of(account).reduced_by = reason
+    for strategy in state.strategies.values():
+        for symbol, position in strategy.positions.items():
+            held = position.shares, position.cost
+            exposure.own(strategy.plan.account, symbol, shares=held[0], cost=held[1])
+    for fill in (fill for day, fill in recovery.recent_fills if day == today):
+        usage.of(fill.account).fill(fill.symbol, fill.side)
+        exposure.of(fill.account).realised += fill.realised - fill.fee - fill.tax
+        owner = state.strategies.get(fill.strategy or "")
+        stored = recovery.strategies.get(fill.strategy or "")
+        since = stored.state_since if stored is not None else None
+        if owner is not None and (since is None or fill.at > since):
+            place = fill.symbol, fill.side
+            owner.repeats[place] = owner.repeats.get(place, 0) + 1
 
 
 def _restore_order(state: State, row: OrderUpdated, intent: Intent | None) -> None:

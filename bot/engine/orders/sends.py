@@ -27,6 +27,7 @@ from bot.engine.orders import cancels, orders, refusals, set_aside
 from bot.engine.orders.merging import report_of
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import ALERT_AFTER
+from bot.engine.risk import losses
 from bot.engine.risk.accounts import means_of
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.state import PRIORITY, State
@@ -53,6 +54,8 @@ def reason_not_to_send(state: State, intent: Intent) -> str | None:
             return f"{gate.REFUSAL_CODES[closing]}{f': {reason}' if reason else ''}"
     if (halted := halts.objection(state, intent.account)) is not None:
         return halted
+    if (lost := losses.objection(state, intent.account, intent.side)) is not None:
+        return lost
     if symbol in state.halted_symbols:
         return f"{symbol} is halted: {state.halted_symbols[symbol]}"
     held = set_aside.hold(state, intent.account, symbol, intent.side)

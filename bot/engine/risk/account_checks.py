@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from bot.domain.entry import CheckResult
-from bot.domain.order import OrderType
+from bot.domain.instrument import PHASE_WORDS, Phase
+from bot.domain.order import OrderType, Side
 from bot.domain.plan import Limits
-from bot.engine.risk.codes import ACCOUNT, judged, percent
+from bot.engine.risk.codes import ACCOUNT, amounts, judged, or_none, percent, short_money
 from bot.engine.risk.sizing import OrderRequest
-from bot.engine.risk.view import View
+from bot.engine.risk.view import AccountUse, View
 
 PPM: Final = 1_000_000
+AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED, Phase.CA})
+SILENT_PHASES: Final = frozenset({Phase.BREAK, Phase.CLOSED, Phase.PUT_THROUGH})
+"""Phases in which no exchange takes an order. Source: HOSE Decision 352, VNX Decision 17."""
 _AT_THE_MARKET: Final = frozenset(
     {
         OrderType.MP,
@@ -89,3 +93,106 @@ def order_rate(_request: OrderRequest, view: View, _limits: Limits) -> Iterator[
             yield judged(
                 "ORDER_RATE", sent < most, words, sent=sent, limit=most, span=span, scope=ACCOUNT
             )
+
+
+def day_loss(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+    """The account has not lost its limit of the day; a sale is let through."""
+    account = view.account
+    if account is None or account.loss_limit is None or request.side is Side.SELL:
+        return
+    loss, most = account.loss, account.loss_limit
+    is_ok = not account.is_reduced and (loss <= 0 or loss < most)
+    words = f"account loss {amounts(loss, most)}"
+    yield judged("DAY_LOSS", is_ok, words, loss_vnd=loss, limit_vnd=most, scope=ACCOUNT)
+
+
+def flips(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+    """The account's fills have not changed sides too often in the symbol; a sale is let through."""
+    most = view.account.limits.max_flips_per_symbol if view.account is not None else None
+    if view.account is not None and most is not None and request.side is Side.BUY:
+        count, name = view.account.flips, request.symbol
+        words = f"side changes {count:,} of {most:,}"
+        yield judged(
+            "FLIPS", count <= most, words, flips=count, limit=most, symbol=name, scope=ACCOUNT
+        )
+
+
+def fresh_account(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+    """What the account is worth was read a short while ago; a sale needs no value."""
+    most = view.account.limits.max_account_age if view.account is not None else None
+    if view.account is not None and most is not None and request.side is Side.BUY:
+        age, most_s = view.account.age, round(most.total_seconds())
+        age_s = None if age is None else round(age.total_seconds())
+        words = f"account {or_none(age_s)} s old of {most_s:,}"
+        is_ok = age is not None and age <= most
+        yield judged("ACCOUNT_AGE", is_ok, words, age_s=age_s, age_s_max=most_s)
+
+
+def last_entry(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+    """No phase that takes no orders is about to begin; a sale is let through."""
+    most = view.account.limits.last_entry if view.account is not None else None
+    if view.account is not None and most is not None and request.side is Side.BUY:
+        ends_in, exchange = view.account.ends_in, view.traded.exchange
+        numbers = {"exchange": exchange, "phase": ends_in, "seconds": round(most.total_seconds())}
+        words = f"no end of {exchange} {PHASE_WORDS[view.phase]} within {numbers['seconds']} s"
+        yield judged("LAST_ENTRY", ends_in is None, words, **numbers)
+
+
+def position_value(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+    """After everything that may still be bought, the symbol is worth no more than its limits."""
+    account = view.account
+    if account is None or request.side is Side.SELL:
+        return
+    limits, value = account.limits, account.position_value + request.quantity * view.price
+    found = (limits.max_position_value, _of_nav(account, limits.max_position_nav_ppm))
+    most = min((limit for limit in found if limit is not None), default=None)
+    if most is not None:
+        words = f"{request.symbol} {amounts(value, most)}"
+        yield judged(
+            "POSITION_VALUE",
+            value <= most,
+            words,
+            value_vnd=value,
+            limit_vnd=most,
+            symbol=request.symbol,
+            scope=ACCOUNT,
+        )
+
+
+def gross(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+    """After everything that may still be bought, all shares are worth no more than their limit."""
+    account = view.account
+    if account is None or request.side is Side.SELL:
+        return
+    value = account.gross + request.quantity * view.price
+    most = _of_nav(account, account.limits.max_gross_nav_ppm)
+    if most is not None:
+        words = f"shares {amounts(value, most)}"
+        yield judged("GROSS", value <= most, words, value_vnd=value, limit_vnd=most, scope=ACCOUNT)
+
+
+def _of_nav(account: AccountUse, ppm: int | None) -> int | None:
+    """Return a part of the net asset value; one that is not known allows nothing."""
+    return None if ppm is None else max(0, account.nav or 0) * ppm // PPM
+
+
+def auction_share(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+    """In an auction the order is a small part of what the other side shows."""
+    share = view.account.limits.max_auction_share_ppm if view.account is not None else None
+    if view.account is not None and share is not None and view.phase in AUCTIONS:
+        shown, quantity = view.account.shown or None, request.quantity
+        is_ok = shown is not None and quantity * PPM <= shown * share
+        words = f"{quantity:,} of {or_none(shown)} shown"
+        yield judged("AUCTION_SHARE", is_ok, words, quantity=quantity, shown=shown, share_ppm=share)
+
+
+def min_cash(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+    """The buy leaves enough cash, its fee paid; CASH, before it, has made sure that it is known."""
+    least = view.account.limits.min_cash if view.account is not None else None
+    if least is not None and request.side is Side.BUY:
+        value = request.quantity * view.price
+        left = (view.cash_free or 0) - value - view.rulebook.fee(value)
+        words = f"cash left {short_money(left)}, at least {short_money(least)}"
+        yield judged(
+            "MIN_CASH", left >= least, words, left_vnd=left, limit_vnd=least, scope=ACCOUNT
+        )

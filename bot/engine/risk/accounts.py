@@ -92,7 +92,8 @@ def _free_cash(state: State, snapshot: AccountSnapshot) -> int:
     account, index = snapshot.account, state.index
     moved = state.flows.cash(account, snapshot.at, state.now)
     cash = snapshot.cash + moved - index.reserved.of(account)
-    shares = [(one.row.symbol, one.open_quantity) for one in index.orders_at_market.of(account)]
+    unpriced = [one for one in index.orders_at_market.of(account) if one.is_own]
+    shares = [(one.row.symbol, one.open_quantity) for one in unpriced]
     pending = index.intents_at_market.of(account)
     shares += [(one.intent.symbol, one.intent.quantity) for one in pending]
     for symbol, quantity in shares:
@@ -171,6 +172,9 @@ def take_back_external(state: State, row: OrderUpdated) -> None:
 
 def _add(state: State, flow: Flow) -> None:
     state.flows.add(flow)
+    snapshot = state.accounts.get(flow.account)
+    if snapshot is None or flow.at > snapshot.at:  # else the broker's numbers contain it
+        state.exposure.move(flow.account, flow.symbol, flow.shares_in - flow.shares_out)
     # Before the first base the fill waits: the broker's numbers will contain it.
     ledger = state.ledgers.get(flow.account)
     (state.early_flows if ledger is None else ledger.flows).append(flow)
@@ -305,4 +309,9 @@ def on_account(state: State, event: AccountRead) -> None:
     if before is None or not is_doubtful:
         state.accounts[snapshot.account] = snapshot
         state.flows.forget(snapshot.account, snapshot.at)
+        held = {symbol: holding.total for symbol, holding in snapshot.holdings.items()}
+        for symbol, shares in state.flows.held(snapshot.account, snapshot.at, state.now).items():
+            held[symbol] = held.get(symbol, 0) + shares
+        cost = {symbol: holding.cost_price for symbol, holding in snapshot.holdings.items()}
+        state.exposure.hold(snapshot.account, held, cost)
     breaks.look_again(state)

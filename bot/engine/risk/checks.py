@@ -11,10 +11,11 @@ from typing import Final
 
 from bot.domain.entry import CheckResult
 from bot.domain.errors import NoRule
-from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Lot, Phase
+from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Lot
 from bot.domain.order import ORDER_TYPES, OrderType, Side, type_word
 from bot.domain.plan import Limits
 from bot.engine.risk import account_checks
+from bot.engine.risk.account_checks import AUCTIONS, PPM, SILENT_PHASES
 from bot.engine.risk.codes import (
     ACCOUNT,
     STRATEGY,
@@ -27,11 +28,6 @@ from bot.engine.risk.codes import (
 )
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.risk.view import View
-
-PPM: Final = 1_000_000
-AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED, Phase.CA})
-SILENT_PHASES: Final = frozenset({Phase.BREAK, Phase.CLOSED, Phase.PUT_THROUGH})
-"""Phases in which no exchange takes an order. Source: HOSE Decision 352, VNX Decision 17."""
 
 _LO, _BUY, _SELL, _EVEN, _ODD = OrderType.LO, Side.BUY, Side.SELL, Lot.EVEN, Lot.ODD
 """Asked with every order: on Python 3.11 a member costs ten times as much through its class."""
@@ -259,7 +255,15 @@ CHECKS: Final[tuple[Check, ...]] = (
     account_checks.open_orders,
     account_checks.order_rate,
     max_loss,
+    account_checks.day_loss,
+    account_checks.flips,
+    account_checks.fresh_account,
+    account_checks.last_entry,
+    account_checks.position_value,
+    account_checks.gross,
+    account_checks.auction_share,
     cash,
+    account_checks.min_cash,
     sellable,
     other_orders,
 )

@@ -132,6 +132,22 @@ CODES: Final[Mapping[str, CheckCode]] = {
     "ORDER_RATE": CheckCode(
         "{sent} order requests within the last {span}, at most {limit}{scope}; cancels count too"
     ),
+    "DAY_LOSS": CheckCode(
+        "{loss_vnd} VND lost today{scope}; from {limit_vnd} on nothing is bought until tomorrow"
+    ),
+    "FLIPS": CheckCode("side changed {flips} times today in {symbol}, at most {limit}{scope}"),
+    "ACCOUNT_AGE": CheckCode(
+        "the account was read {age_s} s ago, at most {age_s_max}: its value is not known now",
+        "the account has not been read: its value is not known",
+    ),
+    "LAST_ENTRY": CheckCode("{exchange} {phase} begins within {seconds} s: no more entries"),
+    "POSITION_VALUE": CheckCode("{value_vnd} VND of {symbol}, at most {limit_vnd}{scope}"),
+    "GROSS": CheckCode("{value_vnd} VND in shares, at most {limit_vnd}{scope}"),
+    "AUCTION_SHARE": CheckCode(
+        "{quantity} of the {shown} shares that the auction shows, at most {share_ppm}",
+        "no fresh depth: what the auction shows is not known",
+    ),
+    "MIN_CASH": CheckCode("{left_vnd} VND of cash would be left, at least {limit_vnd}{scope}"),
     "MAX_LOSS": CheckCode("{loss_vnd} VND lost today; from {limit_vnd} on nothing is bought"),
     "CASH": CheckCode(
         "needs {need_vnd} VND with the fee, and {cash_vnd} are free",

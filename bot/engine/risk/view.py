@@ -18,6 +18,10 @@ class AccountUse:
 
     Orders are those of this bot, also ones whose outcome is not known. `worst_price` is the worst
     level that the depth shows to an order on this side, `shown` its shares; None and 0 without one.
+    `nav` is the net asset value and `age` that of the account's read, None before the first one.
+    `position_value`: what the account has of the symbol, `gross`: of all, at the last prices, with
+    what open buys may add. `flips` are those that an order on this side would make. `ends_in` is
+    the phase that takes no orders, where it is near.
     """
 
     limits: AccountLimits
@@ -28,6 +32,15 @@ class AccountUse:
     orders_today: int
     worst_price: int | None
     shown: int
+    nav: int | None = None
+    age: timedelta | None = None
+    position_value: int = 0
+    gross: int = 0
+    loss: int = 0
+    loss_limit: int | None = None
+    is_reduced: bool = False
+    flips: int = 0
+    ends_in: Phase | None = None
 
 
 @dataclass(frozen=True, slots=True)

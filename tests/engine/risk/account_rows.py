@@ -4,7 +4,9 @@ A row: the code, the request, what is used, the limit.
 """
 
 from dataclasses import replace
+from datetime import timedelta
 
+from bot.domain.instrument import Phase
 from bot.domain.limits import AccountLimits
 from bot.domain.order import OrderType, Side
 from bot.engine.risk.sizing import OrderRequest
@@ -22,7 +24,10 @@ USE = AccountUse(
     orders_today=0,
     worst_price=27_050,
     shown=5_000,
+    nav=50_000_000,
+    age=timedelta(seconds=5),
 )
+AGE = {"max_account_age": timedelta(seconds=120)}
 GAP = {"max_price_gap_ppm": 20_000}
 
 REFUSED = [
@@ -41,7 +46,34 @@ REFUSED = [
     ("OPEN_ORDERS", SELL, {"open_orders_here": 3}, {"max_open_orders_per_symbol": 3}),
     ("ORDER_RATE", BUY, {"last_second": 1}, {"max_orders_per_second": 1}),
     ("ORDER_RATE", SELL, {"last_minute": 6}, {"max_orders_per_minute": 6}),
+    ("DAY_LOSS", BUY, {"loss": 2_000_000, "loss_limit": 2_000_000}, {}),
+    ("DAY_LOSS", BUY, {"loss": -1, "loss_limit": 2_000_000, "is_reduced": True}, {}),
+    ("FLIPS", BUY, {"flips": 4}, {"max_flips_per_symbol": 3}),
+    ("ACCOUNT_AGE", BUY, {"age": timedelta(seconds=121)}, AGE),
+    ("ACCOUNT_AGE", BUY, {"age": None}, AGE),
+    ("LAST_ENTRY", BUY, {"ends_in": Phase.BREAK}, {"last_entry": timedelta(seconds=60)}),
+    ("POSITION_VALUE", BUY, {"position_value": 7_300_001}, {"max_position_value": 10_000_000}),
+    ("POSITION_VALUE", BUY, {"position_value": 7_300_001}, {"max_position_nav_ppm": 200_000}),
+    ("POSITION_VALUE", BUY, {"nav": None}, {"max_position_nav_ppm": 200_000}),
+    ("GROSS", BUY, {"gross": 37_300_001}, {"max_gross_nav_ppm": 800_000}),
+    ("GROSS", BUY, {"nav": None}, {"max_gross_nav_ppm": 800_000}),
+    ("MIN_CASH", BUY, {}, {"min_cash": 10**12 - 2_704_049}),
 ]
+IN_AUCTION = [
+    ("AUCTION_SHARE", BUY, {"shown": 1_999}, {"max_auction_share_ppm": 50_000}),
+    ("AUCTION_SHARE", SELL, {"shown": 0}, {"max_auction_share_ppm": 50_000}),
+]
+"""Refused in an auction alone."""
+EXITS = [
+    ({"loss": 9_000_000, "loss_limit": 2_000_000, "is_reduced": True}, {}),
+    ({"flips": 9}, {"max_flips_per_symbol": 3}),
+    ({"age": None}, AGE),
+    ({"ends_in": Phase.BREAK}, {"last_entry": timedelta(seconds=60)}),
+    ({"position_value": 10**9}, {"max_position_value": 1}),
+    ({"gross": 10**9, "nav": None}, {"max_gross_nav_ppm": 1}),
+    ({}, {"min_cash": 10**13}),
+]
+"""What keeps an entry back lets a sale out."""
 PASSED = [
     (BUY, {}, {"symbols": frozenset({"HPG"})}),
     (replace(BUY, quantity=5_000), {}, {"max_order_quantity": 5_000}),
@@ -54,4 +86,13 @@ PASSED = [
     (BUY, {"open_orders": 9}, {"max_open_orders": 10}),
     (BUY, {"open_orders_here": 2}, {"max_open_orders_per_symbol": 3}),
     (BUY, {"last_second": 1, "last_minute": 5}, {"max_orders_per_minute": 6}),
+    (BUY, {"loss": 1_999_999, "loss_limit": 2_000_000}, {}),
+    (BUY, {"loss": 0, "loss_limit": 0}, {}),
+    (BUY, {"flips": 3}, {"max_flips_per_symbol": 3}),
+    (BUY, {"age": timedelta(seconds=120)}, AGE),
+    (BUY, {}, {"last_entry": timedelta(seconds=60)}),
+    (BUY, {"position_value": 7_300_000}, {"max_position_value": 10_000_000}),
+    (BUY, {"position_value": 7_300_000}, {"max_position_nav_ppm": 200_000}),
+    (BUY, {"gross": 37_300_000}, {"max_gross_nav_ppm": 800_000}),
+    (BUY, {}, {"min_cash": 10**12 - 2_704_050}),
 ]

@@ -1,9 +1,11 @@
 """The limits that an account's strategies share: at their borders, and through the engine."""
 
 from dataclasses import replace
+from datetime import timedelta
 
-from bot.domain.asked import Action, OperatorActed
+from bot.domain.asked import Action, AmendAsked, OperatorActed
 from bot.domain.entry import CheckResult, Verdict
+from bot.domain.instrument import Phase
 from bot.domain.limits import AccountLimits
 from bot.domain.message import CancelOrder, PlaceOrder, TradingDayStarted
 from bot.domain.order import OrderState, OrderType, SendState
@@ -49,7 +51,25 @@ def test_what_just_fits_into_the_account_passes_and_says_so(request_, used, limi
     assert all(one.passed for one in results)
     is_of_a_market_order = request_.order_type is not OrderType.LO
     is_collar_without_effect = "max_price_gap_ppm" in limits and not is_of_a_market_order
-    assert len(results) > len(without) or is_collar_without_effect
+    assert len(results) > len(without) or is_collar_without_effect or "loss_limit" in used
+
+
+@every_row(("code", "request_", "used", "limits"), account_rows.IN_AUCTION)
+def test_an_auction_takes_a_small_part_of_what_it_shows(code, request_, used, limits):
+    account = replace(account_rows.USE, limits=AccountLimits(**limits), **used)
+    view = replace(VIEW, account=account, sellable=10**6)
+    auction = replace(view, phase=Phase.PRE_CLOSED)
+
+    assert judge(request_, auction, Limits())[-1].code == code
+    assert judge(request_, view, Limits())[-1].passed
+    enough = replace(auction, account=replace(account, shown=2_000))
+    assert judge(request_, enough, Limits())[-1].passed
+
+
+@every_row(("used", "limits"), account_rows.EXITS)
+def test_what_keeps_entries_back_lets_a_sale_out(used, limits):
+    assert judged(account_rows.SELL, used, limits)[-1].passed
+    assert not judged(account_rows.BUY, used, limits)[-1].passed
 
 
 def test_an_account_without_limits_is_not_looked_at():
@@ -191,8 +211,27 @@ def test_a_restart_goes_on_counting_orders_and_their_rate():
         StoredIntent(unsent, SendState.READY, None, None),
     ]
 
-    stage = Stage(recovery=Recovery(DAY, intents=tuple(stored)), is_open=False)
+    requests = ((PLAN.account, START), (PLAN.account, START + timedelta(seconds=30)))
+    recovery = Recovery(DAY, intents=tuple(stored), recent_requests=requests)
+    stage = Stage(recovery=recovery, is_open=False)
 
     usage = stage.engine._state.usage.of(PLAN.account)
     assert usage.orders_today == 1
-    assert (usage.last_second.count(START), usage.last_minute.count(START)) == (1, 1)
+    at = START + timedelta(seconds=30.5)
+    assert (usage.last_second.count(at), usage.last_minute.count(at)) == (1, 2)
+
+
+def test_a_change_counts_into_the_rate_and_keeps_to_the_accounts_limits():
+    limits = AccountLimits(max_order_quantity=500, max_position_value=10_000_000)
+    settings = EngineSettings(amend_enabled=True, account_limits=limits)
+    stage = Stage(settings=settings, cash=10**9)
+    stage.working(100)
+
+    def refused(quantity):
+        ask = AmendAsked(stage.now, "ORD1", None, quantity, "operator", "more")
+        found = stage.engine.objection(ask)
+        return found and found.code
+
+    assert refused(600) == "MAX_ORDER_QUANTITY"
+    assert refused(400) == "POSITION_VALUE"
+    assert refused(300) is None

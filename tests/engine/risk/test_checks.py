@@ -148,7 +148,7 @@ def test_opposite_orders_never_stand_together_in_an_auction():
 
 
 def test_every_code_of_the_table_can_be_refused():
-    of_accounts = {code for code, *_ in account_rows.REFUSED}
+    of_accounts = {code for code, *_ in (*account_rows.REFUSED, *account_rows.IN_AUCTION)}
 
     assert {code for code, *_ in REFUSED} | of_accounts == set(CODES)
 
