@@ -1,0 +1,66 @@
+"""Each order type by the rules of its exchange: when it fills, what is left of it."""
+
+from datetime import date, time
+
+import pytest
+
+from bot.domain.instrument import Exchange
+from bot.domain.order import OrderState, OrderType
+from bot.domain.plan import OrderPlan, Wake
+from bot.runtime.history.backtest.result import BacktestResult
+from bot.strategy import Strategy
+from tests.runtime.history.backtest.listed import backtest, bar, clock
+
+BEFORE = bar("14:45", 18_200, symbol="SHS", day=date(2026, 11, 18))
+BARS = [
+    BEFORE,
+    bar("09:05", 18_200, symbol="SHS"),
+    bar("09:06", 18_300, volume=3_000, symbol="SHS"),
+    bar("09:07", 18_300, 18_400, 18_300, 18_400, volume=3_000, symbol="SHS"),
+    bar("14:45", 18_500, volume=20_000, symbol="SHS"),
+]
+TAKEN = [("09:06:00", 300, 18_400)]
+"""A tenth of the bar's volume, a tick above its open."""
+
+
+class AtATime(Strategy):
+    shares: int = 1_000
+
+    def on_timer(self, _timer: time) -> None:
+        self.buy(self.shares, why="it is time")
+
+
+def ordered(kind: OrderType, at: time, shares: int = 1_000) -> BacktestResult:
+    wake = Wake(timers=(at,))
+    plan = OrderPlan(order_type=kind)
+    return backtest(
+        AtATime, BARS, fill="queue", order=plan, wake=wake, exchange=Exchange.HNX, shares=shares
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "at", "shares", "fills", "state"),
+    [
+        ("MTL", "09:06", 1_000, [*TAKEN, ("09:08:00", 300, 18_400)], OrderState.EXPIRED),
+        ("MAK", "09:06", 1_000, TAKEN, OrderState.CANCELLED),
+        ("MOK", "09:06", 1_000, [], OrderState.CANCELLED),
+        ("MOK", "09:06", 300, TAKEN, OrderState.FILLED),
+        ("ATC", "14:35", 1_000, [("14:45:00", 1_000, 18_500)], OrderState.FILLED),
+        ("PLO", "14:50", 1_000, [("15:00:00", 1_000, 18_500)], OrderState.FILLED),
+    ],
+)
+def test_a_market_type_fills_as_its_exchange_has_it(
+    kind: str, at: str, shares: int, fills: list[tuple[str, int, int]], state: OrderState
+) -> None:
+    result = ordered(OrderType(kind), time.fromisoformat(at), shares)
+
+    assert [(clock(each.at), each.quantity, each.price) for each in result.fills] == fills
+    assert [order.state for order in result.orders] == [state]
+
+
+@pytest.mark.parametrize(("kind", "at"), [("ATC", "09:06"), ("PLO", "10:00"), ("MTL", "14:35")])
+def test_a_type_outside_its_phase_is_not_sent(kind: str, at: str) -> None:
+    result = ordered(OrderType(kind), time.fromisoformat(at))
+
+    assert result.orders == ()
+    assert [each.verdict for each in result.decisions] == ["BLOCKED"]
