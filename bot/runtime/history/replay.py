@@ -19,6 +19,7 @@ from typing import Final
 from bot.config.strategies.invoke import invoke
 from bot.config.strategies.plugins import find_strategy
 from bot.config.strategies.source_files import changed_files
+from bot.domain.account import masked_account
 from bot.domain.entry import Decision
 from bot.domain.errors import Fault
 from bot.domain.instrument import EXCHANGE_TZ
@@ -255,7 +256,7 @@ def _replay_run(
                 events += row.event != ""
                 decisions += sum(map(_is_decision, commands))
             if seal != row.seal:
-                found = _difference(row, commands, ways)
+                found = _difference(row, commands, ways, head)
                 break
     except Unusable as error:
         damage = str(error)
@@ -310,8 +311,18 @@ def _at(row: Row) -> datetime:
     return _EPOCH + timedelta(microseconds=row.at_us)
 
 
-def _difference(row: Row, now: Sequence[Command], ways: Codecs) -> Difference:
-    """Say what differs, leaving out the commands that both sides have at the start and the end."""
+def _difference(row: Row, now: Sequence[Command], ways: Codecs, head: Head) -> Difference:
+    """Say what differs, leaving out the commands that both sides have at the start and the end.
+
+    Accounts are masked: this is shown.
+    """
+    accounts = {each.plan.account for each in head.strategies} - {""}
+
+    def masked(text: str) -> str:
+        for account in accounts:
+            text = text.replace(account, masked_account(account))
+        return text
+
     recorded: Sequence[Command] = ways.commands.read(row.commands) if row.commands else ()
     while recorded and now and recorded[0] == now[0]:
         recorded, now = recorded[1:], now[1:]
@@ -322,9 +333,9 @@ def _difference(row: Row, now: Sequence[Command], ways: Codecs) -> Difference:
     return Difference(
         row.number,
         _at(row),
-        event,
-        recorded=tuple(_words_of(one, other) for one, other in pairs if one is not None),
-        now=tuple(_words_of(one, other) for other, one in pairs if one is not None),
+        masked(event),
+        recorded=tuple(masked(_words_of(one, other)) for one, other in pairs if one is not None),
+        now=tuple(masked(_words_of(one, other)) for other, one in pairs if one is not None),
     )
 
 

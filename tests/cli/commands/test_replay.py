@@ -61,6 +61,8 @@ def test_a_changed_plug_in_is_named_and_both_sides_of_the_first_difference(
     assert "\n  now       Decision(strategy='once', symbol='HPG', verdict=BLOCKED" in out
     assert err.startswith("E-REC-001 run 1 is decided otherwise from call ")
     assert "changed since: " in err
+    assert "account='…001.1'" in out
+    assert "120C900001.1" not in out + err
 
 
 def test_a_damaged_recording_is_named(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
