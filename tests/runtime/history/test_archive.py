@@ -263,3 +263,24 @@ except OperatorMistake as mistake:
         "2",
         "E-DATA-005 parquet/HPG.parquet is Parquet: to read it, pip install 'vnbot[data]'",
     ]
+
+
+def test_a_file_is_replaced_as_a_whole_and_a_write_that_fails_leaves_the_old_one(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "HPG.csv.gz"
+    write_bars(path, [columns(1)])
+    old = path.read_bytes()
+
+    def broken() -> Iterator[BarColumns]:
+        yield columns(2)
+        raise RuntimeError("the source ends badly")
+
+    with pytest.raises(RuntimeError):
+        write_bars(path, broken())
+    assert path.read_bytes() == old
+    with path.open("rb") as reader:
+        write_bars(path, [columns(2)])
+        assert reader.read() == old
+    assert path.read_bytes() != old
+    assert list(tmp_path.iterdir()) == [path]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bot.config.problems import OperatorMistake
 from bot.domain.quote import Bar
-from bot.runtime.history.bar_files import HeldBars
+from bot.runtime.history.bar_files import HeldBars, Reading
 from bot.runtime.history.bars import CHUNK_BARS, BarColumns, BarSource, DayFrame, Gap
 from bot.runtime.history.store import ListedBars, open_bars
 
@@ -308,3 +308,15 @@ def test_recorded_days_are_read_whole() -> None:
     assert sum(len(each) for each in found) > 200
     assert source.frames("HPG", date(2025, 6, 3), date(2025, 6, 3)).keys() == {date(2025, 6, 3)}
     assert source.gaps("HPG", date(2025, 6, 3), date(2025, 6, 30)) == ()
+
+
+def test_order_is_kept_over_the_border_of_two_blocks(tmp_path: Path) -> None:
+    names = HEADER.strip().split(",")
+    reading = Reading(tmp_path / "HPG.csv", names, 60, "HPG")
+    first, second = (written([bar(minute)]).partition("\n")[2].encode() for minute in (1, 0))
+    reading.figures(first)
+
+    with pytest.raises(OperatorMistake) as caught:
+        reading.figures(second)
+
+    assert [(each.code, each.line) for each in caught.value.problems] == [("E-MKT-004", 3)]
