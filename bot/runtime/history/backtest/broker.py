@@ -72,9 +72,7 @@ class BarBroker:
             case AmendOrder():
                 return [AmendAnswered(at, command.order_id, self._amend(command, at), None)]
             case ReadOrder(order_id):
-                row = self._rows.get(order_id)
-                report = None if row is None else row.report(self._switches, at)
-                return [OrderRead(at, order_id, report)]
+                return [self._row(order_id, at)]
             case ReadTodaysOrders():
                 return [self.todays_orders(at)]
             case ReadAccount():
@@ -83,12 +81,19 @@ class BarBroker:
                 return []
 
     def news(self, at: datetime) -> list[Event]:
-        """Return the day order book when an order has changed by itself since the last one."""
-        return [self.todays_orders(at)] if self._exchange.has_news else []
+        """Return the rows of the orders that have changed by themselves since the last news: what
+        has ended need not be read again and again.
+        """
+        changed, self._exchange.news = self._exchange.news, {}
+        return [self._row(order_id, at) for order_id in changed]
+
+    def _row(self, order_id: str, at: datetime) -> OrderRead:
+        row = self._rows.get(order_id)
+        return OrderRead(at, order_id, None if row is None else row.report(self._switches, at))
 
     def todays_orders(self, at: datetime) -> TodaysOrdersRead:
         """Return today's rows, as a poll reads them."""
-        self._exchange.has_news = False
+        self._exchange.news = {}
         rows = tuple([each.report(self._switches, at) for each in self._rows.values()])
         return TodaysOrdersRead(at, self.script.extended_id, rows, at)
 

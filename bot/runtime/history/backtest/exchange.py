@@ -90,14 +90,14 @@ class Listed:
 class BarExchange:
     """HOSE, HNX and UPCOM as bars show them, and what they do to the orders of one account.
 
-    `has_news`: an order has changed since somebody set it to False.
+    `news`: the orders that have changed since somebody asked.
     """
 
     def __init__(
         self, rulebook: Rulebook, account: Account, *, at: datetime, fill: FillName
     ) -> None:
         self.account = account
-        self.has_news = False
+        self.news: dict[str, None] = {}
         self.working: dict[str, Working] = {}
         self._rulebook = rulebook
         self._model: FillModel = MODELS[fill]
@@ -306,7 +306,7 @@ class BarExchange:
             record.executed_amount += booked.amount
             record.fee += booked.fee
             record.tax += booked.tax
-        self.has_news = True
+        self.news[order.record.order_id] = None
         if not record.remaining:
             self._end(order)
 
@@ -330,4 +330,4 @@ class BarExchange:
     def _end(self, order: Working) -> None:
         order.listed.orders.remove(order)
         del self.working[order.record.order_id]
-        self.has_news = True
+        self.news[order.record.order_id] = None
