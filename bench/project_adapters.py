@@ -7,6 +7,7 @@ A kit asks for `project_adapters:NAME` with this folder on its path:
     poll                        the client alone
     journal                     one durable row
     book                        the exchange core of the sandbox
+    replay                      an SMA cross over columns of bars, as `bench.backtest` plays it
     EngineAlone, tap, state_folder   for how cost grows, where CPU goes, and starts of commands
 
 Everything runs as `run_bot` assembles it: engine, risk, journal, order manager, client. Only the
@@ -489,6 +490,16 @@ async def journal(folder: str) -> Callable[..., Any]:
 
     append.kept = (writer, lease)  # type: ignore[attr-defined]
     return append
+
+
+def replay(columns: Sequence[Sequence[Sequence[int]]], kind: str) -> Callable[[], int]:
+    """Return a backtest of the kit's SMA cross, which returns its number of orders."""
+    from bench.backtest import prepared  # NumPy and TA-Lib: for this one alone
+
+    if kind != "market":
+        raise ValueError(f"a backtest of {kind} orders is not here: take market")
+    cross = int(os.environ.get("FAST", "20")), int(os.environ.get("SLOW", "50"))
+    return prepared([tuple(each) for each in columns], cross)
 
 
 def book() -> tuple[Callable[[int, bool, int, int], int], Callable[[int], None]]:
