@@ -3,8 +3,9 @@
     python -m tests.crash.points FLOW [--db sqlite|postgres] [--step N]     FLOW: or all
 
 For N = 1, 2, 3 … the bot is let come to rest, strace is attached to one of its threads, the flow
-is begun, and the bot dies before the thread's Nth call; it is started again and has to come to
-rest. That goes on until the flow is over before the Nth call comes, and then with the next thread.
+is begun, and the bot dies before the thread's Nth call of one kind (strace counts each system call
+by itself); it is started again and has to come to rest. That goes on until the flow is over before
+the Nth call comes, and then with the next kind of call, and the next thread.
 At the end the bot's journal is compared with the broker's ledger.
 """
 
@@ -12,7 +13,7 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -66,12 +67,16 @@ class Reached:
 
 
 def go_through(
-    flow: str, new: Callable[[], AbstractContextManager[str | None]], *, step: int = 1
+    flow: str,
+    new: Callable[[], AbstractContextManager[str | None]],
+    *,
+    step: int = 1,
+    calls: Sequence[str] = CALLS,
 ) -> Reached:
-    """Kill at every `step`th call of each thread, and judge. A story lasts for a market's morning:
-    there may be several, each with a journal of its own.
+    """Kill at every `step`th call of each kind and thread, and judge. A story lasts for a market's
+    morning: there may be several, each with a journal of its own.
     """
-    reached, place = Reached(flow), Place()
+    reached, place = Reached(flow), Place(calls)
     while not place.is_over:
         with new() as url, crashing(url, plugin="Once") as story:
             story.start_up("-q")
@@ -85,9 +90,11 @@ def go_through(
 
 @dataclass
 class Place:
-    """How far it is: the thread, and the call before which it dies next."""
+    """How far it is: the thread, the kind of call, and the one before which it dies next."""
 
+    calls: Sequence[str]
     thread: int = 0
+    kind: int = 0
     at: int = 1
     misses: int = 0
 
@@ -96,10 +103,12 @@ class Place:
         return self.thread >= THREADS
 
     def missed(self) -> None:
-        """The flow was over before: after some of these, the thread has no more."""
+        """The flow was over before: after some of these, the thread has no more of the kind."""
         self.misses += 1
         if self.misses >= MISSES_MAX:
-            self.thread, self.at, self.misses = self.thread + 1, 1, 0
+            self.kind, self.at, self.misses = self.kind + 1, 1, 0
+        if self.kind >= len(self.calls):
+            self.thread, self.kind = self.thread + 1, 0
 
 
 def _kill_at(story: Crashing, place: Place, step: int, reached: Reached) -> None:
@@ -107,7 +116,8 @@ def _kill_at(story: Crashing, place: Place, step: int, reached: Reached) -> None
     prepare(story, reached.flow)
     assert story.bot is not None
     thread, log = threads_of(story.bot.pid)[place.thread], story.folder / "strace"
-    with struck(thread, Strike(CALLS, "signal=KILL", str(place.at)), log):
+    strike = Strike([place.calls[place.kind]], "signal=KILL", str(place.at))
+    with struck(thread, strike, log):
         carry_out(story, reached.flow)
     if "killed by SIGKILL" not in log.read_text():
         place.missed()
@@ -117,7 +127,7 @@ def _kill_at(story: Crashing, place: Place, step: int, reached: Reached) -> None
     reached.threads[place.thread] += 1
     reached.points[struck_at(log)] += 1
     place.at, place.misses = place.at + step, 0
-    show(f"{reached.flow}: thread {place.thread}, call {place.at}")
+    show(f"{reached.flow}: thread {place.thread}, {strike.calls[0]} {place.at}")
     story.start_up("-q")
 
 

@@ -12,16 +12,19 @@ pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
 
 STEP = 80
 BREAKS = 2
+IN_BOTH = "sendto"
+"""A kind of call that both threads make."""
 
 
 def test_a_place_that_is_cut_off_at_a_call_is_one_order_or_none() -> None:
     if not may_strike():
         pytest.skip(NOT_HERE)
 
-    reached = go_through("place", nullcontext, step=STEP)
+    reached = go_through("place", nullcontext, step=STEP, calls=[IN_BOTH])
 
     assert reached.problems == []
     assert min(reached.threads[0], reached.threads[1]) > 0
+    assert {call.partition(" ")[0] for call in reached.points} == {IN_BOTH}
 
 
 @pytest.mark.postgres
