@@ -140,8 +140,14 @@ class _Run:
         self.market = Market(
             spec.rulebook, table, spec.source, _wanted(spec.strategies), _known(spec)
         )
-        # The broker tells of every change at once, so nothing has to be asked for.
-        settings = replace(spec.settings, poll_backoff=(ONE_DAY,), takes_bars_whole=True)
+        # The broker tells of every change at once, so nothing has to be asked for, or is old.
+        shared = replace(spec.settings.account_limits, max_account_age=None)
+        settings = replace(
+            spec.settings,
+            account_limits=shared,
+            poll_backoff=(ONE_DAY,),
+            takes_bars_whole=True,
+        )
         self._why_slow = why_slow
         hand_over = HandOver(invoke)
         engine = Engine(
