@@ -59,6 +59,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "orders": ("look", "Orders, and why they were made."),
     "order": ("look", "One order and its whole story."),
     "fills": ("look", "What was bought and sold."),
+    "limits": ("look", "What is used of each limit."),
     "positions": ("look", "What each strategy holds."),
     "decisions": ("look", "Why, and why not."),
     "replay": ("look", "A recorded day again, decision by decision."),

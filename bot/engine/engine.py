@@ -50,6 +50,7 @@ from bot.engine.orders import (
 )
 from bot.engine.passing import Passing
 from bot.engine.risk import breaks
+from bot.engine.risk.used import LimitUse, used
 from bot.engine.settings import (
     EngineSettings,
     Guard,
@@ -278,6 +279,10 @@ class Engine:
     def status(self) -> BotStatus:
         """Return how the bot is."""
         return status_of(self._state)
+
+    def limits(self) -> tuple[LimitUse, ...]:
+        """Return what is used of every limit. Nothing changes."""
+        return used(self._state)
 
     def symbol_status(self, symbol: str) -> SymbolSeen:
         """Return what is known of a symbol's market, and our open orders in it."""

@@ -23,7 +23,7 @@ from bot.journal.schema import reading_current
 from bot.runtime.api import own_broker
 from bot.runtime.assemble import choose_account, make_engine, unreachable
 from bot.runtime.control.shapes import Fields
-from bot.runtime.control.status import comparison_fields
+from bot.runtime.control.status import comparison_fields, limit_fields
 
 
 async def compare_without_bot(loaded: Loaded) -> Fields:
@@ -45,6 +45,21 @@ async def compare_without_bot(loaded: Loaded) -> Fields:
     for event in (Recovered(now, recovery), rows(book.set_aside), AccountRead(now, snapshot)):
         engine.handle(event)
     return comparison_fields(engine.reconciliation())
+
+
+def limits_without_bot(loaded: Loaded) -> list[Fields]:
+    """Return what is used of each limit as a start would find it: by the journal alone."""
+    now = SystemClock().now()
+    recovery = _recovery(loaded.journal_url, now.astimezone(EXCHANGE_TZ).date())
+    accounts = [one.intent.account for one in recovery.intents]
+    accounts += [fill.account for _, fill in recovery.recent_fills]
+    account = accounts[-1] if accounts else ""
+    strategies = [
+        replace(each, plan=replace(each.plan, account=account)) for each in load_strategies(loaded)
+    ]
+    engine = make_engine(loaded.settings, rulebook_of(loaded), strategies, unguarded, never)
+    engine.handle(Recovered(now, recovery))
+    return limit_fields(engine.limits())
 
 
 def _recovery(url: str, today: date) -> Recovery:

@@ -40,7 +40,8 @@ NOT_CHANGING = """
     bot api, bot backtest, bot config, bot config check, bot config path, bot config show,
     bot conformance,
     bot db, bot db check, bot db migrate, bot decisions, bot demo, bot docs, bot drill, bot fills,
-    bot init, bot journal, bot journal export, bot journal head, bot journal verify, bot order,
+    bot init, bot journal, bot journal export, bot journal head, bot journal verify, bot limits,
+    bot order,
     bot orders, bot paper, bot paper serve, bot positions, bot quote, bot run, bot session,
     bot reconcile, bot status, bot strategy, bot strategy check, bot strategy list,
     bot strategy new, bot strategy schema, bot strategy show, bot version

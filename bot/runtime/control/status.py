@@ -1,6 +1,6 @@
 """`bot status` of a running bot: one dictionary with stable keys, made from the engine's status."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,6 +9,7 @@ from bot.config.strategies.source_files import Hashes
 from bot.domain.account import masked_account
 from bot.domain.entry import OrderUpdated
 from bot.engine.comparing import Compared, Reconciliation
+from bot.engine.risk.used import LimitUse
 from bot.engine.status import StrategyStatus
 from bot.engine.watched import Standing
 from bot.runtime.control.shapes import Fields, fields_of, instant
@@ -85,8 +86,18 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
             "asked": parts.inbox.waiting[Urgency.OPERATOR],
             "passed_over": parts.inbox.passed_over,
         },
+        "limits": limit_fields(parts.engine.limits()),
         "drift": [fields_of(each) for each in broker.drift.seen],
     }
+
+
+def limit_fields(limits: Iterable[LimitUse]) -> list[Fields]:
+    """What is used of each limit; an account as it may be shown."""
+    found = [fields_of(each) for each in limits]
+    return [
+        {**row, "of": masked_account(str(row["of"]))} if row["scope"] == "account" else row
+        for row in found
+    ]
 
 
 def _waiting(why: str) -> Iterator[Standing]:

@@ -1,0 +1,81 @@
+"""`bot limits`: what is used of each limit, and what it allows."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from bot.cli.command import Invocation, define_command
+from bot.cli.show import UNCUT, print_json, print_table, say, write_line
+from bot.cli.target import Fields, find_status, readable, which_bot
+from bot.domain.entry import RunState
+
+HEADS: Final = ("OF", "LIMIT", "USED", "ALLOWED", "LEFT")
+_AN_ORDER: Final = "an order"
+_FLOOR: Final = "min_cash"
+"""The one limit that is a least, not a most."""
+
+
+@define_command("limits", example="bot limits --json")
+@click.pass_obj
+def command(invocation: Invocation) -> None:
+    """Show what is used of each limit: of the account, each strategy and symbol, and the request
+    quota.
+
+    Without a running bot: what a start would go on from, by the journal alone.
+    """
+    status = find_status(invocation)
+    is_running = status.text("state") != RunState.STOPPED
+    if is_running:
+        found, rate, name = status.each("limits"), status.inner("rate"), which_bot(invocation)
+    else:
+        found, rate, name = _at_rest(invocation), Fields(), ""
+    if invocation.json:
+        print_json({"running": is_running, "limits": found, "rate": rate if is_running else None})
+        return
+    write_line(
+        f"{name}: what is used of each limit now"
+        if is_running
+        else "no bot runs: what its next start goes on from, by the journal"
+    )
+    rows = [_row(each) for each in found]
+    if is_running:
+        used, most = rate.whole("used"), rate.whole("per_minute")
+        rows.append(
+            ("request quota", "requests_per_minute", f"{used:,}", f"{most:,}", _left(used, most))
+        )
+    print_table(invocation, HEADS, rows, limit=UNCUT)
+    say(invocation, "a limit is changed under risk: in bot.yaml, or limits: in a strategy's file")
+
+
+def _at_rest(invocation: Invocation) -> list[Fields]:
+    # The strategies are slow to import, and a running bot needs none of it here.
+    from bot.runtime.comparison import limits_without_bot
+    from bot.runtime.journal_file import journal_errors
+
+    loaded = readable(invocation)
+    with journal_errors(loaded.origin_of("journal.url")):
+        return [Fields(each) for each in limits_without_bot(loaded)]
+
+
+def _row(each: Fields) -> Sequence[str]:
+    used, allowed, key = each.maybe_whole("used"), each.maybe_whole("allowed"), each.text("key")
+    unit, of = each.text("unit"), each.text("of")
+    scope = f"{each.text('scope')} {of}".strip()
+    if allowed is None:
+        return scope, key, _shown(used, unit), "no limit", ""
+    is_of_orders = used is None and key not in {_FLOOR, "max_account_age_s"}
+    shown = _AN_ORDER if is_of_orders else _shown(used, unit)
+    least = "at least " if key == _FLOOR else ""
+    left = "" if used is None else _left(allowed, used) if key == _FLOOR else _left(used, allowed)
+    return scope, key, shown, least + _shown(allowed, unit), left
+
+
+def _left(used: int, allowed: int) -> str:
+    return f"{max(0, allowed - used):,}"
+
+
+def _shown(amount: int | None, unit: str) -> str:
+    if amount is None:
+        return "?"
+    return f"{amount / 10_000:.8g}%" if unit == "ppm" else f"{amount:,} {unit}"

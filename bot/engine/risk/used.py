@@ -1,0 +1,120 @@
+"""What is used of every limit now, of what it allows: for `bot limits`. Nothing changes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from bot.engine.risk import losses
+from bot.engine.risk.accounts import day_result, means_of
+from bot.engine.risk.use import bought
+from bot.engine.state import State
+from bot.engine.tracked import StrategyState
+
+PPM: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LimitUse:
+    """One limit. `scope` is account, strategy or symbol and `of` its name; `key` is its setting.
+
+    `used` is None where it is about one order alone, or is not known; `allowed` None: no limit. Of
+    `min_cash` the used is what is there, and the allowed is the least.
+    """
+
+    scope: str
+    of: str
+    key: str
+    used: int | None
+    allowed: int | None
+    unit: str
+
+
+def used(state: State) -> tuple[LimitUse, ...]:
+    """Return every limit of the accounts, strategies and symbols that this bot trades."""
+    found = []
+    for account in sorted({one.plan.account for one in state.strategies.values()}):
+        found += [*_of_account(state, account), *_of_symbols(state, account)]
+    for strategy in state.strategies.values():
+        found += _of_strategy(state, strategy)
+    return tuple(found)
+
+
+def _of_account(state: State, account: str) -> Iterator[LimitUse]:
+    limits, usage, worth = (
+        state.settings.account_limits,
+        state.usage.of(account),
+        state.exposure.of(account),
+    )
+    snapshot, now = state.accounts.get(account), state.now
+    nav = snapshot.net_asset_value if snapshot is not None else None
+    gap, age_max = limits.max_price_gap_ppm, limits.max_account_age
+    gross_max = _part(nav, limits.max_gross_nav_ppm)
+    age = None if snapshot is None else round((now - snapshot.at).total_seconds())
+    cash = None
+    for strategy in state.strategies.values():
+        if strategy.plan.account == account and cash is None:
+            cash = means_of(state, strategy, strategy.plan.symbols[0]).cash
+    minute, second = usage.last_minute.count(now), usage.last_second.count(now)
+    rows: tuple[tuple[str, int | None, int | None, str], ...] = (
+        ("max_loss_per_day", max(0, worth.loss), losses.limit_of(state, account), "VND"),
+        ("max_gross_of_nav", worth.value + bought(state, account), gross_max, "VND"),
+        ("min_cash", cash, limits.min_cash, "VND"),
+        ("max_orders_per_day", usage.orders_today, limits.max_orders_per_day, "orders"),
+        ("max_orders_per_minute", minute, limits.max_orders_per_minute, "orders"),
+        ("max_orders_per_second", second, limits.max_orders_per_second, "orders"),
+        ("max_open_orders", state.index.working.of(account), limits.max_open_orders, "orders"),
+        ("max_order_value", None, limits.max_order_value, "VND"),
+        ("max_order_quantity", None, limits.max_order_quantity, "shares"),
+        ("max_price_gap", None, gap, "ppm"),
+        ("max_auction_share", None, limits.max_auction_share_ppm, "ppm"),
+        ("max_account_age_s", age, _seconds(age_max), "s"),
+        ("last_entry_s", None, _seconds(limits.last_entry), "s"),
+    )
+    for key, amount, allowed, unit in rows:
+        yield LimitUse("account", account, key, amount, allowed, unit)
+
+
+def _of_symbols(state: State, account: str) -> Iterator[LimitUse]:
+    limits, usage, snapshot = (
+        state.settings.account_limits,
+        state.usage.of(account),
+        state.accounts.get(account),
+    )
+    nav = snapshot.net_asset_value if snapshot is not None else None
+    values = (limits.max_position_value, _part(nav, limits.max_position_nav_ppm))
+    most = min((each for each in values if each is not None), default=None)
+    mine = [one for one in state.strategies.values() if one.plan.account == account]
+    for symbol in sorted({symbol for one in mine for symbol in one.plan.symbols}):
+        value = state.exposure.value_of(account, symbol)
+        here = [one for one in state.index.open_in.of(symbol) if one.is_own]
+        pending = state.index.pending_in.of(symbol)
+        working, flips = len(here) + len(pending), usage.flips[symbol]
+        open_max, flips_max = limits.max_open_orders_per_symbol, limits.max_flips_per_symbol
+        yield LimitUse("symbol", symbol, "max_position_value", value, most, "VND")
+        yield LimitUse("symbol", symbol, "max_open_orders_per_symbol", working, open_max, "orders")
+        yield LimitUse("symbol", symbol, "max_flips_per_symbol", flips, flips_max, "changes")
+
+
+def _of_strategy(state: State, strategy: StrategyState) -> Iterator[LimitUse]:
+    name, limits = strategy.plan.name, strategy.limits
+    loss, repeats = max(0, -day_result(state, strategy)), max(strategy.repeats.values(), default=0)
+    held = max((each.shares for each in strategy.positions.values()), default=0)
+    rows = (
+        ("max_orders_per_day", strategy.orders_today, limits.max_orders_per_day, "orders"),
+        ("max_loss_per_day", loss, limits.max_loss_per_day, "VND"),
+        ("max_position", held, limits.max_position, "shares"),
+        ("max_repeats", repeats, limits.max_repeats, "fills"),
+        ("max_order_value", None, limits.max_order_value, "VND"),
+        ("max_price_gap", None, limits.max_price_gap_ppm, "ppm"),
+    )
+    for key, amount, allowed, unit in rows:
+        yield LimitUse("strategy", name, key, amount, allowed, unit)
+
+
+def _part(nav: int | None, ppm: int | None) -> int | None:
+    return None if nav is None or ppm is None else max(0, nav) * ppm // PPM
+
+
+def _seconds(length: timedelta | None) -> int | None:
+    return None if length is None else round(length.total_seconds())

@@ -1,0 +1,71 @@
+"""`bot limits` by the journal, and what a running bot answers."""
+
+import json
+from dataclasses import astuple
+from pathlib import Path
+
+from bot.domain.limits import AccountLimits
+from bot.engine.engine import EngineSettings
+from bot.runtime.control.status import limit_fields
+from tests.cli.stage import call, make_project
+from tests.engine.stage import Stage, limited
+
+STRATEGY = """\
+name: sma-fpt
+use: sma_cross
+symbols: [FPT]
+wake: {bar: 1m}
+order: {size: {shares: 100}, price: ask}
+limits: {max_orders_per_day: 20}
+"""
+
+
+def test_without_a_bot_it_says_so_and_shows_the_limits_of_its_next_start(tmp_path: Path) -> None:
+    config = make_project(tmp_path)
+    (tmp_path / "strategies").mkdir()
+    (tmp_path / "strategies" / "sma-fpt.yaml").write_text(STRATEGY)
+
+    shown = call("limits", "-c", str(config))
+    told = json.loads(call("limits", "--json", "-c", str(config)).out)
+
+    first, head, *rows = shown.out.splitlines()
+    assert first == "no bot runs: what its next start goes on from, by the journal"
+    assert head.split() == ["OF", "LIMIT", "USED", "ALLOWED", "LEFT"]
+    cells = [row.split() for row in rows]
+    assert [
+        "strategy",
+        "sma-fpt",
+        "max_orders_per_day",
+        "0",
+        "orders",
+        "20",
+        "orders",
+        "20",
+    ] in cells
+    assert ["symbol", "FPT", "max_flips_per_symbol", "0", "changes", "3", "changes", "3"] in cells
+    assert told["running"] is False
+    found = {(row["scope"], row["key"]): row["allowed"] for row in told["limits"]}
+    assert found["account", "max_order_value"] == 20_000_000
+    assert found["strategy", "max_repeats"] == 10
+
+
+def test_a_running_bot_says_what_is_used_and_shows_no_account_in_full() -> None:
+    settings = EngineSettings(
+        account_limits=AccountLimits(max_orders_per_day=60, min_cash=1, max_gross_nav_ppm=500_000)
+    )
+    stage = Stage(limited(max_orders_per_day=5), settings=settings)
+    stage.working(100, 27_000)
+
+    used = {
+        (row["scope"], row["key"]): (row["used"], row["allowed"], row["unit"])
+        for row in limit_fields(stage.engine.limits())
+    }
+
+    assert used["account", "max_orders_per_day"] == (1, 60, "orders")
+    assert used["strategy", "max_orders_per_day"] == (1, 5, "orders")
+    assert used["account", "max_gross_of_nav"] == (2_700_000, 50_000_000, "VND")
+    assert used["account", "min_cash"] == (97_295_950, 1, "VND")
+    assert used["symbol", "max_open_orders_per_symbol"] == (1, None, "orders")
+    assert used["account", "max_order_value"] == (None, None, "VND")
+    assert "120C900001.1" not in json.dumps(limit_fields(stage.engine.limits()))
+    assert astuple(stage.engine.limits()[0])[:2] == ("account", "120C900001.1")
