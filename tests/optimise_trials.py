@@ -77,3 +77,10 @@ def noted(job: Job, values: Values) -> Outcome | Failure:
     sleep(0.02)
     (Path(job.strategy) / f"{os.getpid()}-{values.get('fast')}-{values.get('slow')}").touch()
     return hill(job, values)
+
+
+def listed(job: Job, values: Values) -> Outcome | Failure:
+    """Play the hill, and add the values to the file that the job names."""
+    with Path(job.strategy).open("a") as calls:
+        calls.write(f"{values.get('fast')} {values.get('slow')}\n")
+    return hill(job, values)

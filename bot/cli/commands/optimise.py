@@ -1,5 +1,6 @@
 """`bot optimise`: search a strategy's parameters on past days, with a test that no trial saw."""
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -97,13 +98,13 @@ def command(
         wanted, words, objective=kind, trials=trials, folds=folds, seed=seed
     )
     folder = study or Path(f"{name}.search")
-    _make(folder)
     with (
         _workers(cluster, workers) as (make, count),
         _progress(invocation, trials, kind) as told,
     ):
         where = f"{count} workers of {cluster}" if cluster else f"{count} processes"
         say(invocation, f"{name}: trials are kept in {shown_path(folder)}, made by {where}")
+        _make_parents(folder)
         found = search(question, folder, make, workers=count, told=told)
     target = file if applies else folder / f"{name}.yaml"
     written = _write(found, folder, target, name, loaded)
@@ -152,9 +153,11 @@ def _workers(address: str | None, count: int | None) -> Iterator[tuple["MakeExec
         yield found
 
 
-def _make(folder: Path) -> None:
+def _make_parents(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "not a folder")
     except OSError as error:
         text = f"--study {folder}: it can't be made ({(error.strerror or str(error)).lower()})"
         raise OperatorMistake.of("E-OPT-005", text, ExitCode.USAGE) from error

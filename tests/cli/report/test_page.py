@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.report.page import TRADES_MAX, page_of, write_page
+from bot.cli.report.html import write_whole
+from bot.cli.report.page import TRADES_MAX, page_of
 from bot.domain.order import Side
 from bot.runtime.history.backtest.figures import Benchmarks, figures_of
 from tests.backtest_results import FIRST, WavyBars, blocked, busy_result, fill, trading_days
@@ -98,9 +99,8 @@ def test_orders_of_a_candle_are_one_mark_with_their_number() -> None:
 def test_a_page_that_fails_leaves_the_old_one_and_nothing_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text("old")
-    result = busy_result(5)
 
-    with pytest.raises(AttributeError):
-        write_page(path, result, figures_of(result, NOTHING), None)  # type: ignore[arg-type]
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(path, "half of it \ud800")
 
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [(path.name, "old")]

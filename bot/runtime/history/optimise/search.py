@@ -28,7 +28,7 @@ from bot.runtime.history.optimise.result import (
     best_of,
 )
 from bot.runtime.history.optimise.space import Choice, Dimension, Space
-from bot.runtime.history.optimise.study import StudyLog, open_folder
+from bot.runtime.history.optimise.study import StudyLog, open_folder, require_optuna
 
 UNDER_WAY: Final = 8
 """Trials handed out at once; more where there are many workers. Each is chosen without knowing the
@@ -89,6 +89,7 @@ def search(
     Raises OperatorMistake: for a folder with another question, a range that is too short, a
     strategy that can't be played, workers that keep dying.
     """
+    require_optuna()
     with open_folder(folder, question.kept):
         log = StudyLog(folder, question.space, question.seed)
         with _Workers(make_executor, question) as played:

@@ -8,6 +8,7 @@ Trials that were under way when a search ended are marked failed and asked again
 """
 
 import fcntl
+import importlib
 import json
 import os
 import warnings
@@ -76,15 +77,21 @@ def _require_question(folder: Path, question: Mapping[str, object]) -> None:
         raise OperatorMistake.of("E-OPT-005", f"{text}name another --study, or remove the folder")
 
 
+def require_optuna() -> None:
+    """Raise OperatorMistake where the library is not installed."""
+    try:
+        importlib.import_module("optuna")
+    except ImportError:
+        raise OperatorMistake.of("E-OPT-002", MISSING) from None
+
+
 class StudyLog:
     """The trials of a search: asked of Optuna by number, told, and read again after a restart."""
 
     def __init__(self, folder: Path, space: Space, seed: int) -> None:
-        try:
-            import optuna
-            from optuna.storages.journal import JournalFileBackend
-        except ImportError:
-            raise OperatorMistake.of("E-OPT-002", MISSING) from None
+        import optuna
+        from optuna.storages.journal import JournalFileBackend
+
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         storage = optuna.storages.JournalStorage(JournalFileBackend(str(folder / LOG)))
         self._states = optuna.trial.TrialState

@@ -1,10 +1,12 @@
 """Where trials run: processes of this machine, or the workers of a Dask cluster."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from typing import Any, Final
 
 from bot.config.problems import ExitCode, OperatorMistake
@@ -22,12 +24,20 @@ MakeExecutor = Callable[[], Executor]
 def processes(count: int) -> MakeExecutor:
     """Return what makes processes of this machine. They are spawned: a fork would copy threads."""
     context = get_context("spawn")
-    return lambda: ProcessPoolExecutor(count, mp_context=context, initializer=_leave_interrupts)
+    return lambda: ProcessPoolExecutor(count, mp_context=context, initializer=_follow_the_search)
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C is for the search, which ends its workers."""
+def _follow_the_search() -> None:
+    """Leave Ctrl-C to the search, which ends its workers, and end when it was killed itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    search = parent_process()
+    assert search is not None, "a worker has a parent"
+
+    def end_after() -> None:
+        search.join()
+        os._exit(1)
+
+    Thread(target=end_after, daemon=True).start()
 
 
 @contextmanager

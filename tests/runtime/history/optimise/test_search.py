@@ -1,5 +1,9 @@
 """The search: what it asks, in which order, and what it keeps."""
 
+import os
+import select
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
@@ -14,7 +18,7 @@ from bot.runtime.history.optimise.result import Objective, Search, Trial, TrialS
 from bot.runtime.history.optimise.search import Question, search
 from bot.runtime.history.optimise.space import Choice, Span
 from bot.runtime.history.optimise.workers import processes
-from tests.optimise_trials import JOB, briefly, dying_once, failing, hill, idle
+from tests.optimise_trials import JOB, briefly, dying_once, failing, hill, idle, listed
 
 pytest.importorskip("optuna", reason="optuna is not installed")
 FAST = Span("fast", 3, 20, 1, True)
@@ -148,6 +152,21 @@ def test_a_small_space_is_tried_whole_and_once(tmp_path: Path) -> None:
     assert found.repeated == 0
 
 
+def test_values_that_come_again_are_not_played_again(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    space = (Span("fast", 10, 13, 1, True), Span("slow", 55, 65, 1, True))
+    job = replace(JOB, strategy=str(calls))
+
+    found = search(
+        replace(QUESTION, job=job, run=listed, space=space), tmp_path / "study", threads()
+    )
+
+    played = calls.read_text().splitlines()
+    assert found.repeated > 0
+    assert len(set(played)) == len(played)
+    assert len(found.trials) == 40
+
+
 def test_the_neighbours_of_the_best_are_all_played(tmp_path: Path) -> None:
     found = search(replace(QUESTION, trials=12), tmp_path, threads())
 
@@ -199,6 +218,32 @@ def test_a_killed_process_loses_no_trial_and_doubles_none(tmp_path: Path) -> Non
     assert (tmp_path / "killed").is_dir()
     plain = search(replace(QUESTION, refuse=lambda _values: None), tmp_path / "plain", threads())
     assert asked(found) == asked(plain)
+
+
+SEARCH = """
+import os, time
+from bot.runtime.history.optimise.workers import processes
+
+if __name__ == "__main__":
+    executor = processes(1)()
+    print(executor.submit(os.getpid).result(), flush=True)
+    executor.submit(time.sleep, 60).result()
+"""
+
+
+@pytest.mark.process
+def test_a_search_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
+    script = tmp_path / "search.py"
+    script.write_text(SEARCH)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE) as killed:
+        assert killed.stdout is not None
+        worker = os.pidfd_open(int(killed.stdout.readline()))
+
+        killed.kill()
+
+        ended, _, _ = select.select([worker], [], [], 20)
+    os.close(worker)
+    assert ended, "the worker has ended"
 
 
 def test_two_searches_do_not_run_in_one_folder(tmp_path: Path) -> None:
