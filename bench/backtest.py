@@ -183,12 +183,18 @@ def prepared(
 
 @dataclass(slots=True)
 class Bar:
-    close: int
+    symbol: str
+    at: int
     open: int
+    high: int
+    low: int
+    close: int
+    volume: int
 
 
 @dataclass(slots=True)
 class Order:
+    symbol: str
     side: int
     status: str = "SENT"
 
@@ -207,33 +213,61 @@ class Average:
         window.append(value)
 
 
-def bare_loop(columns: Columns, cross: tuple[int, int]) -> int:
-    """Events, a strategy and a broker with order objects as tightly as Python has them."""
-    fast, slow = Average(cross[0]), Average(cross[1])
-    working: list[Order] = []
-    position = cash = orders = seen = 0
+class BareBroker:
+    """Fills what works at the next bar's open."""
 
-    def on_bar(bar: Bar) -> None:
-        nonlocal orders, seen
-        fast.update(bar.close)
-        slow.update(bar.close)
-        seen += 1
-        if seen < cross[1] or working:
-            return
-        above = fast.sum * cross[1] - slow.sum * cross[0]
-        if (above > 0 and position == 0) or (above < 0 and position > 0):
-            orders += 1
-            working.append(Order(1 if above > 0 else -1))
+    def __init__(self) -> None:
+        self.working: dict[str, list[Order]] = {}
+        self.positions: dict[str, int] = {}
+        self.cash, self.orders = CASH, 0
 
-    for opened, close in zip(columns[0], columns[3], strict=True):
-        bar = Bar(close, opened)
-        for order in working:
-            position += order.side * SHARES
-            cash -= order.side * SHARES * bar.open
+    def submit(self, symbol: str, side: int) -> Order:
+        self.orders += 1
+        order = Order(symbol, side)
+        self.working.setdefault(symbol, []).append(order)
+        return order
+
+    def on_bar(self, bar: Bar) -> None:
+        working = self.working.get(bar.symbol)
+        for order in working[:] if working else ():
+            working.remove(order)  # type: ignore[union-attr]
             order.status = "MATCHED_ALL"
-        working.clear()
+            self.cash -= order.side * SHARES * bar.open
+            held = self.positions.get(order.symbol, 0)
+            self.positions[order.symbol] = held + order.side * SHARES
+
+
+class BareCross:
+    """The same cross without anything around it."""
+
+    def __init__(self, broker: BareBroker, symbol: str, cross: tuple[int, int]) -> None:
+        self.broker, self.symbol, self.cross = broker, symbol, cross
+        self.fast, self.slow, self.seen = Average(cross[0]), Average(cross[1]), 0
+        self.open: Order | None = None
+
+    def on_bar(self, bar: Bar) -> None:
+        self.fast.update(bar.close)
+        self.slow.update(bar.close)
+        self.seen += 1
+        if self.seen < self.cross[1] or (self.open is not None and self.open.status == "SENT"):
+            return
+        above = self.fast.sum * self.cross[1] - self.slow.sum * self.cross[0]
+        position = self.broker.positions.get(self.symbol, 0)
+        if above > 0 and position == 0:
+            self.open = self.broker.submit(self.symbol, 1)
+        elif above < 0 and position > 0:
+            self.open = self.broker.submit(self.symbol, -1)
+
+
+def bare_loop(columns: Columns, cross: tuple[int, int]) -> int:
+    """Bars made on the fly, a strategy, a broker with order objects: what Python has at best."""
+    broker = BareBroker()
+    on_bar = BareCross(broker, "S00", cross).on_bar
+    for at, row in enumerate(zip(*columns, strict=True)):
+        bar = Bar("S00", at * 60, *row)
+        broker.on_bar(bar)
         on_bar(bar)
-    return orders
+    return broker.orders
 
 
 # ------------------------------------------------------------------------------------- the figures

@@ -30,7 +30,7 @@ class Indicator(float):
     previous: float
 
     def __new__(cls, value: float, previous: float = math.nan) -> "Indicator":
-        made = super().__new__(cls, value)
+        made = float.__new__(cls, value)  # made at every look: a super() costs half as much again
         made.previous = previous
         return made
 

@@ -169,8 +169,8 @@ class FastGear:
             listener.passed.indicators.at = row + 1
             called.append((listener, row))
             if not listener.hear(row):
-                for each in [each for each, its_row in called if each.is_called_for(its_row)]:
-                    self._hand_over.done[id(each.hearer.instance.strategy)] = each.done()
+                for each, its_row in called:
+                    self._hand(each, its_row)
                 return second
         for each, its_row in called:
             each.settle(self._counts, its_row)
@@ -183,10 +183,15 @@ class FastGear:
         for row in range(indicators.at, bisect_left(shown_at, end)):
             indicators.at = row + 1
             if not hear(row):
-                self._hand_over.done[id(listener.hearer.instance.strategy)] = listener.done()
+                self._hand(listener, row)
                 return shown_at[row]
             listener.settle(counts, row)
         return end
+
+    def _hand(self, listener: Listener, row: int) -> None:
+        """Hand over what a hook has done, if it was called at all."""
+        if listener.is_called_for(row):
+            self._hand_over.done[id(listener.hearer.instance.strategy)] = listener.done()
 
     def _order(self, heard: Sequence[Listener], end: int) -> list[tuple[int, int, int, Listener]]:
         """Return second, place in the order of showing, row and listener of each call to come."""

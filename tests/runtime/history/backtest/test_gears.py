@@ -19,9 +19,10 @@ from tests.runtime.history.backtest.gears import (
 from tests.runtime.history.backtest.listed import MINUTE, Written, backtest, bar
 
 
-@pytest.mark.parametrize("seed", [3, 9, 11, 51])
+@pytest.mark.parametrize("seed", [3, 9, 11, 51, 1009])
 def test_both_gears_decide_order_and_earn_the_same(seed: int) -> None:
-    # Seeds that have found something: timers, bars without a quote, warm-up, auctions.
+    # Seeds that have found something: timers, bars without a quote, warm-up, auctions,
+    # a holder who waits for bars.
     assert difference(seed) == ""
 
 
