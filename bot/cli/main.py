@@ -60,6 +60,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "order": ("look", "One order and its whole story."),
     "fills": ("look", "What was bought and sold."),
     "limits": ("look", "What is used of each limit."),
+    "errors": ("look", "What a code means, in two languages."),
     "positions": ("look", "What each strategy holds."),
     "decisions": ("look", "Why, and why not."),
     "replay": ("look", "A recorded day again, decision by decision."),

@@ -39,7 +39,8 @@ CHANGING = {
 NOT_CHANGING = """
     bot api, bot backtest, bot config, bot config check, bot config path, bot config show,
     bot conformance,
-    bot db, bot db check, bot db migrate, bot decisions, bot demo, bot docs, bot drill, bot fills,
+    bot db, bot db check, bot db migrate, bot decisions, bot demo, bot docs, bot drill, bot errors,
+    bot fills,
     bot init, bot journal, bot journal export, bot journal head, bot journal verify, bot limits,
     bot order,
     bot orders, bot paper, bot paper serve, bot positions, bot quote, bot run, bot session,

@@ -1,0 +1,47 @@
+"""`bot errors CODE`: what a code means and what to do, in English and Vietnamese, offline."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from bot.cli.command import Invocation, define_command
+from bot.cli.show import print_result
+from bot.config.problems import ExitCode, OperatorMistake
+
+if TYPE_CHECKING:
+    from bot.cli.explaining import Explained
+
+
+@define_command("errors", example="bot errors OTP_SESSION_EXPIRED")
+@click.argument("code", required=False)
+@click.pass_obj
+def command(invocation: Invocation, code: str | None) -> None:
+    """Explain a code: of ours (E-…, a check, an alert), of the broker, an HTTP status, an order's
+    status. Without one: list them all.
+    """
+    # A page of help needs no catalogue.
+    from bot.cli.explaining import entries, nearest
+
+    known = entries()
+    found = [each for each in known if code is None or each.answers_to(code)]
+    if not found:
+        text = f"{code!r} is no code that is known here{nearest(code or '')}. All: bot errors"
+        raise OperatorMistake.of("E-ERR-001", text, ExitCode.USAGE)
+    if code is None:
+        lines = [f"{each.code:<36} {each.kind}" for each in found]
+    else:
+        lines = [part for each in found for part in _lines(each)]
+    print_result(invocation, {"errors": [each.fields for each in found]}, lines)
+
+
+def _lines(each: "Explained") -> Iterator[str]:
+    risk = f", {each.risk}" if each.risk else ""
+    same = f" (also {', '.join(each.also)})" if each.also else ""
+    yield f"{each.code}{same}: {each.kind}{risk}"
+    yield f"  {each.en}"
+    yield f"  {each.vi}"
+
+
+command.context_settings = {**command.context_settings, "ignore_unknown_options": True}
+"""The broker's codes begin with a minus, like -700114."""

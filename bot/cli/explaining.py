@@ -1,0 +1,79 @@
+"""What every code means and what to do about it, in English and Vietnamese: texts as data."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_KINDS: Final = {
+    "checks": "a check of an order",
+    "decisions": "why nothing was ordered",
+    "http": "HTTP status of the broker",
+    "broker": "code of the broker",
+    "statuses": "status of an order at the broker",
+}
+OURS: Final = "a mistake that the bot names"
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One code; `also` are other codes of the same meaning, `risk` the number of its control."""
+
+    code: str
+    kind: str
+    en: str
+    vi: str
+    also: tuple[str, ...] = ()
+    risk: str = ""
+
+    def answers_to(self, asked: str) -> bool:
+        """Return whether somebody who types this means it."""
+        wanted = asked.upper()
+        return bool(wanted) and wanted in {self.code, self.risk, *self.also}
+
+    @property
+    def fields(self) -> Mapping[str, object]:
+        """Its parts by name."""
+        return {
+            "code": self.code,
+            "kind": self.kind,
+            "also": list(self.also),
+            "risk": self.risk,
+            "en": self.en,
+            "vi": self.vi,
+        }
+
+
+@cache
+def entries() -> tuple[Explained, ...]:
+    """Return all that is explained, ours first."""
+    return tuple(_entries())
+
+
+def _entries() -> Iterator[Explained]:
+    from ruamel.yaml import YAML  # slow to import, and only asked for here
+
+    def read(path: Path) -> Mapping[str, Mapping[str, object]]:
+        found: Mapping[str, Mapping[str, object]] = YAML(typ="safe").load(path.read_text("utf-8"))
+        return found
+
+    here = Path(__file__)
+    data = read(here.with_name("explained.yaml"))
+    vietnamese = data["mistakes"]
+    for code, meaning in read(here.parents[1] / "config" / "error_codes.yaml").items():
+        yield Explained(code, OURS, str(meaning), str(vietnamese.get(code) or meaning))
+    for section, kind in _KINDS.items():
+        for code, row in data[section].items():
+            assert isinstance(row, Mapping), f"{code} has an explanation"
+            also = tuple(str(each) for each in row.get("also", ()))
+            risk = str(row.get("risk", ""))
+            yield Explained(str(code), kind, str(row["en"]), str(row["vi"]), also, risk)
+
+
+def nearest(asked: str) -> str:
+    """Return a suggestion where a known code is close."""
+    codes = [name for each in entries() for name in (each.code, *each.also)]
+    close = difflib.get_close_matches(asked.upper(), codes, n=1, cutoff=0.6)
+    return f": did you mean {close[0]}?" if close else ""
