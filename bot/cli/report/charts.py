@@ -12,10 +12,13 @@ from bot.runtime.history.backtest.candles import CANDLES_MAX, LOCAL_S, Candles, 
 from bot.runtime.history.backtest.checks import words_of
 from bot.runtime.history.backtest.figures import drawdowns
 from bot.runtime.history.backtest.result import BacktestResult
+from bot.runtime.history.backtest.trips import RoundTrip, round_trips
 from bot.runtime.history.bars import BarSource
 
 MARKERS_MAX: Final = 1_000
 SYMBOLS_MAX: Final = 60
+NEAR_TRADES: Final = 40
+"""The last trades, of which the bars around purchase and sale are shown as they are."""
 ALL_CANDLES_MAX: Final = 20_000
 """On the whole page: with the library and the trades it stays under 2 MB."""
 
@@ -28,22 +31,45 @@ def chart_data(result: BacktestResult, source: BarSource, symbols: Sequence[str]
     """Return what the charts draw, as JSON that can stand in a script element."""
     shown = symbols[:SYMBOLS_MAX]
     limit = min(CANDLES_MAX, ALL_CANDLES_MAX // max(1, len(shown)))
+    closed = round_trips(result.fills, result.decisions).closed
+    trades = [*enumerate(closed, 1)][-NEAR_TRADES:]
     falls = drawdowns(result.equity, result.capital)
     data = {
         "equity": [
             (second_of(point.at), point.equity, round(fall * 100, 3))
             for point, fall in zip(result.equity, falls, strict=True)
         ],
-        "symbols": {
-            symbol: _symbol(result, candles_of(source, symbol, result.first, result.last, limit))
-            for symbol in shown
-        },
+        "symbols": {symbol: _symbol(result, source, symbol, limit, trades) for symbol in shown},
     }
     text = visible_json(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
     return text.replace("<", "\\u003c")
 
 
-def _symbol(result: BacktestResult, candles: Candles) -> Fields:
+def _symbol(
+    result: BacktestResult,
+    source: BarSource,
+    symbol: str,
+    limit: int,
+    trades: Sequence[tuple[int, RoundTrip]],
+) -> Fields:
+    """Return what the chart of a symbol draws. Of thinned candles the bars around the last trades
+    come along, by the trade's number.
+    """
+    own = [(number, trip) for number, trip in trades if trip.symbol == symbol]
+    ends = {second_of(at) for _, trip in own for at in (trip.opened, trip.closed)}
+    candles = candles_of(source, symbol, result.first, result.last, limit, sorted(ends))
+    is_thinned = candles.seconds > result.bar_seconds
+    near = {
+        number: sorted(
+            {
+                row
+                for at in (trip.opened, trip.closed)
+                for row in candles.near.get(second_of(at), ())
+            }
+        )
+        for number, trip in own
+        if is_thinned
+    }
     markers = _markers(result, candles)
     wide = words_of(timedelta(seconds=candles.seconds))
     note = f"{candles.symbol}: candles of {wide}, put together from {candles.bars:,} bars of "
@@ -57,6 +83,7 @@ def _symbol(result: BacktestResult, candles: Candles) -> Fields:
         "rows": candles.rows,
         "markers": markers[-MARKERS_MAX:],
         "note": note,
+        "near": near,
     }
 
 

@@ -89,6 +89,17 @@
     const row = event.target.closest("tr");
     if (!row || !data.symbols[row.dataset.symbol]) return;
     show(row.dataset.symbol);
+    const near = data.symbols[symbol].near[row.dataset.number];
+    if (near) {
+      symbol = "";  // so that the symbol's button shows the whole run again
+      markers.setMarkers([]);
+      market.applyOptions({ timeScale: { timeVisible: true } });
+      candles.setData(near.map(([time, open, high, low, close]) => ({ time, open, high, low, close })));
+      note.textContent = `${row.dataset.symbol}: the bars around the purchase and the sale of trade ${row.dataset.number}. The symbol's button shows the whole run.`;
+      market.timeScale().fitContent();
+      document.getElementById("candles").scrollIntoView({ block: "center", behavior: "smooth" });
+      return;
+    }
     const rows = data.symbols[symbol].rows;
     let at = rows.findIndex(([time]) => time > Number(row.dataset.at)) - 1;
     if (at < 0) at = rows.length - 1;

@@ -4,17 +4,19 @@ Never for deciding: a strategy gets the bars themselves. Times here are exchange
 chart shows what it is given), so that a day's candle begins at its local midnight.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
 
 import numpy as np
 
-from bot.runtime.history.bars import BarColumns, BarSource
+from bot.runtime.history.bars import BarColumns, BarSource, Column
 
 CANDLES_MAX: Final = 4_000
 """Of one symbol on a page: some 150 kB."""
+NEAR_BARS: Final = 30
+"""Of a trade, before and after it."""
 TRADING_S: Final = 270 * 60
 """What a day can hold at most, about: four and a half hours of minutes."""
 LOCAL_S: Final = 7 * 3_600
@@ -28,29 +30,46 @@ Candle = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Candles:
-    """The candles of one symbol, oldest first, each `seconds` wide; `bars`: of how many bars."""
+    """The candles of one symbol, oldest first, each `seconds` wide; `bars`: of how many bars.
+
+    `near` has the bars themselves around each local second that was asked for.
+    """
 
     symbol: str
     seconds: int
     bars: int
     rows: tuple[Candle, ...]
+    near: Mapping[int, tuple[Candle, ...]] = field(default_factory=dict)
 
 
 def candles_of(
-    source: BarSource, symbol: str, first: date, last: date, limit: int = CANDLES_MAX
+    source: BarSource,
+    symbol: str,
+    first: date,
+    last: date,
+    limit: int = CANDLES_MAX,
+    around: Sequence[int] = (),
 ) -> Candles:
-    """Return the candles of local days `first` to `last`, about `limit` of them at most."""
+    """Return the candles of local days `first` to `last`, about `limit` of them at most, and the
+    bars before and after the local seconds `around`.
+    """
     seconds = _width(int(source.width.total_seconds()), (last - first).days + 1, limit)
-    bars, rows = 0, list[Candle]()
+    bars, rows, near = 0, list[Candle](), dict[int, tuple[Candle, ...]]()
     for chunk in source.chunks(symbol, first, last):
         bars += len(chunk)
+        local = chunk.start + LOCAL_S
+        for second in around if len(chunk) else ():
+            if local[0] <= second < local[-1] + DAY_S and second not in near:
+                at = int(np.searchsorted(local, second))
+                part = slice(max(0, at - NEAR_BARS), at + NEAR_BARS)
+                near[second] = tuple(_rows(chunk, local, part))
         for row in _thinned(chunk, seconds):
             if rows and rows[-1][0] == row[0]:  # a candle that two chunks share
                 start, opened, high, low, _ = rows[-1]
                 rows[-1] = (start, opened, max(high, row[2]), min(low, row[3]), row[4])
             else:
                 rows.append(row)
-    return Candles(symbol, seconds, bars, tuple(rows))
+    return Candles(symbol, seconds, bars, tuple(rows), near)
 
 
 def _width(bar_s: int, days: int, limit: int) -> int:
@@ -79,3 +98,8 @@ def _thinned(chunk: BarColumns, seconds: int) -> Iterator[Candle]:
         chunk.close[lasts],
     )
     yield from zip(*(column.tolist() for column in columns), strict=True)
+
+
+def _rows(chunk: BarColumns, local: Column, part: slice) -> Iterator[Candle]:
+    columns = (local, chunk.open, chunk.high, chunk.low, chunk.close)
+    yield from zip(*(column[part].tolist() for column in columns), strict=True)

@@ -51,3 +51,19 @@ def test_a_day_begins_at_its_local_midnight() -> None:
 
 def test_a_symbol_without_bars_has_no_candles() -> None:
     assert candles_of(WavyBars(), "HPG", FIRST, FIRST) == Candles("HPG", 60, 0, ())
+
+
+def test_the_bars_around_a_trade_come_as_they_are() -> None:
+    traded = MIDNIGHT + 36_000
+
+    found = candles_of(
+        Chunked(), "FPT", FIRST, FIRST + timedelta(days=6), limit=300, around=[traded]
+    )
+
+    assert found.near == {
+        traded: (
+            (traded - 120, 10, 15, 10, 11),
+            (traded - 60, 11, 11, 8, 12),
+            (traded, 12, 12, 12, 13),
+        )
+    }
