@@ -59,17 +59,7 @@ def _symbol(
     ends = {second_of(at) for _, trip in own for at in (trip.opened, trip.closed)}
     candles = candles_of(source, symbol, result.first, result.last, limit, sorted(ends))
     is_thinned = candles.seconds > result.bar_seconds
-    near = {
-        number: sorted(
-            {
-                row
-                for at in (trip.opened, trip.closed)
-                for row in candles.near.get(second_of(at), ())
-            }
-        )
-        for number, trip in own
-        if is_thinned
-    }
+    near = {number: _near(candles, trip) for number, trip in own if is_thinned}
     markers = _markers(result, candles)
     wide = words_of(timedelta(seconds=candles.seconds))
     note = f"{candles.symbol}: candles of {wide}, put together from {candles.bars:,} bars of "
@@ -85,6 +75,18 @@ def _symbol(
         "note": note,
         "near": near,
     }
+
+
+def _near(candles: Candles, trip: RoundTrip) -> Fields:
+    """Return the bars around a trade's purchase and sale, and which of them these were in."""
+    ends = (second_of(trip.opened), "B"), (second_of(trip.closed), "S")
+    rows = sorted({row for second, _ in ends for row in candles.near.get(second, ())})
+    marks = [
+        (max(before), kind, 1)
+        for second, kind in ends
+        if (before := [row[0] for row in rows if row[0] <= second])
+    ]
+    return {"rows": rows, "markers": marks}
 
 
 def _markers(result: BacktestResult, candles: Candles) -> list[Marker]:

@@ -43,10 +43,9 @@
     R: { shape: "square", position: "aboveBar", tone: "--off" },
   };
   let symbol = "";
+  let shown = [];
   const draw = () => {
-    const found = data.symbols[symbol];
-    if (!found) return;
-    markers.setMarkers(found.markers.map(([time, kind, count]) => ({
+    markers.setMarkers(shown.map(([time, kind, count]) => ({
       time, shape: SHAPES[kind].shape, position: SHAPES[kind].position,
       color: color(SHAPES[kind].tone), text: count > 1 ? `${kind}${count}` : kind,
     })));
@@ -55,6 +54,7 @@
     const found = data.symbols[name];
     if (!found || name === symbol) return;
     symbol = name;
+    shown = found.markers;
     markers.setMarkers([]);
     market.applyOptions({ timeScale: { timeVisible: found.seconds < 86400, secondsVisible: false } });
     candles.setData(found.rows.map(([time, open, high, low, close]) => ({ time, open, high, low, close })));
@@ -91,11 +91,13 @@
     show(row.dataset.symbol);
     const near = data.symbols[symbol].near[row.dataset.number];
     if (near) {
+      shown = near.markers;
       symbol = "";  // so that the symbol's button shows the whole run again
       markers.setMarkers([]);
       market.applyOptions({ timeScale: { timeVisible: true } });
-      candles.setData(near.map(([time, open, high, low, close]) => ({ time, open, high, low, close })));
+      candles.setData(near.rows.map(([time, open, high, low, close]) => ({ time, open, high, low, close })));
       note.textContent = `${row.dataset.symbol}: the bars around the purchase and the sale of trade ${row.dataset.number}. The symbol's button shows the whole run.`;
+      draw();
       market.timeScale().fitContent();
       document.getElementById("candles").scrollIntoView({ block: "center", behavior: "smooth" });
       return;
