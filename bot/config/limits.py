@@ -101,6 +101,18 @@ class AccountSection(Section):
     symbols: Annotated[tuple[str, ...], texts] | None = None
     """The only symbols that may be traded; left out: those of the strategies (R22)."""
 
+    @property
+    def words(self) -> str:
+        """The first limits to run into, in one line; empty where none of these is set."""
+        named = (
+            (self.max_order_value, "{:,} VND an order"),
+            (self.max_orders_per_minute, "{:,} orders a minute"),
+            (self.max_orders_per_day, "{:,} a day"),
+            (self.max_position_value, "{:,} VND a symbol"),
+            (self.max_loss_per_day, "day loss {:,}"),
+        )
+        return ", ".join(text.format(most) for most, text in named if most is not None)
+
     def to_domain(self) -> AccountLimits:
         """Return the limits as the engine takes them."""
         own = self.model_dump()

@@ -310,6 +310,8 @@ class Run:
         until = broker.two_factor.until
         known = f"token until {until.astimezone(EXCHANGE_TZ):%H:%M}" if until else "no token yet"
         self._screen.row("2FA", known)
+        if limited := self._loaded.settings.risk.account.words:
+            self._screen.row("limits", f"{limited} · bot limits")
         return broker, account
 
     def _put_together(

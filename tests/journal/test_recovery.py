@@ -306,3 +306,25 @@ async def test_the_numbers_that_count_come_back_with_what_was_traded_elsewhere(
 
     recovery = await journal.recover(DAY)
     assert (recovery.bases, recovery.in_bases) == ((base,), elsewhere)
+
+
+async def test_entries_that_a_loss_has_stopped_stay_stopped_for_that_day(journal: Journal) -> None:
+    await journal.write([state(RunState.HALTED, "day loss", "entries:120C900001.1")])
+
+    assert (await journal.recover(DAY)).reduced == {"120C900001.1": "day loss"}
+    assert (await journal.recover(NEXT_DAY)).reduced == {}
+
+    await journal.write([state(RunState.RUNNING, "a new day", "entries:120C900001.1")])
+    assert (await journal.recover(DAY)).reduced == {}
+
+
+async def test_the_order_requests_of_the_day_come_back_with_their_instants(
+    journal: Journal,
+) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+
+    sent = ((story.intent.account, story.started.at),)
+    assert (await journal.recover(DAY)).recent_requests == sent
+    assert (await journal.recover(NEXT_DAY)).recent_requests == ()

@@ -10,7 +10,7 @@ from bot.domain.limits import AccountLimits
 from bot.domain.message import CancelOrder, PlaceOrder, TradingDayStarted
 from bot.domain.order import OrderState, OrderType, SendState
 from bot.domain.plan import Limits
-from bot.domain.recovery import Recovery, StoredIntent
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.engine import EngineSettings
 from bot.engine.risk.checks import judge
 from tests.engine.risk import account_rows
@@ -235,3 +235,18 @@ def test_a_change_counts_into_the_rate_and_keeps_to_the_accounts_limits():
     assert refused(600) == "MAX_ORDER_QUANTITY"
     assert refused(400) == "POSITION_VALUE"
     assert refused(300) is None
+
+
+def test_a_position_of_more_than_one_order_is_closed_in_several():
+    limits = AccountLimits(max_order_value=6_000_000, max_order_quantity=500)
+    held = RecoveredStrategy({"HPG": (1_000, 20_000_000)}, 0, 0, 0, "on")
+    stage = Stage(
+        settings=EngineSettings(account_limits=limits),
+        sellable=1_000,
+        recovery=Recovery(DAY, strategies={"test": held}),
+    )
+    stage.depth()
+
+    stage.request(lambda s: s.close(limit=27_000, why="out"))
+
+    assert stage.last(PlaceOrder).intent.quantity == 200
