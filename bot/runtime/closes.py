@@ -91,15 +91,19 @@ class Closes:
     async def _read_histories(self, now: datetime) -> None:
         failures = 0
         for symbol, instrument in tuple(self._missing.items()):
+            if symbol not in self._missing:
+                continue  # another read of the same minute has found it
             try:
                 found = await self._history(instrument, now)
             except BrokerError:
+                if symbol in self._missing:  # who was not asked goes first in the next minute
+                    self._missing[symbol] = self._missing.pop(symbol)
                 failures += 1
                 if failures >= FAILURES_MAX:
                     return
                 continue
             failures = 0
-            del self._missing[symbol]
+            self._missing.pop(symbol, None)
             if found is not None and found.day >= self.known.get(symbol, found).day:
                 self.known[symbol] = found
 

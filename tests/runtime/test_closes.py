@@ -1,5 +1,6 @@
 """Where the closes come from that confirm a price."""
 
+import asyncio
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -112,3 +113,27 @@ async def test_a_symbol_without_a_history_has_no_close(tmp_path: Path, sqlite_ur
 
     assert prices(found) == {"HPG": (None, date.min), "SHS": (18_500, YESTERDAY)}
     assert replace(found[0], ex_dates=frozenset()) == LastClose("HPG", None, date.min)
+
+
+async def test_symbols_whose_history_always_fails_keep_nobody_waiting(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    stage = await set_stage(tmp_path, sqlite_url, scenario())
+    closes = closes_of(stage)
+    unknown = {each: Instrument(each, Exchange.HOSE) for each in ("AAA", "AAB")}
+
+    await closes.read({**TRADED, **unknown})
+    await closes.read_missing()
+
+    assert sorted(closes.known) == ["HPG", "SHS"]
+    await stage.strike()
+
+
+async def test_two_reads_at_once_are_no_fault(tmp_path: Path, sqlite_url: str) -> None:
+    stage = await set_stage(tmp_path, sqlite_url, scenario())
+    closes = closes_of(stage)
+
+    await asyncio.gather(closes.read(TRADED), closes.read(TRADED))
+
+    assert sorted(closes.known) == ["HPG", "SHS"]
+    await stage.strike()
