@@ -4,6 +4,7 @@ What is wrong in a row is told as it would be in the same rows as CSV under a he
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 PART_BARS: Final = 8_192
 """Read and written at once: fifty files are open in one run."""
 _HUNDREDTHS: Final = 100
+_START_MAX: Final = 7_258_118_400
+"""The year 2200: what is more is no number of seconds."""
+_TIME: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:00)?)?$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,11 @@ def read_parquet(
         raise OperatorMistake.of("E-DATA-005", text)
     import polars as pl
 
-    try:
+    with _damage_told(path):
         rows = pl.scan_parquet(path)
-        names, kinds = rows.collect_schema().names(), rows.collect_schema().dtypes()
+        kinds = dict(rows.collect_schema())
         count = int(rows.select(pl.len()).collect().item())
-    except (pl.exceptions.PolarsError, OSError) as error:
-        message = f"this is no Parquet file, or a damaged one: {str(error).splitlines()[0]}"
-        raise mistake("E-MKT-001", message, path) from error
+    names = list(kinds)
     time = next((name for name in ("time", "date", "start") if name in names), "time")
     wanted = (time, *FIGURES)
     if missing := [name for name in wanted if name not in names]:
@@ -86,12 +88,30 @@ def read_parquet(
         raise mistake("E-MKT-002", "the file has no rows: add the rows", path)
     name = "date" if time == "date" else "time"
     reading = Reading(path, [name, *FIGURES], seconds, symbol)
-    at = _local_time(pl.col(time), dict(zip(names, kinds, strict=True))[time], path)
+    for each in FIGURES:
+        if kinds[each].is_nested() or kinds[each] == pl.Binary:
+            text = f"column {each} is numbers, found {kinds[each]}"
+            raise mistake("E-MKT-003", text, path)
+    at = _local_time(pl.col(time), kinds[time], path)
     rows = rows.select(at.alias(name), *FIGURES)
     for first in range(from_row % count, count, PART_BARS):
-        part = rows.slice(first, PART_BARS).collect()
+        with _damage_told(path):
+            part = rows.slice(first, PART_BARS).collect()
         figures = reading.taken(_figures(part, symbol), lambda: _as_csv(part))  # noqa: B023
         yield BarColumns(symbol, seconds, *figures)
+
+
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Raise OperatorMistake for what polars raises, or panics about, over a damaged file."""
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        message = f"this is no Parquet file, or a damaged one: {lines[0]}"
+        raise mistake("E-MKT-001", message, path) from error
 
 
 def write_parquet(path: Path, bars: Iterable[BarColumns]) -> None:
@@ -117,8 +137,10 @@ def _local_time(column: "pl.Expr", kind: "pl.DataType", path: Path) -> "pl.Expr"
     if kind == pl.Date:
         return column.cast(pl.Datetime("us"))
     if kind.is_integer():
-        return pl.from_epoch(column + OFFSET_S, time_unit="s")
+        is_time = column.is_between(0, _START_MAX)
+        return pl.from_epoch(pl.when(is_time).then(column.cast(pl.Int64) + OFFSET_S), time_unit="s")
     if kind == pl.String:
+        column = pl.when(column.str.contains(_TIME)).then(column)
         padded = column.str.replace("T", " ").str.pad_end(16, " ").str.replace(" {6}$", " 00:00")
         return padded.str.slice(0, 16).str.to_datetime("%Y-%m-%d %H:%M", strict=False)
     text = f"column time is a time, text or Unix seconds, found {kind}"

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -320,3 +321,38 @@ def test_order_is_kept_over_the_border_of_two_blocks(tmp_path: Path) -> None:
         reading.figures(second)
 
     assert [(each.code, each.line) for each in caught.value.problems] == [("E-MKT-004", 3)]
+
+
+def _parquet(folder: Path, **columns: object) -> Path:
+    start = int(OPENING.timestamp())
+    whole = {"start": [start + 60 * number for number in range(500)]} | dict.fromkeys(
+        ("open", "high", "low", "close"), [27_000] * 500
+    )
+    pl.DataFrame({**whole, "volume": range(500), **columns}).write_parquet(folder / "HPG.parquet")
+    return folder / "HPG.parquet"
+
+
+@pytest.mark.parametrize(
+    ("columns", "wanted"),
+    [
+        ({"open": [[1]] * 500}, "E-MKT-003 column open is numbers, found List(Int64)"),
+        ({"open": [b"1"] * 500}, "E-MKT-003 column open is numbers, found Binary"),
+        ({"start": [1_795_056_840_000 + n for n in range(500)]}, "a time is YYYY-MM-DD HH:MM"),
+        ({"start": ["2026-11-18T02:15:00Z"] * 500}, "a time is YYYY-MM-DD HH:MM"),
+    ],
+)
+def test_columns_of_another_kind_are_told(
+    columns: dict[str, object], wanted: str, tmp_path: Path
+) -> None:
+    assert wanted in told(_parquet(tmp_path, **columns))[0]
+
+
+def test_a_file_that_is_damaged_in_its_middle_is_told(tmp_path: Path) -> None:
+    path = _parquet(tmp_path)
+    data = bytearray(path.read_bytes())
+
+    for number in range(4, len(data) // 2):
+        data[number] ^= 0xFF
+    path.write_bytes(data)
+
+    assert "no Parquet file, or a damaged one" in told(path)[0]
