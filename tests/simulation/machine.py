@@ -166,7 +166,7 @@ class Bars(KeptBars):
 
     def _write(self) -> None:
         text, self._is_due, self._lines = "".join(self._lines), False, []
-        append(self._path, text)
+        append(self._path, text, self._bytes_max)
 
 
 def run_on_machine(work: Coroutine[Any, Any, T]) -> T:

@@ -7,7 +7,7 @@ spans are flat bars. What can't be true refuses the whole answer.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -34,6 +34,8 @@ _OPENS, _ENDS = time(9), time(15, 5)
 """Some histories have what was matched at the close at 15:00."""
 _PARTS: Final = (("morning", time(9), time(12)), ("afternoon", time(12), time(15, 5)))
 _DAYS_MORE: Final = 2
+_AHEAD: Final = timedelta(minutes=1)
+"""Longer than the broker's clock may be ahead and an answer may take."""
 _WEEK: Final = timedelta(days=7)
 _HOLIDAYS: Final = 2 * _WEEK
 """Over Tet."""
@@ -63,6 +65,9 @@ class BrokerBars:
     def name(self) -> str:
         return "the broker's history"
 
+    def asks(self, width: timedelta) -> bool:
+        return resolution_of(width) is not None
+
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
@@ -71,14 +76,16 @@ class BrokerBars:
         if asked is None:
             return None
         resolution, step = asked
+        first = first_of(now, width, count)
         query = (
-            ("from", str(int(first_of(now, width, count).timestamp()))),
+            ("from", str(int(first.timestamp()))),
             ("to", str(int(now.timestamp()))),
             ("resolution", resolution),
         )
         history: PriceHistory = await self.client.read(
             CODECS["stock_history"], {"symbol": instrument.symbol}, query
         )
+        history = asked_for(history, first, now)
         last = self.closes.get(instrument.symbol)
         bars = checked(self.rulebook, instrument, history, step, now)
         if bars and last is not None and last.price is not None:
@@ -102,6 +109,14 @@ def first_of(now: datetime, width: timedelta, count: int) -> datetime:
 
 
 # -------------------------------------------------------------------------------------- the checks
+
+
+def asked_for(history: "PriceHistory", first: datetime, now: datetime) -> "PriceHistory":
+    """Return a history without what is older than was asked for, and without the bar that has just
+    begun by a clock that is ahead of ours.
+    """
+    rows = (r for r in history.bars if r.start >= first and not now < r.start <= now + _AHEAD)
+    return replace(history, bars=tuple(rows))
 
 
 def checked(

@@ -2,11 +2,12 @@
 
 One line a bar, appended when it closes, on a thread of its own: no order waits for it, and a file
 that can't be written costs the bars of the next start, nothing else. A process that is killed loses
-the bar that was forming. A line cut short is left out; a file that has grown is cut to its newer
-half at a start.
+the bar that was forming. A line cut short or damaged is left out; of a file that has grown the
+older part is cut off.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -24,12 +25,15 @@ from bot.journal.thread import in_time
 from bot.runtime.history.warm_up import Earlier
 
 BYTES_MAX: Final = 4_000_000
-"""About 70,000 bars: 50 symbols by the minute for a week."""
+"""About 70,000 bars: 50 symbols by the minute for a week. A file of twice that is cut."""
 WAITING_MAX: Final = 10_000
 """Lines that wait for a disk; more are left out."""
 READ_S: Final = 10.0
 CLOSE_S: Final = 0.5
-GAPS_TOLD: Final = 3
+_DIGITS_MAX: Final = 15
+_START_MAX: Final = int(datetime(2200, 1, 1, tzinfo=UTC).timestamp())
+_Found = dict[tuple[str, int], dict[datetime, Bar]]
+"""By symbol and seconds."""
 
 
 class KeptBars:
@@ -40,7 +44,9 @@ class KeptBars:
     def __init__(self, path: Path, rulebook: Rulebook, *, bytes_max: int = BYTES_MAX) -> None:
         self._path, self._bytes_max = path, bytes_max
         self._rulebook = rulebook
-        self._found: dict[tuple[str, int], dict[datetime, Bar]] | None = None
+        self._found: _Found | None = None
+        self._given: dict[tuple[str, int], int] = {}
+        """How many bars of each series were asked for: what is given is not held."""
         self._lines: list[str] = []
         self._is_due = False
         self._writer: threading.Thread | None = None
@@ -67,25 +73,34 @@ class KeptBars:
         self._is_due = False
         if self._lines and not (self._writer is not None and self._writer.is_alive()):
             text, self._lines = "".join(self._lines), []
-            writing = partial(append, self._path, text)
+            writing = partial(append, self._path, text, self._bytes_max)
             self._writer = threading.Thread(target=writing, name="bars", daemon=True)
             self._writer.start()
 
     # ------------------------------------------------------------------------------------- reading
 
+    def asks(self, _width: timedelta) -> bool:
+        return False
+
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
-        """Return the newest bars before now, each series once; what lacks between them is named."""
-        if self._found is None:
+        """Return the newest bars before now, of a series once, and again where more are wanted;
+        what lacks between them is named.
+        """
+        key = instrument.symbol, round(width.total_seconds())
+        is_more = count > self._given.get(key, count)
+        self._given[key] = max(count, self._given.get(key, 0))
+        if self._found is None or is_more:
             try:
-                self._found = await in_time(
-                    partial(_read_file, self._path, self._bytes_max), READ_S
-                )
+                read = await in_time(partial(_read_file, self._path, self._bytes_max), READ_S)
             except (OSError, TimeoutError) as error:
                 self._found = {}
                 return Earlier((), gaps=(f"{self._path.name} can't be read: {error}",))
-        found = self._found.pop((instrument.symbol, round(width.total_seconds())), {})
+            self._found = {
+                each: read[each] for each in read if each not in self._given or each == key
+            }
+        found = self._found.pop(key, {})
         starts = sorted(start for start in found if span_of(start, width)[1] <= now)
         bars = [found[start] for start in starts[-count:]]
         return Earlier(tuple(bars), gaps=tuple(self._gaps(instrument, bars, width, now)))
@@ -94,59 +109,64 @@ class KeptBars:
         self, instrument: Instrument, bars: Sequence[Bar], width: timedelta, now: datetime
     ) -> Iterator[str]:
         """Name the stretches of trading without a bar, from the first one to the one of now."""
-        known = {bar.start for bar in bars}
-        began: datetime | None = None
-        told = 0
-        for start in self._expected(instrument, bars, width, now):
-            if start not in known and start + width <= now:
-                began = began or start
-            elif began is not None:
-                told += 1
-                if told <= GAPS_TOLD:
-                    yield f"gap {_when(began)} to {_when(start)}"
-                began = None
-        if told > GAPS_TOLD:
-            yield f"{told - GAPS_TOLD:,} more gaps"
+        nexts = (*(bar.start for bar in bars[1:]), span_of(now, width)[0])
+        for bar, until in zip(bars, nexts, strict=False):
+            began = self._first_traded(instrument, span_of(bar.start, width)[1], until, width)
+            if began is not None:
+                yield f"gap {_when(began)} to {_when(until)}"
 
-    def _expected(
-        self, instrument: Instrument, bars: Sequence[Bar], width: timedelta, now: datetime
-    ) -> Iterator[datetime]:
-        """Yield the starts in trading phases, and of the bars, up to the one of now."""
-        known = {bar.start for bar in bars}
-        at = bars[0].start if bars else now
+    def _first_traded(
+        self, instrument: Instrument, at: datetime, until: datetime, width: timedelta
+    ) -> datetime | None:
+        """Return the first start of a bar that quotes form, from an instant to before another."""
         exchange, rules = instrument.exchange, self._rulebook
-        while at <= now:
+        while at < until:
             end, change = span_of(at, width)[1], rules.next_phase_change(exchange, at)
-            trades = change.at < end and change.phase in BAR_PHASES
-            if at in known or trades or rules.phase_at(exchange, at) in BAR_PHASES:
-                yield at
-                at = end
-            else:
-                at = max(end, span_of(change.at, width)[0])
+            is_traded = change.at < end and change.phase in BAR_PHASES
+            if is_traded or rules.phase_at(exchange, at) in BAR_PHASES:
+                return at
+            at = max(end, span_of(change.at, width)[0])
+        return None
 
 
-def append(path: Path, text: str) -> None:
+def append(path: Path, text: str, bytes_max: int) -> None:
     """Append lines; a disk that does not take them costs the bars of the next start."""
-    with suppress(OSError), path.open("a", encoding="ascii") as file:
-        file.write(text)
+    with suppress(OSError):
+        with path.open("a", encoding="ascii") as file:
+            file.write(text)
+            size = file.tell()
+        if size > 2 * bytes_max:
+            _cut(path, bytes_max)
 
 
-def _read_file(path: Path, bytes_max: int) -> dict[tuple[str, int], dict[datetime, Bar]]:
+def _cut(path: Path, bytes_max: int) -> None:
+    new = path.with_suffix(".new")
+    new.write_bytes(_tail(path, bytes_max // 2))
+    new.replace(path)
+
+
+def _tail(path: Path, length: int) -> bytes:
+    """Return the last whole lines of a file, of so many bytes at most."""
+    with path.open("rb") as file:
+        before = max(0, file.seek(0, os.SEEK_END) - length)
+        file.seek(before)
+        read = file.read(length)
+    return read.partition(b"\n")[2] if before else read
+
+
+def _read_file(path: Path, bytes_max: int) -> _Found:
     """Read all of it, and cut it when it has grown long."""
     if not path.exists():
         return {}
-    text = path.read_text("ascii", "replace")
-    if len(text) > bytes_max:
-        text = text[-bytes_max // 2 :].partition("\n")[2]
-        new = path.with_suffix(".new")
-        new.write_text(text, "ascii")
-        new.replace(path)
-    found: dict[tuple[str, int], dict[datetime, Bar]] = {}
-    for line in text.splitlines(keepends=True):
-        symbol, *numbers = line.split(",")
-        if line.endswith("\n") and len(numbers) == 7 and all(map(_is_number, numbers)):
-            seconds, start, *prices, volume = map(int, numbers)
-            opened, high, low, close = prices
+    if path.stat().st_size > bytes_max:
+        _cut(path, bytes_max)
+    found: _Found = {}
+    for line in _tail(path, 2 * bytes_max).decode("ascii", "replace").splitlines(keepends=True):
+        symbol, *cells = line.split(",")
+        if not line.endswith("\n") or len(cells) != 7 or not all(map(_is_number, cells)):
+            continue
+        seconds, start, opened, high, low, close, volume = map(int, cells)
+        if start < _START_MAX and 0 < low <= min(opened, close) <= max(opened, close) <= high:
             at = datetime.fromtimestamp(start, UTC)
             bar = Bar(symbol, at, seconds, opened, high, low, close, volume)
             found.setdefault((symbol, seconds), {})[at] = bar
@@ -154,7 +174,7 @@ def _read_file(path: Path, bytes_max: int) -> dict[tuple[str, int], dict[datetim
 
 
 def _is_number(text: str) -> bool:
-    return text.strip().isdecimal()
+    return text.strip().isdecimal() and len(text) <= _DIGITS_MAX + 1
 
 
 def _when(at: datetime) -> str:

@@ -30,6 +30,9 @@ class StoredBars:
     def name(self) -> str:
         return "the store"
 
+    def asks(self, _width: timedelta) -> bool:
+        return False
+
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
@@ -50,12 +53,16 @@ class StoredBars:
     ) -> Earlier | None:
         # NumPy and perhaps polars: only where there is a store.
         from bot.runtime.history.archive import Archive
+        from bot.runtime.history.store import width_name
 
         archive, symbol = Archive(self.folder), instrument.symbol
         widths = (each for each in archive.widths() if width % each == timedelta(0))
         step = max(widths, default=None)
         if step is None:
             return None
+        name = width_name(step)
+        if any(e.is_adjusted for e in archive.ranges() if (e.width, e.symbol) == (name, symbol)):
+            raise UnusableHistory("its prices are adjusted, those of today are as quoted")
         source = archive.source(step)
         span = source.span(symbol)
         if span is None:

@@ -29,7 +29,9 @@ QUOTA_PERCENT: Final = 20
 PAUSE_MAX: Final = timedelta(days=14)
 """Longer than any closure of the exchanges."""
 FAILURES_MAX: Final = 2
-"""With so many failed reads in a row the rest waits for the next minute."""
+"""With so many failed reads in a row the broker is not asked again before the next minute."""
+GAPS_TOLD: Final = 3
+"""Of one source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,10 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """What it is called in a sentence: `the broker's history`."""
+        ...
+
+    def asks(self, width: timedelta, /) -> bool:
+        """Whether a read costs a request of the quota."""
         ...
 
     async def read(
@@ -81,6 +87,8 @@ class WarmUp:
     wanted: dict[Key, int] = field(default_factory=dict)
     """How many bars of each series are needed, as far as is known."""
     _missing: dict[Key, str] = field(default_factory=dict, init=False)
+    """In the order in which they are looked for; why the last look at a source failed."""
+    _is_reading: bool = field(default=False, init=False)
 
     def want(self, symbol: str, width: timedelta, needed: int) -> None:
         """Have bars looked for at the next turn: `needed` ones, and as many as cost no more."""
@@ -94,12 +102,36 @@ class WarmUp:
         return bool(self._missing)
 
     async def read(self) -> None:
-        """Look for what is missing, as much as a minute may cost."""
-        failures = 0
-        for symbol, width in list(self._missing)[: max(1, self.quota * QUOTA_PERCENT // 100)]:
-            failures = failures + 1 if await self._read(symbol, width) else 0
-            if failures >= FAILURES_MAX:
-                return
+        """Look for what is missing, as much as a minute may cost; one look at a time.
+
+        While the broker does not answer, only what costs no request is looked at.
+        """
+        if self._is_reading:
+            return
+        self._is_reading = True
+        try:
+            await self._read_missing()
+        finally:
+            self._is_reading = False
+
+    async def _read_missing(self) -> None:
+        left, failures, trouble = max(1, self.quota * QUOTA_PERCENT // 100), 0, ""
+        tried = set[Key]()
+        while (
+            key := next((each for each in self._missing if each not in tried), None)
+        ) is not None:
+            tried.add(key)
+            free = [each for each in self.sources if not each.asks(key[1])]
+            if len(free) == len(self.sources):
+                await self._read(key, free, "")
+            elif failures >= FAILURES_MAX:
+                await self._read(key, free, trouble)
+            elif left:
+                left -= 1
+                trouble = await self._read(key, self.sources, "")
+                failures = failures + 1 if trouble else 0
+                if key in self._missing:  # who has not been asked yet goes first
+                    self._missing[key] = self._missing.pop(key)
 
     def _ex_date_in(self, symbol: str, bars: Sequence[Bar], now: datetime) -> date | None:
         """Return the last ex-date before today that has bars before it: their prices are of another
@@ -111,13 +143,16 @@ class WarmUp:
         days = (each for each in self.ex_dates.get(symbol, ()) if first < each < today)
         return max(days, default=None)
 
-    async def _read(self, symbol: str, width: timedelta) -> bool:
-        """Look for one; return whether it has to be asked for again."""
-        key, now = (symbol, width), self.market.now()
+    async def _read(self, key: Key, sources: Sequence[Source], trouble: str) -> str:
+        """Look for one in some sources; return why it has to be asked for again, if it has to.
+
+        `trouble`: why the others are not asked now.
+        """
+        (symbol, width), now = key, self.market.now()
         needed, count = self.wanted[key], max(self.wanted[key], FIRST_ASK)
         found: dict[datetime, Bar] = {}
-        forming, origins, gaps, trouble = None, list[str](), list[str](), ""
-        for source in self.sources:
+        forming, origins, gaps = None, list[str](), list[str]()
+        for source in sources:
             try:
                 earlier = await source.read(self.instruments[symbol], width, count, now)
             except BrokerError as error:
@@ -132,16 +167,17 @@ class WarmUp:
             found.update((bar.start, bar) for bar in more)
             if more:
                 origins.append(source.name)
-            gaps += earlier.gaps
+            gaps += earlier.gaps[:GAPS_TOLD]
+            if (more_gaps := len(earlier.gaps) - GAPS_TOLD) > 0:
+                gaps.append(f"{more_gaps:,} more gaps")
             forming = forming or earlier.forming
             if len(found) >= count:
                 break
-        if not trouble:
+        if trouble and self._missing[key] == trouble:
+            return trouble
+        self._missing[key] = trouble
+        if not trouble and self.wanted[key] <= count:  # more may have been wanted meanwhile
             del self._missing[key]
-        elif self._missing[key] == trouble:
-            return True
-        else:
-            self._missing[key] = trouble
         bars = _since_pause([found[start] for start in sorted(found)][-count:], now)
         if len(bars) < min(len(found), count):
             gaps.append(f"older bars are left out: more than {PAUSE_MAX.days} days lie between")
@@ -156,7 +192,7 @@ class WarmUp:
             numbers: Numbers = {"bars": len(bars), "needed": needed, "from": ", ".join(origins)}
             note = Note(now, "HISTORY", f"{symbol} {words_of(width)}: {text}", numbers, symbol)
             self.post(Noted(now, note))
-        return bool(trouble)
+        return trouble
 
 
 def _since_pause(bars: Sequence[Bar], now: datetime) -> tuple[Bar, ...]:

@@ -10,7 +10,7 @@ from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.quote import Bar
 from bot.protocol.values.series import PriceBar, PriceHistory
-from bot.runtime.history.broker_bars import checked, filled, missing_days, resolution_of
+from bot.runtime.history.broker_bars import asked_for, checked, filled, missing_days, resolution_of
 from bot.runtime.history.warm_up import UnusableHistory
 
 RULES: Final = load_rulebook()
@@ -89,6 +89,17 @@ def test_rows_are_bars_in_vnd_whatever_the_scale() -> None:
 def test_what_cannot_be_true_refuses_the_whole_history(rows: list[PriceBar], says: str) -> None:
     with pytest.raises(UnusableHistory, match=says):
         _bars(_row("2026-11-18T09:15"), *rows)
+
+
+def test_what_was_not_asked_for_and_the_bar_of_a_faster_clock_are_left_out() -> None:
+    old, last = _row("1970-01-05T10:00"), _row("2026-11-19T10:00")
+    next_one, later = _row("2026-11-19T10:03"), _row("2026-11-19T10:05")
+
+    found = asked_for(
+        PriceHistory("HPG", (old, last, next_one, later)), NOW - DAY, NOW + timedelta(seconds=59)
+    )
+
+    assert found.bars == (last, later)
 
 
 def test_a_history_of_another_symbol_is_refused() -> None:

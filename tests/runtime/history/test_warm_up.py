@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+import pytest
 
 from bot.broker.errors import BrokerError
 from bot.clock import SimulatedClock
@@ -13,7 +16,9 @@ from bot.domain.bar_news import BarsRead
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.message import Event, Noted
 from bot.domain.quote import Bar
-from bot.runtime.history.kept_bars import KeptBars
+from bot.runtime.history.archive import Archive, Origin
+from bot.runtime.history.bars import BarColumns
+from bot.runtime.history.kept_bars import KeptBars, append
 from bot.runtime.history.stored_bars import StoredBars
 from bot.runtime.history.warm_up import Earlier, Source, UnusableHistory, WarmUp
 
@@ -37,6 +42,11 @@ class Listed:
     gaps: tuple[str, ...] = ()
     error: Exception | None = None
     asked: list[str] = field(default_factory=list)
+
+    costs: bool = True
+
+    def asks(self, _width: timedelta) -> bool:
+        return self.costs
 
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
@@ -156,6 +166,78 @@ async def test_a_broker_that_is_away_is_not_asked_for_every_symbol() -> None:
     assert len(source.asked) == 2
 
 
+async def test_symbols_that_cannot_be_read_do_not_keep_the_others_waiting() -> None:
+    class Partly(Listed):
+        async def read(self, instrument: Instrument, *_: object) -> Earlier | None:
+            self.asked.append(instrument.symbol)
+            if instrument.symbol in {"S00", "S01"}:
+                raise BrokerError("stock_history", "HTTP 500")
+            return Earlier(())
+
+    source = Partly("the first")
+    warm_up, _ = _warm_up(source, quota=10)
+    for number in range(4):
+        warm_up.want(f"S{number:02}", MINUTE, 20)
+
+    for _minute in range(3):
+        await warm_up.read()
+
+    assert source.asked == ["S00", "S01", "S02", "S03", "S00", "S01"]
+
+
+async def test_what_costs_no_request_is_read_at_once_whatever_the_broker_does() -> None:
+    class Away(Listed):
+        async def read(self, *_: object) -> Earlier | None:
+            raise BrokerError("stock_history", "no answer")
+
+    kept = Listed("the second", [_bar(1)], costs=False)
+    alone, _ = _warm_up(kept)
+    behind, posted = _warm_up(Away("the first"), Listed("the second", [_bar(1)], costs=False))
+    for number in range(50):
+        alone.want(f"S{number:02}", MINUTE, 20)
+        behind.want(f"S{number:02}", MINUTE, 20)
+
+    await alone.read()
+    await behind.read()
+
+    assert (len(kept.asked), alone.is_missing) == (50, False)
+    found = [each for each in posted if isinstance(each, BarsRead)]
+    assert [each.bars for each in found] == [(_bar(1),)] * 50
+    assert {each.lacks for each in found} == {
+        "the first can't be read (no answer): asked again every minute"
+    }
+
+
+async def test_a_look_that_lasts_is_not_begun_twice_and_what_is_wanted_meanwhile_is_kept() -> None:
+    class Slow(Listed):
+        async def read(self, *arguments: Any) -> Earlier | None:
+            if not self.asked:
+                warm_up.want("HPG", MINUTE, 401)
+                await warm_up.read()
+            return await Listed.read(self, *arguments)
+
+    source = Slow("the first")
+    warm_up, _ = _warm_up(source)
+    warm_up.want("HPG", MINUTE, 20)
+
+    await warm_up.read()
+    is_wanted = warm_up.is_missing
+    await warm_up.read()
+
+    assert (source.asked, is_wanted) == (["HPG 300", "HPG 401"], True)
+    assert not warm_up.is_missing
+
+
+async def test_of_many_gaps_a_few_are_named() -> None:
+    gaps = tuple(f"gap {number}" for number in range(1, 9))
+    warm_up, posted = _warm_up(Listed("the first", gaps=gaps))
+
+    warm_up.want("HPG", MINUTE, 0)
+    await warm_up.read()
+
+    assert _told(posted) == ["HPG 1m: gap 1; gap 2; gap 3; 5 more gaps"]
+
+
 async def test_bars_of_before_an_ex_date_are_left_out_but_for_todays() -> None:
     bars = [_bar(2 * 1_440), _bar(1_440), _bar(1)]
     days = [date(2026, 11, 18), date(2026, 11, 19), date(2026, 1, 5)]
@@ -211,6 +293,23 @@ async def test_bars_of_the_store_are_filled_and_made_as_wide_as_wanted(tmp_path:
     assert (third, none) == (None, None)
 
 
+async def test_adjusted_bars_and_damaged_files_of_the_store_are_not_used(tmp_path: Path) -> None:
+    start = np.array([int((NOW - MINUTE).timestamp())])
+    one = BarColumns("HPG", 60, start, *[np.array([27_000])] * 5)
+    adjusted, damaged = Archive(tmp_path / "adjusted"), Archive(tmp_path / "damaged")
+    with adjusted.writing() as writer:
+        writer.add([one], Origin.IMPORT, source="x", at=NOW, is_adjusted=True)
+    with damaged.writing() as writer:
+        writer.add([one], Origin.IMPORT, source="x", at=NOW)
+    path, _ = damaged.stored(one)
+    path.write_bytes(path.read_bytes()[:20] + bytes(40) + path.read_bytes()[60:])
+
+    with pytest.raises(UnusableHistory, match="its prices are adjusted"):
+        await StoredBars(adjusted.folder, RULES).read(HPG, MINUTE, 300, NOW)
+    with pytest.raises(UnusableHistory, match="damaged"):
+        await StoredBars(damaged.folder, RULES).read(HPG, MINUTE, 300, NOW)
+
+
 # ---------------------------------------------------------------------------------------- kept bars
 
 
@@ -260,6 +359,50 @@ async def test_a_line_cut_short_and_one_of_the_future_are_left_out(tmp_path: Pat
     found = await _found(_kept(tmp_path, _bar(1), _bar(0), more=cut))
 
     assert found.bars == (_bar(1),)
+
+
+async def test_damaged_lines_are_left_out(tmp_path: Path) -> None:
+    damaged = (
+        "HPG,60,99999999999999,1,1,1,1,1\n",
+        f"HPG,60,{'9' * 5_000},1,1,1,1,1\n",
+        "HPG,60,1795056840,0,0,0,0,0\n",
+        "HPG,60,1795056840,5,1,9,7,5\n",
+        "HPG,60,1795056840,270HPG,60,1795056840,1,1,1,1,1\n",
+    )
+
+    found = await _found(_kept(tmp_path, _bar(1), more="".join(damaged)))
+
+    assert found.bars == (_bar(1),)
+
+
+async def test_who_wants_more_of_them_later_gets_all_and_who_wants_as_many_none(
+    tmp_path: Path,
+) -> None:
+    kept = _kept(tmp_path, _bar(3), _bar(2), _bar(1))
+
+    found = [await kept.read(HPG, MINUTE, count, NOW) for count in (2, 2, 3)]
+
+    assert [each and len(each.bars) for each in found] == [2, 0, 3]
+
+
+async def test_a_gap_that_lasts_until_a_night_is_named(tmp_path: Path) -> None:
+    late = NOW + timedelta(hours=10)
+
+    found = await _found(_kept(tmp_path, _bar(1)), late)
+
+    assert found.gaps == ("gap 2026-11-19 10:00 to 2026-11-19 20:00",)
+
+
+def test_the_file_of_a_run_that_lasts_does_not_grow_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "bars-sandbox.csv"
+    sizes = []
+
+    for number in range(200):
+        append(path, f"HPG,60,{number:010},27000,27000,27000,27000,100\n", 1_000)
+        sizes.append(path.stat().st_size)
+
+    assert 1_900 < max(sizes) <= 2_000
+    assert path.read_text().splitlines()[-1].startswith("HPG,60,0000000199,")
 
 
 async def test_a_file_that_has_grown_long_is_cut_to_its_newer_half(tmp_path: Path) -> None:
