@@ -47,7 +47,8 @@ class Hanging:
         return await asyncio.to_thread(ask, self.state_dir, {"do": do, **request})
 
     async def status(self) -> Mapping[str, Any]:
-        found = (await self.ask("status"))["status"]
+        answer = await self.ask("status")
+        found = answer.get("status", answer)  # a bot that is still starting says only so
         assert isinstance(found, dict)
         return found
 
