@@ -36,9 +36,11 @@ class PriceGrid:
 def price_grid(rulebook: Rulebook, instrument: Instrument, band: Band) -> PriceGrid:
     """List the ticks of the band. A limit that is itself off the tick is left out."""
     ticks = rulebook.ticks_of(instrument)
-    prices = []
+    prices: list[int] = []
     price = band.floor if ticks.is_on_grid(band.floor) else ticks.up(band.floor)
-    while price <= band.ceiling:
-        prices.append(price)
-        price = ticks.up(price)
+    for below, tick in ticks.zones:
+        zone_end = band.ceiling + 1 if below is None else min(below, band.ceiling + 1)
+        zone = range(price, zone_end, tick)
+        prices += zone
+        price += len(zone) * tick
     return PriceGrid(ticks, tuple(prices), frozenset(prices), prices[-1], prices[0])

@@ -110,7 +110,7 @@ class FastGear:
         hearers = self._engine.passing.hearers(series.symbol, timedelta(seconds=series.width))
         for hearer in hearers:
             hearer.series.indicators = passed.indicators
-        return passed, tuple(Listener(hearer, passed) for hearer in hearers)
+        return passed, tuple(Listener(each, passed, self._counts) for each in hearers)
 
     # ------------------------------------------------------------------------------ passing over
 
@@ -130,6 +130,9 @@ class FastGear:
         end = day.seconds[stop] if stop < len(day.seconds) else day.seconds[-1] + 1
         self._since = day.seconds[first]
         second = self._call_hooks(end)
+        for _, listeners in self._shown:
+            for listener in listeners:
+                listener.end()
         self._catch_up(day, second)
         return stop if second == end else bisect_left(day.seconds, second, first, stop)
 
@@ -164,7 +167,7 @@ class FastGear:
             if shown_at != second:
                 second = shown_at
                 for each, its_row in called:
-                    each.settle(self._counts, its_row)
+                    each.settle(its_row)
                 called.clear()
             listener.passed.indicators.at = row + 1
             called.append((listener, row))
@@ -173,20 +176,18 @@ class FastGear:
                     self._hand(each, its_row)
                 return second
         for each, its_row in called:
-            each.settle(self._counts, its_row)
+            each.settle(its_row)
         return end
 
     def _call_hook(self, listener: Listener, end: int) -> int:
         """The same where there is one strategy with one symbol."""
-        passed, counts = listener.passed, self._counts
-        indicators, shown_at, hear = passed.indicators, passed.series.shown_at, listener.hear
-        for row in range(indicators.at, bisect_left(shown_at, end)):
-            indicators.at = row + 1
-            if not hear(row):
-                self._hand(listener, row)
-                return shown_at[row]
-            listener.settle(counts, row)
-        return end
+        passed = listener.passed
+        first, last = passed.indicators.at, bisect_left(passed.series.shown_at, end)
+        row = listener.hear_all(first, last)
+        if row == last:
+            return end
+        self._hand(listener, row)
+        return passed.series.shown_at[row]
 
     def _hand(self, listener: Listener, row: int) -> None:
         """Hand over what a hook has done, if it was called at all."""

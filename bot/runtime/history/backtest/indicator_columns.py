@@ -10,28 +10,32 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.engine.indicators import Handle, IndicatorSet, start
+from bot.engine.indicators import FUNCTIONS, Handle, IndicatorSet, start
 from bot.strategy import BARS_MAX, BARS_MIN, Indicator
+
+Ready = tuple[str, list[float]]
+"""How a read is called, and its values: `values[at]` is the one before `values[at + 1]`."""
 
 
 @dataclass(slots=True)
 class _Column:
-    """`values[i]` is the value when `since + i` of the closes ahead have been taken."""
+    """`values[i + 1]` is the value when `i` of the closes ahead have been taken."""
 
     handle: Handle
     values: list[float]
-    since: int
 
 
 class IndicatorColumns(IndicatorSet):
     """What an `IndicatorSet` is to the engine: `update` takes the next bar's close.
 
     `at` is how many of the closes ahead have been taken; who moves it has moved along the bars.
+    `ready` has by name and length what is known for all that lies ahead, and is NaN nowhere.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.at = 0
+        self.ready: dict[str, dict[int, Ready]] = {name: {} for name in FUNCTIONS}
         self._history = deque[float](maxlen=BARS_MAX)
         self._ahead: list[float] = []
         self._columns: dict[tuple[str, int], _Column] = {}
@@ -40,10 +44,16 @@ class IndicatorColumns(IndicatorSet):
         """Take in the closes of the bars that come next; those before have all been taken."""
         assert self.at == len(self._ahead), "bars are taken in their order"
         self._history.extend(self._ahead)
-        self._ahead, self.at = [float(close) for close in closes], 0
-        for column in self._columns.values():
-            last, ahead = column.values[-2:], map(column.handle.update, self._ahead)
-            column.values, column.since = [*last, *ahead], -1
+        self._ahead, self.at = list(map(float, closes)), 0
+        for (name, period), column in self._columns.items():
+            column.values = column.values[-2:]
+            column.values += map(column.handle.update, self._ahead)
+            self._make_ready(name, period, column.values)
+
+    def _make_ready(self, name: str, period: int, values: list[float]) -> None:
+        self.ready[name].pop(period, None)
+        if not math.isnan(sum(values)):
+            self.ready[name][period] = f"{name}({period})", values
 
     def update(self, close: int) -> None:
         """Take one closed bar's close."""
@@ -60,8 +70,7 @@ class IndicatorColumns(IndicatorSet):
         column = self._columns.get((name, period)) or self._begun(name, period)
         if column is None:
             return Indicator(math.nan)
-        at, values = self.at - column.since, column.values
-        return Indicator(values[at], values[at - 1])
+        return Indicator(column.values[self.at + 1], column.values[self.at])
 
     def _begun(self, name: str, period: int) -> _Column | None:
         if not BARS_MIN <= period <= BARS_MAX:
@@ -71,7 +80,9 @@ class IndicatorColumns(IndicatorSet):
         if started is None:
             return None
         handle, previous = started
-        ahead = map(handle.update, self._ahead[at:])
-        values = [previous, handle.value, *ahead]
-        column = self._columns[name, period] = _Column(handle, values, since=at - 1)
+        unread = [0.0] * at  # nobody goes back to bars at which it had not been read
+        values = [*unread, previous, handle.value, *map(handle.update, self._ahead[at:])]
+        column = _Column(handle, values)
+        self._columns[name, period] = column
+        self._make_ready(name, period, column.values)
         return column

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
 import numpy as np
@@ -35,6 +35,8 @@ DAY_S: Final = 86_400
 EPOCH: Final = date(1970, 1, 1)
 LOOK_BACK: Final = timedelta(days=30)
 """How far before the first day its last close is looked for: over Tet."""
+LAYOUTS_MAX: Final = 100
+"""Of how many days it is kept when their bars lie where: many are alike."""
 _LOCAL_S: Final = 7 * 3_600
 _NOON: Final = 12 * 3_600
 
@@ -174,12 +176,26 @@ def span_in_day(second: int, width: int) -> tuple[int, int]:
     return round((start - midnight).total_seconds()), round((end - midnight).total_seconds())
 
 
+@lru_cache(maxsize=LAYOUTS_MAX)
+def _spans(seconds: tuple[int, ...], width: int) -> tuple[list[int], list[int]]:
+    """Return the starts of the bars of a width that these belong to, and the end of each bar."""
+    starts = [span_in_day(second, width)[0] for second in seconds]
+    return starts, [span_in_day(start, width)[1] for start, _ in groupby(starts)]
+
+
+@lru_cache(maxsize=LAYOUTS_MAX)
+def _quoted_at(starts: tuple[int, ...], width: int, end: int) -> list[int]:
+    """Return when a poll would show the price of each bar: at its end, trading's at the latest."""
+    return [min(start + width, max(start, end)) for start in starts]
+
+
 class _Places(dict[int, tuple[int, int | None, int]]):
     """Where a bar of a second belongs, begins to trade and ends: each is thought about once."""
 
     def __init__(self, hours: Hours, width: int) -> None:
         super().__init__()
         self._hours, self._width = hours, width
+        self._of: dict[tuple[int, ...], tuple[list[int], ...]] = {}
 
     def __missing__(self, second: int) -> tuple[int, int | None, int]:
         hours, start = self._hours, self._hours.placed(second, self._width)
@@ -187,6 +203,27 @@ class _Places(dict[int, tuple[int, int | None, int]]):
         ends = min(until, hours.end) if start < hours.end else until
         place = self[second] = start, hours.continuous_from(start, until), ends
         return place
+
+    def of(self, seconds: tuple[int, ...]) -> tuple[list[int], ...]:
+        """Return the start of each bar of a day; of each start when it ends; of those that trade
+        continuously when they begin to, and which they are. Nobody changes these lists.
+        """
+        known = self._of.get(seconds)
+        if known is not None:
+            return known
+        starts = [self[second][0] for second in seconds]
+        joined_starts = [start for start, _ in groupby(starts)]
+        begins = [(self[start][1], row) for row, start in enumerate(joined_starts)]
+        begun = [(second, row) for second, row in begins if second is not None]
+        if len(self._of) == LAYOUTS_MAX:
+            self._of.clear()
+        made = self._of[seconds] = (
+            starts,
+            [self[start][2] for start in joined_starts],
+            [second for second, _ in begun],
+            [row for _, row in begun],
+        )
+        return made
 
 
 class Market:
@@ -263,12 +300,10 @@ class Market:
     def _trade(self, symbol: str, own: Rows, exchange: Exchange, midnight: datetime) -> DayRows:
         """Put each bar where it begins, where its auction is matched and where it ends."""
         places, width, hours = self._places[exchange], self._width, self._hours[exchange]
-        bars = joined([places[second][0] for second in own.start], own)
+        starts, *when = places.of(tuple(own.start))
+        bars = joined(starts, own)
         day = DayRows(symbol, width, midnight, bars)
-        day.ended_at = [places[start][2] for start in bars.start]
-        begins = [places[start][1] for start in bars.start]
-        day.begun = [index for index, second in enumerate(begins) if second is not None]
-        day.begun_at = [second for second in begins if second is not None]
+        day.ended_at, day.begun_at, day.begun = when
         opening, closing = hours.opening, hours.closing
         if opening is not None:
             for index in within(bars.start, opening - width + 1, opening):
@@ -291,18 +326,19 @@ class Market:
             # What comes after the last bar of all is not known to be flat.
             grid = tuple(start for start in grid if start <= day.rows.start[-1])
         whole = with_flat(day.rows, grid, self._lasts.get(symbol))
-        day.quoted_at = [min(start + width, max(start, hours.end)) for start in whole.start]
+        known = tuple(whole.start)
+        day.quoted_at = _quoted_at(known, width, hours.end)
         if whole.close:
             self._lasts[symbol] = whole.close[-1]
         if (held := self._of_a_day.pop(symbol, None)) is not None:
             day.held = hours.trading[0][0], held
         for wanted in self._wanted[symbol]:
             span = round(wanted.total_seconds())
-            starts = [span_in_day(start, span)[0] for start in whole.start]
+            starts, ends = _spans(known, span)
             bars = joined(starts, whole)
             series = Series(symbol, span, day.midnight, bars)
             if span < DAY_S:
-                series.shown_at = [span_in_day(start, span)[1] for start in bars.start]
+                series.shown_at = ends
                 day.series.append(series)
             elif len(bars):
                 self._of_a_day[symbol] = series.bar(0)

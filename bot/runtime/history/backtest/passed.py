@@ -5,16 +5,17 @@ the time, the quote. A thing is made when the strategy looks at it, for most bar
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import isnan
+from sys import getrefcount
 from typing import Final
 
 from bot.domain.quote import Bar, Depth, Quote
 from bot.engine.passing import Hearer
 from bot.engine.wake import REQUESTS_MAX
-from bot.runtime.history.backtest.indicator_columns import IndicatorColumns
+from bot.runtime.history.backtest.indicator_columns import IndicatorColumns, Ready
 from bot.runtime.history.backtest.rows import Series
 from bot.strategy import (
     BarView,
@@ -28,6 +29,10 @@ from bot.strategy import (
 )
 
 _SKIP: Final = RequestKind.SKIP
+_new: Final = float.__new__
+_UNKEPT: Final = 3
+"""How often a view is referred to that nobody has kept: by its listener, by the name of it there,
+and by the count."""
 
 Seen = tuple[Quote, Depth | None]
 See = Callable[[str, int], Seen | None]
@@ -91,50 +96,98 @@ class PassedContext(Context):
         self._depth, self.passed = value, None
 
 
-class PassedBar(BarView):
-    """A closed bar whose numbers are those of a row; it becomes a `Bar` when that is asked for."""
+@dataclass(slots=True)
+class Place:
+    """Of how many bars a view shows the last one."""
 
-    __slots__ = ("_row", "_series")
-    _row: int
+    at: int
+
+
+class PassedBar(BarView):
+    """A closed bar whose numbers are those of a row; it becomes a `Bar` when that is asked for.
+
+    One view goes along all the bars, as its place does. Where it has been kept it stays where it
+    is from then on (`pin`), and another goes on.
+    """
+
+    __slots__ = ("_indicators", "_place", "_reads", "_ready", "_series")
+    _indicators: IndicatorColumns
+    _place: Place | IndicatorColumns
+    _ready: Mapping[str, Mapping[int, Ready]]
+    _reads: Reads
     _series: Series
 
-    def __init__(self, series: Series, row: int, read: Read) -> None:
-        _set_series(self, series)
-        _set_row(self, row)
+    def __init__(self, passed: Passed, reads: Reads, read: Read) -> None:
+        _set_indicators(self, passed.indicators)
+        _set_place(self, passed.indicators)
+        _set_ready(self, passed.indicators.ready)
+        _set_reads(self, reads)
+        _set_series(self, passed.series)
         _set_read(self, read)
+
+    def pin(self) -> None:
+        """Show the same bar from now on."""
+        _set_place(self, Place(self._place.at))
+
+    def sma(self, bars: int) -> Indicator:
+        found = self._ready["sma"].get(bars)
+        return self.read("sma", bars) if found is None else self._look(*found)
+
+    def ema(self, bars: int) -> Indicator:
+        found = self._ready["ema"].get(bars)
+        return self.read("ema", bars) if found is None else self._look(*found)
+
+    def rsi(self, bars: int = 14) -> Indicator:
+        found = self._ready["rsi"].get(bars)
+        return self.read("rsi", bars) if found is None else self._look(*found)
+
+    def _look(self, name: str, values: list[float]) -> Indicator:
+        """Return a value that is known to be there, and note that it was looked at."""
+        at = self._indicators.at
+        found = self._reads[name] = _new(Indicator, values[at + 1])
+        found.previous = values[at]  # so it costs half of what a call of the class does
+        return found
 
     @property
     def bar(self) -> Bar:
-        return self._series.bar(self._row)
+        return self._series.bar(self._place.at - 1)
 
     @property
     def start(self) -> datetime:
-        return self._series.midnight + timedelta(seconds=self._series.rows.start[self._row])
+        return self._series.midnight + timedelta(
+            seconds=self._series.rows.start[self._place.at - 1]
+        )
 
     @property
     def open(self) -> int:
-        return self._series.rows.open[self._row]
+        return self._series.rows.open[self._place.at - 1]
 
     @property
     def high(self) -> int:
-        return self._series.rows.high[self._row]
+        return self._series.rows.high[self._place.at - 1]
 
     @property
     def low(self) -> int:
-        return self._series.rows.low[self._row]
+        return self._series.rows.low[self._place.at - 1]
 
     @property
     def close(self) -> int:
-        return self._series.rows.close[self._row]
+        return self._series.rows.close[self._place.at - 1]
 
     @property
     def volume(self) -> int:
-        return self._series.rows.volume[self._row]
+        return self._series.rows.volume[self._place.at - 1]
 
 
 # What is frozen is filled through its slots, once.
-_set_series: Callable[[PassedBar, Series], None] = vars(PassedBar)["_series"].__set__
-_set_row: Callable[[PassedBar, int], None] = vars(PassedBar)["_row"].__set__
+_slots = vars(PassedBar)
+_set_indicators: Callable[[PassedBar, IndicatorColumns], None] = _slots["_indicators"].__set__
+_set_place: Callable[[PassedBar, Place | IndicatorColumns], None] = _slots["_place"].__set__
+_set_ready: Callable[[PassedBar, Mapping[str, Mapping[int, Ready]]], None] = _slots[
+    "_ready"
+].__set__
+_set_reads: Callable[[PassedBar, Reads], None] = _slots["_reads"].__set__
+_set_series: Callable[[PassedBar, Series], None] = _slots["_series"].__set__
 _set_read: Callable[[BarView, Read], None] = vars(BarView)["read"].__set__
 
 
@@ -150,57 +203,108 @@ class Done:
 class Listener:
     """An instance that bars are shown to; it is shown one after the other."""
 
-    def __init__(self, hearer: Hearer, passed: Passed) -> None:
+    def __init__(self, hearer: Hearer, passed: Passed, counts: Counter[str]) -> None:
+        """`counts`: of decisions by code."""
         context, strategy = hearer.instance.context, hearer.instance.strategy
         assert isinstance(context, PassedContext), "the engine was made with it"
         self.hearer, self.passed, self.context = hearer, passed, context
+        self._counts = counts
         self._warm_up = type(strategy).warm_up
         self._on_bar: Callable[[BarView], None] = strategy.on_bar
         self._is_deaf = type(strategy).on_bar is Strategy.on_bar
-        self._names: dict[tuple[str, int], str] = {}
-        self._bars_before = 0
+        self._view = PassedBar(passed, context.reads, self._read)
+        self._first = 0
         self._is_cold = False
         self._error: BaseException | None = None
 
     def begin(self) -> None:
         """Be put before the bars that come, from the next one of the series on."""
         self.context.passed = self.passed
-        self._bars_before = self.hearer.series.count - self.passed.indicators.at
+        bars_before = self.hearer.series.count - self.passed.indicators.at
+        self._first = self._warm_up - bars_before - 1
+        self._view = PassedBar(self.passed, self.context.reads, self._read)
+
+    def end(self) -> None:
+        """Show nothing more for now: who has kept the last bar keeps that one."""
+        self._view.pin()
 
     def is_called_for(self, row: int) -> bool:
         """Tell whether its hook is called for a bar: it has one, and the history that it needs."""
-        return not self._is_deaf and not self._waits(row)
+        return not self._is_deaf and row >= self._first
 
-    def _waits(self, row: int) -> bool:
-        return self._bars_before + row + 1 < self._warm_up
+    def hear_all(self, first: int, end: int) -> int:
+        """Call the hook with the bars from `first` to before `end`; return the one that the engine
+        has to judge, else `end`. What leads to nothing is settled.
+        """
+        warm = min(end, max(first, self._first))
+        if first < warm:
+            if self.context.position:
+                return first
+            self._counts["WARMING"] += warm - first
+        if self._is_deaf:
+            return end
+        context, on_bar, reads, view = self.context, self._on_bar, self.context.reads, self._view
+        indicators, row, counted = self.passed.indicators, warm, 0
+        try:
+            for row in range(warm, end):
+                indicators.at = row + 1
+                on_bar(view)
+                if getrefcount(view) > _UNKEPT:
+                    view = self._another()
+                if self._is_cold or context.requests:
+                    if not self._is_no():
+                        break
+                    self.settle(row)
+                    counted += 1
+                reads.clear()
+            else:
+                row = end
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            self._error = error
+        if silent := row - warm - counted:
+            self._counts["NO_SIGNAL"] += silent
+        return row
 
     def hear(self, row: int) -> bool:
         """Call the hook with a bar; False when the engine has to judge what it has done.
 
         Who holds shares and cannot decide for want of bars is told of by the engine.
         """
-        if self._waits(row):
+        if row < self._first:
             return not self.context.position
         if self._is_deaf:
             return True
+        view = self._view
         try:
-            self._on_bar(PassedBar(self.passed.series, row, self._read))
+            self._on_bar(view)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             self._error = error
             return False
+        if getrefcount(view) > _UNKEPT:
+            self._another()
+        return not (self._is_cold or self.context.requests) or self._is_no()
+
+    def _another(self) -> PassedBar:
+        """Leave the view to who has kept it, and go on with another."""
+        self._view.pin()
+        self._view = PassedBar(self.passed, self.context.reads, self._read)
+        return self._view
+
+    def _is_no(self) -> bool:
+        """Tell whether all that the hook has requested leads to nothing."""
         wanted = self.context.requests
         if self._is_cold:
             return not self.context.position
-        if not wanted:
-            return True
         return len(wanted) <= REQUESTS_MAX and all(each.kind is _SKIP for each in wanted)
 
-    def settle(self, counts: Counter[str], row: int) -> None:
+    def settle(self, row: int) -> None:
         """Count the "no" of a hook that the engine need not judge, and be ready for the next."""
-        context = self.context
-        if self._is_cold or self._waits(row):
+        context, counts = self.context, self._counts
+        if self._is_cold or row < self._first:
             counts["WARMING"] += 1
             self._is_cold = False
             context.requests.clear()
@@ -224,10 +328,7 @@ class Listener:
     def _read(self, name: str, period: int) -> Indicator:
         """Return an indicator, and note that it was looked at."""
         value = self.passed.indicators.read(name, period)
-        key = self._names.get((name, period))
-        if key is None:
-            key = self._names[name, period] = f"{name}({period})"
-        self.context.reads[key] = value
+        self.context.reads[f"{name}({period})"] = value
         if isnan(value):
             self._is_cold = True
         return value
