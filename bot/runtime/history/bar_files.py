@@ -115,13 +115,18 @@ def rows_of(columns: BarColumns, first: int, end: int) -> BarColumns:
     return BarColumns(columns.symbol, columns.seconds, *(each[first:end] for each in figures))
 
 
-def usual_width(starts: Column) -> int | None:
-    """Return the usual distance of bars in seconds; None where too few of them say."""
+def usual_width(starts: Column, said: int | None = None) -> int | None:
+    """Return the usual distance of bars in seconds; None where too few of them say.
+
+    It is the width that is `said` where all distances are multiples of that, and not of the usual.
+    """
     distances = np.diff(starts)
     within = distances[distances < _WITHIN_DAY_S]
     if len(within):
         found, counts = np.unique(within, return_counts=True)
-        return int(found[np.argmax(counts)])
+        usual = int(found[np.argmax(counts)])
+        is_sparse = said is not None and usual > said and (found % usual).any()
+        return said if is_sparse and not (found % said).any() else usual
     return DAY_S if ((starts + OFFSET_S) % DAY_S == 0).all() else None
 
 

@@ -216,7 +216,8 @@ def bar_files(folder: Path) -> list[Path]:
 def _readers_of(file: Path, wanted: timedelta | None) -> tuple[Mapping[str, BarReader], int]:
     """Return who reads the symbols of a file, and the seconds of its bars; its beginning is read.
 
-    Too few rows to tell have the width that is wanted, or that of the folder's name, or a minute.
+    Too few rows to tell have the width that is wanted, or that of the folder's name, or a minute;
+    so have those of a symbol that seldom trades, whose usual distance is wider.
     """
     if file.suffix != PARQUET and is_of_days(file):
         return daily_bars(file), DAY_S
@@ -225,9 +226,9 @@ def _readers_of(file: Path, wanted: timedelta | None) -> tuple[Mapping[str, BarR
         raise mistake("E-DATA-013", text, file)
     symbol, is_parquet = symbol_of(file), file.suffix == PARQUET
     parts = read_parquet(file, symbol, 1) if is_parquet else read_sample(file, symbol)
-    named = WIDTHS.get(file.parent.name.removeprefix("bars_"), WIDTHS["1m"])
-    seconds = usual_width(next(parts).start)
-    seconds = seconds or (int(wanted.total_seconds()) if wanted else named)
+    named = WIDTHS.get(file.parent.name.removeprefix("bars_"))
+    said = int(wanted.total_seconds()) if wanted else named
+    seconds = usual_width(next(parts).start, said) or said or WIDTHS["1m"]
     kind = ParquetBars if is_parquet else CsvBars
     return {symbol: kind(file, symbol, seconds)}, seconds
 

@@ -356,3 +356,18 @@ def test_a_file_that_is_damaged_in_its_middle_is_told(tmp_path: Path) -> None:
     path.write_bytes(data)
 
     assert "no Parquet file, or a damaged one" in told(path)[0]
+
+
+def test_a_symbol_that_seldom_trades_has_the_width_of_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "bars" / "1m"
+    folder.mkdir(parents=True)
+    seldom = [bar(minute) for minute in (0, 3, 6, 9, 10, 15)]
+    (folder / "HPG.csv").write_text(written(seldom))
+
+    source = open_bars(tmp_path)
+
+    assert (source.width, bars_of(source)) == (timedelta(minutes=1), seldom)
+    (folder / "HPG.csv").write_text(written([bar(minute) for minute in (0, 5, 10, 20)]))
+    assert told(tmp_path, width=timedelta(minutes=1)) == [
+        "bars/1m/HPG.csv: E-DATA-003 bars of 5m, wanted 1m; keep each width in a folder of its own"
+    ]
