@@ -42,11 +42,16 @@ def span_of(at: datetime, width: timedelta) -> tuple[datetime, datetime]:
 def widened(bars: Iterable[Bar], width: timedelta) -> Iterator[Bar]:
     """Yield bars of a width made of narrower ones of one symbol, oldest first; a span without any
     has none. The last one holds what there is of it, whether or not its span is over.
+
+    A bar opens with its first trade: flat bars before that stand at the price of before.
     """
     made: Bar | None = None
     end = _EPOCH
     for bar in bars:
         if made is not None and bar.start < end:
+            if made.volume == 0 and made.high == made.low:
+                made = replace(bar, start=made.start, seconds=made.seconds)
+                continue
             made = replace(
                 made,
                 high=max(made.high, bar.high),

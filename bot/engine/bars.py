@@ -2,7 +2,8 @@
 
 A bar belongs to the grid of its width (`domain/bar_grid.py`) and closes at the first event at or
 after its end, also when no quote comes at the boundary. Its volume is the growth of the day's
-volume. A span in which no quote was seen has no bar. One that was seen from its middle on has a
+volume. It opens with its first trade: the price of before counts where nothing trades in it. A
+span in which no quote was seen has no bar. One that was seen from its middle on has a
 true close, which the indicators take, and nobody is woken by it.
 """
 
@@ -152,6 +153,8 @@ class Forming:
     close: int
     volume: int
     seen_from: datetime | None = None
+    has_traded: bool = True
+    """Until something trades in it, a bar stands at the price of before."""
 
 
 def _no_indicators() -> "IndicatorSet":
@@ -220,9 +223,13 @@ class BarSeries:
         start, end = span_of(forming.start, self.width)
         if now is None and not (known and known[-1].start >= start):
             prices = (forming.open, forming.high, forming.low, forming.close)
-            self.forming = Forming(start, end, *prices, forming.volume)
+            has_traded = forming.volume > 0
+            self.forming = Forming(start, end, *prices, forming.volume, has_traded=has_traded)
         elif now is not None and now.start == start:
+            if not now.has_traded:
+                now.high, now.low = forming.high, forming.low
             now.open, now.seen_from = forming.open, None
+            now.has_traded = now.has_traded or forming.volume > 0
             now.high, now.low = max(now.high, forming.high), min(now.low, forming.low)
             now.volume = max(now.volume, forming.volume)
 
@@ -280,8 +287,12 @@ class BarSeries:
             start, end = span_of(at, self.width)
             forming = self.forming = Forming(start, end, price, price, price, price, 0)
             is_watched = looked_at is not None and at - looked_at <= NIGHT_MIN
+            forming.has_traded = not is_watched
             if not is_watched and quote.volume and (at - start) * LATE_PART > self.width:
                 forming.seen_from = at
+        if not forming.has_traded and (growth or price != forming.close):
+            forming.has_traded = True
+            forming.open = forming.high = forming.low = price
         forming.high, forming.low = max(forming.high, price), min(forming.low, price)
         forming.close = price
         forming.volume += growth

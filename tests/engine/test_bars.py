@@ -487,3 +487,33 @@ def test_who_holds_something_and_reads_what_has_no_value_is_an_alert_once():
     stage.pass_time(60)
 
     assert stage.engine.status().alerts == ()
+
+
+def test_a_bar_opens_with_its_first_trade_and_not_at_the_price_of_before():
+    series = BarSeries("HPG", MINUTE)
+    series.add(_at(50), _quote(27_000, 900))
+    series.close_if_due(_at(60))
+
+    series.add(_at(60), _quote(27_000, 900))
+    series.add(_at(90), _quote(27_200, 1_000))
+    series.add(_at(100), _quote(27_300, 1_100))
+    traded = _closed(series, _at(120))
+    series.add(_at(120), _quote(27_300, 1_100))
+    flat = _closed(series, _at(180))
+
+    prices = 27_200, 27_300, 27_200, 27_300
+    assert traded == Bar("HPG", START + MINUTE, 60, *prices, 200)
+    assert flat == Bar("HPG", START + 2 * MINUTE, 60, 27_300, 27_300, 27_300, 27_300, 0)
+
+
+def test_the_price_of_before_is_none_of_a_bar_whose_beginning_a_history_knows():
+    series = BarSeries("HPG", MINUTE)
+    series.add(_at(50), _quote(27_000, 900))
+    series.close_if_due(_at(60))
+    series.add(_at(60), _quote(27_000, 900))
+
+    series.seed((), Bar("HPG", START + MINUTE, 60, 27_300, 27_400, 27_300, 27_350, 500))
+    series.add(_at(90), _quote(27_350, 1_400))
+
+    prices = 27_300, 27_400, 27_300, 27_350
+    assert _closed(series, _at(120)) == Bar("HPG", START + MINUTE, 60, *prices, 1_000)

@@ -46,13 +46,18 @@ class Rows:
 
 
 def joined(starts: Sequence[int], rows: Rows) -> Rows:
-    """Return the rows by their new starts, those of one start put together."""
+    """Return the rows by their new starts, those of one start put together.
+
+    The price of before is none of theirs: flat rows that come first count where all are flat.
+    """
     if len(set(starts)) == len(starts):
         return rows if starts == rows.start else Rows(list(starts), *rows.columns[1:])
     made, first = Rows(), 0
     for index in range(1, len(starts) + 1):
         if index == len(starts) or starts[index] != starts[first]:
-            made.add(starts[first], rows, first, index)
+            own = range(first, index)
+            traded = (each for each in own if rows.volume[each] or rows.high[each] > rows.low[each])
+            made.add(starts[first], rows, next(traded, first), index)
             first = index
     return made
 

@@ -1,0 +1,124 @@
+"""The same trades give the same bars: built live from quotes, read for warm-up, in a backtest."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+
+from bot.config.rulebook import load_rulebook, load_symbols
+from bot.domain.bar_grid import span_of, widened
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
+from bot.domain.quote import Bar, Quote
+from bot.engine.bars import Bars
+from bot.engine.market import BAR_PHASES, STILL_PHASES
+from bot.protocol.values.series import PriceBar, PriceHistory
+from bot.runtime.history.backtest.market import Market
+from bot.runtime.history.bar_writing import write_bars
+from bot.runtime.history.broker_bars import checked, filled
+from bot.runtime.history.store import ListedBars
+from bot.runtime.history.stored_bars import StoredBars
+
+RULES: Final = load_rulebook()
+HPG: Final = Instrument("HPG", Exchange.HOSE)
+DAY: Final = date(2026, 11, 19)
+TEN: Final = timedelta(seconds=10)
+MINUTE: Final = timedelta(minutes=1)
+FIVE: Final = timedelta(minutes=5)
+
+Trade = tuple[datetime, int, int]
+"""When, at what price, how many shares."""
+
+
+def _at(clock: str) -> datetime:
+    return datetime.fromisoformat(f"{DAY} {clock}").replace(tzinfo=EXCHANGE_TZ).astimezone(UTC)
+
+
+def _trades(seed: int) -> list[Trade]:
+    """A day: an opening auction, trades with pauses of up to ten minutes, a closing auction."""
+    random, price = Random(seed), 27_000
+    made = [(_at("09:15"), price, 5_000)]
+    for begin, end in (("09:15:20", "11:29:30"), ("13:00:10", "14:29:30")):
+        at = _at(begin)
+        while at < _at(end):
+            price += random.choice((-50, 0, 50))
+            made.append((at, price, 100 * random.randint(1, 9)))
+            at += random.choice((TEN, 4 * TEN, MINUTE * 3, MINUTE * 10))
+    return [*made, (_at("14:45"), price + 100, 8_000)]
+
+
+def _minutes(trades: Sequence[Trade]) -> list[Bar]:
+    ticks = (
+        Bar("HPG", at.replace(second=0), 60, price, price, price, price, volume)
+        for at, price, volume in trades
+    )
+    return list(widened(ticks, MINUTE))
+
+
+def _live(trades: Sequence[Trade], width: timedelta) -> list[Bar]:
+    """Poll every ten seconds, as the engine takes quotes in."""
+    bars, found, left = Bars(), list[Bar](), list(trades)
+    bars.want("HPG", width)
+    at, last, volume = _at("09:00"), 26_900, 0
+    while at < _at("15:00"):
+        while left and left[0][0] <= at:
+            _, last, more = left.pop(0)
+            volume += more
+        phase = RULES.phase_at(Exchange.HOSE, at)
+        quote = Quote("HPG", Exchange.HOSE, last, None, None, None, None, None, None, volume, None)
+        found += [bar for _, bar in bars.ended(at)]
+        if phase in BAR_PHASES:
+            bars.add(at, quote)
+        elif phase in STILL_PHASES:
+            bars.look(at, quote, forms=phase is not Phase.OPEN)
+        at += TEN
+    return [*found, *(bar for _, bar in bars.ended(at))]
+
+
+def _warmed(trades: Sequence[Trade], width: timedelta) -> list[Bar]:
+    """What the broker's history call makes of its rows of five minutes."""
+    rows = []
+    for bar in widened(_minutes(trades), FIVE):
+        prices = map(Decimal, (bar.open, bar.high, bar.low, bar.close, bar.volume))
+        rows.append(PriceBar(bar.start, *prices))
+    bars = checked(RULES, HPG, PriceHistory("HPG", tuple(rows)), FIVE, _at("15:00"))
+    return list(widened(filled(RULES, HPG, bars, FIVE)[0], width))
+
+
+async def _stored(trades: Sequence[Trade], width: timedelta, folder: Path) -> list[Bar]:
+    """What the store makes of minutes."""
+    write_bars(
+        folder / "bars" / "1m" / "HPG.csv.gz", ListedBars(_minutes(trades)).chunks("HPG", DAY, DAY)
+    )
+    found = await StoredBars(folder, RULES).read(HPG, width, 300, _at("15:00"))
+    assert found is not None
+    return list(found.bars)
+
+
+def _tested(trades: Sequence[Trade], width: timedelta) -> list[Bar]:
+    """What a strategy is shown in a backtest over minutes."""
+    source = ListedBars(_minutes(trades))
+    market = Market(RULES, load_symbols(), source, {"HPG": [width]}, {"HPG": HPG})
+    [day] = market.days(DAY, DAY)
+    return [bar for second in day.seconds for bar in day.instant(second).shown]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("minutes", [1, 5, 15, 60])
+async def test_live_warm_up_and_backtest_have_the_same_bars(
+    minutes: int, seed: int, tmp_path: Path
+) -> None:
+    trades, width = _trades(seed), timedelta(minutes=minutes)
+
+    live = _live(trades, width)
+
+    assert live[-1].close == trades[-1][1]
+    assert sum(bar.volume for bar in live) == sum(volume for *_, volume in trades)
+    assert all(span_of(bar.start, width)[0] == bar.start for bar in live)
+    assert _tested(trades, width) == live
+    assert await _stored(trades, width, tmp_path) == live
+    if width >= FIVE:
+        assert _warmed(trades, width) == live
