@@ -29,8 +29,8 @@ class Recent:
 
     def count(self, now: datetime) -> int:
         """Return how many are younger than the span; what is older is forgotten."""
-        instants, oldest = self._instants, now - self._span
-        while instants and instants[0] <= oldest:
+        instants = self._instants
+        while instants and now - instants[0] >= self._span:
             instants.popleft()
         return len(instants)
 

@@ -48,8 +48,8 @@ class Hanging:
 
     async def status(self) -> Mapping[str, Any]:
         answer = await self.ask("status")
-        found = answer.get("status", answer)  # a bot that is still starting says only so
-        assert isinstance(found, dict)
+        found = answer.get("status")
+        assert isinstance(found, dict), answer
         return found
 
     async def until(self, is_so: Callable[[Mapping[str, Any]], object]) -> Mapping[str, Any]:

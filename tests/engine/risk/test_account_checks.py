@@ -11,11 +11,12 @@ from bot.domain.message import CancelOrder, PlaceOrder, TradingDayStarted
 from bot.domain.order import OrderState, OrderType, SendState
 from bot.domain.plan import Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
-from bot.engine.engine import EngineSettings
+from bot.engine.engine import Engine, EngineSettings, LoadedStrategy, invoke_plainly
 from bot.engine.risk.checks import judge
+from bot.strategy import Strategy
 from tests.engine.risk import account_rows
 from tests.engine.risk.test_checks import REQUEST, VIEW
-from tests.engine.stage import DAY, PLAN, START, Stage, report_of
+from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, START, Stage, report_of
 from tests.rows import every_row
 
 
@@ -250,3 +251,15 @@ def test_a_position_of_more_than_one_order_is_closed_in_several():
     stage.request(lambda s: s.close(limit=27_000, why="out"))
 
     assert stage.last(PlaceOrder).intent.quantity == 200
+
+
+def test_an_engine_that_has_heard_nothing_yet_shows_its_limits():
+    settings = EngineSettings(account_limits=AccountLimits(max_orders_per_minute=6))
+    loaded = LoadedStrategy(PLAN, Strategy, (HPG,))
+
+    engine = Engine(
+        rulebook=RULEBOOK, strategies=[loaded], settings=settings, invoke=invoke_plainly
+    )
+
+    used = {one.key: one.used for one in engine.limits() if one.scope == "account"}
+    assert used["max_orders_per_minute"] == 0
