@@ -124,6 +124,19 @@ def test_fills_that_repeat_themselves_disable_the_strategy_until_a_person_resume
     assert stage.engine.status().strategies[0].state == "on"
 
 
+def test_a_new_day_counts_the_fills_of_a_side_again():
+    stage = staged(AccountLimits(), replace(PLAN, limits=Limits(max_repeats=3)))
+    intent = stage.working(500)
+    for executed in (100, 200):
+        stage.after(1).book(report_of(intent, executed=executed))
+    assert stage.engine._state.strategies["test"].repeats == {("HPG", Side.BUY): 2}
+
+    stage.after(86_400)
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+
+    assert stage.engine._state.strategies["test"].repeats == {}
+
+
 def test_a_restart_goes_on_counting_repeats_flips_and_what_is_realised():
     before = staged()
     bought(before)
