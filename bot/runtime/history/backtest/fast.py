@@ -15,16 +15,21 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from itertools import repeat
 from operator import itemgetter
+from typing import Final
 
 from bot.engine.engine import Engine, Invoke, LoadedStrategy, StrategyFault
+from bot.runtime.history.backtest.deadlines import since_midnight
 from bot.runtime.history.backtest.exchange import BarExchange
 from bot.runtime.history.backtest.fills import touch_of
 from bot.runtime.history.backtest.indicator_columns import IndicatorColumns
+from bot.runtime.history.backtest.listings import OPENS_AT
 from bot.runtime.history.backtest.market import MarketDay
 from bot.runtime.history.backtest.passed import Done, Listener, Passed, Seen
 from bot.runtime.history.backtest.quotes import depth_of, quote_of, tape_after
 from bot.runtime.history.backtest.rows import Series, within
 from bot.strategy import Strategy
+
+OPENS_AT_S: Final = int(since_midnight(OPENS_AT).total_seconds())
 
 
 def why_not(strategies: Iterable[LoadedStrategy]) -> str:
@@ -121,7 +126,8 @@ class FastGear:
         day, passing = self._day, self._engine.passing
         assert day is not None, "a day has begun"
         assert not self._hand_over.done, "the engine has taken what was handed over"
-        if first == stop or not passing.is_calm() or not self._is_believed(day):
+        is_early = first < stop and day.seconds[first] < OPENS_AT_S  # the engine is at the opening
+        if first == stop or is_early or not passing.is_calm() or not self._is_believed(day):
             return first
         for _, listeners in self._shown:
             for listener in listeners:

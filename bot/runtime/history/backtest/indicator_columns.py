@@ -35,6 +35,8 @@ class IndicatorColumns(IndicatorSet):
     def __init__(self) -> None:
         super().__init__()
         self.at = 0
+        self.has_missed = False
+        """A value was asked for without the history for it; who has seen that takes it back."""
         self.ready: dict[str, dict[int, Ready]] = {name: {} for name in FUNCTIONS}
         self._history = deque[float](maxlen=BARS_MAX)
         self._ahead: list[float] = []
@@ -69,8 +71,11 @@ class IndicatorColumns(IndicatorSet):
         """
         column = self._columns.get((name, period)) or self._begun(name, period)
         if column is None:
+            self.has_missed = True
             return Indicator(math.nan)
-        return Indicator(column.values[self.at + 1], column.values[self.at])
+        value = column.values[self.at + 1]
+        self.has_missed |= math.isnan(value)
+        return Indicator(value, column.values[self.at])
 
     def _begun(self, name: str, period: int) -> _Column | None:
         if not BARS_MIN <= period <= BARS_MAX:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import isnan
 from sys import getrefcount
 from typing import Final
 
@@ -220,6 +219,7 @@ class Listener:
     def begin(self) -> None:
         """Be put before the bars that come, from the next one of the series on."""
         self.context.passed = self.passed
+        self.passed.indicators.has_missed = False  # what a hook of the engine's turn has missed
         bars_before = self.hearer.series.count - self.passed.indicators.at
         self._first = self._warm_up - bars_before - 1
         self._view = PassedBar(self.passed, self.context.reads, self._read)
@@ -251,7 +251,7 @@ class Listener:
                 on_bar(view)
                 if getrefcount(view) > _UNKEPT:
                     view = self._another()
-                if self._is_cold or context.requests:
+                if indicators.has_missed or context.requests:
                     if not self._is_no():
                         break
                     self.settle(row)
@@ -286,7 +286,8 @@ class Listener:
             return False
         if getrefcount(view) > _UNKEPT:
             self._another()
-        return not (self._is_cold or self.context.requests) or self._is_no()
+        has_missed = self.passed.indicators.has_missed
+        return not (has_missed or self.context.requests) or self._is_no()
 
     def _another(self) -> PassedBar:
         """Leave the view to who has kept it, and go on with another."""
@@ -296,6 +297,9 @@ class Listener:
 
     def _is_no(self) -> bool:
         """Tell whether all that the hook has requested leads to nothing."""
+        # It may have asked any bar that it has kept, the engine's own among them.
+        indicators = self.passed.indicators
+        self._is_cold, indicators.has_missed = indicators.has_missed, False
         wanted = self.context.requests
         if self._is_cold:
             return not self.context.position
@@ -322,6 +326,7 @@ class Listener:
         context = self.context
         done = Done(context.requests[:], dict(context.reads), self._error)
         self._is_cold, self._error = False, None
+        self.passed.indicators.has_missed = False
         context.reads.clear()
         return done
 
@@ -329,6 +334,4 @@ class Listener:
         """Return an indicator, and note that it was looked at."""
         value = self.passed.indicators.read(name, period)
         self.context.reads[f"{name}({period})"] = value
-        if isnan(value):
-            self._is_cold = True
         return value

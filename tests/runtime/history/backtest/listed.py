@@ -104,6 +104,7 @@ def backtest(
     holdings: Mapping[str, int] | None = None,
     source: Written | None = None,
     invoke: Invoke = invoke_plainly,
+    why_slow: str = "",
     **parameters: ParameterValue,
 ) -> BacktestResult:
     """Run one strategy over written bars; what a hook raises is raised here."""
@@ -133,7 +134,7 @@ def backtest(
         holdings=holdings or {},
         fill=fill,
     )
-    return run_backtest(spec, invoke=invoke)
+    return run_backtest(spec, invoke=invoke, why_slow=why_slow)
 
 
 def clock(at: datetime) -> str:

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from bot.config.strategies.plugins import find_strategy
+from bot.domain.entry import Fill
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.plan import Limits, OrderPlan, StrategyMode, StrategyPlan, Wake, When
 from bot.domain.quote import Quote
 from bot.engine.settings import LoadedStrategy
 from bot.runtime.history.store import open_bars
-from bot.strategy import Strategy
+from bot.strategy import BarView, Context, Strategy
 from tests.runtime.history.backtest.gears import (
     DAYS,
     SLOW,
@@ -94,3 +95,46 @@ def test_both_gears_are_one_on_recorded_days() -> None:
 
     assert first_difference(slow, fast) == ""
     assert slow[0].fills
+
+
+class Keeper(Strategy):
+    """Asks bars that it has kept for what needs more history than there is, now and then."""
+
+    def __init__(self, context: Context | None = None) -> None:
+        super().__init__(context)
+        self.kept: list[BarView] = []
+
+    def on_bar(self, bar: BarView) -> None:
+        self.kept.append(bar)
+        if len(self.kept) % 9 == 0:
+            self.buy(100, why="the next bars are the engine's own")
+        elif len(self.kept) % 5 == 0:
+            self.kept[-4].sma(5_000)
+
+    def on_fill(self, _fill: Fill) -> None:
+        self.kept[-1].sma(5_000)
+
+
+def test_a_bar_that_was_kept_says_the_same_in_both_gears() -> None:
+    bars = [bar(f"{9 + at // 60:02}:{at % 60:02}", 27_000, day=DAYS[3]) for at in range(20, 110)]
+
+    slow = backtest(Keeper, bars, first=DAYS[3], why_slow=SLOW)
+    fast = backtest(Keeper, bars, first=DAYS[3])
+
+    assert fast.fills == slow.fills
+    assert fast.counts == slow.counts
+    assert slow.counts["WARMING"] == 25
+
+
+class Clockwatcher(Strategy):
+    def on_bar(self, _bar: BarView) -> None:
+        self.buy(100, why=f"{self.now}")
+
+
+def test_bars_before_the_day_begins_are_shown_at_its_beginning_in_both_gears() -> None:
+    bars = [bar(clock, 27_000, day=DAYS[3]) for clock in ("08:00", "08:10", "09:20")]
+
+    slow = backtest(Clockwatcher, bars, first=DAYS[3], why_slow=SLOW)
+    fast = backtest(Clockwatcher, bars, first=DAYS[3])
+
+    assert fast.decisions == slow.decisions
