@@ -70,6 +70,10 @@ def check_source(
 def _check(source: OpenedBars, rules: Rules, symbol: str, *, is_adjusted: bool) -> CheckedFile:
     place = source.file_of(symbol)
     try:
+        span = source.span(symbol)
+        if span is not None and not ALWAYS[0] <= span[0] <= span[1] <= ALWAYS[1]:
+            text = f"{symbol}: bars of {span[0]} to {span[1]}: those from {ALWAYS[0]} on are known"
+            raise OperatorMistake.of("E-MKT-005", f"{text}, to {ALWAYS[1]}")
         exchanges = {day: on for _, on, day, _ in source.days.rows(symbol) if on}
         known = rules.symbols.listings.get(symbol)
 
@@ -136,6 +140,8 @@ def import_files(
         raise OperatorMistake(problems)
     if overlap is Overlap.REFUSE:
         _refuse_differences(archive, checked)
+    sources = {id(each.source): each.source for each in checked}.values()
+    rows = [row for source in sources for row in source.days.rows()]
     imported = []
     with archive.writing() as writer:
         for each in checked:
@@ -152,8 +158,6 @@ def import_files(
             bars = each.found.bars
             imported.append(Imported(each.symbol, each.source.width, *span, bars, added))
             progress((1 + len(imported) / len(checked)) / 2)
-        sources = {id(each.source): each.source for each in checked}.values()
-        rows = [row for source in sources for row in source.days.rows()]
         days = writer.add_days(rows, replaces=overlap is Overlap.REPLACE)
     return imported, [problem for each in checked for problem in each.told], days
 

@@ -215,3 +215,22 @@ def test_nothing_is_wrong_with_the_shipped_bars() -> None:
     assert [(each.symbol, each.fatal, each.told) for each in checked] == [
         (symbol, (), ()) for symbol in source.symbols()
     ]
+
+
+def test_a_wrong_row_of_another_symbols_days_is_told_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, HEADER + GOOD)
+    put(tmp_path, "symbol,exchange,date,reference\nFPT,HOSE,2026-11-19,27.5\n", "daily.csv")
+
+    [found] = refused(tmp_path, tmp_path / "in")
+
+    assert found.startswith("daily.csv:2:21: E-MKT-006 reference is whole VND, found '27.5'")
+
+
+def test_bars_of_impossible_years_are_refused(tmp_path: Path) -> None:
+    place = put(tmp_path, HEADER + GOOD.replace("2026-11-18", "9999-12-31"))
+
+    [found] = refused(tmp_path, place)
+
+    assert "E-MKT-005 HPG: bars of 9999-12-31 to 9999-12-31: those from 1990-01-01 on" in found
