@@ -24,6 +24,8 @@ _FAR: Final = datetime.max.replace(tzinfo=UTC)
 LATE_PART: Final = 6
 """A bar whose first quote comes later than a sixth of its width was seen in part, unless it was
 watched before: so often, at least, a feed polls in a bar."""
+EX_DATES_MAX: Final = 8
+"""More than a run lives to see while bars of before them matter."""
 NIGHT_MIN: Final = timedelta(hours=6)
 """Longer than any pause of a day: what is seen then is of another day."""
 
@@ -191,6 +193,10 @@ class BarSeries:
     _looked_at: datetime | None = None
     went_ex: date | None = None
     """The last day on which it was looked whether bars of before had to be adjusted."""
+    gone_ex: "deque[tuple[datetime, float]]" = field(
+        default_factory=lambda: deque(maxlen=EX_DATES_MAX)
+    )
+    """The midnights of ex-dates in this run, and by what the closes of before were multiplied."""
     _read: set[str] = field(default_factory=set)
     _kept: "deque[Bar]" = field(default_factory=lambda: deque(maxlen=BARS_MAX))
 

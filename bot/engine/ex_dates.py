@@ -26,6 +26,15 @@ def adjust(state: State, quote: Quote) -> None:
             _adjust(state, series, quote.exchange, quote.reference)
 
 
+def adjust_again(state: State, series: BarSeries) -> None:
+    """Do what was done on earlier ex-dates of this run to bars that begin anew; today's follows."""
+    today = span_of(state.now, DAY)[0]
+    while series.gone_ex and series.gone_ex[-1][0] >= today:
+        series.gone_ex.pop()
+    for midnight, ratio in series.gone_ex:
+        series.go_ex(midnight, ratio)
+
+
 def _adjust(state: State, series: BarSeries, exchange: Exchange, reference: int) -> None:
     midnight = span_of(state.now, DAY)[0]
     last = series.last_before(midnight)
@@ -35,6 +44,8 @@ def _adjust(state: State, series: BarSeries, exchange: Exchange, reference: int)
     is_close = (belief.close, belief.close_day) == (last.close, day)
     ratio = reference / last.close if is_close and exchange is not Exchange.UPCOM else None
     count = series.go_ex(midnight, ratio)
+    if ratio is not None:
+        series.gone_ex.append((midnight, ratio))
     numbers: Numbers = {"reference": reference, "close": last.close, "bars": count, "ratio": ratio}
     went = f"{series.symbol} goes ex today: its reference is {reference:,} after {last.close:,}"
     does = "are left out, as the ratio is not known"

@@ -27,6 +27,7 @@ def on_bars_read(state: State, event: BarsRead) -> None:
     if series is None or series.is_recorded:
         return
     state.bars.seed(series, event.bars, event.forming, state.now)
+    ex_dates.adjust_again(state, series)
     series.asked = max(series.asked, event.wanted)
     series.history = "; ".join(filter(None, (event.origin, event.lacks)))
     series.is_asked_again = event.is_asked_again

@@ -6,7 +6,7 @@ from datetime import timedelta
 from bot.domain.bar_news import BarsRead
 from bot.domain.entry import Note
 from bot.domain.instrument import Exchange, Phase
-from bot.domain.message import PhaseChanged, QuoteReceived
+from bot.domain.message import PhaseChanged, QuoteReceived, TradingDayStarted
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, ClosesRead, LastClose, Quote
 from tests.engine.stage import DAY, PLAN, Stage
@@ -105,3 +105,18 @@ def test_the_average_price_that_is_upcoms_reference_is_no_ratio() -> None:
     stage.handle(QuoteReceived(stage.now, quote))
 
     assert _told(stage)[0].endswith("are left out, as the ratio is not known")
+
+
+def test_bars_of_before_stay_adjusted_when_earlier_ones_are_looked_for_on_a_later_day() -> None:
+    stage, _ = _stage()
+    stage.open()
+    stage.handle(_bars(stage, 29_000, 30_000))
+    stage.quote()
+    stage.after(NIGHT.total_seconds())
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+
+    stage.handle(BarsRead(stage.now, "HPG", MINUTE, (), 300))
+
+    series = stage.engine._state.bars.series("HPG", MINUTE)
+    assert series is not None
+    assert float(series.read({}, "sma", 3)) == (29_000 * 0.9 + 27_000 + 27_000) / 3
