@@ -53,17 +53,23 @@ class StoredBars:
     ) -> Earlier | None:
         # NumPy and perhaps polars: only where there is a store.
         from bot.runtime.history.archive import Archive
-        from bot.runtime.history.store import width_name
+        from bot.runtime.history.store import bar_files, open_bars, symbol_of, width_name
 
         archive, symbol = Archive(self.folder), instrument.symbol
-        widths = (each for each in archive.widths() if width % each == timedelta(0))
-        step = max(widths, default=None)
-        if step is None:
+        # A symbol's own files alone: a damaged one costs no other symbol anything.
+        files = {
+            step: file
+            for step in archive.widths()
+            for file in bar_files(self.folder / "bars" / width_name(step))
+            if width % step == timedelta(0) and symbol_of(file) == symbol
+        }
+        if not files:
             return None
+        step = max(files)
         name = width_name(step)
         if any(e.is_adjusted for e in archive.ranges() if (e.width, e.symbol) == (name, symbol)):
             raise UnusableHistory("its prices are adjusted, those of today are as quoted")
-        source = archive.source(step)
+        source = open_bars(files[step], width=step)
         span = source.span(symbol)
         if span is None:
             return None

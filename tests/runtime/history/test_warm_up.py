@@ -310,6 +310,21 @@ async def test_adjusted_bars_and_damaged_files_of_the_store_are_not_used(tmp_pat
         await StoredBars(damaged.folder, RULES).read(HPG, MINUTE, 300, NOW)
 
 
+async def test_a_symbol_of_the_store_needs_its_own_files_alone(tmp_path: Path) -> None:
+    row = "time,open,high,low,close,volume\n2026-11-19 09:45,27000,27000,27000,27000,100\n"
+    files = {"1m/HPG.csv": row, "1m/FPT.csv": "damaged", "5m/FPT.csv": row}
+    for name, text in files.items():
+        path = tmp_path / "bars" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    found = await StoredBars(tmp_path, RULES).read(HPG, 5 * MINUTE, 300, NOW)
+
+    start = NOW - 15 * MINUTE
+    prices = 27_000, 27_000, 27_000, 27_000
+    assert found == Earlier((Bar("HPG", start, 300, *prices, 100),))
+
+
 # ---------------------------------------------------------------------------------------- kept bars
 
 
