@@ -184,7 +184,7 @@ class Recorder:
             self._end()
         except (OSError, sqlite3.Error) as error:
             self._give_up(f"it can't be written ({error})")
-        except Exception as error:  # a bug here is none of the order path's
+        except BaseException as error:  # a bug here is none of the order path's, nor one of polars
             self._give_up(f"a bug of ours ({type(error).__name__}: {error})")
 
     def _give_up(self, why: str) -> None:

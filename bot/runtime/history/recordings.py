@@ -11,6 +11,7 @@ missing or moved shows at its row.
 """
 
 import json
+import re
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,8 @@ GO_ON, LOOK, GAP, END = "go_on", "look", "gap", "end"
 DUE, LAST_LOOK = "due", "last look"
 """Which look it was."""
 _SCHEMA: Final = "create table blocks (first integer primary key, crc integer, data blob)"
+_RUN: Final = re.compile(r"run=([0-9]{6,})")
+_PART: Final = re.compile(r"part-([0-9]{4,})(?:\.db|-[0-9a-f]{16}\.parquet)")
 _FIELD, _ROW = "\x1f", "\x1e"
 """Neither is ever in JSON, which escapes them."""
 
@@ -129,14 +132,15 @@ def day_folder(state_dir: Path, day: date) -> Path:
 
 
 def runs_of(state_dir: Path, day: date) -> tuple[Path, ...]:
-    """Return the folders of a day's runs, in their order."""
-    return tuple(sorted(day_folder(state_dir, day).glob("run=[0-9]*")))
+    """Return the folders of a day's runs, in their order; copies of other names are none."""
+    found = day_folder(state_dir, day).glob("run=*")
+    return tuple(sorted(each for each in found if _RUN.fullmatch(each.name)))
 
 
 def next_run(state_dir: Path) -> int:
     """Return a number above that of every run still recorded."""
-    numbers = [int(each.name[4:]) for each in (state_dir / FOLDER).glob("date=*/run=[0-9]*")]
-    return max(numbers, default=0) + 1
+    found = (_RUN.fullmatch(each.name) for each in (state_dir / FOLDER).glob("date=*/run=*"))
+    return max((int(each[1]) for each in found if each), default=0) + 1
 
 
 def parts_of(folder: Path) -> tuple[Path, ...]:
@@ -146,7 +150,8 @@ def parts_of(folder: Path) -> tuple[Path, ...]:
     """
     found: dict[int, Path] = {}
     for path in (*sorted(folder.glob("part-*.db")), *sorted(folder.glob("part-*.parquet"))):
-        found[int(path.name[5:9])] = path
+        if is_part := _PART.fullmatch(path.name):
+            found[int(is_part[1])] = path
     missing = [number for number in range(1, max(found, default=0) + 1) if number not in found]
     if missing:
         raise Unusable(f"{folder}: part {missing[0]} of {max(found)} is missing")

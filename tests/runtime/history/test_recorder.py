@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
+from shutil import copy, copytree
 
 from bot import __version__
 from bot.clock import monotonic_s
@@ -39,7 +40,14 @@ def head(run: int = 1) -> Head:
 class Recording:
     """A recorder with all that it needs; what it says is kept."""
 
-    def __init__(self, folder: Path, *, free: int = 10**12, keep_days: int = 30) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        free: int = 10**12,
+        keep_days: int = 30,
+        free_bytes: Callable[[Path], int] | None = None,
+    ) -> None:
         self.folder, self.tape, self.said = folder, a_tape(), list[str]()
         self.activity, self.way = Activity(), RightOfWay(0)
         self.recorder = Recorder(
@@ -50,7 +58,7 @@ class Recording:
             say=self.said.append,
             way=self.way,
             activity=self.activity,
-            free_bytes=lambda _: free,
+            free_bytes=free_bytes or (lambda _: free),
         )
 
     def pass_time(self, count: int, *, from_s: float = 0, step_s: float = 1) -> None:
@@ -154,6 +162,37 @@ async def test_a_bug_in_the_recorder_ends_the_recording_and_nothing_else(tmp_pat
     await until(lambda: bool(told.said))
 
     assert "a bug of ours (KeyError" in told.said[0]
+
+
+async def test_a_panic_of_a_library_ends_the_recording_and_nothing_else(tmp_path: Path) -> None:
+    class PanicException(BaseException):
+        """As polars raises it: no Exception."""
+
+    def panic(_folder: Path) -> int:
+        raise PanicException("index out of bounds")
+
+    told = Recording(tmp_path, free_bytes=panic)
+    told.pass_time(ROOM)
+    told.recorder.start()
+    told.recorder.hurry()
+    await until(lambda: bool(told.said))
+
+    assert "a bug of ours (PanicException: index out of bounds)" in told.said[0]
+    assert not told.tape.is_open
+
+
+async def test_copies_that_somebody_made_of_a_recording_are_none(tmp_path: Path) -> None:
+    told = Recording(tmp_path)
+    told.pass_time(3)
+    told.recorder.start()
+    told.recorder.stop()
+    [folder] = runs_of(tmp_path, DAY)
+    copy(parts_of(folder)[0], folder / "part-old.db")
+    copytree(folder, folder.with_name(f"{folder.name}.bak"))
+
+    assert next_run(tmp_path) == 2
+    assert runs_of(tmp_path, DAY) == (folder,)
+    assert len(parts_of(folder)) == 1
 
 
 async def test_days_are_kept_as_long_as_is_wanted(tmp_path: Path) -> None:
