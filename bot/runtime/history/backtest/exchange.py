@@ -25,7 +25,7 @@ from bot.runtime.history.backtest.fills import (
     traded_at_limit,
 )
 from bot.runtime.history.backtest.quotes import tape_after
-from bot.runtime.history.backtest.rows import DayRows
+from bot.runtime.history.backtest.rows import Auction, DayRows
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.event import (
     CancelCause,
@@ -79,12 +79,16 @@ class Budget:
 
 @dataclass(slots=True, eq=False)
 class Listed:
-    """One symbol today: its prices, our orders, the volume of the last bar that traded."""
+    """One symbol today: its prices, our orders, the volume of the last bar that traded.
+
+    `matched`: what the opening auction has given us of the bar that it is part of.
+    """
 
     market: SymbolMarket
     orders: list[Working] = field(default_factory=list)
     budget: Budget = field(default_factory=lambda: Budget(0))
     last_volume: int = 0
+    matched: int = 0
 
 
 class BarExchange:
@@ -145,7 +149,7 @@ class BarExchange:
     def phase(self, exchange: Exchange) -> Phase:
         return self._days[exchange].phase
 
-    def enter(self, at: datetime, auctions: Mapping[str, tuple[int, int]]) -> list[Exchange]:
+    def enter(self, at: datetime, auctions: Mapping[str, Auction]) -> list[Exchange]:
         """Pass the boundaries at an instant; return the exchanges whose phase is another now.
 
         `auctions`: price and volume of the symbols that an ending auction has matched.
@@ -187,6 +191,8 @@ class BarExchange:
         if listed is None:
             return
         listed.budget = Budget(self._model.budget(bar.volume))
+        listed.budget.take(listed.matched)
+        listed.matched = 0
         if listed.market.day.phase is not Phase.PROGRESS:
             return
         for order in list(listed.orders):
@@ -258,7 +264,7 @@ class BarExchange:
             given = order.listed.budget.take(min(record.remaining, max(0, reached)))
         self._trade(order, limit, given, at)
 
-    def _uncross(self, listed: Listed, auction: tuple[int, int] | None, at: datetime) -> None:
+    def _uncross(self, listed: Listed, auction: Auction | None, at: datetime) -> None:
         """Match our orders in a call auction at its one price, the better ones first."""
         model, grid, phase = self._model, listed.market.grid, listed.market.day.phase
         collected = [each for each in listed.orders if each.kind is not OrderType.PLO]
@@ -268,8 +274,8 @@ class BarExchange:
             return
         price, volume = auction
         listed.market.tape.record(price, 0)
-        budget = Budget(model.budget(volume))
-        for order in sorted(collected, key=lambda each: each.limit is not None):
+        budget = listed.budget if volume is None else Budget(model.budget(volume))
+        for order in sorted(collected, key=_urgency):
             record, limit = order.record, order.limit
             is_locked = price >= grid.ceiling if record.side is Side.BUY else price <= grid.floor
             if is_locked or (limit is not None and not is_worth(record.side, limit, price)):
@@ -278,6 +284,7 @@ class BarExchange:
                 continue
             is_odd = record.lot is Lot.ODD
             given = record.remaining if is_odd else budget.take(record.remaining)
+            listed.matched += 0 if is_odd or phase is not Phase.OPEN else given
             self._trade(order, price, given, at)
 
     def _fill_late(self, order: Working, at: datetime) -> None:
@@ -331,3 +338,9 @@ class BarExchange:
         order.listed.orders.remove(order)
         del self.working[order.record.order_id]
         self.news[order.record.order_id] = None
+
+
+def _urgency(order: Working) -> tuple[bool, int]:
+    """Return what an auction goes by: first what has no limit, then the better price."""
+    limit = order.limit or 0
+    return order.limit is not None, -limit if order.record.side is Side.BUY else limit

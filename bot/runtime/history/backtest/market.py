@@ -25,7 +25,15 @@ from bot.domain.symbols import SymbolTable
 from bot.domain.timetable import instant_of, local_of
 from bot.engine.market import BAR_PHASES
 from bot.runtime.history.backtest.fills import OPENING_PERCENT
-from bot.runtime.history.backtest.rows import DayRows, Rows, Series, joined, with_flat, within
+from bot.runtime.history.backtest.rows import (
+    Auction,
+    DayRows,
+    Rows,
+    Series,
+    joined,
+    with_flat,
+    within,
+)
 from bot.runtime.history.bars import BarSource, DayFrame
 from bot.sandbox.exchange.timetable import LIMIT_ORDERS_END
 from bot.sandbox.markets.replay.path import EARLY_S
@@ -43,14 +51,15 @@ _NOON: Final = 12 * 3_600
 
 @dataclass(slots=True)
 class Instant:
-    """What happens at one time. `auctions`: price and volume of what an ending auction matched.
+    """What happens at one time. `auctions`: price and volume of what an ending auction matched; the
+    volume is None where it is not known from that of the bar that has just ended.
 
     `moves`: a phase begins on some exchange.
     """
 
     at: datetime
     ended: list[Bar] = field(default_factory=list)
-    auctions: dict[str, tuple[int, int]] = field(default_factory=dict)
+    auctions: dict[str, Auction] = field(default_factory=dict)
     moves: bool = False
     quoted: list[str] = field(default_factory=list)
     shown: list[Bar] = field(default_factory=list)
@@ -108,11 +117,15 @@ class MarketDay:
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """The day of one exchange in seconds from local midnight; None: it has no such auction."""
+    """The day of one exchange in seconds from local midnight; None: it has no such auction.
+
+    From `collects_from` on there is nothing but the closing one.
+    """
 
     spans: tuple[tuple[int, int, Phase], ...]
     opening: int | None
     closing: int | None
+    collects_from: int
     end: int
 
     @classmethod
@@ -126,8 +139,10 @@ class Hours:
             else:
                 found.append((start, end, span.phase))
         ends = {phase: end for _, end, phase in found}
+        begins = {phase: start for start, _, phase in found}
         over = (at for at, _, phase in found[1:] if phase in LIMIT_ORDERS_END)
-        return cls(tuple(found), ends.get(Phase.OPEN), ends.get(Phase.PRE_CLOSED), next(over))
+        closing, collects_from = ends.get(Phase.PRE_CLOSED), begins.get(Phase.PRE_CLOSED, DAY_S)
+        return cls(tuple(found), ends.get(Phase.OPEN), closing, collects_from, next(over))
 
     @property
     def trading(self) -> tuple[tuple[int, int], ...]:
@@ -311,7 +326,9 @@ class Market:
                 day.auctions[opening] = bars.open[index], volume
         if closing is not None:
             for index in within(bars.start, closing - width + 1, closing):
-                day.auctions[closing] = bars.close[index], bars.volume[index]
+                is_of_more = bars.start[index] < hours.collects_from
+                matched = None if is_of_more else bars.volume[index]
+                day.auctions[closing] = bars.close[index], matched
         return day
 
     def _show(self, day: DayRows, exchange: Exchange) -> None:

@@ -11,6 +11,9 @@ from datetime import datetime, timedelta
 
 from bot.domain.quote import Bar
 
+Auction = tuple[int, int | None]
+"""Its price, and its volume where that is known."""
+
 
 @dataclass(slots=True)
 class Rows:
@@ -110,7 +113,7 @@ class DayRows(Series):
     ended_at: list[int] = field(default_factory=list)
     begun_at: list[int] = field(default_factory=list)
     begun: list[int] = field(default_factory=list)
-    auctions: dict[int, tuple[int, int]] = field(default_factory=dict)
+    auctions: dict[int, Auction] = field(default_factory=dict)
     quoted_at: list[int] = field(default_factory=list)
     held: tuple[int, Bar] | None = None
     series: list[Series] = field(default_factory=list)

@@ -1,6 +1,7 @@
 """A source of bars that a test writes down, and a backtest over them in one call."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import groupby
 
@@ -96,6 +97,7 @@ def backtest(
     fill: FillName = "touch",
     wake: Wake = BY_MINUTE,
     order: OrderPlan | None = None,
+    another: OrderPlan | None = None,
     limits: Limits | None = None,
     exchange: Exchange = Exchange.HOSE,
     first: date = DAY,
@@ -107,7 +109,9 @@ def backtest(
     why_slow: str = "",
     **parameters: ParameterValue,
 ) -> BacktestResult:
-    """Run one strategy over written bars; what a hook raises is raised here."""
+    """Run one strategy over written bars, and with `another` a second one that orders by that;
+    what a hook raises is raised here.
+    """
     source = source or Written(bars)
     symbols = source.symbols()
     plan = StrategyPlan(
@@ -123,8 +127,11 @@ def backtest(
         limits=limits or Limits(),
     )
     instruments = tuple(Instrument(symbol, exchange) for symbol in symbols)
+    plans = [plan]
+    if another is not None:
+        plans.append(replace(plan, name="Another", order=another))
     spec = BacktestSpec(
-        strategies=(LoadedStrategy(plan, factory, instruments),),
+        strategies=tuple(LoadedStrategy(each, factory, instruments) for each in plans),
         rulebook=load_rulebook(),
         settings=EngineSettings(),
         source=source,

@@ -1,5 +1,6 @@
 """What bars fill, in each model: never more than they could, never what its strategy had seen."""
 
+from dataclasses import replace
 from datetime import date, time, timedelta
 
 import pytest
@@ -134,8 +135,10 @@ def test_a_market_order_takes_its_share_and_rests_at_the_price_it_paid() -> None
 class InOpening(Strategy):
     """Orders in the opening auction, at the price that its file names."""
 
+    shares: int = 1_000
+
     def on_timer(self, _timer: time) -> None:
-        self.buy(1_000, why="before the auction")
+        self.buy(self.shares, why="before the auction")
 
 
 @pytest.mark.parametrize(
@@ -154,6 +157,56 @@ def test_an_opening_auction_has_one_price(
     result = backtest(InOpening, bars, fill="queue", order=plan, wake=Wake(timers=(time(9, 5),)))
 
     assert fills(result) == wanted
+
+
+@pytest.mark.parametrize(
+    ("width", "wanted"),
+    [
+        (MINUTE, [("09:15:00", 6_000, 27_100), ("09:16:00", 4_000, 27_200)]),
+        (timedelta(days=1), [("09:15:00", 6_000, 27_100), ("14:45:00", 4_000, 27_200)]),
+    ],
+)
+def test_the_auctions_of_a_bar_are_part_of_its_volume(
+    width: timedelta, wanted: list[tuple[str, int, int]]
+) -> None:
+    seconds = round(width.total_seconds())
+    start = "09:15" if width == MINUTE else "00:00"
+    bars = [
+        bar("09:15", 27_000, day=date(2026, 11, 18)),
+        bar(start, 27_100, 27_400, 26_000, 27_000),
+    ]
+    source = Written([replace(each, seconds=seconds) for each in bars], width)
+
+    result = backtest(
+        InOpening,
+        [],
+        source=source,
+        fill="depth",
+        order=OrderPlan(ticks=4),
+        wake=Wake(timers=(time(9, 5),)),
+        cash=10**9,
+        shares=20_000,
+    )
+
+    assert fills(result) == wanted
+
+
+def test_an_auction_fills_the_better_price_first() -> None:
+    bars = [*REFERENCE, bar("09:15", 27_100, volume=10_000), bar("09:16", 27_600)]
+
+    result = backtest(
+        InOpening,
+        bars,
+        fill="depth",
+        order=OrderPlan(ticks=3),
+        another=OrderPlan(ticks=6),
+        wake=Wake(timers=(time(9, 5),)),
+    )
+
+    assert [(each.strategy, each.quantity) for each in result.fills] == [
+        ("Another", 600),
+        ("InOpening", 400),
+    ]
 
 
 def test_what_is_left_lapses_at_the_close_and_its_money_is_free_again() -> None:
