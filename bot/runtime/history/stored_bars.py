@@ -44,7 +44,9 @@ class StoredBars:
         try:
             return await in_time(partial(self._read, instrument, width, count, now), READ_S)
         except OperatorMistake as error:
-            raise UnusableHistory(str(error)) from error
+            first, *others = error.problems
+            more = f"; {len(others):,} more: bot data check {instrument.symbol}" if others else ""
+            raise UnusableHistory(f"{first.head}{more}") from error
         except (OSError, TimeoutError) as error:
             raise UnusableHistory(f"{self.folder.name} can't be read: {error}") from error
 

@@ -325,6 +325,21 @@ async def test_a_symbol_of_the_store_needs_its_own_files_alone(tmp_path: Path) -
     assert found == Earlier((Bar("HPG", start, 300, *prices, 100),))
 
 
+async def test_of_what_is_wrong_in_the_store_the_first_is_told_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "bars" / "1m" / "HPG.csv"
+    path.parent.mkdir(parents=True)
+    wrong = "2026-11-19 09:45,1,1,1,1,-1\n" * 3
+    path.write_text(f"time,open,high,low,close,volume\n{wrong}")
+
+    with pytest.raises(UnusableHistory) as caught:
+        await StoredBars(tmp_path, RULES).read(HPG, MINUTE, 300, NOW)
+
+    told = str(caught.value)
+    assert "HPG.csv:2:26: E-MKT-003 volume is a whole number" in told
+    assert told.endswith("; 2 more: bot data check HPG")
+    assert "\n" not in told
+
+
 # ---------------------------------------------------------------------------------------- kept bars
 
 
