@@ -250,6 +250,8 @@ class BarSeries:
 
     def last_before(self, instant: datetime) -> Bar | None:
         """Return the newest bar that began before an instant."""
+        if self.last is not None and self.last.start < instant:
+            return self.last
         return next((bar for bar in reversed(self._kept) if bar.start < instant), None)
 
     def go_ex(self, midnight: datetime, ratio: float | None) -> int:
@@ -257,10 +259,10 @@ class BarSeries:
         known; return of how many bars that is.
         """
         keep = sum(1 for bar in self._kept if bar.start >= midnight)
-        before = len(self._kept) - keep
+        before = min(self.count, BARS_MAX) - keep  # not all are kept where bars are passed over
         self.indicators = self.indicators.begun_again(keep, ratio)
         if ratio is None:
-            for _ in range(before):
+            while self._kept and self._kept[0].start < midnight:
                 self._kept.popleft()
             self.count = keep
         return before

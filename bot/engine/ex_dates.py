@@ -7,6 +7,8 @@ the bars of before are left out, and that is said: UPCOM's reference is an avera
 bar that is not the known close says nothing.
 """
 
+from datetime import date
+
 from bot.domain.bar_grid import DAY, span_of
 from bot.domain.entry import Numbers
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
@@ -21,7 +23,7 @@ def adjust(state: State, quote: Quote) -> None:
     if belief is None or state.trading_date not in belief.ex_dates or quote.reference is None:
         return
     for series in state.bars.of(quote.symbol):
-        if series.went_ex != state.trading_date:
+        if series.went_ex != state.trading_date and not _is_awaited(series, belief.close_day):
             series.went_ex = state.trading_date
             _adjust(state, series, quote.exchange, quote.reference)
 
@@ -33,6 +35,15 @@ def adjust_again(state: State, series: BarSeries) -> None:
         series.gone_ex.pop()
     for midnight, ratio in series.gone_ex:
         series.go_ex(midnight, ratio)
+
+
+def _is_awaited(series: BarSeries, close_day: date) -> bool:
+    """Tell whether the whole bar of the day before is still to come: it is shown when the next
+    day's trading begins, and belongs to what is adjusted.
+    """
+    if not series.is_recorded or series.width < DAY or series.last is None:
+        return False
+    return series.last.start.astimezone(EXCHANGE_TZ).date() < close_day
 
 
 def _adjust(state: State, series: BarSeries, exchange: Exchange, reference: int) -> None:

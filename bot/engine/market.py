@@ -51,11 +51,13 @@ def on_quote(state: State, event: QuoteReceived) -> None:
         return
     state.quotes[quote.symbol] = QuoteSeen(event.at, quote)
     state.exposure.quoted(quote.symbol, quote.last)
-    if state.bars.has(quote.symbol) and not state.settings.takes_bars_whole:
+    if state.bars.has(quote.symbol):
         phase = state.phase_of(quote.exchange).phase
         if phase in BAR_PHASES or phase is Phase.OPEN:
             ex_dates.adjust(state, quote)
-        if phase in BAR_PHASES:
+        if state.settings.takes_bars_whole:
+            pass  # its bars come as events
+        elif phase in BAR_PHASES:
             state.bars.add(event.at, quote)
         elif phase in STILL_PHASES:
             state.bars.look(event.at, quote, forms=phase in AUCTIONED)

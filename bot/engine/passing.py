@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 
+from bot.domain.bar_grid import DAY
 from bot.domain.quote import Bar, Depth, Quote
 from bot.engine import belief, wake
 from bot.engine.bars import BarSeries
@@ -76,8 +77,15 @@ class Passing:
         """Tell whether quotes with these last prices, and no larger volume of the day, are
         believed. What is not plainly so is left to the judgement itself.
         """
-        known = self._state.beliefs.get(symbol)
+        state = self._state
+        known = state.beliefs.get(symbol)
         if known is None or known.frame is None or volume > known.volume_max:
+            return False
+        if state.trading_date in known.ex_dates and not all(
+            series.went_ex == state.trading_date
+            for series in state.bars.of(symbol)
+            if series.width < DAY  # the bar of a day is shown by the engine alone
+        ):
             return False
         frame = known.frame
         for price in prices:
@@ -86,6 +94,13 @@ class Passing:
                     return False
                 frame.known.add(price)
         return True
+
+    def keep_level(self, symbol: str) -> None:
+        """Leave the bars of before as they are: on its first day elsewhere a symbol begins at
+        another price, but nothing went ex.
+        """
+        for series in self._state.bars.of(symbol):
+            series.went_ex = self._state.trading_date
 
     def show(self, hearer: Hearer) -> None:
         """Put before an instance what stays as it is while bars are passed over."""

@@ -64,6 +64,20 @@ class IndicatorColumns(IndicatorSet):
         assert self._ahead[self.at] == close, "the bars ahead are those that come"
         self.at += 1
 
+    def begun_again(self, keep: int, ratio: float | None) -> IndicatorSet:
+        """Multiply all closes but the last `keep` by a ratio, or leave them out where there is
+        none; all indicators begin again. The set stays the one whose `at` others move.
+        """
+        before = len(self._history) + self.at - keep
+        assert before <= len(self._history), "what lies ahead is on the level of its day"
+        closes = list(self._history)
+        earlier = [] if ratio is None else [close * ratio for close in closes[:before]]
+        self._history = deque([*earlier, *closes[before:]], maxlen=BARS_MAX)
+        self._columns.clear()
+        for ready in self.ready.values():
+            ready.clear()
+        return self
+
     def read(self, name: str, period: int) -> Indicator:
         """Return the value at the last bar, NaN while the history is too short.
 

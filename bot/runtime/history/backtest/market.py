@@ -308,6 +308,10 @@ class Market:
             symbols[symbol] = SymbolDay(instrument, frames[symbol], first, is_moved)
             moves.update(self._hours[instrument.exchange].moves)
             placed[symbol] = self._trade(symbol, own, instrument.exchange, midnight)
+            if symbol in self._lasts and (ratio := frames[symbol].ex_ratio) is not None:
+                ticks, last = self._rulebook.ticks_of(instrument), self._lasts[symbol]
+                level = frames[symbol].reference or ticks.up(round(last * ratio) - 1)
+                self._lasts[symbol] = level  # what no trade has shown yet is at the reference
             self._show(placed[symbol], instrument.exchange)
         seconds = sorted(moves.union(*(each.seconds for each in placed.values())))
         return MarketDay(day, symbols, placed, frozenset(moves), tuple(seconds), midnight)

@@ -150,7 +150,7 @@ class _Run:
         )
         self._why_slow = why_slow
         hand_over = HandOver(invoke)
-        engine = Engine(
+        self._engine = engine = Engine(
             rulebook=spec.rulebook,
             strategies=strategies,
             settings=settings,
@@ -245,6 +245,9 @@ class _Run:
         if is_first:
             for exchange in sorted({each.instrument.exchange for each in listings}):
                 self._loop.handle(PhaseChanged(at, exchange, Phase.CLOSED))
+        for symbol, each in day.symbols.items():
+            if each.is_moved and each.frame.ex_ratio is None:
+                self._engine.passing.keep_level(symbol)
         self._loop.handle(ClosesRead(at, closes))
         for listing in listings:
             self._quote(listing.instrument.symbol, at)

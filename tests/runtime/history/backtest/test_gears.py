@@ -13,6 +13,7 @@ from bot.domain.instrument import Exchange, Instrument
 from bot.domain.plan import Limits, OrderPlan, StrategyMode, StrategyPlan, Wake, When
 from bot.domain.quote import Quote
 from bot.engine.settings import LoadedStrategy
+from bot.runtime.history.bars import DayFrame
 from bot.runtime.history.store import open_bars
 from bot.strategy import BarView, Context, Strategy
 from tests.runtime.history.backtest.gears import (
@@ -43,6 +44,26 @@ def test_a_difference_of_one_tick_in_one_bar_is_found() -> None:
 
     assert first_difference(played(spec, SLOW), played(spec)) == ""
     assert first_difference(played(spec, SLOW), played(planted)) != ""
+
+
+@pytest.mark.parametrize(("seed", "number"), [(9, 1), (51, 1), (51, 2), (1009, 1)])
+def test_both_gears_put_earlier_bars_on_the_level_of_an_ex_date(seed: int, number: int) -> None:
+    spec = spec_of(seed)
+    source = spec.source
+    days = sorted({each for each in DAYS if spec.first <= each <= spec.last})
+    bars = [
+        each
+        for symbol in source.symbols()
+        for chunk in source.chunks(symbol, spec.first, spec.last)
+        for each in chunk.bars()
+    ]
+    frames = {days[min(number, len(days) - 1)]: DayFrame(ex_ratio=0.97)}
+    goes_ex = replace(spec, source=Written(bars, source.width, frames))
+
+    slow, fast = played(goes_ex, SLOW), played(goes_ex)
+
+    assert first_difference(slow, fast) == ""
+    assert len(days) == 1 or first_difference(slow, played(spec)) != ""
 
 
 class ByQuote(Strategy):

@@ -1,0 +1,111 @@
+"""Over an ex-date a strategy decides in a backtest as it does live."""
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+
+from bot.domain.bar_news import BarsRead
+from bot.domain.instrument import Exchange
+from bot.domain.plan import Wake
+from bot.domain.quote import Bar, ClosesRead, LastClose
+from bot.runtime.history.bars import DayFrame
+from bot.strategy import BarView, Strategy
+from tests.engine.stage import PLAN, Stage
+from tests.runtime.history.backtest.listed import DAY, MINUTE, Written, backtest, bar
+
+BEFORE = DAY - timedelta(days=1)
+DAILY = Wake(bar=timedelta(days=1))
+PRICES = (27_000, 27_100, 27_150, 26_900, 27_050)
+"""From 09:30 on, after a day at 30,000; the reference is 27,000."""
+Decided = list[tuple[date, int, float, str]]
+
+
+class Above(Strategy):
+    """Says of each bar whether it lies above its average, and notes it."""
+
+    decided: Decided
+
+    def on_bar(self, bar: BarView) -> None:
+        average = bar.sma(20)
+        says = "above" if bar.close > average else "below"
+        self.decided.append((bar.start.date(), bar.close, float(average), says))
+
+
+def _above() -> type[Above]:
+    return type("Above", (Above,), {"decided": []})
+
+
+def _over_the_ex_date(*, why_slow: bool) -> Decided:
+    strategy = _above()
+    if why_slow:  # whoever hears quotes is played by the whole engine
+        strategy = type("Above", (strategy,), {"on_quote": lambda _self, _quote: None})
+    start = [bar("14:20", 30_000, day=BEFORE)]
+    bars = [bar(f"09:{30 + number}", price) for number, price in enumerate(PRICES)]
+    source = Written([*start, *bars], frames={DAY: DayFrame(ex_ratio=0.9)})
+    wake = Wake(bar=MINUTE, quote=MINUTE if why_slow else None)
+    result = backtest(strategy, [], source=source, first=BEFORE, wake=wake)
+    assert bool(result.why_slow) is why_slow, "the gear that was meant"
+    return strategy.decided
+
+
+def _live() -> Decided:
+    strategy = _above()
+    hooks: dict[str, object] = {"decided": strategy.decided, "on_bar": strategy.on_bar}
+    stage = Stage(replace(PLAN, wake=Wake(bar=MINUTE)), hooks=hooks, is_open=False)
+    last = LastClose("HPG", 30_000, BEFORE, None, frozenset({DAY}))
+    stage.handle(ClosesRead(stage.now, (last,)))
+    nightly = [stage.now - timedelta(hours=20) + number * MINUTE for number in range(25)]
+    silent = [stage.now - number * MINUTE for number in range(15, 0, -1)]
+    history = [(start, 30_000) for start in nightly] + [(start, 27_000) for start in silent]
+    bars = [Bar("HPG", start, 60, *(close,) * 4, 100) for start, close in history]
+    stage.open()
+    stage.handle(BarsRead(stage.now, "HPG", MINUTE, tuple(bars), 300))
+    for price in PRICES:
+        stage.quote(price)
+        stage.pass_time(60)
+    return strategy.decided
+
+
+@pytest.mark.parametrize("why_slow", [False, True])
+def test_a_strategy_decides_over_an_ex_date_as_it_does_live(*, why_slow: bool) -> None:
+    live = _live()
+
+    decided = _over_the_ex_date(why_slow=why_slow)
+
+    assert decided[-len(PRICES) :] == live
+    assert [says for *_, says in live] == ["below", "above", "above", "below", "above"]
+    silent = [each for each in decided if each[0] == DAY][: -len(PRICES)]
+    assert {(close, says) for _, close, _, says in silent} == {(27_000, "below")}
+
+
+def test_the_bar_of_the_whole_day_before_is_put_on_the_level_too() -> None:
+    class Daily(Strategy):
+        def on_bar(self, bar: BarView) -> None:
+            seen.append((bar.close, float(bar.sma(2))))
+
+    seen = list[tuple[int, float]]()
+    days = [date(2026, 11, 17), BEFORE, DAY, date(2026, 11, 20)]
+    prices = [29_000, 30_000, 27_300, 27_300]
+    bars = [bar("14:20", price, day=day) for day, price in zip(days, prices, strict=True)]
+    source = Written(bars, frames={DAY: DayFrame(ex_ratio=0.9)})
+
+    backtest(Daily, [], source=source, first=days[0], wake=DAILY)
+
+    assert seen[1:] == [(30_000, 29_500.0), (27_300, (27_000 + 27_300) / 2)]
+
+
+def test_a_move_to_another_exchange_leaves_the_bars_of_before_as_they_are() -> None:
+    seen = list[float]()
+
+    class Seen(Strategy):
+        def on_bar(self, bar: BarView) -> None:
+            seen.append(float(bar.sma(3)))
+
+    days = date(2025, 1, 16), date(2025, 1, 17)
+    bars = [bar(f"14:{minute}", 21_000, symbol="BSR", day=days[0]) for minute in range(20, 28)]
+    bars += [bar("09:15", 24_000, symbol="BSR", day=days[1])]
+
+    backtest(Seen, bars, first=days[0], exchange=Exchange.UPCOM)
+
+    assert seen[-1] == (21_000 + 21_000 + 24_000) / 3
