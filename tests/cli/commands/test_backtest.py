@@ -143,3 +143,19 @@ def test_fills_are_written_as_parquet_too(tmp_path: Path) -> None:
     assert ran.code == 0
     assert table.height > 0
     assert table["side"].unique().sort().to_list() in (["BUY"], ["BUY", "SELL"])
+
+
+@pytest.mark.parametrize("price", [27, 27_003])
+def test_bars_in_thousands_or_off_the_tick_are_named_with_their_rows(
+    tmp_path: Path, price: int
+) -> None:
+    row = f"{price},{price},{price},{price},100"
+    bars = tmp_path / "HPG.csv"
+    bars.write_text(
+        f"time,open,high,low,close,volume\n2026-11-12 09:15,{row}\n2026-11-12 09:16,{row}\n"
+    )
+
+    ran = call("backtest", strategy(tmp_path, STRATEGY.replace("5m", "1m")), "--data", str(bars))
+
+    assert ran.code == 3
+    assert f"HPG.csv:2:18: E-MKT-007 2026-11-12 09:15: {price:,} is off the tick" in ran.err

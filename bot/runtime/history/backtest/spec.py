@@ -6,18 +6,23 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from bot.config.problems import OperatorMistake
-from bot.config.rulebook import load_rulebook, rulebook_of
+from bot.config.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import Settings
 from bot.config.shipped import shipped
 from bot.config.strategies.load import check_files, market_of
+from bot.domain.instrument import Instrument
+from bot.domain.rulebook import Rulebook
 from bot.engine.settings import LoadedStrategy
 from bot.runtime.assemble import engine_settings_of
 from bot.runtime.history.archive import Archive
 from bot.runtime.history.backtest.checks import require_possible
 from bot.runtime.history.backtest.result import BacktestSpec
 from bot.runtime.history.bars import BarSource
+from bot.runtime.history.importing import Rules, check_source
 from bot.runtime.history.simulated import SAMPLE
 from bot.runtime.history.store import open_bars
 from bot.sandbox.markets.mirror.model import FillName
@@ -67,6 +72,14 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
     )
     symbols = {symbol for each in strategies for symbol in each.plan.symbols}
     spans = _spans(source, symbols)
+    if wanted.data:  # what the store has was checked on its way in
+        instruments = {each.symbol: each for one in strategies for each in one.instruments}
+        odd = [
+            each for name, each in sorted(instruments.items()) if _is_odd(source, each, rulebook)
+        ]
+        found = check_source(source, Rules(rulebook, load_symbols()), [each.symbol for each in odd])
+        if problems := [problem for each in found for problem in each.fatal]:
+            raise OperatorMistake(problems)
     if unheld := sorted(set(wanted.holdings) - symbols):
         text = f"--hold {unheld[0]}: no strategy trades it; they trade {', '.join(sorted(symbols))}"
         raise OperatorMistake.of("E-BT-006", text)
@@ -88,3 +101,12 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
 def _spans(source: BarSource, symbols: Sequence[str] | set[str]) -> list[tuple[date, date]]:
     found = (source.span(symbol) for symbol in sorted(symbols))
     return [span for span in found if span is not None]
+
+
+def _is_odd(source: BarSource, instrument: Instrument, rulebook: Rulebook) -> bool:
+    """Tell whether a close is off the tick: then all of the bars are worth a look, row by row."""
+    span, ticks = source.span(instrument.symbol), rulebook.ticks_of(instrument)
+    closes = set[int]()
+    for chunk in source.chunks(instrument.symbol, *span) if span else ():
+        closes.update(np.unique(chunk.close).tolist())
+    return not all(map(ticks.is_on_grid, closes))
