@@ -21,6 +21,7 @@ from bot.domain.quote import Bar
 from bot.engine import belief, ex_dates, wake, warming
 from bot.engine.bars import BarSeries
 from bot.engine.orders import sends
+from bot.engine.risk import losses
 from bot.engine.risk.accounts import note_holdings
 from bot.engine.seen import DepthSeen, PhaseSeen, QuoteSeen
 from bot.engine.state import State
@@ -51,6 +52,7 @@ def on_quote(state: State, event: QuoteReceived) -> None:
         return
     state.quotes[quote.symbol] = QuoteSeen(event.at, quote)
     state.exposure.quoted(quote.symbol, quote.last)
+    losses.mark(state, quote)
     if state.bars.has(quote.symbol):
         phase = state.phase_of(quote.exchange).phase
         if phase in BAR_PHASES or phase is Phase.OPEN:

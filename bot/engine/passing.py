@@ -15,6 +15,7 @@ from bot.domain.quote import Bar, Depth, Quote
 from bot.engine import belief, wake
 from bot.engine.bars import BarSeries
 from bot.engine.gate import ON
+from bot.engine.risk import losses
 from bot.engine.risk.accounts import means_of
 from bot.engine.seen import DepthSeen, QuoteSeen
 from bot.engine.state import State
@@ -117,6 +118,7 @@ class Passing:
         known = belief.of(state, symbol)
         state.quotes[symbol], known.price = QuoteSeen(at, quote), quote.last
         state.exposure.quoted(symbol, quote.last)
+        losses.mark(state, quote)
         sources = [known.quotes]
         if depth is not None:
             state.depths[symbol] = DepthSeen(at, depth)

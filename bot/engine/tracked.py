@@ -19,6 +19,7 @@ from bot.domain.order import (
     Side,
 )
 from bot.domain.plan import Limits, StrategyPlan
+from bot.engine.exposure import DayTrade
 from bot.engine.shown import Shown
 from bot.strategy import Context, Strategy
 
@@ -273,7 +274,8 @@ class StrategyState:
     """A strategy with its instances, its switch and its counters of the day.
 
     `limits` are the tighter of its file's and the bot's; `refusals` are the broker's, in a row,
-    `repeats` the fills of today on a side of a symbol since it was last switched on.
+    `repeats` the orders of today that were filled on a side of a symbol since it was last switched
+    on, `days` what it has traded today.
     """
 
     plan: StrategyPlan
@@ -289,6 +291,7 @@ class StrategyState:
     fees_today: int = 0
     repeats: dict[tuple[str, Side], int] = field(default_factory=dict)
     positions: dict[str, Position] = field(default_factory=dict)
+    days: dict[str, DayTrade] = field(default_factory=dict)
 
     def position(self, symbol: str) -> Position:
         """Return the own position in a symbol; an empty one, kept nowhere, when there is none."""

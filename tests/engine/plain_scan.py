@@ -145,15 +145,36 @@ def _worth(state: State) -> Iterator[tuple[str, Any, Any]]:
         value = sum(shares * prices.get(name, 0) for name, shares in held.items())
         yield f"value of {account}", worth.value, value
         mine = [one for one in state.strategies.values() if one.plan.account == account]
-        gains = [
-            position.shares * state.quotes[symbol].quote.last - position.cost
-            for strategy in mine
-            for symbol, position in strategy.positions.items()
-            if symbol in state.quotes
+        todays = [
+            order.row
+            for order in state.orders.values()
+            if order.row.intent_id
+            and order.row.account == account
+            and order.row.trading_date == state.trading_date
         ]
-        yield f"unrealised of {account}", worth.unrealised, sum(gains)
-        realised = sum(one.realised_today - one.fees_today for one in mine)
-        yield f"realised of {account}", worth.realised, realised
+        fees = sum(row.fee + row.tax for row in todays)
+        yield f"fees of {account}", worth.fees, fees
+        yield f"fees of strategies of {account}", sum(one.fees_today for one in mine), fees
+        names = {row.symbol for row in todays} | {name for one in mine for name in one.positions}
+        results = [_day(state, name, mine, todays) for name in names]
+        yield f"result of {account}", worth.result, sum(results)
+
+
+def _day(state: State, symbol: str, mine: list[Any], todays: list[Any]) -> int:
+    """What today has brought in a symbol, from positions and the order rows of today."""
+    spent = 0
+    shares: int = sum(one.position(symbol).shares for one in mine)
+    begun = shares
+    for row in todays:
+        sign = 1 if row.side is Side.BUY else -1
+        if row.symbol == symbol:
+            begun -= sign * row.executed_quantity
+            spent += sign * row.executed_amount
+    if not shares and not begun:
+        return -spent
+    if (mark := state.exposure.mark_of(symbol)) is None:
+        return 0
+    return shares * mark.price - begun * mark.reference - spent
 
 
 def _dues(

@@ -330,18 +330,13 @@ def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill 
         found = _instance_of(state, fill.strategy, fill.symbol)
         if found is not None:
             position = found[0].positions.setdefault(fill.symbol, Position())
-            shares, cost = position.shares, position.cost
             position.take(fill.side, fill.quantity, fill.amount)
-            shares, cost = position.shares - shares, position.cost - cost
-            state.exposure.own(fill.account, fill.symbol, shares=shares, cost=cost)
         state.usage.of(fill.account).fill(fill.symbol, fill.side)
-        state.exposure.of(fill.account).realised += fill.realised - fill.fee - fill.tax
+        losses.count_trade(state, fill, found[0] if found else None, row.trading_date)
         add_flow(state, fill)
         state.command(ReadAccount(f"fill {fill.fill_id}"))
         if found is not None:
             strategy, instance = found
-            strategy.realised_today += fill.realised
-            strategy.fees_today += fill.fee + fill.tax
             pause_after_loss(state, strategy)
             losses.count_fill(state, strategy, fill)
             wake.wake(state, strategy, instance, "on_fill", fill)

@@ -10,10 +10,11 @@ from typing import Final
 
 from bot.domain.entry import Decision, OrderUpdated, Verdict
 from bot.domain.message import ReadAccount, ReadTodaysOrders, Recovered
-from bot.domain.order import Intent, OrderState, SendState
+from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.domain.timetable import local_of
 from bot.engine import gate
+from bot.engine.exposure import DayTrade
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.orders import amends, cancels, sends
@@ -97,17 +98,32 @@ def _take_over_usage(state: State, recovery: Recovery) -> None:
     for account, reason in recovery.reduced.items():
         if losses.is_limited(state):
             usage.of(account).reduced_by = reason
-    for strategy in state.strategies.values():
-        for symbol, position in strategy.positions.items():
-            held = position.shares, position.cost
-            exposure.own(strategy.plan.account, symbol, shares=held[0], cost=held[1])
-    for fill in (fill for day, fill in recovery.recent_fills if day == today):
+    todays = [fill for day, fill in recovery.recent_fills if day == today]
+    begun = {
+        (name, s): held[0]
+        for name, one in recovery.strategies.items()
+        for s, held in one.positions.items()
+    }
+    for fill in todays:
+        sold = fill.quantity if fill.side is Side.SELL else -fill.quantity
+        key = fill.strategy or "", fill.symbol
+        begun[key] = begun.get(key, 0) + sold
+    for (name, symbol), shares in begun.items():
+        owner = state.strategies.get(name)
+        if owner is not None:
+            owner.days[symbol] = DayTrade()
+            owner.days[symbol].carry(shares)
+            exposure.carry(owner.plan.account, symbol, owner.days[symbol].start)
+    for fill in todays:
         usage.of(fill.account).fill(fill.symbol, fill.side)
-        exposure.of(fill.account).realised += fill.realised - fill.fee - fill.tax
+        exposure.trade(fill)
+        exposure.of(fill.account).fees += fill.fee + fill.tax
         owner = state.strategies.get(fill.strategy or "")
         stored = recovery.strategies.get(fill.strategy or "")
         since = stored.state_since if stored is not None else None
-        if owner is not None and (since is None or fill.at > since):
+        if owner is not None:
+            owner.days.setdefault(fill.symbol, DayTrade()).take(fill)
+        if owner is not None and losses.is_first(fill) and (since is None or fill.at > since):
             place = fill.symbol, fill.side
             owner.repeats[place] = owner.repeats.get(place, 0) + 1
 

@@ -257,15 +257,13 @@ def unrealised(state: State, symbol: str, position: Position) -> int:
 
 
 def day_result(state: State, strategy: StrategyState) -> int:
-    """Return what today has brought: realised and unrealised, less fees and taxes.
+    """Return what today has brought, less fees and taxes, as far as prices of today are known.
 
-    What is unrealised counts from its cost, also for shares of an earlier day.
+    Shares of an earlier day count from today's reference.
     """
-    result = strategy.realised_today - strategy.fees_today
-    for symbol, position in strategy.positions.items():
-        if position.shares or position.cost:
-            result += unrealised(state, symbol, position)
-    return result
+    mark_of, days = state.exposure.mark_of, strategy.days.items()
+    results = [day.result(mark_of(symbol)) or 0 for symbol, day in days]
+    return sum(results) - strategy.fees_today
 
 
 def note_holdings(state: State, exchange: Exchange | None = None) -> None:

@@ -3,16 +3,21 @@
     loss at the limit ─► no entries until tomorrow, open buys are cancelled, exits go out
     at twice the limit ─► the bot is halted, all open orders are cancelled, a person resumes it
 
-The loss is what strategies have realised today and what is unrealised now, less fees and taxes. It
-is looked at with each fill, each read of the account, and each order that is asked for.
+The loss is what strategies have traded today and what their shares have moved from the day's
+reference, fees and taxes with it. It is looked at with each fill, each read of the account, and
+each order that is asked for.
 """
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Final
 
 from bot.domain.entry import ENTRIES_SCOPE, Fill, Numbers, RunState, StateChanged
+from bot.domain.instrument import Phase
 from bot.domain.order import Side
+from bot.domain.quote import Quote
 from bot.engine import gate
+from bot.engine.exposure import DayTrade, Mark
 from bot.engine.state import State
 from bot.engine.tracked import StrategyState
 from bot.engine.watched import Standing
@@ -41,6 +46,17 @@ def objection(state: State, account: str, side: Side) -> str | None:
     return f"no entries until tomorrow: {reason}" if reason else None
 
 
+def mark(state: State, quote: Quote) -> None:
+    """Take in what a share is worth today. Before the day's first phase a quote may still be that
+    of the day before, and before the first trade its last price is.
+    """
+    reference = quote.reference
+    if reference is not None and _trades(state, quote.symbol):
+        state.exposure.mark(
+            quote.symbol, Mark(quote.last if quote.volume else reference, reference)
+        )
+
+
 def begin_day(state: State) -> None:
     """A new day begins without the loss of the last one."""
     for account, usage in state.usage.all():
@@ -53,24 +69,70 @@ def begin_day(state: State) -> None:
             )
     state.usage.begin_day()
     state.exposure.begin_day()
+    for strategy in state.strategies.values():
+        for day in strategy.days.values():
+            day.begin_day()
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield which account takes no entries today."""
+    """Yield which account takes no entries today, and of what the day's loss is not known."""
     for _, usage in state.usage.all():
         if usage.reduced_by:
             text = f"REDUCING: nothing is bought until tomorrow ({usage.reduced_by}); sales go on"
             yield Standing("REDUCING", f"{text}. Look at: bot limits", {"why": usage.reduced_by})
+    trading = [
+        symbol for symbol in sorted(set(state.exposure.unmarked())) if _trades(state, symbol)
+    ]
+    if trading:
+        symbols = ", ".join(trading)
+        text = f"no reference of today is known of {symbols}: the day's result leaves it out"
+        advice = "Nothing to do: it comes with a quote"
+        yield Standing("DAY_RESULT", f"{text}. {advice}", {"symbols": symbols})
+
+
+def _trades(state: State, symbol: str) -> bool:
+    """Whether the exchange of a symbol is not closed: quotes are those of today."""
+    listed = state.instruments.get(symbol)
+    return listed is not None and state.phase_of(listed.exchange).phase is not Phase.CLOSED
+
+
+def count_trade(
+    state: State, fill: Fill, strategy: StrategyState | None, trading_date: date
+) -> None:
+    """Count what a fill does to the day's result; one of an order of an earlier day moves what was
+    there at the start.
+    """
+    day = DayTrade() if strategy is None else strategy.days.setdefault(fill.symbol, DayTrade())
+    if trading_date != state.trading_date:
+        shares = fill.quantity if fill.side is Side.BUY else -fill.quantity
+        state.exposure.carry(fill.account, fill.symbol, shares)
+        day.carry(shares)
+        return
+    state.exposure.trade(fill)
+    state.exposure.of(fill.account).fees += fill.fee + fill.tax
+    day.take(fill)
+    if strategy is not None:
+        strategy.realised_today += fill.realised
+        strategy.fees_today += fill.fee + fill.tax
+
+
+def is_first(fill: Fill) -> bool:
+    """Whether nothing of the order was filled before."""
+    return fill.order_executed == fill.quantity
 
 
 def count_fill(state: State, strategy: StrategyState, fill: Fill) -> None:
-    """Count a fill of a strategy; one too many on one side of a symbol disables it."""
+    """Count the first fill of a strategy's order; one order too many on one side of a symbol
+    disables it.
+    """
+    if not is_first(fill):
+        return
     place = fill.symbol, fill.side
     count = strategy.repeats[place] = strategy.repeats.get(place, 0) + 1
     most, name = strategy.limits.max_repeats, strategy.plan.name
     if most is None or count < most or strategy.state == gate.DISABLED:
         return
-    why = f"{count:,} fills {fill.side} {fill.symbol} today, at most {most:,}"
+    why = f"{count:,} orders filled {fill.side} {fill.symbol} today, at most {most:,}"
     text = (
         f"{name} is disabled: {why} before a person has looked. Its open orders stay, other "
         "strategies go on. Look at bot fills and bot orders, then: bot resume --strategy "

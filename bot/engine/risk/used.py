@@ -104,7 +104,7 @@ def _of_strategy(state: State, strategy: StrategyState) -> Iterator[LimitUse]:
         ("max_orders_per_day", strategy.orders_today, limits.max_orders_per_day, "orders"),
         ("max_loss_per_day", loss, limits.max_loss_per_day, "VND"),
         ("max_position", held, limits.max_position, "shares"),
-        ("max_repeats", repeats, limits.max_repeats, "fills"),
+        ("max_repeats", repeats, limits.max_repeats, "orders"),
         ("max_order_value", None, limits.max_order_value, "VND"),
         ("max_price_gap", None, limits.max_price_gap_ppm, "ppm"),
     )

@@ -5,12 +5,14 @@ from datetime import timedelta
 
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Fill, Note, RunState, StateChanged, StrategySwitched, Verdict
+from bot.domain.instrument import Phase
 from bot.domain.limits import AccountLimits
 from bot.domain.message import CancelOrder, PlaceOrder, TradingDayStarted
 from bot.domain.order import OrderState, Side
 from bot.domain.plan import Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.engine import EngineSettings
+from bot.engine.exposure import DayTrade, Mark
 from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, report_of
 
 LIMIT = AccountLimits(max_loss_per_day=100_000)
@@ -73,6 +75,7 @@ def test_entries_stay_stopped_when_the_price_comes_back_until_a_new_day():
     assert standing.startswith("REDUCING: nothing is bought until tomorrow (day loss")
 
     stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    stage.phase(Phase.CLOSED)
     assert stage.engine.status().alerts == ()
 
 
@@ -110,31 +113,41 @@ def test_a_restart_keeps_entries_stopped_while_there_is_a_limit():
 
 def test_fills_that_repeat_themselves_disable_the_strategy_until_a_person_resumes_it():
     stage = staged(AccountLimits(), replace(PLAN, limits=Limits(max_repeats=3)))
-    intent = stage.working(500)
-    for executed in (100, 200):
-        stage.after(1).book(report_of(intent, executed=executed))
+    for number in range(2):
+        _filled(stage, f"ORD{number}", pieces=5)
     assert stage.all(StrategySwitched) == []
 
-    stage.after(1).book(report_of(intent, executed=300))
+    _filled(stage, "ORD2", pieces=1)
 
     assert _alerts(stage) == ["STRATEGY_REPEATS"]
     assert [one.state for one in stage.all(StrategySwitched)] == ["disabled"]
     stage.handle(OperatorActed(stage.now, Action.RESUME, "seen", "operator", strategy="test"))
-    stage.after(1).book(report_of(intent, executed=400))
+    _filled(stage, "ORD3", pieces=1)
     assert stage.engine.status().strategies[0].state == "on"
 
 
-def test_a_new_day_counts_the_fills_of_a_side_again():
+def test_a_new_day_counts_repeats_from_nothing():
     stage = staged(AccountLimits(), replace(PLAN, limits=Limits(max_repeats=3)))
-    intent = stage.working(500)
-    for executed in (100, 200):
-        stage.after(1).book(report_of(intent, executed=executed))
+    for number in range(2):
+        _filled(stage, f"ORD{number}", pieces=1)
     assert stage.engine._state.strategies["test"].repeats == {("HPG", Side.BUY): 2}
 
     stage.after(86_400)
     stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
 
     assert stage.engine._state.strategies["test"].repeats == {}
+
+
+def _filled(stage, order_id, pieces):
+    stage.after(120).quote()
+    stage.request(lambda strategy: strategy.buy(100 * pieces, limit=26_900))
+    intent = stage.last(PlaceOrder).intent
+    stage.accept(intent, order_id)
+    for piece in range(1, pieces + 1):
+        row = report_of(intent, order_id, executed=100 * piece)
+        if piece == pieces:
+            row = replace(row, state=OrderState.FILLED, status="MATCHED")
+        stage.after(1).book(row)
 
 
 def test_a_restart_goes_on_counting_repeats_flips_and_what_is_realised():
@@ -154,9 +167,119 @@ def test_a_restart_goes_on_counting_repeats_flips_and_what_is_realised():
 
     state = stage.engine._state
     assert state.usage.of(ACCOUNT).flips["HPG"] == 1
-    assert state.exposure.of(ACCOUNT).realised == -5_000 - 2 * (fill.fee + fill.tax)
-    assert state.exposure.of(ACCOUNT).own == {"HPG": (200, 5_400_000)}
+    assert state.exposure.of(ACCOUNT).fees == 2 * (fill.fee + fill.tax)
+    assert state.exposure.of(ACCOUNT).days == {"HPG": DayTrade(200, 200, 0)}
+    assert state.strategies["test"].days == {"HPG": DayTrade(200, 200, 0)}
     assert state.strategies["test"].repeats == {("HPG", Side.SELL): 1}
+
+
+def held(shares=1_000, cost=31_000_000, fills=(), **changes):
+    """A strategy that holds shares since before today, 4,000 VND under their cost each."""
+    stored = RecoveredStrategy({"HPG": (shares, cost)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": stored}, recent_fills=fills)
+    return Stage(settings=EngineSettings(account_limits=LIMIT, **changes), recovery=recovery)
+
+
+def results(stage):
+    """The day's result of the account and of its strategy, which here must agree."""
+    status = stage.engine.status()
+    assert -stage.engine._state.exposure.of(ACCOUNT).loss == status.day_result
+    return status.day_result
+
+
+def test_shares_of_earlier_days_have_lost_nothing_at_the_reference_however_dear_they_were():
+    stage = held()
+
+    stage.after(1).quote(27_000)
+    at_reference = results(stage)
+    stage.after(60).quote(26_950)
+
+    assert (at_reference, results(stage)) == (0, -50_000)
+    stage.account()
+    assert _alerts(stage) == []
+
+
+def test_a_reference_adjusted_on_an_ex_date_is_no_loss():
+    stage = held()
+    stage.after(1)
+
+    stage.engine._state.exposure.mark("HPG", Mark(24_050, 24_000))
+
+    assert results(stage) == 50_000
+
+
+def test_before_the_first_trade_of_the_day_a_share_is_worth_the_reference():
+    stage = held()
+
+    stage.after(1).quote(26_500, volume=0)
+
+    assert results(stage) == 0
+
+
+def test_without_a_reference_of_today_nothing_is_counted_and_it_is_said():
+    stage = held()
+    state = stage.engine._state
+    state.exposure.begin_day()
+
+    assert results(stage) == 0
+    [said] = stage.engine.status().alerts
+    assert said.startswith("no reference of today is known of HPG: the day's result leaves it out")
+    stage.after(60).quote(26_950)
+    assert (results(stage), stage.engine.status().alerts) == (-50_000, ())
+
+
+def test_a_quote_while_closed_says_nothing_about_the_new_day():
+    stage = staged()
+    bought(stage)
+    stage.after(60).quote(26_950)
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    stage.phase(Phase.CLOSED)
+
+    stage.after(60).quote(26_850)
+
+    assert results(stage) == 0
+    assert stage.engine._state.exposure.of(ACCOUNT).days == {"HPG": DayTrade(1_000, 1_000, 0)}
+
+
+def test_a_restart_during_the_day_tells_what_was_there_at_its_start():
+    before = staged()
+    bought(before)
+    [fill] = before.all(Fill)
+    stage = held(1_500, 45_000_000, fills=((DAY, replace(fill, quantity=1_000)),))
+
+    stage.after(60).quote(26_950)
+
+    assert stage.engine._state.strategies["test"].days == {"HPG": DayTrade(500, 1_500, 27_000_000)}
+    assert stage.engine._state.exposure.of(ACCOUNT).result == -75_000
+
+
+def test_what_is_sold_of_both_counts_from_the_reference_and_from_what_it_cost_today():
+    day = DayTrade(1_000, 1_000)
+    before = staged()
+    bought(before)
+    [fill] = before.all(Fill)
+
+    day.take(fill)  # 1,000 at 27,000
+    day.take(replace(fill, side=Side.SELL, quantity=1_500, amount=1_500 * 26_000))
+
+    # 1,000 from 28,000 to 26,000; 500 of today to 26,000; 500 are worth 27,500
+    mark = Mark(27_500, 28_000)
+    assert day.result(mark) == 500 * 27_500 + 39_000_000 - 28_000_000 - 27_000_000
+
+
+def test_shares_moved_in_from_elsewhere_change_no_result_and_count_from_the_reference_when_sold():
+    stage = held()
+    stage.after(60).quote(26_950)
+    stage.account(total=9_000)
+    day = DayTrade()
+    before = staged()
+    bought(before)
+    [fill] = before.all(Fill)
+
+    day.take(replace(fill, side=Side.SELL))
+
+    assert results(stage) == -50_000
+    assert day == DayTrade(1_000, 0, -27_000_000)
 
 
 def test_a_strategy_paused_by_its_limit_yesterday_is_on_after_a_restart():
