@@ -42,7 +42,7 @@ prove: setup
 	@.venv/bin/python -m tests.sandbox.exchange.test_sixty_days 60 4
 	@.venv/bin/python -m tests.sandbox.exchange.test_long_run 100000 4
 	@.venv/bin/python -m tests.engine.test_rulebook_agreement 100000 4
-	@.venv/bin/python -m tests.engine.risk.limit_streams 10000
+	@.venv/bin/python -m tests.engine.risk.limit_streams 3000
 	@.venv/bin/python -m tests.runtime.history.backtest.gears 200
 
 # SEEDS=200: the first so many; SEEDS=40-59: those; SEED=7: one, with all that happened in it.

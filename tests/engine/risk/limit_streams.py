@@ -75,6 +75,7 @@ def play(seed: int) -> tuple[int, list[str]]:
     )
     settings = EngineSettings(account_limits=limits, duplicate_window=timedelta(0))
     stage = Stage(settings=settings, cash=CASH, sellable=10_000)
+    stage.after(1)  # the account read of an instant holds the fills of that instant
     judge, found, number = Judge(limits), list[str](), 0
     for _ in range(STEPS):
         stage.after(dice.choice((0, 0.3, 1, 5, 20, 70)))
