@@ -73,7 +73,7 @@ class Held(click.ParamType[tuple[str, int]]):
         if isinstance(value, tuple):
             return value
         symbol, _, shares = str(value).partition("=")
-        if not symbol:
+        if not (symbol and shares):
             self.fail(f"{value!r}: wanted a symbol and its shares, like HPG=1000", param, ctx)
         return symbol.upper(), Whole().convert(shares, param, ctx)
 
@@ -123,7 +123,7 @@ def command(
     if trades is not None:
         require_writable(trades)
     folder = output or (Path(mkdtemp(prefix="bot-backtest-")) if opens else None)
-    loaded, base_dir = _configured(invocation)
+    loaded, base_dir = configured(invocation)
     wanted = Wanted(files, data, first, last, cash, dict(hold), fill, loaded, base_dir)
     spec = spec_of(wanted)
     if folder is not None:
@@ -151,7 +151,7 @@ def command(
         webbrowser.open((folder / PAGE).absolute().as_uri())
 
 
-def _configured(invocation: Invocation) -> "tuple[Loaded | None, Path | None]":
+def configured(invocation: Invocation) -> "tuple[Loaded | None, Path | None]":
     """Return the configuration that is found, and its folder where it was named."""
     if (invocation.config or find_config(os.environ)) == shipped(DEMO):
         return None, None

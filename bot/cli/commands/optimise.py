@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 
 from bot.cli.command import Invocation, define_command
-from bot.cli.commands.backtest import FILLS, Day, Held, Whole
+from bot.cli.commands.backtest import FILLS, Day, Held, Whole, configured
 from bot.cli.show import cut, print_json, print_lines, say, steer, wants_color, width, write_line
-from bot.cli.target import load
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
+from bot.config.shipped import shipped
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -31,7 +31,7 @@ BEST_PAGE: Final = "best.html"
 _PATH: Final = click.Path(path_type=Path)
 _FOLDS: Final = click.IntRange(0, FOLDS_MAX)
 _WORKERS: Final = click.IntRange(1, WORKERS_MAX)
-_DATA: Final = "Bars: a folder or files (repeatable); else the shipped, simulated ones."
+_DATA: Final = "Bars: a folder or files (repeatable); else the stored ones, else simulated."
 _SPACE: Final = "NAME=LOW..HIGH, NAME=LOW..HIGH:STEP or NAME=A|B; more may follow."
 _OBJECTIVE: Final = "What is made large, on the searched days."
 _WIPE: Final = "\r\x1b[2K"
@@ -86,13 +86,14 @@ def command(
     """
     # Optuna, NumPy, the engine: slow to import, and no help page needs them.
     from bot.cli.report.search import search_json, search_lines
-    from bot.runtime.history.backtest.spec import Wanted
+    from bot.runtime.history.backtest.spec import Wanted, data_of
     from bot.runtime.history.optimise.ask import question_of
     from bot.runtime.history.optimise.result import Objective
     from bot.runtime.history.optimise.search import search
+    from bot.runtime.history.simulated import SAMPLE
 
-    loaded = None if invocation.config is None else load(invocation)
-    wanted = Wanted((file,), data, first, last, cash, dict(hold), fill, loaded)
+    loaded, base_dir = configured(invocation)
+    wanted = Wanted((file,), data, first, last, cash, dict(hold), fill, loaded, base_dir)
     kind, words = Objective(objective), " ".join((*space, *more)).split()
     name, question = question_of(
         wanted, words, objective=kind, trials=trials, folds=folds, seed=seed
@@ -113,7 +114,7 @@ def command(
     else:
         print_lines(search_lines(found, name))
     say(invocation, f"wrote {', '.join(map(shown_path, written))}")
-    if not data:
+    if data_of(wanted) == [shipped(SAMPLE)]:
         say(invocation, "these bars are simulated, of no real market: name your own with --data")
 
 

@@ -87,7 +87,13 @@ def test_a_strategy_that_wants_depth_is_told_where_there_is_one(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "options",
-    [("--cash", "-5"), ("--cash", "much"), ("--hold", "HPG"), ("--from", "yesterday")],
+    [
+        ("--cash", "-5"),
+        ("--cash", "much"),
+        ("--hold", "HPG"),
+        ("--hold", "HPG="),
+        ("--from", "yesterday"),
+    ],
 )
 def test_a_value_that_is_none_is_a_usage_error(tmp_path: Path, options: tuple[str, str]) -> None:
     ran = call("backtest", strategy(tmp_path), *options)

@@ -32,7 +32,19 @@ def strategy(folder: Path) -> Path:
 @pytest.mark.process
 def test_it_searches_writes_the_best_and_goes_on_with_more_trials(tmp_path: Path) -> None:
     file, study = strategy(tmp_path), tmp_path / "study"
-    asked = ("optimise", str(file), *SPACE, *RANGE, *BRIEF, "--study", str(study))
+    config = tmp_path / "bot.yaml"
+    config.write_text("mode: sandbox\nstate_dir: state\nstrategies: mine.yaml\n")
+    asked = (
+        "-c",
+        str(config),
+        "optimise",
+        str(file),
+        *SPACE,
+        *RANGE,
+        *BRIEF,
+        "--study",
+        str(study),
+    )
 
     ran = call(*asked)
 
@@ -47,6 +59,7 @@ def test_it_searches_writes_the_best_and_goes_on_with_more_trials(tmp_path: Path
     found = json.loads(again.out)
     best = found["best"]["params"]
     assert (found["trials"], found["written"]) == (3, str(file))
+    assert found["bot"] == {"name": tmp_path.name, "mode": "sandbox", "config": str(config)}
     assert file.read_text() == STRATEGY.replace(
         "{fast: 5, slow: 20}   #", f"{{fast: {best['fast']}, slow: {best['slow']}}}".ljust(22) + "#"
     )

@@ -15,7 +15,8 @@ class Job:
     """What every trial of a search has in common. Paths must mean the same on every worker.
 
     `code`: the hash of strategy file and plug-in; a worker with other files refuses. `config`: the
-    bot's configuration, empty without one.
+    bot's configuration, empty without one; `rules`: the hash of its risk settings; `base_dir`:
+    where the strategy's Python is looked for, empty: in the project of its file.
     """
 
     strategy: str
@@ -27,6 +28,8 @@ class Job:
     holdings: tuple[tuple[str, int], ...]
     fill: FillName
     config: str
+    rules: str = ""
+    base_dir: str = ""
 
 
 @dataclass(frozen=True, slots=True)

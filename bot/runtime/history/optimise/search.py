@@ -64,6 +64,7 @@ class Question:
             "strategy": job.code,
             "data": list(job.data),
             "days": f"{job.first} to {job.last}",
+            "risk settings": job.rules,
             "account": f"{job.cash} {dict(job.holdings)} {job.fill}",
             "space": " ".join(map(str, self.space)),
             "objective": str(self.objective),
@@ -99,6 +100,7 @@ def search(
                 log.keep_before(before)
             folds = folds_of(len(before.days), question.folds)
             if question.folds and not folds:
+                log.forget()
                 text = f"{len(before.days)} days with bars are too few for a test that no trial was"
                 text += f" chosen by: it takes {DAYS_MIN}. Take a longer range, or --folds 0"
                 raise OperatorMistake.of("E-OPT-003", text)

@@ -132,9 +132,10 @@ def _dimension(name: str, text: str, known: Mapping[str, Parameter], use: str) -
 
 def _span(name: str, low: float, high: float, step: float | None, kind: type) -> Span:
     if low >= high:
-        raise _wrong(f"{name!r} has no values from {low:g} to {high:g}: name the lower end first")
+        how = "it is one value, nothing to search" if low == high else "name the lower end first"
+        raise _wrong(f"{name!r} has no range from {low:g} to {high:g}: {how}")
     if step is not None and not 0 < step <= high - low:
-        raise _wrong(f"{name!r} has a step of {step:g} in a range of {high - low:g}")
+        raise _wrong(f"{name!r} has a step of {step:g}: wanted one above 0, at most {high - low:g}")
     step = step or (1.0 if kind is int else None)
     if step is not None:  # the last whole step is where the range ends
         high = low + floor((high - low) / step + 1e-9) * step

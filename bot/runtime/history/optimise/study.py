@@ -92,6 +92,7 @@ class StudyLog:
         import optuna
         from optuna.storages.journal import JournalFileBackend
 
+        self._folder = folder
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         storage = optuna.storages.JournalStorage(JournalFileBackend(str(folder / LOG)))
         self._states = optuna.trial.TrialState
@@ -121,6 +122,11 @@ class StudyLog:
         """What the strategy did with its own values, if that is known already."""
         found = self._study.user_attrs.get(_BEFORE)
         return _outcome(found) if found else None
+
+    def forget(self) -> None:
+        """Leave no search behind, where none can be made: another question may take the folder."""
+        for name in (LOG, QUESTION):
+            (self._folder / name).unlink(missing_ok=True)
 
     def keep_before(self, outcome: Outcome) -> None:
         self._study.set_user_attr(_BEFORE, _plain(outcome))

@@ -24,6 +24,7 @@ from bot.runtime.history.backtest.spec import Wanted, spec_of
 from bot.runtime.history.backtest.trips import round_trips
 from bot.runtime.history.bars import BarColumns, BarSource, DayFrame, Gap
 from bot.runtime.history.optimise.job import Failure, Job, Outcome, Values
+from bot.runtime.history.optimise.space import words_of
 
 JOBS_KEPT: Final = 2
 """A worker serves one search; a cluster's worker perhaps a second."""
@@ -70,6 +71,10 @@ class Refusal:
             make(self.strategy.factory, plan.symbols[0], {**plan.parameters, **values})
         except RefusedParameters as error:
             return str(error)
+        except OperatorMistake as mistake:  # a bug in the check: of which values is half of it
+            text = f"that was with {words_of(values)}: mend it, or leave them out of --space"
+            told = OperatorMistake.of("E-OPT-006", text).problems
+            raise OperatorMistake((*mistake.problems, *told), mistake.exit_code) from mistake
         return None
 
 
@@ -94,6 +99,7 @@ def prepared(job: Job) -> BacktestSpec:
         holdings=dict(job.holdings),
         fill=job.fill,
         loaded=load_settings(Path(job.config)) if job.config else None,
+        base_dir=Path(job.base_dir) if job.base_dir else None,
     )
     spec = spec_of(wanted)
     [strategy] = spec.strategies

@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date
+from pathlib import Path
 
 import pytest
 
+from bot.config.problems import OperatorMistake
+from bot.config.settings.load import load_settings
 from bot.runtime.history.backtest.spec import Wanted
 from bot.runtime.history.bars import BarColumns
 from bot.runtime.history.optimise.ask import question_of
@@ -15,6 +18,7 @@ from bot.runtime.history.optimise.search import Question
 from bot.runtime.history.optimise.trial import KeptBars, run_trial
 from tests.backtest_results import FIRST, WavyBars
 
+FIRST_DAY, LAST_DAY = date(2026, 11, 12), date(2026, 11, 13)
 STRATEGY = """\
 name: mine
 use: sma_cross
@@ -29,8 +33,10 @@ order: {size: {shares: 100}}
 def question(tmp_path_factory: pytest.TempPathFactory) -> Question:
     file = tmp_path_factory.mktemp("trial") / "mine.yaml"
     file.write_text(STRATEGY)
-    wanted = Wanted((file,), first=date(2026, 11, 12), last=date(2026, 11, 13))
-    space = ("fast=3..6", "slow=10|20")
+    return asked_of(Wanted((file,), first=FIRST_DAY, last=LAST_DAY), "fast=3..6", "slow=10|20")
+
+
+def asked_of(wanted: Wanted, *space: str) -> Question:
     _, asked = question_of(wanted, space, objective=Objective.RETURN, trials=2, folds=0, seed=7)
     return asked
 
@@ -49,6 +55,48 @@ def test_values_change_what_is_played_and_the_same_ones_do_not(question: Questio
 def test_the_strategy_itself_says_which_values_it_refuses(question: Question) -> None:
     assert question.refuse({"fast": 6, "slow": 20}) is None
     assert question.refuse({"fast": 30}) == "wanted fast above 1 and below slow"
+
+
+BROKEN = """\
+from bot import Strategy
+
+class Broken(Strategy):
+    fast: int = 5
+
+    def check(self):
+        if self.fast == 7:
+            raise RuntimeError("oh no")
+
+    def on_bar(self, bar):
+        self.skip("no")
+"""
+
+
+def test_a_check_that_raises_is_told_with_the_values_that_it_was_given(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    file = tmp_path / "mine.yaml"
+    file.write_text(STRATEGY.replace("sma_cross", "broken.py:Broken").replace(", slow: 20", ""))
+    asked = asked_of(Wanted((file,), first=FIRST_DAY, last=LAST_DAY), "fast=3..9")
+
+    assert asked.refuse({"fast": 6}) is None
+    with pytest.raises(OperatorMistake, match=r"(?s)RuntimeError: oh no.*that was with fast 7"):
+        asked.refuse({"fast": 7})
+
+
+def test_the_bars_and_risk_settings_of_a_bot_are_those_of_its_backtests(tmp_path: Path) -> None:
+    config, file = tmp_path / "bot.yaml", tmp_path / "mine.yaml"
+    file.write_text(STRATEGY)
+    stored = tmp_path / "state" / "data" / "bars" / "1m"
+    stored.mkdir(parents=True)
+    rows = "2026-11-10 09:20,27000,27000,27000,27000,1000\n"
+    (stored / "HPG.csv").write_text(f"time,open,high,low,close,volume\n{rows}")
+    asked = list[Question]()
+    for limit in (1, 2):
+        config.write_text(f"mode: sandbox\nstate_dir: state\nrisk: {{max_in_flight: {limit}}}\n")
+        asked.append(asked_of(Wanted((file,), loaded=load_settings(config)), "fast=3..9"))
+
+    assert {each.job.data for each in asked} == {(str(tmp_path / "state" / "data"),)}
+    assert asked[0].kept["risk settings"] != asked[1].kept["risk settings"]
 
 
 def test_a_worker_with_another_strategy_refuses(question: Question) -> None:
