@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -53,20 +53,41 @@ def a_day(written: str) -> date:
     metavar="FILE",
     help="What these files would have decided instead; may be repeated.",
 )
+@click.option(
+    "--fill",
+    type=click.Choice(("touch", "depth", "queue")),
+    help="Trade it again with this fill model, and count whose orders differ.",
+)
 @click.pass_obj
-def command(invocation: Invocation, day: date, strategies: tuple[Path, ...]) -> None:
+def command(
+    invocation: Invocation,
+    day: date,
+    strategies: tuple[Path, ...],
+    fill: Literal["touch", "depth", "queue"] | None,
+) -> None:
     """Feed a recorded day to the engine again, and compare what it decides, call by call.
 
     Record with `record: on` in bot.yaml. Exit code 12 when a decision differs, or a part of the
     recording is damaged.
     """
     # A recording's readers are slow to import, and no help page needs them.
+    from bot.runtime.history.backtest.recorded import COUNTED, trade_again
     from bot.runtime.history.recordings import Unusable
     from bot.runtime.history.replay import replay_day
     from bot.runtime.history.what_if import load_strategies_from, what_if
 
+    if strategies and fill is not None:
+        text = "--strategies and --fill are two questions: ask one after the other"
+        raise click.UsageError(text)
     loaded = readable(invocation)
     try:
+        if fill is not None:
+            counts = trade_again(loaded.state_dir, day, fill=fill).counts()
+            orders = {words: counts.get(words, 0) for words in COUNTED}
+            told = [f"{day} traded again, orders filled by model {fill}"]
+            told += [f"  {words:<16}{count:>8,}" for words, count in orders.items()]
+            print_result(invocation, {"day": day, "fill": fill, "orders": orders}, told)
+            return
         others = load_strategies_from(strategies, day) if strategies else ()
         with progress_bar(invocation, f"replaying {day}") as progress:
             if others:

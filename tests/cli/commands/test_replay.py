@@ -45,6 +45,16 @@ def test_a_machine_reads_the_same(config: Path, capsys: pytest.CaptureFixture[st
     assert len(found["digest"]) == 16
 
 
+def test_a_day_is_traded_again_with_a_fill_model(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(["replay", "2026-11-19", "-c", str(config), "--fill", "queue", "--json"])
+
+    found = json.loads(capsys.readouterr().out)
+    assert (code, found["fill"]) == (ExitCode.DONE, "queue")
+    assert (found["orders"]["recorded"], found["orders"]["the same order"]) == (1, 1)
+
+
 def test_a_changed_plug_in_is_named_and_both_sides_of_the_first_difference(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

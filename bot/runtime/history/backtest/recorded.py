@@ -76,6 +76,11 @@ OF_THE_MACHINE: Final = (
 )
 """Events of the network and the machine of that day. Its deadlines stay: what is due at the instant
 of a poll came before or after it."""
+COUNTED: Final = (
+    *("recorded", "played", "the same order", "the same fill", "other shares", "other price"),
+    *("only recorded", "only played"),
+)
+"""What orders are counted by, as far as there are any."""
 UNSHOWN: Final = 10_000
 """Shares at bid and at ask of a symbol whose depth was not recorded: its last price, a tick above.
 """
