@@ -1,6 +1,6 @@
 """A backtest of an SMA cross beside the same strategy elsewhere: rates, growth, memory.
 
-    python -m bench.backtest [SECTION…]      sparse dense slow long grow symbols memory
+    python -m bench.backtest [SECTION…]      sparse idle dense slow long grow symbols memory
     BACKTEST_PEERS=FOLDER                    a folder of virtual environments: backtesting, nautilus
 
 The market is a seeded walk of minute bars on made-up days of 899 minutes of continuous trading
@@ -44,7 +44,7 @@ FIRST: Final = date(2008, 1, 1)
 MINUTES: Final = 899
 """From 09:00 to 23:59."""
 PEERS: Final = ("backtesting", "nautilus")
-SPARSE, DENSE = (20, 50), (2, 5)
+SPARSE, DENSE, IDLE = (20, 50), (2, 5), (200, 2_000)
 
 Columns = tuple[Sequence[int], ...]
 """Open, high, low, close, volume."""
@@ -341,7 +341,7 @@ def symbols() -> None:
 
 def memory() -> None:
     """Say the most that ten million bars take; the walk is a million, ten times over."""
-    run = prepared([walk(1_000_000)], (200, 2_000), repeat=10)
+    run = prepared([walk(1_000_000)], IDLE, repeat=10)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
     reached, orders = rate(run, 10_000_000)
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
@@ -351,6 +351,7 @@ def memory() -> None:
 
 SECTIONS: Final[Mapping[str, Callable[[], None]]] = {
     "sparse": lambda: beside(1_000_000, SPARSE, PEERS[:1]),
+    "idle": lambda: beside(300_000, IDLE, PEERS[:1]),
     "dense": lambda: beside(100_000, DENSE, PEERS[:1]),
     "nautilus": lambda: beside(100_000, SPARSE, PEERS[1:]),
     "slow": lambda: beside(100_000, SPARSE, PEERS[1:], "measured"),

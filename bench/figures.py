@@ -26,7 +26,7 @@ from typing import Any, Final
 import click
 from ruamel.yaml import YAML
 
-from bench import peers, sandbox
+from bench import backtest, peers, sandbox
 from bench import project_adapters as project
 
 FIGURES: Final = Path(__file__).with_name("figures.yaml")
@@ -274,6 +274,28 @@ async def served(_: str, __: Path, rounds: int) -> dict[str, float]:
     return {f"sandbox_{what}": sandbox.ratio(found, "memory") for what, found in turns.items()}
 
 
+# --------------------------------------------------------------------------------- the backtest
+
+
+async def backtested(_: str, __: Path, rounds: int) -> dict[str, float]:
+    """Measure bars over which next to nothing happens, and an order every 45, beside a bare loop;
+    the best of each, as a bar costs no less than that.
+    """
+    found = {}
+    for name, bars, cross in (
+        ("idle_bars", 60_000, backtest.IDLE),
+        ("bars", 20_000, backtest.SPARSE),
+    ):
+        columns = backtest.walk(bars)
+        ours = backtest.prepared([columns], cross)
+        bare = partial(backtest.bare_loop, columns, cross)
+        turns = [
+            (backtest.rate(ours, bars)[0], backtest.rate(bare, bars)[0]) for _ in range(rounds)
+        ]
+        found[name] = max(turn[0] for turn in turns) / max(turn[1] for turn in turns)
+    return found
+
+
 MEASURES: Final[Sequence[Callable[[str, Path, int], Awaitable[dict[str, float]]]]] = (
     tick_to_trade,
     watched,
@@ -283,6 +305,7 @@ MEASURES: Final[Sequence[Callable[[str, Path, int], Awaitable[dict[str, float]]]
     durable,
     grown,
     served,
+    backtested,
     own_cpu,  # last: its stop-watches stay
 )
 
