@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
 from bot.domain.invariants import require
-from bot.domain.order import Intent, OrderType, SendState, Side
+from bot.domain.order import Intent, OrderState, OrderType, SendState, Side
 from bot.domain.rulebook import Rulebook
 from bot.engine.tracked import AmendStage, TrackedAmend, TrackedIntent, TrackedOrder, Watched
 
@@ -332,7 +332,9 @@ class Index:
     # -------------------------------------------------------------------------------- what is asked
 
     def twin_of(self, intent: Intent, oldest: datetime) -> str | None:
-        """Return the first equal intent that is open, unresolved or younger than `oldest`.
+        """Return the first equal intent that is open, unresolved or younger than `oldest`. A close
+        that was filled whole is none to the next one: a large position is closed in several orders,
+        and what may be sold has become less by it.
 
         `oldest` never goes back and no order that has ended opens again: what is none of them now
         is left out from here on, unless its intent is sent after all.
@@ -344,6 +346,9 @@ class Index:
             order = self._orders.get(tracked.order_id or "")
             is_live = tracked.reserves_in_full or (order is not None and order.is_open)
             if tracked.state not in _HARMLESS and (is_live or other.created_at > oldest):
+                is_filled = order is not None and order.row.state is OrderState.FILLED
+                if is_filled and not is_live and intent.closes_position and other.closes_position:
+                    continue
                 return other.intent_id
             self._alike.put(tracked, None)
         return None

@@ -22,7 +22,7 @@ from bot.engine.risk.accounts import (
     worst_price,
 )
 from bot.engine.risk.checks import judge
-from bot.engine.risk.sizing import SIDES, OrderRequest, request_of
+from bot.engine.risk.sizing import BOARD_LOT, SIDES, OrderRequest, request_of
 from bot.engine.risk.use import use_of
 from bot.engine.risk.view import Opposite, View
 from bot.engine.state import State
@@ -162,6 +162,13 @@ def submit(
     )
     if verdict is Verdict.PASSED:
         _approve(state, strategy, intent)
+        left = means.sellable - intent.quantity
+        if intent.closes_position and left >= BOARD_LOT:
+            symbol = request.symbol
+            numbers: Numbers = {"intent_id": intent.intent_id, "left": left}
+            sold = f"{intent.intent_id} sells {intent.quantity:,} of {means.sellable:,} {symbol}"
+            text = f"{sold}: one order may be of no more. The next close() sells more"
+            state.note("CLOSE", text, numbers, symbol=symbol)
         return intent
     if verdict is Verdict.WATCHED:
         state.counts["watched"] += 1

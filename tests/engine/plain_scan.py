@@ -11,6 +11,7 @@ from typing import Any
 from bot.domain.order import (
     TERMINAL_STATES,
     UNRESOLVED_SENDS,
+    OrderState,
     SendState,
     Side,
 )
@@ -204,6 +205,10 @@ def _twin(state: State, asking: TrackedIntent, oldest: datetime) -> str | None:
             continue
         order = state.orders.get(one.order_id or "")
         is_open = order is not None and order.row.state not in TERMINAL_STATES
+        is_filled = order is not None and order.row.state is OrderState.FILLED
+        both_close = asking.intent.closes_position and one.intent.closes_position
+        if both_close and is_filled and not _is_pending(one):
+            continue
         if _is_pending(one) or is_open or one.intent.created_at > oldest:
             return one.intent.intent_id
     return None

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bot.domain.asked import Action, AmendAsked, OperatorActed
-from bot.domain.entry import CheckResult, Verdict
+from bot.domain.entry import CheckResult, Note, Verdict
 from bot.domain.instrument import Phase
 from bot.domain.limits import AccountLimits
 from bot.domain.message import CancelOrder, PlaceOrder, TradingDayStarted
@@ -250,7 +250,42 @@ def test_a_position_of_more_than_one_order_is_closed_in_several():
 
     stage.request(lambda s: s.close(limit=27_000, why="out"))
 
-    assert stage.last(PlaceOrder).intent.quantity == 200
+    intent = stage.last(PlaceOrder).intent
+    assert intent.quantity == 200
+    [said] = [one.text for one in stage.all(Note) if one.kind == "CLOSE"]
+    assert said.startswith(
+        f"{intent.intent_id} sells 200 of 1,000 HPG: one order may be of no more"
+    )
+
+
+def test_the_next_piece_of_a_close_is_no_duplicate_once_the_one_before_is_filled():
+    held = RecoveredStrategy({"HPG": (1_000, 20_000_000)}, 0, 0, 0, "on")
+    stage = Stage(
+        settings=EngineSettings(account_limits=AccountLimits(max_order_quantity=200)),
+        sellable=1_000,
+        recovery=Recovery(DAY, strategies={"test": held}),
+    )
+
+    def close(strategy):
+        strategy.close(limit=27_000, why="out")
+
+    stage.request(close)
+    first = stage.last(PlaceOrder).intent
+    stage.accept(first, "ORD1")
+    stage.after(1).request(close)
+    assert stage.decided() == (Verdict.SKIPPED, "ORDER_WORKING")
+    row = report_of(first, "ORD1", executed=200)
+    stage.after(1).book(replace(row, state=OrderState.FILLED, status="MATCHED"))
+
+    stage.request(close)
+
+    second = stage.last(PlaceOrder).intent
+    assert (second.quantity, second.intent_id == first.intent_id) == (200, False)
+    stage.accept(second, "ORD2")
+    row = report_of(second, "ORD2", cancelled=200)
+    stage.after(1).book(replace(row, state=OrderState.CANCELLED, status="CANCELLED"))
+    stage.request(close)
+    assert stage.decided() == (Verdict.BLOCKED, "DUPLICATE")
 
 
 def test_an_engine_that_has_heard_nothing_yet_shows_its_limits():
