@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
+from socket import create_connection
 from threading import Thread
 from typing import Any, Final
 
@@ -48,13 +49,21 @@ def cluster(address: str, connect_s: float = CONNECT_S) -> Iterator[tuple[MakeEx
     """
     try:
         from distributed import Client
+        from distributed.comm.addressing import get_address_host_port
     except ImportError:
         raise OperatorMistake.of("E-OPT-002", MISSING) from None
     reach: Any = Client  # its methods are not annotated
     clients: list[Any] = []
+    try:
+        place: tuple[str, int] = get_address_host_port(address)  # type: ignore[no-untyped-call]
+    except ValueError as error:
+        text = f"--cluster {address}: wanted the address of a scheduler, like tcp://host:8786"
+        raise OperatorMistake.of("E-OPT-004", text, ExitCode.USAGE) from error
 
     def connect() -> Any:
         try:
+            # A client that never came up hangs when it is thrown away, and shows a traceback.
+            create_connection(place, timeout=connect_s).close()
             client = reach(address, timeout=connect_s, set_as_default=False)
         except (OSError, ValueError) as error:
             text = f"the cluster {address} does not answer within {connect_s:g} s: does its "

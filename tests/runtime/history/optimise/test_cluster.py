@@ -94,6 +94,14 @@ def test_a_killed_worker_loses_no_trial_and_doubles_none(
     assert len({trial.number for trial in found.trials}) == TRIALS
 
 
+@pytest.mark.parametrize("wrong", ["host", "tcp://host:port"])
+def test_what_is_no_address_is_named_at_once(wrong: str) -> None:
+    with pytest.raises(OperatorMistake, match="like tcp://host:8786") as caught, cluster(wrong):
+        pass
+
+    assert caught.value.exit_code == ExitCode.USAGE
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_that_is_away_is_named_in_bounded_time() -> None:
     with (
