@@ -25,11 +25,11 @@ import click
 import numpy as np
 import polars as pl
 
-from bot.runtime.history.bar_files import FIGURES, OFFSET_S
-from bot.runtime.history.bar_writing import write_bars
 from bot.runtime.history.bars import BarColumns
-from bot.runtime.history.parquet_files import PART_BARS, write_parquet
-from bot.runtime.history.store import open_bars
+from bot.runtime.history.store.bar_files import FIGURES, OFFSET_S
+from bot.runtime.history.store.bar_writing import write_bars
+from bot.runtime.history.store.parquet_files import PART_BARS, write_parquet
+from bot.runtime.history.store.store import open_bars
 
 ALWAYS: Final = (date(1990, 1, 1), date(2200, 1, 1))
 SYMBOLS: Final = 50

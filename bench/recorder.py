@@ -18,7 +18,7 @@ import click
 
 from bench.virtual_day import Counted, Day, live
 from bot.engine.engine import Engine
-from bot.runtime.history.recordings import (
+from bot.runtime.history.recording.recordings import (
     Codecs,
     Head,
     OpenPart,
@@ -30,8 +30,8 @@ from bot.runtime.history.recordings import (
     runs_of,
     sealed,
 )
-from bot.runtime.history.replay import Player, Script, make_again, strategies_of
-from bot.runtime.history.tape import RecordedEngine, Tape
+from bot.runtime.history.recording.replay import Player, Script, make_again, strategies_of
+from bot.runtime.history.recording.tape import RecordedEngine, Tape
 
 BLOCK_ROWS = 40
 """About what a second brings."""

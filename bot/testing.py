@@ -34,7 +34,7 @@ from bot.engine.engine import EngineSettings, LoadedStrategy, invoke_plainly
 from bot.runtime.history.backtest.collect import Collected
 from bot.runtime.history.backtest.result import BacktestSpec
 from bot.runtime.history.backtest.run import play_through, quiet
-from bot.runtime.history.store import ListedBars
+from bot.runtime.history.store.store import ListedBars
 from bot.strategy import Strategy
 
 SECONDS_OF_A_BAR: Final = 60

@@ -102,7 +102,10 @@ CLOCK_READS |= {("date", "today"), ("dt", "now"), ("dt", "utcnow"), ("dt", "toda
 # (Loading a plug-in names its own set.)
 MAY_CATCH_ALL = {"bot/runtime/supervisor.py", "bot/config/strategies/invoke.py", "bot/cli/main.py"}
 MAY_CATCH_ALL |= {"bot/runtime/faults.py", "bot/journal/thread.py"}
-MAY_CATCH_ALL |= {"bot/runtime/history/recorder.py", "bot/runtime/history/backtest/passed.py"}
+MAY_CATCH_ALL |= {
+    "bot/runtime/history/recording/recorder.py",
+    "bot/runtime/history/backtest/passed.py",
+}
 
 NAMELESS = {"util", "utils", "helper", "helpers", "common", "manager"}
 

@@ -30,7 +30,7 @@ from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.fence import Fence
-from bot.runtime.history.tape import RecordedEngine, Tape
+from bot.runtime.history.recording.tape import RecordedEngine, Tape
 from bot.runtime.second_factor import NO_MORE_MAILS
 from bot.runtime.starting import BrokerRetry
 from bot.runtime.state_dir import keep_token, kept_token

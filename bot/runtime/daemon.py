@@ -53,10 +53,10 @@ from bot.runtime.disk_watch import DiskWatch
 from bot.runtime.earlier_days import KnownOrders
 from bot.runtime.feeds import Feeds, PollWatch
 from bot.runtime.fence import Fence
-from bot.runtime.history.broker_bars import BrokerBars
-from bot.runtime.history.kept_bars import KeptBars
-from bot.runtime.history.stored_bars import FOLDER, StoredBars
-from bot.runtime.history.warm_up import WarmUp
+from bot.runtime.history.warming.broker_bars import BrokerBars
+from bot.runtime.history.warming.kept_bars import KeptBars
+from bot.runtime.history.warming.stored_bars import FOLDER, StoredBars
+from bot.runtime.history.warming.warm_up import WarmUp
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import LiveLoop, Show
 from bot.runtime.order_manager import BOOK_AGE_MAX, OrderManager, order_words

@@ -21,7 +21,7 @@ from bot.engine.risk.account_checks import SILENT_PHASES
 from bot.engine.settings import EngineSettings
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.closes import Closes
-from bot.runtime.history.warm_up import WarmUp
+from bot.runtime.history.warming.warm_up import WarmUp
 from bot.runtime.reads import DayOrderBook, Reads
 from bot.runtime.schedule import Job, PhaseTrigger, daily_at, every
 

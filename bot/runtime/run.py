@@ -41,7 +41,7 @@ from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon, Parts, unanswered
 from bot.runtime.faults import FaultGuard, ends_the_run
 from bot.runtime.feeds import PollWatch
-from bot.runtime.history.recorder import begin_recording
+from bot.runtime.history.recording.recorder import begin_recording
 from bot.runtime.inbox import Inbox
 from bot.runtime.journal_file import (
     TO_RUN,

@@ -22,7 +22,7 @@ import bot.runtime.daemon
 from bot.clock import monotonic_s
 from bot.journal.storing import Store
 from bot.journal.thread import ENTRIES_MAX, Job, WriterThread
-from bot.runtime.history.kept_bars import KeptBars, append
+from bot.runtime.history.warming.kept_bars import KeptBars, append
 
 BOOTED_S: Final = 1_000.0
 WAIT_FOR_THREADS_S: Final = 0.002

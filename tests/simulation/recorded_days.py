@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from bot.config.problems import ExitCode
-from bot.runtime.history import recorder
-from bot.runtime.history.recordings import days_of, parts_of, rows_of, runs_of
+from bot.runtime.history.recording import recorder
+from bot.runtime.history.recording.recordings import days_of, parts_of, rows_of, runs_of
 from tests.simulation.plan import plan_of
 from tests.simulation.simulate import MEMORY, _live, _project
 from tests.simulation.world import KILLED

@@ -118,7 +118,7 @@ def command(
     from bot.runtime.history.backtest.run import run_backtest
     from bot.runtime.history.backtest.spec import Wanted, data_of, spec_of
     from bot.runtime.history.backtest.trades import require_writable, write_trades
-    from bot.runtime.history.simulated import SAMPLE
+    from bot.runtime.history.store.simulated import SAMPLE
 
     if trades is not None:
         require_writable(trades)

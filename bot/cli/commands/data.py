@@ -21,9 +21,9 @@ from bot.config.shipped import DEMO, shipped
 from bot.domain.instrument import EXCHANGE_TZ
 
 if TYPE_CHECKING:
-    from bot.runtime.history.archive import Archive
-    from bot.runtime.history.importing import Rules
-    from bot.runtime.history.store import OpenedBars
+    from bot.runtime.history.store.archive import Archive
+    from bot.runtime.history.store.importing import Rules
+    from bot.runtime.history.store.store import OpenedBars
 
 STORE: Final = "data"
 """The folder of the store in a bot's state directory."""
@@ -85,8 +85,8 @@ def cell_of(value: object) -> str | int:
 
 
 def _listed(archive: "Archive", source: "OpenedBars", symbol: str) -> dict[str, object]:
-    from bot.runtime.history.importing import ALWAYS
-    from bot.runtime.history.store import width_name
+    from bot.runtime.history.store.importing import ALWAYS
+    from bot.runtime.history.store.store import width_name
 
     first, last = source.span(symbol) or (None, None)
     width = width_name(source.width)
@@ -127,8 +127,8 @@ def import_bars(
     written; days with references and ex-dates beside the bars come along. Without --adjusted,
     prices are as they were quoted that day.
     """
-    from bot.runtime.history.archive import Overlap
-    from bot.runtime.history.importing import import_files
+    from bot.runtime.history.store.archive import Overlap
+    from bot.runtime.history.store.importing import import_files
 
     archive, rules = _archive(invocation, store), _rules()
     owner = f"{which_bot(invocation)}: " if invocation.bot else ""
@@ -177,7 +177,7 @@ def check(invocation: Invocation, symbols: tuple[str, ...], store: Path | None) 
     Ticks, bands, lots, hours, holidays, gaps, and ex-dates that nobody named.
     Exit code 3 when bars are useless, 12 when something is missing or odd.
     """
-    from bot.runtime.history.importing import check_source
+    from bot.runtime.history.store.importing import check_source
 
     archive, rules = _archive(invocation, store), _rules()
     sources = _sources(archive)
@@ -248,8 +248,8 @@ def fetch(
     for again, so a fetch that was cut off goes on. Where stored bars differ they stay, and it is
     said, with exit code 12. Today's bars are not over, so yesterday's are the last.
     """
-    from bot.runtime.history.archive import Overlap
-    from bot.runtime.history.fetching import FetchPlan, fetch_from_broker
+    from bot.runtime.history.store.archive import Overlap
+    from bot.runtime.history.store.fetching import FetchPlan, fetch_from_broker
 
     archive, loaded, seconds = _archive(invocation, store), load(invocation), _width(width)
     assert seconds is not None, "a width is given"
@@ -296,7 +296,7 @@ def simulate(invocation: Invocation, scenario: Path, last: datetime, into: Path)
     """
     from bot.config.rulebook import load_rulebook
     from bot.config.scenario_file import load_scenario
-    from bot.runtime.history.simulated import simulate_days
+    from bot.runtime.history.store.simulated import simulate_days
 
     script = load_scenario(scenario.name, scenario.parent)
     first = script.starts_at.astimezone(EXCHANGE_TZ).date()
@@ -317,7 +317,7 @@ def simulate(invocation: Invocation, scenario: Path, last: datetime, into: Path)
 
 def _archive(invocation: Invocation, store: Path | None) -> "Archive":
     """Return the store that is meant. A command that changes one does not take the demo's."""
-    from bot.runtime.history.archive import Archive
+    from bot.runtime.history.store.archive import Archive
 
     if store is not None:
         return Archive(store)
@@ -330,7 +330,7 @@ def _archive(invocation: Invocation, store: Path | None) -> "Archive":
 
 def _sources(archive: "Archive") -> "list[OpenedBars]":
     """Return the bars of each width of a store, or those of a folder of files."""
-    from bot.runtime.history.store import bar_files
+    from bot.runtime.history.store.store import bar_files
 
     if widths := archive.widths():
         return [archive.source(width) for width in widths]
@@ -340,13 +340,13 @@ def _sources(archive: "Archive") -> "list[OpenedBars]":
 
 def _rules() -> "Rules":
     from bot.config.rulebook import load_rulebook, load_symbols
-    from bot.runtime.history.importing import Rules
+    from bot.runtime.history.store.importing import Rules
 
     return Rules(load_rulebook(), load_symbols())
 
 
 def _width(name: str | None) -> timedelta | None:
-    from bot.runtime.history.store import WIDTHS as SECONDS
+    from bot.runtime.history.store.store import WIDTHS as SECONDS
 
     return timedelta(seconds=SECONDS[name]) if name else None
 

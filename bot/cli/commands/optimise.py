@@ -90,7 +90,7 @@ def command(
     from bot.runtime.history.optimise.ask import question_of
     from bot.runtime.history.optimise.result import Objective
     from bot.runtime.history.optimise.search import search
-    from bot.runtime.history.simulated import SAMPLE
+    from bot.runtime.history.store.simulated import SAMPLE
 
     loaded, base_dir = configured(invocation)
     wanted = Wanted((file,), data, first, last, cash, dict(hold), fill, loaded, base_dir)

@@ -21,8 +21,8 @@ from bot.config.problems import ExitCode, OperatorMistake, Problem
 
 if TYPE_CHECKING:
     from bot.domain.entry import Decision
-    from bot.runtime.history.replay import DayReplayed, Difference, Progress, RunReplayed
-    from bot.runtime.history.what_if import WhatIf
+    from bot.runtime.history.recording.replay import DayReplayed, Difference, Progress, RunReplayed
+    from bot.runtime.history.recording.what_if import WhatIf
 
 PLAIN_NO: Final = frozenset({"NO_SIGNAL", "WARMING", "SKIP"})
 """Decisions that are counted and not listed."""
@@ -72,9 +72,9 @@ def command(
     """
     # A recording's readers are slow to import, and no help page needs them.
     from bot.runtime.history.backtest.recorded import COUNTED, trade_again
-    from bot.runtime.history.recordings import Unusable
-    from bot.runtime.history.replay import replay_day
-    from bot.runtime.history.what_if import load_strategies_from, what_if
+    from bot.runtime.history.recording.recordings import Unusable
+    from bot.runtime.history.recording.replay import replay_day
+    from bot.runtime.history.recording.what_if import load_strategies_from, what_if
 
     if strategies and fill is not None:
         text = "--strategies and --fill are two questions: ask one after the other"

@@ -7,7 +7,7 @@ import pytest
 
 from bot.config.problems import ExitCode
 from bot.config.shipped import shipped
-from bot.runtime.history.simulated import SAMPLE
+from bot.runtime.history.store.simulated import SAMPLE
 from tests.cli.stage import CONFIG, call
 
 ROW = "2026-11-18 09:15,27000,27000,27000,27000,100\n"

@@ -8,7 +8,7 @@ import pytest
 
 from bot.cli.main import run
 from bot.config.problems import ExitCode
-from bot.runtime.history.recordings import parts_of, runs_of
+from bot.runtime.history.recording.recordings import parts_of, runs_of
 from tests.staging import DAY, QUIET
 from tests.story import ONCE, once, tell, write_project
 

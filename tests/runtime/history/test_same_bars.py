@@ -17,10 +17,10 @@ from bot.engine.bars import Bars
 from bot.engine.market import BAR_PHASES, STILL_PHASES
 from bot.protocol.values.series import PriceBar, PriceHistory
 from bot.runtime.history.backtest.market import Market
-from bot.runtime.history.bar_writing import write_bars
-from bot.runtime.history.broker_bars import checked, filled
-from bot.runtime.history.store import ListedBars
-from bot.runtime.history.stored_bars import StoredBars
+from bot.runtime.history.store.bar_writing import write_bars
+from bot.runtime.history.store.store import ListedBars
+from bot.runtime.history.warming.broker_bars import checked, filled
+from bot.runtime.history.warming.stored_bars import StoredBars
 
 RULES: Final = load_rulebook()
 HPG: Final = Instrument("HPG", Exchange.HOSE)

@@ -10,8 +10,8 @@ from bot.config.scenario_file import load_scenario
 from bot.config.shipped import shipped
 from bot.domain.instrument import Exchange
 from bot.runtime.history.bars import DayFrame
-from bot.runtime.history.simulated import SAMPLE, simulate_days
-from bot.runtime.history.store import open_bars
+from bot.runtime.history.store.simulated import SAMPLE, simulate_days
+from bot.runtime.history.store.store import open_bars
 
 FIRST, LAST = date(2026, 8, 24), date(2026, 11, 13)
 FOLDER = shipped(SAMPLE)

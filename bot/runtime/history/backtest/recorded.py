@@ -57,9 +57,9 @@ from bot.engine.engine import Engine
 from bot.runtime.history.backtest.broker import account_read_of
 from bot.runtime.history.backtest.collect import Collected
 from bot.runtime.history.backtest.loop import DEADLINES_MAX
-from bot.runtime.history.recordings import GAP, Unusable, parts_of, read_head, rows_of
-from bot.runtime.history.replay import recorded_runs, strategies_of
-from bot.runtime.history.what_if import OF_ORDERS
+from bot.runtime.history.recording.recordings import GAP, Unusable, parts_of, read_head, rows_of
+from bot.runtime.history.recording.replay import recorded_runs, strategies_of
+from bot.runtime.history.recording.what_if import OF_ORDERS
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.house.house import House
 from bot.sandbox.markets.mirror.market import depth_facts, quote_facts

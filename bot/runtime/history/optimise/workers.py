@@ -55,7 +55,7 @@ def cluster(address: str, connect_s: float = CONNECT_S) -> Iterator[tuple[MakeEx
     reach: Any = Client  # its methods are not annotated
     clients: list[Any] = []
     try:
-        place: tuple[str, int] = get_address_host_port(address)  # type: ignore[no-untyped-call]
+        place: tuple[str, int] = get_address_host_port(address)
     except ValueError as error:
         text = f"--cluster {address}: wanted the address of a scheduler, like tcp://host:8786"
         raise OperatorMistake.of("E-OPT-004", text, ExitCode.USAGE) from error

@@ -14,7 +14,7 @@ from bot.domain.plan import Limits, OrderPlan, StrategyMode, StrategyPlan, Wake,
 from bot.domain.quote import Quote
 from bot.engine.settings import LoadedStrategy
 from bot.runtime.history.bars import DayFrame
-from bot.runtime.history.store import open_bars
+from bot.runtime.history.store.store import open_bars
 from bot.strategy import BarView, Context, Strategy
 from tests.runtime.history.backtest.gears import (
     DAYS,

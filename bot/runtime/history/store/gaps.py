@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from bot.domain.calendar import TradingCalendar
-from bot.runtime.history.bar_files import DAY_S, OFFSET_S
 from bot.runtime.history.bars import Column, Gap
+from bot.runtime.history.store.bar_files import DAY_S, OFFSET_S
 
 SHORT_S: Final = 3_600
 """A day that ends so much before the symbol's usual end is said."""

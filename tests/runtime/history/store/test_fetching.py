@@ -13,15 +13,15 @@ from bot.broker.errors import RateLimited
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.rulebook import load_rulebook, load_symbols
 from bot.protocol.values.series import PriceBar, PriceHistory
-from bot.runtime.history.archive import Archive, Overlap
-from bot.runtime.history.fetching import (
+from bot.runtime.history.store.archive import Archive, Overlap
+from bot.runtime.history.store.fetching import (
     TRIES_MAX,
     Fetched,
     FetchPlan,
     HistoryFetch,
     Query,
 )
-from bot.runtime.history.importing import ALWAYS, Rules
+from bot.runtime.history.store.importing import ALWAYS, Rules
 from tests.cli.stage import call
 from tests.processes import BotProcess
 

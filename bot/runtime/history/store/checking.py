@@ -20,8 +20,8 @@ from bot.config.problems import Problem, shown_path
 from bot.domain.calendar import TradingCalendar
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
 from bot.domain.rulebook import Rulebook
-from bot.runtime.history.bar_files import DAY_S, FIGURES, INDICES, OFFSET_S, between
 from bot.runtime.history.bars import BarColumns, DayFrame
+from bot.runtime.history.store.bar_files import DAY_S, FIGURES, INDICES, OFFSET_S, between
 from bot.sandbox.markets.replay.market import day_spans
 from bot.sandbox.markets.replay.path import EARLY_S
 from bot.sandbox.markets.source import LOT

@@ -10,10 +10,10 @@ from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.rulebook import Rulebook
 from bot.domain.symbols import SymbolTable
-from bot.runtime.history.archive import Added, Archive, Origin, Overlap
-from bot.runtime.history.bar_files import INDICES
-from bot.runtime.history.checking import BarCheck, Checked, Fault, placed
-from bot.runtime.history.store import OpenedBars, open_bars
+from bot.runtime.history.store.archive import Added, Archive, Origin, Overlap
+from bot.runtime.history.store.bar_files import INDICES
+from bot.runtime.history.store.checking import BarCheck, Checked, Fault, placed
+from bot.runtime.history.store.store import OpenedBars, open_bars
 
 Progress = Callable[[float], None]
 """Is told how much is done, from 0 to 1."""

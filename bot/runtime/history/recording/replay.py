@@ -27,7 +27,7 @@ from bot.domain.message import Command, Event, Record
 from bot.engine.engine import Engine
 from bot.engine.settings import LoadedStrategy, StrategyFault
 from bot.runtime.faults import FaultGuard
-from bot.runtime.history.recordings import (
+from bot.runtime.history.recording.recordings import (
     DUE,
     END,
     GAP,

@@ -19,7 +19,8 @@ from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.rulebook import load_rulebook
 from bot.domain.calendar import TradingCalendar
 from bot.domain.quote import Bar
-from bot.runtime.history.bar_files import (
+from bot.runtime.history.bars import BarColumns, DayFrame, Gap
+from bot.runtime.history.store.bar_files import (
     DAY_S,
     OFFSET_S,
     CsvBars,
@@ -27,10 +28,9 @@ from bot.runtime.history.bar_files import (
     read_sample,
     usual_width,
 )
-from bot.runtime.history.bars import BarColumns, DayFrame, Gap
-from bot.runtime.history.day_files import ENDINGS, DayFiles, daily_bars, is_of_days
-from bot.runtime.history.gaps import gaps_of
-from bot.runtime.history.parquet_files import ParquetBars, read_parquet
+from bot.runtime.history.store.day_files import ENDINGS, DayFiles, daily_bars, is_of_days
+from bot.runtime.history.store.gaps import gaps_of
+from bot.runtime.history.store.parquet_files import ParquetBars, read_parquet
 
 WIDTHS: Final = {
     "1m": 60,

@@ -8,11 +8,11 @@ import pytest
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.rulebook import load_rulebook, load_symbols
 from bot.config.shipped import shipped
-from bot.runtime.history.archive import Archive, Overlap
 from bot.runtime.history.bars import DayFrame
-from bot.runtime.history.importing import ALWAYS, Rules, check_source, import_files
-from bot.runtime.history.simulated import SAMPLE
-from bot.runtime.history.store import open_bars
+from bot.runtime.history.store.archive import Archive, Overlap
+from bot.runtime.history.store.importing import ALWAYS, Rules, check_source, import_files
+from bot.runtime.history.store.simulated import SAMPLE
+from bot.runtime.history.store.store import open_bars
 
 NOW = datetime(2026, 11, 19, 3, tzinfo=UTC)
 RULES = Rules(load_rulebook(), load_symbols())

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
-from bot.runtime.history.bar_files import DAY_S, FIGURES, OFFSET_S
 from bot.runtime.history.bars import BarColumns, DayFrame
+from bot.runtime.history.store.bar_files import DAY_S, FIGURES, OFFSET_S
 
 DAYS_HEADER: Final = "symbol,exchange,date,reference,ceiling,floor,ex_ratio"
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001

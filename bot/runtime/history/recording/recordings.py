@@ -28,7 +28,7 @@ from bot.domain.message import Command, Event
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
 from bot.engine.settings import EngineSettings
-from bot.runtime.history.event_codec import Codec, Shapes, UnknownShape
+from bot.runtime.history.recording.event_codec import Codec, Shapes, UnknownShape
 
 FORMAT: Final = 1
 FOLDER: Final = "recorded"

@@ -19,7 +19,7 @@ from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine, Guard, Invoke
 from bot.engine.settings import EngineSettings, LoadedStrategy, StrategyFault
 from bot.engine.wake import MustYield
-from bot.runtime.history.recordings import DUE, GO_ON, LAST_LOOK, LOOK
+from bot.runtime.history.recording.recordings import DUE, GO_ON, LAST_LOOK, LOOK
 from bot.strategy import Strategy
 
 QUEUE_MAX: Final = 20_000

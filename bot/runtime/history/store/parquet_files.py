@@ -14,9 +14,16 @@ import numpy as np
 
 from bot.config.market_files.table import mistake
 from bot.config.problems import OperatorMistake, shown_path
-from bot.runtime.history.bar_files import FIGURES, INDICES, OFFSET_S, Figures, Reading, between
-from bot.runtime.history.bar_writing import written_beside
 from bot.runtime.history.bars import BarColumns
+from bot.runtime.history.store.bar_files import (
+    FIGURES,
+    INDICES,
+    OFFSET_S,
+    Figures,
+    Reading,
+    between,
+)
+from bot.runtime.history.store.bar_writing import written_beside
 
 if TYPE_CHECKING:
     import polars as pl

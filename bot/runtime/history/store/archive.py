@@ -24,12 +24,12 @@ import numpy as np
 
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.runtime.history.bar_files import FIGURES, HeldBars, read_columns
-from bot.runtime.history.bar_writing import write_bars, write_days, written_beside
 from bot.runtime.history.bars import BarColumns, Column, DayFrame
-from bot.runtime.history.day_files import DayFiles, fuller
-from bot.runtime.history.parquet_files import has_polars, read_parquet, write_parquet
-from bot.runtime.history.store import (
+from bot.runtime.history.store.bar_files import FIGURES, HeldBars, read_columns
+from bot.runtime.history.store.bar_writing import write_bars, write_days, written_beside
+from bot.runtime.history.store.day_files import DayFiles, fuller
+from bot.runtime.history.store.parquet_files import has_polars, read_parquet, write_parquet
+from bot.runtime.history.store.store import (
     PARQUET,
     WIDTHS,
     OpenedBars,

@@ -24,11 +24,11 @@ from bot.protocol.shaped import Codec
 from bot.protocol.values.series import PriceHistory
 from bot.runtime.api import own_broker
 from bot.runtime.closes import price_unit
-from bot.runtime.history.archive import Archive, Origin, Overlap, StoredRange
 from bot.runtime.history.bars import BarColumns
-from bot.runtime.history.checking import BarCheck
-from bot.runtime.history.importing import Progress, Rules
-from bot.runtime.history.store import width_name
+from bot.runtime.history.store.archive import Archive, Origin, Overlap, StoredRange
+from bot.runtime.history.store.checking import BarCheck
+from bot.runtime.history.store.importing import Progress, Rules
+from bot.runtime.history.store.store import width_name
 from bot.runtime.worlds.served import read_market_clock
 
 RESOLUTIONS: Final = {"5m": "5", "15m": "15", "30m": "30", "1d": "1D"}

@@ -22,7 +22,7 @@ from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
 from bot.engine.market import BAR_PHASES
 from bot.journal.thread import in_time
-from bot.runtime.history.warm_up import Earlier
+from bot.runtime.history.warming.warm_up import Earlier
 
 BYTES_MAX: Final = 4_000_000
 """About 70,000 bars: 50 symbols by the minute for a week. A file of twice that is cut."""

@@ -10,8 +10,14 @@ from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.quote import Bar
 from bot.protocol.values.series import PriceBar, PriceHistory
-from bot.runtime.history.broker_bars import asked_for, checked, filled, missing_days, resolution_of
-from bot.runtime.history.warm_up import UnusableHistory
+from bot.runtime.history.warming.broker_bars import (
+    asked_for,
+    checked,
+    filled,
+    missing_days,
+    resolution_of,
+)
+from bot.runtime.history.warming.warm_up import UnusableHistory
 
 RULES: Final = load_rulebook()
 HPG: Final = Instrument("HPG", Exchange.HOSE)

@@ -14,9 +14,9 @@ import numpy as np
 
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.rulebook import Rulebook
-from bot.runtime.history.bar_files import DAY_S, OFFSET_S, HeldBars
-from bot.runtime.history.bar_writing import write_bars, write_days
 from bot.runtime.history.bars import BarColumns, DayFrame
+from bot.runtime.history.store.bar_files import DAY_S, OFFSET_S, HeldBars
+from bot.runtime.history.store.bar_writing import write_bars, write_days
 from bot.sandbox.house.house import House
 from bot.sandbox.markets.flow.day import FlowSpan
 from bot.sandbox.markets.recorder import Record

@@ -16,11 +16,11 @@ from bot.domain.bar_news import BarsRead
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.message import Event, Noted
 from bot.domain.quote import Bar
-from bot.runtime.history.archive import Archive, Origin
 from bot.runtime.history.bars import BarColumns
-from bot.runtime.history.kept_bars import KeptBars, append
-from bot.runtime.history.stored_bars import StoredBars
-from bot.runtime.history.warm_up import Earlier, Source, UnusableHistory, WarmUp
+from bot.runtime.history.store.archive import Archive, Origin
+from bot.runtime.history.warming.kept_bars import KeptBars, append
+from bot.runtime.history.warming.stored_bars import StoredBars
+from bot.runtime.history.warming.warm_up import Earlier, Source, UnusableHistory, WarmUp
 
 RULES: Final = load_rulebook()
 HPG: Final = Instrument("HPG", Exchange.HOSE)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from bot.config.problems import OperatorMistake
 from bot.domain.quote import Bar
-from bot.runtime.history.bar_files import HeldBars, Reading
 from bot.runtime.history.bars import CHUNK_BARS, BarColumns, BarSource, DayFrame, Gap
-from bot.runtime.history.store import ListedBars, open_bars
+from bot.runtime.history.store.bar_files import HeldBars, Reading
+from bot.runtime.history.store.store import ListedBars, open_bars
 
 DATA = os.environ.get("VNBOT_MARKET_DATA")
 HEADER = "time,open,high,low,close,volume\n"

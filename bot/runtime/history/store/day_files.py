@@ -16,8 +16,8 @@ import numpy as np
 from bot.config.market_files.check import day_of
 from bot.config.market_files.table import MarketTable, Row, WrongCell, opened, read_table, shown
 from bot.config.problems import OperatorMistake
-from bot.runtime.history.bar_files import DAY_S, FIGURES, OFFSET_S, HeldBars
 from bot.runtime.history.bars import BarColumns, DayFrame
+from bot.runtime.history.store.bar_files import DAY_S, FIGURES, OFFSET_S, HeldBars
 
 ENDINGS: Final = (".csv.gz", ".csv")
 _DAYS: Final = frozenset({"symbol", "date"})

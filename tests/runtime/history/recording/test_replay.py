@@ -14,7 +14,7 @@ import pytest
 from bot.domain.errors import Fault
 from bot.engine.settings import StrategyFault
 from bot.runtime.history.backtest.recorded import trade_again
-from bot.runtime.history.recordings import (
+from bot.runtime.history.recording.recordings import (
     GAP,
     OpenPart,
     Row,
@@ -24,7 +24,7 @@ from bot.runtime.history.recordings import (
     runs_of,
     sealed,
 )
-from bot.runtime.history.replay import Player, replay_day
+from bot.runtime.history.recording.replay import Player, replay_day
 from bot.sandbox.markets.mirror.model import FillName
 from bot.strategy import Strategy
 from tests.rows import every_row

@@ -28,7 +28,7 @@ from bot.engine.disk import LOW_BYTES
 from bot.runtime.activity import Activity, RightOfWay
 from bot.runtime.daemon import Parts
 from bot.runtime.disk_watch import free_on
-from bot.runtime.history.recordings import (
+from bot.runtime.history.recording.recordings import (
     END,
     GAP,
     Head,
@@ -43,7 +43,7 @@ from bot.runtime.history.recordings import (
     sealed,
     write_head,
 )
-from bot.runtime.history.tape import RecordedEngine, Tape
+from bot.runtime.history.recording.tape import RecordedEngine, Tape
 
 FLUSH_S: Final = 1.0
 PART_ROWS: Final = 50_000

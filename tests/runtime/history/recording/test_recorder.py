@@ -12,8 +12,8 @@ from bot.domain.errors import Fault
 from bot.domain.message import TimePassed
 from bot.engine.engine import EngineSettings, invoke_plainly, unguarded
 from bot.runtime.activity import Activity, RightOfWay
-from bot.runtime.history.recorder import Recorder
-from bot.runtime.history.recordings import (
+from bot.runtime.history.recording.recorder import Recorder
+from bot.runtime.history.recording.recordings import (
     Head,
     days_of,
     next_run,
@@ -22,7 +22,7 @@ from bot.runtime.history.recordings import (
     rows_of,
     runs_of,
 )
-from bot.runtime.history.tape import Tape
+from bot.runtime.history.recording.tape import Tape
 from tests.engine.stage import RULEBOOK, START
 
 PATIENCE_S = 5.0

@@ -21,7 +21,7 @@ from bot.domain.rulebook import Rulebook
 from bot.engine.market import BAR_PHASES
 from bot.protocol.calls import CODECS
 from bot.runtime.closes import price_unit
-from bot.runtime.history.warm_up import Earlier, UnusableHistory
+from bot.runtime.history.warming.warm_up import Earlier, UnusableHistory
 
 if TYPE_CHECKING:  # slow to import, and not wanted before the first read
     from bot.protocol.values.series import PriceBar, PriceHistory

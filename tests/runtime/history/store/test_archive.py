@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.runtime.history.archive import Archive, Origin, Overlap, StoredRange, joined
-from bot.runtime.history.bar_files import read_columns
-from bot.runtime.history.bar_writing import write_bars
 from bot.runtime.history.bars import BarColumns, DayFrame
-from bot.runtime.history.parquet_files import PART_BARS, read_parquet, write_parquet
+from bot.runtime.history.store.archive import Archive, Origin, Overlap, StoredRange, joined
+from bot.runtime.history.store.bar_files import read_columns
+from bot.runtime.history.store.bar_writing import write_bars
+from bot.runtime.history.store.parquet_files import PART_BARS, read_parquet, write_parquet
 
 NOW = datetime(2026, 11, 19, 3, tzinfo=UTC)
 OPENING = int(datetime(2026, 11, 19, 2, 15, tzinfo=UTC).timestamp())
@@ -239,8 +239,8 @@ sys.modules["polars"] = None
 from datetime import date, datetime, UTC
 from pathlib import Path
 from bot.config.problems import OperatorMistake
-from bot.runtime.history.archive import Archive, Origin
-from bot.runtime.history.store import open_bars
+from bot.runtime.history.store.archive import Archive, Origin
+from bot.runtime.history.store.store import open_bars
 source = open_bars(Path("csv"))
 days = (date(2000, 1, 1), date(2100, 1, 1))
 with Archive(Path("store")).writing() as writer:

@@ -11,8 +11,8 @@ from bot.domain.bar_grid import DAY, span_of, widened
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.rulebook import Rulebook
 from bot.journal.thread import in_time
-from bot.runtime.history.broker_bars import filled, first_of
-from bot.runtime.history.warm_up import Earlier, UnusableHistory
+from bot.runtime.history.warming.broker_bars import filled, first_of
+from bot.runtime.history.warming.warm_up import Earlier, UnusableHistory
 
 FOLDER: Final = "data"
 """Of the store, in the state directory."""
@@ -54,8 +54,8 @@ class StoredBars:
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
         # NumPy and perhaps polars: only where there is a store.
-        from bot.runtime.history.archive import Archive
-        from bot.runtime.history.store import bar_files, open_bars, symbol_of, width_name
+        from bot.runtime.history.store.archive import Archive
+        from bot.runtime.history.store.store import bar_files, open_bars, symbol_of, width_name
 
         archive, symbol = Archive(self.folder), instrument.symbol
         # A symbol's own files alone: a damaged one costs no other symbol anything.

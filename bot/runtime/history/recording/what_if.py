@@ -36,8 +36,16 @@ from bot.domain.message import (
 from bot.domain.outcome import NotSent
 from bot.engine.engine import Engine
 from bot.engine.settings import LoadedStrategy
-from bot.runtime.history.recordings import GAP, Codecs, Head, Row, Unusable, parts_of, read_head
-from bot.runtime.history.replay import (
+from bot.runtime.history.recording.recordings import (
+    GAP,
+    Codecs,
+    Head,
+    Row,
+    Unusable,
+    parts_of,
+    read_head,
+)
+from bot.runtime.history.recording.replay import (
     Player,
     Progress,
     day_of,

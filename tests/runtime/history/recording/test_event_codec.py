@@ -15,8 +15,8 @@ from bot.domain.message import Command, Event, ReadOrderToCancel
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import HANDLERS
 from bot.engine.settings import EngineSettings
-from bot.runtime.history.event_codec import Codec, UnknownShape
-from bot.runtime.history.recordings import Codecs
+from bot.runtime.history.recording.event_codec import Codec, UnknownShape
+from bot.runtime.history.recording.recordings import Codecs
 from tests.rows import every_row
 
 CODECS = Codecs()
