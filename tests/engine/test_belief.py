@@ -545,5 +545,5 @@ def test_the_close_of_a_day_confirms_the_next_ones_prices():
     assert [(note.symbol, dict(note.numbers)) for note in noted] == [
         ("HPG", {"day": "2026-11-19", "close": 28_850})
     ]
-    assert "more than 5 times" in slipped[0]
+    assert any("more than 5 times" in each for each in slipped)
     assert stage.engine.status().alerts == ()
