@@ -209,7 +209,8 @@ def bars_of(dice: random.Random, symbol: str, days: tuple[date, ...], width: int
         drift = dice.choice([0, 0, 0, 3, -3])
         start = instant_of(day, time())
         for second in trading:
-            if dice.random() < rest:
+            is_first = (day, second) == (days[0], trading[0])  # a symbol has at least one bar
+            if dice.random() < rest and not is_first:
                 continue
             prices = [price]
             for _ in range(3):
