@@ -106,6 +106,13 @@ def monotonic_s() -> float:
     return time.monotonic()
 
 
+def suspended_s() -> float:
+    """Seconds that the machine has been suspended since its boot: only the difference of two
+    readings says something.
+    """
+    return boottime_s() - monotonic_s()
+
+
 def performance_s() -> float:
     """Seconds of the finest clock, for measuring how long something took."""
     return time.perf_counter()

@@ -10,9 +10,18 @@ SHOWN_OF_ACCOUNT: Final = 5
 """Characters of an account's id that are shown: enough to tell one's accounts apart."""
 
 
+_AN_ACCOUNT: Final = re.compile(r"\d{3}[A-Z]\d{6}(\.\d{1,2})?|\d{10}(\.\d{1,2})?")
+
+
 def masked_account(account: str) -> str:
     """Return an account's id as it may be shown or exported; the journal keeps the whole id."""
     return f"…{account[-SHOWN_OF_ACCOUNT:]}" if account else ""
+
+
+def masked_scope(scope: str) -> str:
+    """Return a scope as it may be shown, `base:…01.1`: behind the colon may be an account."""
+    kind, colon, what = scope.partition(":")
+    return f"{kind}:{masked_account(what)}" if colon and _AN_ACCOUNT.fullmatch(what) else scope
 
 
 @dataclass(frozen=True, slots=True)

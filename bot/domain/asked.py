@@ -19,7 +19,9 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorActed:
-    """An operator's command to the bot, or to one `strategy`; a resume also to one `symbol`."""
+    """An operator's command to the bot, or to one `strategy`; a resume also to one `symbol`, and a
+    pause to `entries_only`. A halt may `flatten` too: sell what the strategies hold.
+    """
 
     at: datetime
     action: Action
@@ -28,6 +30,8 @@ class OperatorActed:
     strategy: str | None = None
     symbol: str | None = None
     cancel_open: bool = False
+    entries_only: bool = False
+    flatten: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The event and the commands of earlier bars: looked for, found, and kept for the next start."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from bot.domain.quote import Bar
 
@@ -11,7 +11,8 @@ class BarsRead:
     """Earlier bars were looked for: closed ones, oldest first, and what is there of the `forming`.
 
     `wanted` is how many were asked for. `origin` says in words where they come from, `lacks` what
-    is missing and why; empty: nothing. `is_asked_again`: a source could not be read.
+    is missing and why; empty: nothing. `is_asked_again`: a source could not be read. `ex_ratios`:
+    by what closes before past ex-dates count in indicators, oldest first; 1: they are adjusted.
     """
 
     at: datetime
@@ -23,6 +24,7 @@ class BarsRead:
     lacks: str = ""
     forming: Bar | None = None
     is_asked_again: bool = False
+    ex_ratios: tuple[tuple[date, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,23 @@ class ReadBars:
     symbol: str
     width: timedelta
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WentEx:
+    """What an exchange made of a close on an ex-date; VND."""
+
+    symbol: str
+    day: date
+    close: int
+    reference: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeepExDate:
+    """Keep what a close became on an ex-date, for the next start."""
+
+    went_ex: WentEx
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """On which days the exchanges trade. All of them close together, with the depository.
 
 Closed are weekends, the days of the list, and every day of a year that the list does not cover:
-what is not known to be open is closed. A make-up Saturday never trades.
+what is not known to be open is closed. A make-up Saturday never trades. The exchanges have no half
+days of their own; an operator can name a day that ends early.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import date, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import date, time, timedelta
 from enum import StrEnum
 
 from bot.domain.errors import CalendarEnds, RuleDataError
@@ -45,12 +46,24 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlyClose:
+    """A trading day on which every exchange closes at a local time, whatever else it would do."""
+
+    day: date
+    at: time
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class TradingCalendar:
-    """Trading days of whole years, gap-free. `doubts` are open days that may still be closed."""
+    """Trading days of whole years, gap-free. `doubts` are open days that may still be closed,
+    `early_closes` days that end before their time.
+    """
 
     years: Mapping[int, DayStatus]
     closures: Mapping[date, Closure]
     doubts: Mapping[date, Closure] = field(default_factory=dict)
+    early_closes: Mapping[date, EarlyClose] = field(default_factory=dict)
     trading_days: tuple[date, ...] = field(init=False, repr=False)
     _open: frozenset[date] = field(init=False, repr=False)
 
@@ -76,7 +89,8 @@ class TradingCalendar:
 
     def if_doubts_close(self) -> "TradingCalendar":
         """Return the calendar on which every doubtful day is closed."""
-        return TradingCalendar(self.years, {**self.closures, **self.doubts})
+        closures = {**self.closures, **self.doubts}
+        return TradingCalendar(self.years, closures, early_closes=self.early_closes)
 
     def is_trading_day(self, day: date) -> bool:
         """Return whether the exchanges trade; False on a day that is not covered."""
@@ -102,7 +116,8 @@ class TradingCalendar:
         return self.trading_days[index]
 
     def with_override(self, data: RuleData) -> "TradingCalendar":
-        """Apply an operator's `closed`, `open` and `years`; a day in both lists is open.
+        """Apply an operator's `closed`, `open`, `years` and `early_closes`; a day in both lists is
+        open.
 
         Only a listed closure can be opened: a weekend never trades. Raises RuleDataError.
         """
@@ -122,7 +137,15 @@ class TradingCalendar:
         closures = {d: c for d, c in {**self.closures, **extra}.items() if d not in opened}
         decided = opened | set(extra)
         doubts = {d: c for d, c in self.doubts.items() if d not in decided}
-        return TradingCalendar({**self.years, **more}, closures, doubts)
+        found = TradingCalendar({**self.years, **more}, closures, doubts)
+        early, closes = data.get("early_closes"), dict(self.early_closes)
+        for row in early.rows() if early else ():
+            row.allow("date", "at", "name", "source")
+            day = row["date"].day()
+            if not found.is_trading_day(day):
+                raise RuleDataError(row["date"].place, "a trading day", str(day))
+            closes[day] = EarlyClose(day, row["at"].time_of_day(), row["name"].text())
+        return replace(found, early_closes=closes)
 
 
 def day_words(calendar: TradingCalendar, day: date) -> str:
@@ -134,6 +157,8 @@ def day_words(calendar: TradingCalendar, day: date) -> str:
         return f"{name}, closed: {closure.name}" + (f" ({closure.status}: {sure})" if sure else "")
     if doubt is not None:
         return f"{name}, a trading day unless it is closed: {doubt.name}, not confirmed"
+    if (early := calendar.early_closes.get(day)) is not None:
+        return f"{name}, a trading day that ends at {early.at:%H:%M}: {early.name}"
     if calendar.is_trading_day(day):
         return f"{name}, a trading day"
     is_weekend = day.weekday() >= _SATURDAY

@@ -1,4 +1,6 @@
-"""Events at the border between two days: how the one ended, what the other begins with."""
+"""Events at the border between two days: how the one ended, what the other begins with and has
+left.
+"""
 
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -23,3 +25,12 @@ class TradingDayEnded:
 
     at: datetime
     trading_date: date
+
+
+@dataclass(frozen=True, slots=True)
+class CodesCounted:
+    """How many 2FA codes the broker will still mail today, as far as this bot knows; `of` a day."""
+
+    at: datetime
+    left: int
+    of: int

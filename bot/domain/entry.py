@@ -17,8 +17,30 @@ from bot.domain.order import Intent, OrderState, SendState, Side
 
 Number = int | float | str | bool | None
 Numbers = Mapping[str, Number]
+CODE_NOTE: Final = "CODE"
+"""The kind of a note of every start: who began it, with which code."""
 CLOSE_NOTE: Final = "CLOSE"
 """The kind of a note that keeps the last price of a symbol's day: read at the next start."""
+LIMITS_NOTE: Final = "LIMITS"
+"""The kind of a note that holds every limit of a run, for the next start to compare."""
+FAULT_NOTE: Final = "FAULT"
+"""The kind of a note on a fault of ours: a start knows of those that no resume has answered."""
+FLATTEN_NOTE: Final = "FLATTEN"
+"""The kind of a note on how far a halt is that sells: a start goes on from the newest of them."""
+DAY_NOTE: Final = "DAY"
+"""The kind of the note that sums a trading day up when it is over."""
+HOLDS_NOTE: Final = "HOLDS"
+PULSE_NOTE: Final = "PULSE"
+LAST_PRICE: Final = "last "
+"""Notes of these kinds keep the last price of what is held, each under this and its symbol."""
+MISSED_NOTE: Final = "MISSED"
+LATE_NOTE: Final = "SCHEDULE"
+"""The kind of a note on runs of the timetable that came too late, or not at all."""
+
+NOTICE_NOTE: Final = "NOTICE"
+"""The kind of a note on a message to a person who is away: whether its service took it."""
+MUTE_NOTE: Final = "MUTE"
+"""The kind of a note on how long a person keeps notices back: a start goes on with the newest."""
 
 
 class Verdict(StrEnum):
@@ -38,6 +60,7 @@ class RunState(StrEnum):
 
     STARTING = "STARTING"
     RUNNING = "RUNNING"
+    REDUCING = "REDUCING"
     PAUSED = "PAUSED"
     NEEDS_2FA = "NEEDS_2FA"
     DEGRADED = "DEGRADED"
@@ -230,6 +253,12 @@ class Fill:
     """Of a sale against the strategy's average cost, before fee and tax; 0 for a buy."""
 
 
+AUTH_TYPED: Final = "TYPED"
+AUTH_TAKEN: Final = "TAKEN"
+AUTH_DROPPED: Final = "DROPPED"
+"""What else is kept of the second factor, for who looks at a day's story; no line of a run."""
+
+
 @dataclass(frozen=True, slots=True)
 class AuthEvent:
     """The second factor: needed, ready, refused, code asked. Never the code or the token."""
@@ -245,6 +274,10 @@ ACCOUNT_SCOPE: Final = "account:"
 FENCE_SCOPE: Final = "fence:"
 ENTRIES_SCOPE: Final = "entries:"
 """What the scopes of these halts begin with."""
+REDUCED_SCOPE: Final = f"{ENTRIES_SCOPE}all"
+"""Of every account: a person has stopped all entries. It makes the bot REDUCING, as an account's
+does; that word is shown, and only its scopes are journalled.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,9 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
         "all that may still trade is reserved in full, unknown orders too",
         "bot/engine/invariants.py",
     ),
-    "I9": Invariant("no order takes a strategy beyond its limits", "bot/engine/invariants.py"),
+    "I9": Invariant(
+        "no order takes a strategy or an account beyond its limits", "bot/engine/invariants.py"
+    ),
     "I10": Invariant(
         "of equal orders at most one is on its way or unknown", "bot/engine/invariants.py"
     ),

@@ -14,8 +14,8 @@ from datetime import date, datetime, time, timedelta
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.asked import Asked
-from bot.domain.bar_news import BarsRead, KeepBar, ReadBars
-from bot.domain.days import EarlierOrdersRead, TradingDayEnded
+from bot.domain.bar_news import BarsRead, KeepBar, KeepExDate, ReadBars
+from bot.domain.days import CodesCounted, EarlierOrdersRead, TradingDayEnded
 from bot.domain.entry import AttemptFinished, Entry
 from bot.domain.errors import Fault
 from bot.domain.instrument import Exchange, Instrument, Phase
@@ -193,20 +193,24 @@ class NonceBurnt:
 
 @dataclass(frozen=True, slots=True)
 class TwoFactorReady:
-    """A token is at hand. `until` is the end of its wire day."""
+    """A token is at hand. `until` is its end by the broker's time, `ends_at` by the market's."""
 
     at: datetime
     until: datetime
     by: str
+    ends_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TwoFactorMissing:
-    """There is no usable token (never had one, or it ended)."""
+    """There is no usable token (never had one, or it ended). `is_needed`: a write was kept back for
+    want of it.
+    """
 
     at: datetime
     code: str
     detail: str
+    is_needed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +274,7 @@ Event = (
     | TimePassed
     | TradingDayStarted
     | TradingDayEnded
+    | CodesCounted
     | AccountRead
     | TodaysOrdersRead
     | OrderRead
@@ -387,6 +392,7 @@ Command = (
     | ReadAccount
     | ReadBars
     | KeepBar
+    | KeepExDate
     | DropToken
     | StopRunning
 )

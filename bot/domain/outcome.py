@@ -27,6 +27,9 @@ TWO_FACTOR_CODES: Final = frozenset(
 )
 """The four 403 codes that close the gate for writes (broker API, section 3)."""
 
+LACKS_2FA: Final = "TWO_FACTOR"
+"""How the reason begins for which a write that only lacks a token was not sent."""
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:

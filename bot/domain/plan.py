@@ -75,6 +75,8 @@ class Limits:
     """An order beyond one is refused; None: no limit. The gap is from the last trade.
 
     `max_repeats`: fills on one side of a symbol after which the strategy is disabled.
+    `max_times_median`: how many times the median of its last buys a buy may be worth.
+    `capital`: VND in its shares of all symbols, with what its open buys may add.
     """
 
     max_position: int | None = None
@@ -83,6 +85,8 @@ class Limits:
     max_loss_per_day: int | None = None
     max_price_gap_ppm: int | None = None
     max_repeats: int | None = None
+    max_times_median: int | None = None
+    capital: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

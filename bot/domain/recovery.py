@@ -3,11 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from typing import Final
 
 from bot.domain.account import AccountSnapshot, Break, Moved
-from bot.domain.entry import AttemptStarted, Fill, OrderUpdated, RunState
+from bot.domain.entry import AttemptStarted, Fill, Numbers, OrderUpdated, RunState
+from bot.domain.errors import Fault
 from bot.domain.order import Intent, SendState
 from bot.domain.quote import LastClose
+
+RECENT_BUYS: Final = 20
+"""So many of a strategy's buys are its habit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,34 @@ class RecoveredStrategy:
     state_by: str = ""
     state_since: datetime | None = None
     """When it was last switched; None: never."""
+    recent_buys: tuple[int, ...] = ()
+    """What its last buys of any day were worth, the oldest first."""
+    refused: tuple[datetime, ...] = ()
+    """When the broker has refused orders of today for a reason of theirs, the oldest first."""
+    refused_in_a_row: int = 0
+    """How many of these no accepted order has followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFlatten:
+    """A halt that sells and was not through: `since` when a person wants that. `left_out`:
+    strategies and symbols whose sales a person has cancelled. `is_allowed`: no other halt has come.
+    """
+
+    reason: str
+    by: str
+    since: datetime
+    left_out: frozenset[tuple[str, str]] = frozenset()
+    is_allowed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFault:
+    """A fault of ours that no person has answered with a resume yet."""
+
+    at: datetime
+    where: str
+    fault: Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +119,8 @@ class Recovery:
     next_break_number: int = 1
     damage: tuple[str, ...] = ()
     """What is wrong with the journal itself; it holds the start like a break."""
+    crashes: int = 0
+    """How many runs in a row, begun shortly before this one, have no end: they were killed."""
     halted_symbols: Mapping[str, str] = field(default_factory=dict)
     """symbol -> why no order goes out in it until an operator resumes"""
     halted_scopes: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +129,16 @@ class Recovery:
     """account -> why it takes no entries today"""
     recent_requests: tuple[tuple[str, datetime], ...] = ()
     """Account and instant of the last order requests of the day: places, changes and cancels."""
+    recent_sales: tuple[tuple[str, datetime], ...] = ()
+    """The same of the sales among the places."""
+    limits: Numbers = field(default_factory=dict)
+    """Every limit of the last run, by its name; empty: none is known."""
+    started_by: str = ""
+    """Who has started this run; empty: nobody, something is only looked at."""
     closes: tuple[LastClose, ...] = ()
     """What this bot saw last of each symbol on the last day on which it saw its close."""
     cancels: Mapping[str, str] = field(default_factory=dict)
     """intent of today -> why its order is to be cancelled; most of these have ended"""
+    flatten: StoredFlatten | None = None
+    faults: tuple[StoredFault, ...] = ()
+    """Those of the halt that is gone on with, the oldest first."""

@@ -17,12 +17,21 @@ from bot.domain.order import OrderType
 from bot.domain.prices import Band, TickTable, band_around, warrant_band
 from bot.domain.rule_data import RuleData, RuleRow, closure_rows, override_rows, rule_rows
 from bot.domain.status import NORMAL, StatusRules, SymbolStatus
-from bot.domain.timetable import DayPlan, PhaseBoundary, PhaseSpan, instant_of, local_of
+from bot.domain.timetable import (
+    DayPlan,
+    PhaseBoundary,
+    PhaseSpan,
+    Timetable,
+    instant_of,
+    local_of,
+)
 from bot.domain.venue import Venue
 
 _PPM: Final = 1_000_000
 _NONE: Final[frozenset[OrderType]] = frozenset()
-_OVERRIDE_KEYS: Final = ("closed", "open", "years", "broker_fee_ppm", "max_quantity")
+_OVERRIDE_KEYS: Final = (
+    *("closed", "open", "years", "early_closes", "broker_fee_ppm", "max_quantity"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +117,8 @@ class Rulebook:
         """Apply an operator's changes. Raises RuleDataError.
 
         `closed` and `open`: lists of `{date, name}`; a weekend cannot be opened. `years`: year to
-        status. `broker_fee_ppm`: the broker's rate. `max_quantity`: exchange to shares per order.
+        status. `early_closes`: a list of `{date, at, name}`. `broker_fee_ppm`: the broker's rate.
+        `max_quantity`: exchange to shares per order.
         """
         root = RuleData(data)
         root.allow(*_OVERRIDE_KEYS)
@@ -120,6 +130,13 @@ class Rulebook:
                 raise RuleDataError(shares.place, wanted, shares.value)
             lots = replace(venue.lots, max_quantity=shares.integer())
             venues = {**venues, venue.exchange: replace(venue, lots=lots)}
+        early = root.get("early_closes")
+        for row in early.rows() if early else ():
+            for venue in venues.values():
+                spans = venue.plan.timetable.spans
+                if not spans[1].start < row["at"].time_of_day() <= spans[-1].start:
+                    wanted = f"after {spans[1].start:%H:%M} and by {spans[-1].start:%H:%M}"
+                    raise RuleDataError(row["at"].place, wanted, row["at"].value)
         return replace(
             self,
             calendar=self.calendar.with_override(root),
@@ -172,7 +189,9 @@ class Rulebook:
     ) -> PhaseSpan | None:
         """Return the span: a phase, or a step of one; None on a closed day."""
         local, plan = local_of(at), self._plan(exchange, status)
-        return plan.timetable.span_at(local.time()) if self._trades(plan, local.date()) else None
+        if not self._trades(plan, local.date()):
+            return None
+        return self._timetable(plan, local.date()).span_at(local.time())
 
     def phase_since(self, exchange: Exchange, phase: Phase, at: datetime) -> datetime | None:
         """Return since when the exchange has been in a phase; None where it is not in that one."""
@@ -191,7 +210,7 @@ class Rulebook:
         """
         local, plan = local_of(at), self._plan(exchange, status)
         if self._trades(plan, local.date()):
-            span = plan.timetable.next_change(local.time())
+            span = self._timetable(plan, local.date()).next_change(local.time())
             if span is not None:
                 return PhaseBoundary(instant_of(local.date(), span.start), span.phase)
         return self._next_opening(plan, local.date())
@@ -202,7 +221,7 @@ class Rulebook:
         """Return the start of the next span, strictly after `at`: a phase, or a step of one."""
         local, plan = local_of(at), self._plan(exchange, status)
         if self._trades(plan, local.date()):
-            span = plan.timetable.next_span(local.time())
+            span = self._timetable(plan, local.date()).next_span(local.time())
             if span is not None:
                 return instant_of(local.date(), span.start)
         return self._next_opening(plan, local.date()).at
@@ -215,7 +234,8 @@ class Rulebook:
         local, plan = local_of(at), self._plan(exchange, status)
         if not self._trades(plan, local.date()):
             return None
-        later = (when for when in plan.timetable.uncrosses if when > local.time())
+        uncrosses = self._timetable(plan, local.date()).uncrosses
+        later = (when for when in uncrosses if when > local.time())
         return next((instant_of(local.date(), when) for when in later), None)
 
     def _plan(self, exchange: Exchange, status: SymbolStatus) -> DayPlan:
@@ -225,6 +245,11 @@ class Rulebook:
         if plan is None:
             raise NoRule(f"restricted trading on {exchange}")
         return plan
+
+    def _timetable(self, plan: DayPlan, day: date) -> Timetable:
+        """Return how a day goes: a day that ends early, up to there."""
+        early = self.calendar.early_closes.get(day)
+        return plan.timetable if early is None else plan.timetable.until(early.at)
 
     def _trades(self, plan: DayPlan, day: date) -> bool:
         return self.calendar.is_trading_day(day) and plan.trades_on(day)

@@ -89,6 +89,13 @@ class Timetable:
         index = bisect_right(self._starts, local)
         return self.spans[index] if index < len(self.spans) else None
 
+    def until(self, local: time) -> "Timetable":
+        """Return the same day, closed from `local` on: what it had after that is left out."""
+        kept = tuple(span for span in self.spans if span.start < local)
+        if kept[-1].phase is Phase.CLOSED:
+            return self
+        return Timetable((*kept, PhaseSpan(local, Phase.CLOSED)))
+
     @property
     def opening(self) -> PhaseSpan:
         """The first span that is not CLOSED."""

@@ -7,6 +7,8 @@ span in which no quote was seen has no bar. One that was seen from its middle on
 true close, which the indicators take, and nobody is woken by it.
 """
 
+from array import array
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -167,6 +169,10 @@ def _no_indicators() -> "IndicatorSet":
     return IndicatorSet()
 
 
+def _seconds(instant: datetime) -> int:
+    return int(instant.timestamp())
+
+
 @dataclass(slots=True)
 class BarSeries:
     """The bars of one symbol and width, and the indicators over them."""
@@ -185,6 +191,8 @@ class BarSeries:
     """What came of that, in words."""
     is_asked_again: bool = False
     """Whether it could not be read."""
+    late_ex_date: date | None = None
+    """Known only since these bars began: until they begin anew, nobody decides on them."""
     reach: int = 0
     """How many bars matter for what strategies have read so far."""
     seen_from: datetime | None = None
@@ -198,36 +206,47 @@ class BarSeries:
     )
     """The midnights of ex-dates in this run, and by what the closes of before were multiplied."""
     _read: set[str] = field(default_factory=set)
-    _kept: "deque[Bar]" = field(default_factory=lambda: deque(maxlen=BARS_MAX))
+    _starts: "array[int]" = field(default_factory=lambda: array("q"))
+    """Of the bars that are kept, in seconds since 1970, and their closes: 16 bytes each, of which a
+    hundred symbols keep half a million."""
+    _closes: "array[int]" = field(default_factory=lambda: array("q"))
 
     def take(self, bar: Bar) -> bool:
         """Add a closed bar; False, and nothing changes, when it is not newer than the last."""
         if self.last is not None and bar.start <= self.last.start:
             return False
         self.last = bar
-        self.count += 1
-        self._kept.append(bar)
-        self.indicators.update(bar.close)
+        self._keep(_seconds(bar.start), bar.close)
         return True
+
+    def _keep(self, start: int, close: int) -> None:
+        self.count += 1
+        self._starts.append(start)
+        self._closes.append(close)
+        del self._starts[:-BARS_MAX], self._closes[:-BARS_MAX]
+        self.indicators.update(close)
 
     def seed(self, bars: Sequence[Bar], forming: Bar | None) -> None:
         """Begin anew with the bars of a history and, of our own, those after it.
 
         `forming` is what a history has of the bar that is not over: what we have not seen of it.
         """
-        last = bars[-1].start if bars else None
+        after = bisect_right(self._starts, _seconds(bars[-1].start)) if bars else 0
+        own, newest = list(zip(self._starts, self._closes, strict=True))[after:], self.last
         self.went_ex = None
-        own = [bar for bar in self._kept if last is None or bar.start > last]
         self.indicators, self.count, self.last = _no_indicators(), 0, None
-        self._kept.clear()
-        known = (*bars, *own)
-        for bar in known:
+        del self._starts[:], self._closes[:]
+        for bar in bars:
             self.take(bar)
+        for known in own:
+            self._keep(*known)
+        if own:
+            self.last = newest
         if forming is None:
             return
         now = self.forming
         start, end = span_of(forming.start, self.width)
-        if now is None and not (known and known[-1].start >= start):
+        if now is None and not (self.last is not None and self.last.start >= start):
             prices = (forming.open, forming.high, forming.low, forming.close)
             has_traded = forming.volume > 0
             self.forming = Forming(start, end, *prices, forming.volume, has_traded=has_traded)
@@ -248,22 +267,25 @@ class BarSeries:
             self.reach = max(self.reach, reach_of(said))
         return value
 
-    def last_before(self, instant: datetime) -> Bar | None:
-        """Return the newest bar that began before an instant."""
+    def last_before(self, instant: datetime) -> tuple[datetime, int] | None:
+        """Return start and close of the newest bar that began before an instant."""
         if self.last is not None and self.last.start < instant:
-            return self.last
-        return next((bar for bar in reversed(self._kept) if bar.start < instant), None)
+            return self.last.start, self.last.close
+        found = bisect_left(self._starts, _seconds(instant)) - 1
+        if found < 0:
+            return None
+        return datetime.fromtimestamp(self._starts[found], UTC), self._closes[found]
 
     def go_ex(self, midnight: datetime, ratio: float | None) -> int:
         """Multiply what indicators know of before a day by a ratio, or forget it where none is
         known; return of how many bars that is.
         """
-        keep = sum(1 for bar in self._kept if bar.start >= midnight)
+        earlier = bisect_left(self._starts, _seconds(midnight))
+        keep = len(self._starts) - earlier
         before = min(self.count, BARS_MAX) - keep  # not all are kept where bars are passed over
         self.indicators = self.indicators.begun_again(keep, ratio)
         if ratio is None:
-            while self._kept and self._kept[0].start < midnight:
-                self._kept.popleft()
+            del self._starts[:earlier], self._closes[:earlier]
             self.count = keep
         return before
 

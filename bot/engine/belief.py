@@ -17,6 +17,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
 from bot.domain.message import DepthReceived, QuoteReceived
 from bot.domain.order import Side
 from bot.domain.quote import ClosesRead
+from bot.engine import ex_dates
 from bot.engine.findings import (
     AUCTIONS,
     OTHER_DAY,
@@ -61,7 +62,9 @@ def on_closes(state: State, event: ClosesRead) -> None:
     for close in event.closes:
         belief = of(state, close.symbol)
         belief.is_asked = True
-        belief.ex_dates |= close.ex_dates
+        late = close.ex_dates - belief.ex_dates
+        belief.ex_dates |= late
+        ex_dates.note_late(state, close.symbol, late)
         if close.price is None or close.day < belief.close_day:
             continue
         if belief.close is None:

@@ -1,6 +1,8 @@
-"""What the engine remembers of a cancel under way, and why the order is still open."""
+"""What the engine remembers of a cancel under way, and why the order is still open; and of what it
+sells after a halt.
+"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -51,3 +53,24 @@ class TrackedCancel:
     hindrance: Hindrance | None = None
     detail: str = ""
     is_told: bool = False
+
+
+@dataclass(slots=True)
+class Flattening:
+    """What a person wants sold after a halt. By strategy and symbol: `left` says why something is
+    still held, `due` when that is looked at again, `last_held` how much that was at last, `sales`
+    how many went out since it became less. `intents` are all sales, which alone pass the halt;
+    `left_out` is what a person has cancelled a sale of; `taken_back`: intents whose orders ended as
+    cancelled, and we had not asked for that.
+    """
+
+    reason: str
+    by: str
+    since: datetime
+    left: dict[tuple[str, str], str] = field(default_factory=dict)
+    due: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    sales: dict[tuple[str, str], int] = field(default_factory=dict)
+    last_held: dict[tuple[str, str], int] = field(default_factory=dict)
+    left_out: set[tuple[str, str]] = field(default_factory=set)
+    intents: set[str] = field(default_factory=set)
+    taken_back: set[str] = field(default_factory=set)

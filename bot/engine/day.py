@@ -25,6 +25,7 @@ from bot.domain.message import (
 )
 from bot.domain.order import OrderReport, OrderState
 from bot.engine import belief, gate, wake
+from bot.engine.day_summary import note_summary
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.orders import cancels, loss_watch, orders, sends, unknown
@@ -44,6 +45,7 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
         facts = {"day": state.trading_date.isoformat()}
         advice = "no good answer came. It is compared now, before the new day begins. Nothing to do"
         state.alert("DAY_NOT_COMPARED", f"{text}: {advice}", facts)
+        note_summary(state)
     belief.begin_day(state, ended=state.trading_date)
     state.trading_date = event.trading_date
     state.is_reconciled = False
@@ -221,6 +223,7 @@ def _close_day(state: State, event: AccountRead) -> None:
         text = f"{state.trading_date} ends, and not all of it is known: {'; '.join(held + left)}"
         advice = "The next day begins with the broker's word on it. Look at: bot reconcile"
         state.alert("DAY_UNSETTLED", f"{text}. {advice}", numbers)
-        return
-    text = f"{state.trading_date}: journal, day order book, shares and cash agree"
-    state.note("RECONCILE", text, numbers)
+    else:
+        text = f"{state.trading_date}: journal, day order book, shares and cash agree"
+        state.note("RECONCILE", text, numbers)
+    note_summary(state)

@@ -27,14 +27,18 @@ from bot.engine import (
     comparing,
     day,
     disk,
+    flatten,
     gate,
     invariants,
     market,
     operator,
     reading,
+    requests,
+    two_factor,
     wake,
     warming,
 )
+from bot.engine.balances import Balance, balances_of
 from bot.engine.comparing import Reconciliation
 from bot.engine.gate import ENGINE_FAULT, guarded
 from bot.engine.orders import (
@@ -102,7 +106,8 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.AmendAnswered: amends.on_amend_answered,
     message.NonceBurnt: amends.on_nonce_burnt,
     message.TwoFactorReady: sends.on_two_factor_ready,
-    message.TwoFactorMissing: gate.on_two_factor_missing,
+    message.TwoFactorMissing: two_factor.on_two_factor_missing,
+    days.CodesCounted: two_factor.on_codes_counted,
     message.BrokerHealthChanged: gate.on_broker_health,
     message.JournalHealthChanged: gate.on_journal_health,
     message.ReadHealthChanged: reading.on_read_health,
@@ -185,8 +190,10 @@ class Engine:
         state, index = self._state, self._state.index
         if state.due_hooks:
             wake.call_hooks(state, self._must_yield)
-        if index.held:
-            guarded(state, "held orders", sends.expire_held, state)
+        is_waiting = state.waiting_closes or state.gate.flattening is not None
+        is_asked = state.gate.question is not None or state.gate.ending is not None
+        if index.held or is_asked or is_waiting:
+            guarded(state, "orders that wait", _look_at_waiting, state)
         if index.expiries:
             guarded(state, "orders past their time", cancels.request_expired, state)
         if state.cancels:
@@ -239,9 +246,17 @@ class Engine:
         """Return how journal, day order book and account compare now."""
         return comparing.reconciliation_of(self._state)
 
+    def balances(self) -> tuple[Balance, ...]:
+        """Return what each account is worth. Nothing changes."""
+        return balances_of(self._state)
+
     def reason_not_to_send(self, intent: Intent) -> str | None:
         """Return why an approved order must not leave after all. Nothing changes but by a fault."""
         return self._last_look(partial(sends.reason_not_to_send, self._state, intent))
+
+    def passes_halt(self, intent: Intent) -> bool:
+        """Whether an order is a sale that a person has asked for with the halt itself."""
+        return self._state.passes_halt(intent.intent_id)
 
     def reason_not_to_amend(self, intent_id: str) -> str | None:
         """Return why an amendment of that intent's order must not leave after all."""
@@ -294,6 +309,12 @@ def _take_in(state: State, event: Event) -> None:
     handler(state, event)
 
 
+def _look_at_waiting(state: State) -> None:
+    sends.advance(state)
+    requests.go_on_closing(state)
+    flatten.advance(state)
+
+
 def _poll(state: State) -> None:
     """Read the day order book once for all that is due, unless an answer is still awaited.
 
@@ -319,10 +340,17 @@ def _deadlines(state: State) -> Iterator[datetime | None]:
         yield held.held_until
     for amend in index.amending.of(True):
         yield amend.due
+    for close in state.waiting_closes.values():
+        yield close.due
     for tracked in state.pending_intents() if index.pending else ():
         yield tracked.alert_due
         yield tracked.burn_due
     yield from cancels.deadlines(state)
+    yield flatten.next_due(state)
+    if state.gate.question is not None:
+        yield state.gate.question.due
+    if state.gate.ending is not None:
+        yield state.gate.ending.due
     yield operator.stop_deadline(state)
     if state.machine.standstill is not None:
         yield state.machine.standstill.due

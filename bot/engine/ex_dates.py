@@ -7,12 +7,15 @@ the bars of before are left out, and that is said: UPCOM's reference is an avera
 bar that is not the known close says nothing.
 """
 
-from datetime import date
+from collections.abc import Collection, Sequence
+from datetime import date, time
 
 from bot.domain.bar_grid import DAY, span_of
+from bot.domain.bar_news import KeepExDate, WentEx
 from bot.domain.entry import Numbers
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.domain.quote import Quote
+from bot.domain.timetable import instant_of
 from bot.engine.bars import BarSeries
 from bot.engine.state import State
 
@@ -28,13 +31,43 @@ def adjust(state: State, quote: Quote) -> None:
             _adjust(state, series, quote.exchange, quote.reference)
 
 
-def adjust_again(state: State, series: BarSeries) -> None:
-    """Do what was done on earlier ex-dates of this run to bars that begin anew; today's follows."""
+def adjust_again(state: State, series: BarSeries, past: Sequence[tuple[date, float]]) -> None:
+    """Do to bars that begin anew what was done on earlier ex-dates, of before this run (`past`) and
+    in it; today's follows.
+    """
+    known = {instant_of(day, time()): ratio for day, ratio in past}
+    known = {**dict(series.gone_ex), **known}
+    series.gone_ex.clear()
+    series.gone_ex.extend(sorted(known.items()))
     today = span_of(state.now, DAY)[0]
     while series.gone_ex and series.gone_ex[-1][0] >= today:
         series.gone_ex.pop()
     for midnight, ratio in series.gone_ex:
         series.go_ex(midnight, ratio)
+    belief = state.beliefs.get(series.symbol)
+    levelled = {midnight for midnight, _ in series.gone_ex}
+    for day in sorted(belief.ex_dates) if belief is not None else ():
+        midnight = instant_of(day, time())
+        if midnight not in levelled and midnight < today and series.last_before(midnight):
+            count = series.go_ex(midnight, None)
+            does = (
+                f"{count:,} bars of before its ex-date {day} are left out, its ratio is not known"
+            )
+            state.note("HISTORY", f"{series.symbol}: {does}", symbol=series.symbol)
+
+
+def note_late(state: State, symbol: str, days: Collection[date]) -> None:
+    """Have the bars of a symbol wait for another look where one of these ex-dates, which are known
+    only now, lies among them: they stand on two levels.
+    """
+    for series in state.bars.of(symbol):
+        among = [
+            day
+            for day in sorted(days)
+            if day < state.trading_date and series.last_before(instant_of(day, time()))
+        ]
+        if series.asked and among:
+            series.late_ex_date = among[-1]
 
 
 def _is_awaited(series: BarSeries, close_day: date) -> bool:
@@ -49,16 +82,21 @@ def _is_awaited(series: BarSeries, close_day: date) -> bool:
 def _adjust(state: State, series: BarSeries, exchange: Exchange, reference: int) -> None:
     midnight = span_of(state.now, DAY)[0]
     last = series.last_before(midnight)
-    if last is None or last.close == reference:
+    if last is None:
         return
-    belief, day = state.beliefs[series.symbol], last.start.astimezone(EXCHANGE_TZ).date()
-    is_close = (belief.close, belief.close_day) == (last.close, day)
-    ratio = reference / last.close if is_close and exchange is not Exchange.UPCOM else None
+    if last[1] == reference:  # it is adjusted already, or nothing fell
+        series.gone_ex.append((midnight, 1.0))
+        return
+    started, close = last
+    belief, day = state.beliefs[series.symbol], started.astimezone(EXCHANGE_TZ).date()
+    is_close = (belief.close, belief.close_day) == (close, day)
+    ratio = reference / close if is_close and exchange is not Exchange.UPCOM else None
     count = series.go_ex(midnight, ratio)
     if ratio is not None:
         series.gone_ex.append((midnight, ratio))
-    numbers: Numbers = {"reference": reference, "close": last.close, "bars": count, "ratio": ratio}
-    went = f"{series.symbol} goes ex today: its reference is {reference:,} after {last.close:,}"
+        state.command(KeepExDate(WentEx(series.symbol, state.trading_date, close, reference)))
+    numbers: Numbers = {"reference": reference, "close": close, "bars": count, "ratio": ratio}
+    went = f"{series.symbol} goes ex today: its reference is {reference:,} after {close:,}"
     does = "are left out, as the ratio is not known"
     if ratio is not None:
         does = f"count times {ratio:.4f} in indicators; prices of orders stay as quoted"

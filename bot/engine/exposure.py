@@ -24,39 +24,42 @@ class Mark(NamedTuple):
 
 @dataclass(slots=True)
 class DayTrade:
-    """Own shares of a symbol at the start of the day and now; `spent`: what buys of today have
-    cost, less what sales of today have brought, in VND without fees.
+    """Own shares of a symbol. `begun`: at the start of the day, below 0 where more was sold before
+    than was bought; `moved`: what today has added to them. `spent`: what buys of today have cost,
+    less what sales of today have brought, in VND without fees.
+
+    Only sums are kept, so that neither the order of fills nor a restart between them tells.
     """
 
-    start: int = 0
-    shares: int = 0
+    begun: int = 0
+    moved: int = 0
     spent: int = 0
 
     def take(self, fill: Fill) -> None:
-        """Take in a fill of today; more sold than known was there at the start."""
+        """Take in a fill of today."""
         is_buy = fill.side is Side.BUY
-        self.shares += fill.quantity if is_buy else -fill.quantity
+        self.moved += fill.quantity if is_buy else -fill.quantity
         self.spent += fill.amount if is_buy else -fill.amount
-        if self.shares < 0:
-            self.start -= self.shares
-            self.shares = 0
 
     def carry(self, shares: int) -> None:
         """Take in shares of an earlier day, of which only today was heard."""
-        self.start = max(0, self.start + shares)
-        self.shares = max(0, self.shares + shares)
+        self.begun += shares
 
     def begin_day(self) -> None:
         """What is held now is held at the start."""
-        self.start, self.spent = self.shares, 0
+        self.begun, self.moved, self.spent = self.begun + self.moved, 0, 0
 
     def result(self, mark: Mark | None) -> int | None:
-        """Return what today has brought before fees; None: it takes a price that is not known."""
-        if not self.start and not self.shares:
+        """Return what today has brought before fees; None: it takes a price that is not known. What
+        today has sold beyond its own shares was there at the start.
+        """
+        start = max(self.begun, -self.moved, 0)
+        shares = start + self.moved
+        if not start and not shares:
             return -self.spent
         if mark is None:
             return None
-        return self.shares * mark.price - self.start * mark.reference - self.spent
+        return shares * mark.price - start * mark.reference - self.spent
 
 
 @dataclass(slots=True)

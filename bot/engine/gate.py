@@ -19,19 +19,17 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, ParamSpec
 
-from bot.domain.entry import AuthEvent, RunState, StateChanged, StrategySwitched
+from bot.domain.entry import FAULT_NOTE, RunState, StateChanged, StrategySwitched
 from bot.domain.errors import Fault
 from bot.domain.machine import clock_words
 from bot.domain.message import (
     BrokerHealthChanged,
     ClockOffsetChanged,
-    DropToken,
     FaultFound,
     JournalHealthChanged,
-    TwoFactorMissing,
 )
 from bot.domain.order import Side
-from bot.domain.outcome import Refused
+from bot.domain.outcome import LACKS_2FA
 from bot.engine.state import (
     BY_BROKER,
     BY_CLOCK,
@@ -49,7 +47,7 @@ REFUSAL_CODES: Final = {
     RunState.STOPPING: "STOPPING",
     RunState.HALTED: "HALTED",
     RunState.STARTING: "STARTING",
-    RunState.NEEDS_2FA: "TWO_FACTOR",
+    RunState.NEEDS_2FA: LACKS_2FA,
     RunState.DEGRADED: "DEGRADED",
     RunState.PAUSED: "PAUSED",
 }
@@ -123,38 +121,6 @@ def _announce(state: State, reason: str, by: str) -> None:
         gate.since = state.now
     if gate.kept is not kept_before and gate.kept is not gate.state:
         state.record(StateChanged(state.now, kept_before, gate.kept, reason, by, scope="operator"))
-
-
-def close_for_two_factor(state: State, refused: Refused, intent_id: str | None) -> None:
-    """The broker has refused the token: nothing is written with it again. A token that has come
-    since then is another one.
-    """
-    if refused.is_of_old_token and not state.gate.lacks_token:
-        return
-    state.command(DropToken(refused.code))
-    _need_token(state, refused.code, refused.reason, intent_id)
-
-
-def on_two_factor_missing(state: State, event: TwoFactorMissing) -> None:
-    """Without a token the broker would refuse: it need not be asked."""
-    if not state.gate.lacks_token:
-        _need_token(state, event.code, event.detail, None)
-
-
-def _need_token(state: State, code: str, detail: str, intent_id: str | None) -> None:
-    gate = state.gate
-    if not gate.lacks_token:
-        gate.missed = 0
-    gate.token_until, gate.is_unproven = None, False
-    state.record(AuthEvent(state.now, "needed", code, detail, intent_id))
-    close(state, RunState.NEEDS_2FA, f"needs 2FA ({code})", "2fa", code)
-
-
-def prove(state: State, order_id: str, intent_id: str | None) -> None:
-    """A write was accepted: the token is good."""
-    if state.gate.is_unproven:
-        state.gate.is_unproven = False
-        state.record(AuthEvent(state.now, "proved", "", f"proved by {order_id}", intent_id))
 
 
 def on_broker_health(state: State, event: BrokerHealthChanged) -> None:
@@ -290,7 +256,7 @@ def on_fault_found(state: State, event: FaultFound) -> None:
 def halt(state: State, where: str, fault: Fault) -> None:
     """Halt entries and report the fault; a further one of the same kind is only counted."""
     known = state.faults.get(fault.kind)
-    if known is not None:
+    if known is not None and not known.is_of_before:
         known.count += 1
         return
     state.faults[fault.kind] = TrackedFault(state.now, where, fault)
@@ -305,7 +271,7 @@ def halt(state: State, where: str, fault: Fault) -> None:
         state.alert("INVARIANT_BROKEN", text, facts)
     facts = {"where": where, "error": fault.error, "report": fault.report}
     facts |= {"kind": fault.kind, "trace": fault.trace, "invariant": fault.invariant}
-    state.note("FAULT", text, {"alert": "ENGINE_FAULT", **facts})
+    state.note(FAULT_NOTE, text, {"alert": "ENGINE_FAULT", **facts})
     if RunState.HALTED not in state.gate.causes:
         close(state, RunState.HALTED, ENGINE_FAULT, BY_ENGINE, fault.invariant)
 

@@ -1,4 +1,5 @@
-"""What is halted beside the whole bot and single symbols: an account's orders, trust in nonces.
+"""What is halted beside the whole bot and single symbols: an account's orders, trust in nonces, and
+all entries.
 
 Each is journalled under a scope of its own, so that a restart keeps it, and ends when a person
 resumes with a reason. Reads and cancels go on.
@@ -7,7 +8,15 @@ resumes with a reason. Reads and cancels go on.
 from collections.abc import Iterator
 from typing import Final
 
-from bot.domain.entry import ACCOUNT_SCOPE, FENCE_SCOPE, RunState, StateChanged
+from bot.domain.entry import (
+    ACCOUNT_SCOPE,
+    FENCE_SCOPE,
+    REDUCED_SCOPE,
+    RunState,
+    StateChanged,
+)
+from bot.domain.order import Side
+from bot.engine.gate import BY_LIMIT
 from bot.engine.state import BY_ENGINE, State
 from bot.engine.watched import Standing
 
@@ -20,11 +29,32 @@ def account_scope(account: str) -> str:
     return f"{ACCOUNT_SCOPE}{account}"
 
 
-def halt(state: State, scope: str, reason: str) -> None:
+def halt(state: State, scope: str, reason: str, by: str = BY_ENGINE) -> None:
     """Halt a scope until a person resumes."""
     if scope not in state.halted_scopes:
         state.halted_scopes[scope] = reason
-        _record(state, scope, RunState.RUNNING, RunState.HALTED, reason, BY_ENGINE)
+        _record(state, scope, RunState.RUNNING, RunState.HALTED, reason, by)
+
+
+def needs_reason(state: State) -> bool:
+    """Whether something is halted that only a reason ends; what a person has reduced is not."""
+    return any(scope != REDUCED_SCOPE for scope in state.halted_scopes)
+
+
+def entries_objection(state: State, side: Side) -> str | None:
+    """Return why nothing is bought; None: it may be. A sale goes out."""
+    reason = state.halted_scopes.get(REDUCED_SCOPE) if state.halted_scopes else None
+    if reason is None or side is Side.SELL:
+        return None
+    return f"no entries until bot resume{f': {reason}' if reason else ''}"
+
+
+def reducing(state: State) -> tuple[str, str] | None:
+    """Return why nothing is bought, though sales go out, and who has said so; None where it is."""
+    if (reason := state.halted_scopes.get(REDUCED_SCOPE)) is not None:
+        return reason, "operator"
+    reasons = [usage.reduced_by for _, usage in state.usage.all() if usage.reduced_by]
+    return (reasons[0], BY_LIMIT) if reasons else None
 
 
 def resume(state: State, reason: str, by: str) -> None:
@@ -44,7 +74,11 @@ def alerts(state: State) -> Iterator[Standing]:
     """Yield what is halted, what goes on, and how it ends."""
     end = 'When it is mended: bot resume --reason "…"'
     for scope, reason in state.halted_scopes.items():
-        if scope == NONCES:
+        if scope == REDUCED_SCOPE:
+            why = reason or "no reason given"
+            text = f"REDUCING by you ({why}): nothing is bought; sales and cancels go on"
+            yield Standing("ENTRIES_PAUSED", f"{text}. To buy again: bot resume", {"why": why})
+        elif scope == NONCES:
             text = f"nonces are not trusted: {reason}. Orders are looked for longer. {end}"
             yield Standing("NONCES_NOT_TRUSTED", text, {"why": reason})
         else:

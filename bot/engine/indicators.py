@@ -5,6 +5,7 @@ that a backtest and a live run cannot drift apart.
 """
 
 import math
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -67,7 +68,7 @@ class IndicatorSet:
     """All indicators that anybody has asked of one series; a new one starts from kept history."""
 
     def __init__(self) -> None:
-        self._closes: list[float] = []
+        self._closes = array("d")
         self._running: dict[tuple[str, int], _Running] = {}
 
     def update(self, close: int) -> None:
@@ -82,9 +83,10 @@ class IndicatorSet:
         ratio, or left out where there is none.
         """
         split = max(0, len(self._closes) - keep)
-        before = [] if ratio is None else [close * ratio for close in self._closes[:split]]
         made = IndicatorSet()
-        made._closes = before + self._closes[split:]
+        if ratio is not None:
+            made._closes.extend(close * ratio for close in self._closes[:split])
+        made._closes.extend(self._closes[split:])
         return made
 
     def read(self, name: str, period: int) -> Indicator:

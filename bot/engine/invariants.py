@@ -37,8 +37,10 @@ from bot.domain.outcome import Accepted, Refused
 from bot.engine.gate import guarded
 from bot.engine.index import fingerprint_of
 from bot.engine.risk.ledgers import expected_at
+from bot.engine.risk.sizing import BOARD_LOT
 from bot.engine.state import State
 from bot.engine.tracked import StrategyState, TrackedIntent, TrackedOrder
+from bot.engine.usage import SECOND
 
 WHOLE_EVERY: Final = timedelta(seconds=30)
 DUMPED_MAX: Final = 200
@@ -137,16 +139,18 @@ def _require_leave(state: State, strategy: StrategyState, intent: Intent) -> Non
     number = int(name.rpartition("-")[2])
     require(number > state.checked.last_number, "I2", f"{name} is to be sent again")
     state.checked.last_number = number
-    is_free = not gate.is_asleep and intent.symbol not in state.halted_symbols
+    is_awake = not gate.is_asleep or state.passes_halt(name)
+    is_free = is_awake and intent.symbol not in state.halted_symbols
     require(is_free, "I11", f"{name} in {intent.symbol} leaves while the bot is {gate.state}")
     fingerprint = fingerprint_of(intent)
     waiting = state.index.pending_in.of(intent.symbol)
     equal = [one.name for one in waiting if fingerprint_of(one.intent) == fingerprint]
     require(equal == [name], "I10", f"{', '.join(equal)} are equal")
-    if (most := limits.max_orders_per_day) is not None:
+    is_buy = intent.side is Side.BUY
+    if is_buy and (most := limits.max_orders_per_day) is not None:
         count = strategy.orders_today
         require(count <= most, "I9", f"{name} is order {count:,} of {most:,} today")
-    if (most := limits.max_position) is not None and intent.side is Side.BUY:
+    if is_buy and (most := limits.max_position) is not None:
         shares = strategy.position(intent.symbol).shares
         shares += sum(
             one.intent.quantity
@@ -154,6 +158,46 @@ def _require_leave(state: State, strategy: StrategyState, intent: Intent) -> Non
             if one.intent.side is Side.BUY and one.intent.strategy == intent.strategy
         )
         require(shares <= most, "I9", f"{name} makes {shares:,} shares of {most:,}")
+    if state.has_account_limits:
+        _require_account(state, intent, waiting)
+
+
+def _require_account(state: State, intent: Intent, waiting: Sequence[TrackedIntent]) -> None:
+    """What is shared holds for any strategy's order, summed up here from what works and waits."""
+    name, limits, is_buy = intent.intent_id, state.settings.account_limits, intent.side is Side.BUY
+    account, price, sent = intent.account, intent.limit_price or 0, state.checked.sent
+    sent.append((state.now, intent.side))
+    second = sum(at > state.now - SECOND and side is intent.side for at, side in sent)
+    works = [one for one in state.open_orders() if one.is_own and one.row.account == account]
+    count = len(works) + sum(one.intent.account == account for one in state.pending_intents())
+    bought = [(one.open_quantity, one.prices[-1] or 0) for one in works if _adds(one, intent)]
+    bought += [
+        (one.intent.quantity, one.intent.limit_price or 0)
+        for one in waiting
+        if one.intent.account == account and one.intent.side is Side.BUY
+    ]
+    value = state.exposure.value_of(account, intent.symbol)
+    value += sum(quantity * each for quantity, each in bought)
+    is_lot = not is_buy and intent.quantity <= BOARD_LOT
+    for what, found, most, is_free in (
+        ("is worth VND", intent.quantity * price, limits.max_order_value, is_lot),
+        ("has shares", intent.quantity, limits.max_order_quantity, is_lot),
+        ("makes open orders", count, limits.max_open_orders, intent.closes_position),
+        ("is order of its second", second, limits.max_orders_per_second, False),
+        (
+            "is order of the day",
+            state.usage.of(account).orders_today,
+            limits.max_orders_per_day,
+            not is_buy,
+        ),
+        ("makes VND of its symbol", value, limits.max_position_value, not is_buy),
+    ):
+        is_within = is_free or most is None or found <= most
+        require(is_within, "I9", f"{name} {what}: {found:,}, at most {most or 0:,}")
+
+
+def _adds(order: TrackedOrder, intent: Intent) -> bool:
+    return order.row.symbol == intent.symbol and order.row.side is Side.BUY
 
 
 def _require_move(_state: State, moved: IntentMoved) -> None:

@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Final
 
 from bot.domain.asked import Action, OperatorActed
-from bot.domain.entry import Numbers, RunState, StateChanged
+from bot.domain.entry import REDUCED_SCOPE, Numbers, RunState, StateChanged
 from bot.domain.message import StopRunning
 from bot.domain.order import SendState
-from bot.engine import belief, gate, halts, wake
+from bot.engine import belief, flatten, gate, halts, wake
 from bot.engine.cancelling import CancelStage
 from bot.engine.orders import cancels, doubts, late_cancels, sends
 from bot.engine.risk.accounts import note_holdings
@@ -74,7 +74,11 @@ def objection_to_resume(state: State, symbol: str) -> str:
 
 
 def _pause(state: State, event: OperatorActed) -> None:
-    gate.close(state, RunState.PAUSED, event.reason, event.by)
+    if event.entries_only:
+        halts.halt(state, REDUCED_SCOPE, event.reason, event.by)
+    else:
+        gate.close(state, RunState.PAUSED, event.reason, event.by)
+        flatten.end(state, f"a pause by {event.by}")
     if event.cancel_open:
         cancels.request_all(state, event.reason or "pause")
 
@@ -82,12 +86,13 @@ def _pause(state: State, event: OperatorActed) -> None:
 def _resume(state: State, event: OperatorActed) -> None:
     """Leave PAUSED, and HALTED when a reason is given; halted symbols trade again with it."""
     is_halted = RunState.HALTED in state.gate.causes or bool(
-        state.halted_symbols or state.halted_scopes
+        state.halted_symbols or halts.needs_reason(state)
     )
     if is_halted and not event.reason.strip():
         text = "resume after a halt needs a reason; nothing was changed: bot resume --reason TEXT"
         state.alert("RESUME_NEEDS_REASON", text, {})
         return
+    flatten.end(state, f"a resume by {event.by}")
     gate.lift(state, RunState.PAUSED, event.reason, event.by)
     gate.lift(state, RunState.HALTED, event.reason, event.by)
     state.faults.clear()
@@ -106,7 +111,14 @@ def _halt(state: State, event: OperatorActed) -> None:
         halted = RunState.HALTED
         state.record(StateChanged(state.now, halted, halted, event.reason, event.by))
     sends.expire_held(state, at_once="halted", code="HALTED")
-    cancels.request_all(state, "halt")
+    why = f"halt: {event.reason}" if event.reason else "halt"
+    cancels.request_all(state, why)
+    if event.flatten:
+        # A pause of before would keep the sales back, and only a resume ends it: that ends both.
+        gate.lift(state, RunState.PAUSED, event.reason, event.by)
+        flatten.begin(state, event.reason, event.by)
+    else:
+        flatten.end(state, f"a halt by {event.by}")
 
 
 def _stop(state: State, event: OperatorActed) -> None:

@@ -69,6 +69,7 @@ class Passing:
             or index.expiries
             or index.looks
             or state.cancels
+            or state.waiting_closes
             or state.machine.standstill is not None
             or state.reconciling.look_again_at is not None
         )

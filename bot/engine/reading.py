@@ -24,6 +24,10 @@ WITHOUT: Final[Mapping[str, str]] = {
     "the phase": "orders go by the exchange's timetable",
     "the quote": "no order goes by an old one, and it wakes no strategy",
     "the depth": "no order goes by an old one, and it wakes no strategy",
+    "the ex-dates": (
+        "strategies go on, and their indicators take the fall of an ex-date on which this bot did "
+        "not run for a fall of the price. Look what went ex, and pause who decides by it"
+    ),
 }
 """What the bot does while it can't read one of a kind."""
 

@@ -6,28 +6,42 @@ request ─► gate open? ─► no open order of ours? ─► price and size �
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Final
 
-from bot.domain.entry import Decision, IntentRecorded, Numbers, Transition, Verdict
-from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.entry import (
+    Decision,
+    IntentRecorded,
+    Numbers,
+    RunState,
+    Transition,
+    Verdict,
+)
+from bot.domain.instrument import EXCHANGE_TZ, Instrument, Phase
 from bot.domain.message import PlaceOrder
-from bot.domain.order import Intent, OrderState, SendState
+from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.plan import StrategyMode
-from bot.engine import belief, gate, halts, invariants
+from bot.engine import belief, gate, halts, invariants, two_factor
 from bot.engine.orders import cancels, loss_watch, set_aside
+from bot.engine.risk import closing
+from bot.engine.risk.account_checks import AUCTIONS
 from bot.engine.risk.accounts import (
     NEVER,
     Means,
     day_result,
+    means_of,
     settlement_of,
     worst_price,
 )
 from bot.engine.risk.checks import judge
 from bot.engine.risk.sizing import BOARD_LOT, SIDES, OrderRequest, request_of
-from bot.engine.risk.use import use_of
+from bot.engine.risk.use import invested, use_of
 from bot.engine.risk.view import Opposite, View
 from bot.engine.state import State
 from bot.engine.tracked import StrategyState, TrackedIntent
 from bot.strategy import Request, RequestKind
+
+NEAR_AUCTION: Final = timedelta(seconds=60)
+"""So long before an auction no order is sent against an own one of any price."""
 
 
 def consider(
@@ -36,11 +50,15 @@ def consider(
     """Take one request as far as it goes."""
     if request.kind is RequestKind.SKIP:
         note_skip(state, strategy, symbol, "SKIP", why)
+    elif request.kind is RequestKind.CANCEL and state.gate.flattening is not None:
+        note_skip(state, strategy, symbol, "FLATTENING", f"what is sold after a halt stays ({why})")
     elif request.kind is RequestKind.CANCEL:
         orders = state.working_orders(strategy.plan.name, symbol)
+        waiting = state.waiting_closes.pop((strategy.plan.name, symbol), None)
         for order in orders:
             cancels.request(state, order, why)
-        if not orders:
+        is_taken_back = two_factor.take_back(state, strategy.plan.name, symbol, None, why)
+        if not orders and waiting is None and not is_taken_back:
             note_skip(state, strategy, symbol, "NOTHING_TO_CANCEL", why)
     else:
         _consider_order(state, strategy, symbol, request, means, why)
@@ -50,7 +68,10 @@ def _consider_order(
     state: State, strategy: StrategyState, symbol: str, request: Request, means: Means, why: str
 ) -> None:
     state.counts["signals"] += 1
+    if request.kind is not RequestKind.CLOSE:
+        state.waiting_closes.pop((strategy.plan.name, symbol), None)
     side = SIDES[request.kind]
+    two_factor.take_back(state, strategy.plan.name, symbol, side, why)
     numbers: Numbers
     if state.gate.causes:
         state.gate.missed += state.gate.lacks_token
@@ -58,20 +79,30 @@ def _consider_order(
         numbers = {"state": state.gate.state, "reason": reason}
     elif (halted := halts.objection(state, strategy.plan.account)) is not None:
         code, numbers = "HALTED", {"state": "HALTED", "reason": halted}
+    elif (reduced := halts.entries_objection(state, side)) is not None:
+        code, numbers = "REDUCING", {"state": "REDUCING", "reason": reduced}
     elif (objection := gate.objection(strategy, side)) is not None:
         code, numbers = strategy.state.upper(), {"state": strategy.state, "reason": objection}
     elif symbol not in state.instruments:
         code, numbers = "SYMBOL", {"exchange": None}
     elif (doubt := belief.objection(state, symbol, side)) is not None:
         code, numbers = "HELD_DATA", {"reason": doubt[0], **doubt[1]}
-    elif (skipped := _reason_to_skip(state, strategy, symbol, request, means)) is not None:
+    elif (skipped := reason_to_skip(state, strategy, symbol, request, means)) is not None:
         skip_code, text = skipped
         note_skip(state, strategy, symbol, skip_code, f"{text} ({request.kind}: {why})")
+        return
+    elif request.kind is RequestKind.CLOSE and (
+        due := closing.opens_at(state, strategy.plan.account)
+    ):
+        closing.wait(state, strategy, symbol, request, why, due)
+        local = f"{due.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+        text = f"sales of this account go out again at {local}; it waits until then ({why})"
+        note_skip(state, strategy, symbol, "EXIT_WAITS", text)
         return
     else:
         order = request_of(state, strategy, symbol, request, means, why)
         if isinstance(order, OrderRequest):
-            submit(state, strategy, order, means)
+            submit(state, strategy, closing.piece_of(state, strategy, order), means)
             return
         code, numbers = order.code, order.numbers
     state.counts["blocks"] += 1
@@ -91,6 +122,24 @@ def _consider_order(
     )
 
 
+def go_on_closing(state: State) -> None:
+    """Take up the closes whose turn it is, as if their strategies asked for them now."""
+    for one in closing.due(state):
+        strategy, symbol, request = state.strategies[one.strategy], one.symbol, one.request
+        due = closing.opens_at(state, strategy.plan.account)
+        if due is not None and state.now - one.since < closing.WAITS_MAX:
+            closing.wait(state, strategy, symbol, request, one.why, due)
+            continue
+        del state.waiting_closes[one.strategy, symbol]
+        if due is None:
+            means = means_of(state, strategy, symbol)
+            consider(state, strategy, symbol, request, means, why=one.why)
+        else:
+            minutes = round(closing.WAITS_MAX.total_seconds() / 60)
+            text = f"given up: it had no turn within {minutes} minutes ({one.why})"
+            note_skip(state, strategy, symbol, "EXIT_WAITS", text)
+
+
 def note_skip(
     state: State,
     strategy: StrategyState,
@@ -107,7 +156,7 @@ def note_skip(
     state.record(Decision(state.now, name, symbol, Verdict.SKIPPED, code, why, numbers, saw))
 
 
-def _reason_to_skip(
+def reason_to_skip(
     state: State, strategy: StrategyState, symbol: str, request: Request, means: Means
 ) -> tuple[str, str] | None:
     """Return code and words of why nothing is ordered now, with nothing wrong."""
@@ -134,8 +183,8 @@ def submit(
 ) -> Intent | None:
     """Check an order and send it, or journal why not; return the intent that was sent."""
     intent = _intent_of(state, request)
-    twin = state.index.twin_of(intent, state.now - state.settings.duplicate_window)
-    view = view_of(state, strategy, request, means, twin)
+    oldest = state.now - state.settings.duplicate_window
+    view = view_of(state, strategy, request, means, state.index.twin_of(intent, oldest))
     checks = judge(request, view, strategy.limits)
     verdict, code, last = Verdict.PASSED, "OK", checks[-1]
     if not last.passed:
@@ -168,7 +217,7 @@ def submit(
             numbers: Numbers = {"intent_id": intent.intent_id, "left": left}
             sold = f"{intent.intent_id} sells {intent.quantity:,} of {means.sellable:,} {symbol}"
             text = f"{sold}: one order may be of no more. The next close() sells more"
-            state.note("CLOSE", text, numbers, symbol=symbol)
+            state.note("EXIT", text, numbers, symbol=symbol)
         return intent
     if verdict is Verdict.WATCHED:
         state.counts["watched"] += 1
@@ -185,10 +234,19 @@ def submit(
     return None
 
 
+def twin_of(state: State, request: OrderRequest) -> str | None:
+    """Return the order for which an equal one is refused now, if any."""
+    oldest = state.now - state.settings.duplicate_window
+    return state.index.twin_of(_intent_of(state, request), oldest)
+
+
 def _approve(state: State, strategy: StrategyState, intent: Intent) -> None:
     state.next_intent_number += 1
     state.counts["orders"] += 1
     strategy.orders_today += 1
+    if intent.side is Side.BUY:
+        price = worst_price(state, intent.symbol, intent.limit_price)
+        strategy.recent_buys.append(intent.quantity * price)
     state.usage.of(intent.account).orders_today += 1
     state.index.track_intent(TrackedIntent(intent, SendState.READY))
     state.record(IntentRecorded(state.now, intent, SendState.READY))
@@ -280,7 +338,9 @@ def view_of(
         at=state.now,
         rulebook=state.rulebook,
         state=state.gate.state,
-        is_gate_open=not state.gate.causes,
+        is_gate_open=all(
+            request.is_flattening and each is RunState.HALTED for each in state.gate.causes
+        ),
         instrument=instrument,
         symbol_halt=state.halted_symbols.get(symbol)
         or set_aside.hold(state, account, symbol, request.side),
@@ -305,4 +365,15 @@ def view_of(
         unknown=unknown,
         unknown_max=settings.max_unknown,
         account=use_of(state, request, means),
+        is_auction_near=bool(opposites) and _is_auction_near(state, instrument),
+        recent_buys=strategy.recent_buys,
+        invested=0 if strategy.limits.capital is None else invested(state, strategy),
+    )
+
+
+def _is_auction_near(state: State, instrument: Instrument | None) -> bool:
+    """Whether both sides of a symbol would be in one auction, though none can match yet."""
+    soon = state.now + NEAR_AUCTION
+    return instrument is not None and (
+        state.rulebook.phase_at(instrument.exchange, soon) in AUCTIONS
     )

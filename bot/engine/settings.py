@@ -39,6 +39,7 @@ class EngineSettings:
     the broker's modify does to a partly matched order is documented in words only; cancelling and
     ordering again is understood. `clock_max_offset`: from here on orders stop, and by so much a
     row's own time may differ from ours. `takes_bars_whole`: bars come as events, quotes build none.
+    `sums_up_days`: a note says at each day's end what came of it, where somebody reads it.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -68,6 +69,7 @@ class EngineSettings:
     timestamp_life: timedelta = timedelta(seconds=30)
     book_lag: timedelta = timedelta(seconds=60)
     takes_bars_whole: bool = False
+    sums_up_days: bool = True
 
     @property
     def horizon(self) -> timedelta:
@@ -86,10 +88,11 @@ class LoadedStrategy:
 
 @dataclass(frozen=True, slots=True)
 class StrategyFault:
-    """What went wrong in a hook."""
+    """What went wrong in a hook. One that is stuck had to be interrupted."""
 
     error: str
     is_overrun: bool
+    is_stuck: bool = False
 
 
 Invoke = Callable[[Strategy, str, object | None], StrategyFault | None]

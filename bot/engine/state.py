@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
+from bot.domain.days import CodesCounted
 from bot.domain.entry import Entry, Note, Numbers, RunState, StateChanged
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.limits import NONE
@@ -19,10 +20,11 @@ from bot.domain.message import (
     Record,
     TodaysOrdersRead,
 )
+from bot.domain.order import Side
 from bot.domain.plan import Limits
 from bot.domain.rulebook import Rulebook
 from bot.engine.bars import Bars
-from bot.engine.cancelling import TrackedCancel
+from bot.engine.cancelling import Flattening, TrackedCancel
 from bot.engine.chains import Chains
 from bot.engine.exposure import Exposure
 from bot.engine.findings import Belief, Rules
@@ -37,12 +39,14 @@ from bot.engine.tracked import (
     Flow,
     HookCall,
     Instance,
+    Position,
     Reconciling,
     StrategyState,
     TrackedAmend,
     TrackedFault,
     TrackedIntent,
     TrackedOrder,
+    WaitingClose,
 )
 from bot.engine.usage import Usage
 from bot.engine.watched import Checked, MachineTime
@@ -87,13 +91,38 @@ class Cause:
 
 
 @dataclass(slots=True)
+class TokenQuestion:
+    """A person is asked for a 2FA token: `times` since it was needed, or since this morning.
+
+    `due` is when they are asked again; None where no calendar says so.
+    """
+
+    code: str
+    since: datetime
+    asked_at: datetime
+    times: int = 0
+    due: datetime | None = None
+
+
+@dataclass(slots=True)
+class TokenEnding:
+    """A token ends while it is needed: when its last write leaves, and when a person is told next,
+    having been told so many `times`.
+    """
+
+    at: datetime
+    due: datetime
+    times: int = 0
+
+
+@dataclass(slots=True)
 class Gate:
     """What keeps orders back: the causes, and `state`, that of the strongest one.
 
     `kept` is the state that a restart would begin with, `missed` counts the signals refused for
-    want of a token. `troubles` are why the bot is DEGRADED, by who found it so. `skew` is how far
-    our clock is off, where that is worth a word. `wished` is, by intent, why its order is cancelled
-    when it turns up.
+    want of a token. `codes_counted` says how many codes could still be mailed. `troubles` are why
+    the bot is DEGRADED, by who found it so. `skew` is how far our clock is off, where that is worth
+    a word. `wished` is, by intent, why its order is cancelled when it turns up.
     """
 
     troubles: dict[str, str] = field(default_factory=dict)
@@ -106,10 +135,14 @@ class Gate:
     since: datetime | None = None
     token_until: datetime | None = None
     is_unproven: bool = False
+    question: TokenQuestion | None = None
+    ending: TokenEnding | None = None
+    codes_counted: CodesCounted | None = None
     missed: int = 0
     has_stopped: bool = False
     journal_lost: list[datetime] = field(default_factory=list)
     wished: dict[str, str] = field(default_factory=dict)
+    flattening: Flattening | None = None
     skew: timedelta | None = None
 
     @property
@@ -136,9 +169,8 @@ class State:
         guard: Guard = unguarded,
         context: MakeContext = Context,
     ) -> None:
-        self.rulebook = rulebook
+        self.rulebook, self.settings = rulebook, settings
         self.rules = Rules(rulebook, settings)
-        self.settings = settings
         self.has_account_limits = settings.account_limits != NONE
         self.invoke, self.guard, self._make_context = invoke, guard, context
         self.now = BEGINNING
@@ -167,6 +199,7 @@ class State:
         self.halted_scopes: dict[str, str] = {}
         self.refusals: dict[str, tuple[str, int]] = {}
         self.set_aside: dict[str, TodaysOrdersRead] = {}
+        self.waiting_closes: dict[tuple[str, str], WaitingClose] = {}
         self.alerted: set[str] = set()
         self.next_intent_number = self.next_fill_number = 1
         self.day_order_book_asked_at: datetime | None = None
@@ -176,9 +209,9 @@ class State:
         self.counts: Counter[str] = Counter()
         self.due_hooks: deque[HookCall] = deque()
         self.early_news: list[HookCall] = []
-        self.is_reconciled, self.earlier_ended_at = False, date.min
-        self.hook_round = 0
+        self.is_reconciled, self.earlier_ended_at, self.hook_round = False, date.min, 0
         self.faults: dict[str, TrackedFault] = {}
+        self.unloaded: dict[tuple[str, str], Position] = {}
         self.strategies = {loaded.plan.name: self._started(loaded) for loaded in strategies}
         self.instances: dict[str, list[tuple[StrategyState, Instance]]] = {}
         for strategy in self.strategies.values():
@@ -201,6 +234,15 @@ class State:
             instances[symbol] = Instance(symbol, strategy, context)
         return StrategyState(plan, tighter(plan.limits, self.settings.limits), instances)
 
+    def position_of(self, strategy: str, symbol: str) -> Position:
+        """Return what a strategy holds of a symbol, which fills change: those that this run lacks
+        are `unloaded`.
+        """
+        loaded = self.strategies.get(strategy)
+        if loaded is not None:
+            return loaded.positions.setdefault(symbol, Position())
+        return self.unloaded.setdefault((strategy, symbol), Position())
+
     # --------------------------------------------------------------------- the commands of an event
 
     def record(self, entry: Entry) -> None:
@@ -212,7 +254,10 @@ class State:
         addressed = self.chains.addressed(command)
         if addressed not in self._others:
             if isinstance(command, PlaceOrder):
-                self.usage.of(command.intent.account).send(self.now)
+                usage = self.usage.of(command.intent.account)
+                usage.send(self.now)
+                if command.intent.side is Side.SELL:
+                    usage.sell(self.now)
             elif isinstance(command, CancelOrder | AmendOrder):
                 self.usage.of(command.account).send(self.now)
         self._others[addressed] = None
@@ -271,6 +316,11 @@ class State:
         self.record(StateChanged(self.now, before, to, reason, by, scope=f"symbol:{symbol}"))
 
     # ----------------------------------------------------------------------------- what it looks up
+
+    def passes_halt(self, intent_id: str) -> bool:
+        """Whether an order is a sale that a person has asked for with the halt itself."""
+        flattening = self.gate.flattening
+        return flattening is not None and intent_id in flattening.intents
 
     def phase_of(self, exchange: Exchange) -> PhaseSeen:
         """Return the phase that was announced, else the rulebook's."""

@@ -9,7 +9,7 @@ from typing import Final
 from bot.domain.entry import OrderUpdated, RunState
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
-from bot.engine import belief, clocks, disk, halts, reading, warming
+from bot.engine import belief, clocks, disk, flatten, halts, reading, warming
 from bot.engine import gate as the_gate
 from bot.engine.orders import amends, doubts, late_cancels, listing, set_aside, successors, unknown
 from bot.engine.risk import breaks, losses
@@ -52,7 +52,9 @@ class StrategyStatus:
 
 @dataclass(frozen=True, slots=True)
 class CauseStatus:
-    """One of the causes that keep the bot from sending orders; there may be several."""
+    """One of the causes that keep the bot from sending orders; there may be several. REDUCING
+    keeps entries back alone.
+    """
 
     state: RunState
     reason: str
@@ -155,6 +157,7 @@ class BotStatus:
 
 STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     late_cancels.alerts,
+    flatten.alerts,
     unknown.alerts,
     halts.alerts,
     the_gate.alerts,
@@ -176,17 +179,21 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
 
 def status_of(state: State) -> BotStatus:
     """Read the state; nothing changes."""
-    gate = state.gate
+    gate, reducing = state.gate, halts.reducing(state)
+    is_reducing = reducing is not None and gate.state is RunState.RUNNING
     strategies = [_strategy(state, strategy) for strategy in state.strategies.values()]
     return BotStatus(
         at=state.now,
-        state=gate.state,
-        reason=gate.reason,
+        state=RunState.REDUCING if is_reducing else gate.state,
+        reason=reducing[0] if reducing is not None and is_reducing else gate.reason,
         since=gate.since,
-        causes=tuple(
-            CauseStatus(run_state, cause.reason, cause.by, cause.since)
-            for run_state in PRIORITY
-            if (cause := gate.causes.get(run_state)) is not None
+        causes=(
+            *(
+                CauseStatus(run_state, cause.reason, cause.by, cause.since)
+                for run_state in PRIORITY
+                if (cause := gate.causes.get(run_state)) is not None
+            ),
+            *([CauseStatus(RunState.REDUCING, *reducing, None)] if reducing is not None else []),
         ),
         token_until=gate.token_until,
         is_unproven=gate.is_unproven,

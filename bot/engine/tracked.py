@@ -1,5 +1,6 @@
 """What the engine remembers of each thing that is under way."""
 
+from collections import deque
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ from bot.domain.account import AccountSnapshot, Break
 from bot.domain.asked import AmendAsked
 from bot.domain.entry import OrderUpdated
 from bot.domain.errors import Fault
+from bot.domain.instrument import Phase
 from bot.domain.order import (
     TERMINAL_STATES,
     UNRESOLVED_SENDS,
@@ -19,9 +21,11 @@ from bot.domain.order import (
     Side,
 )
 from bot.domain.plan import Limits, StrategyPlan
+from bot.domain.recovery import RECENT_BUYS
 from bot.engine.exposure import DayTrade
 from bot.engine.shown import Shown
-from bot.strategy import Context, Strategy
+from bot.engine.usage import OF_LATE, Recent
+from bot.strategy import Context, Request, Strategy
 
 BEGINNING = datetime.min.replace(tzinfo=UTC)
 
@@ -85,6 +89,16 @@ class Watched:
                 watch(name)
 
 
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """How things were for its strategy when an order was held for a token."""
+
+    at: datetime
+    last: int | None
+    phase: Phase
+    shares: int
+
+
 @dataclass(slots=True)
 class TrackedIntent(Watched):
     """An intent and what became of its one POST. `order_state` counts until an order row exists.
@@ -106,6 +120,8 @@ class TrackedIntent(Watched):
     absent_reads: int = 0
     refusal_code: str = ""
     held_until: datetime | None = None
+    basis: Basis | None = None
+    taken_back: str = ""
     is_waiting_to_resume: bool = False
     poll: BackOff | None = None
     alert_due: datetime | None = None
@@ -275,7 +291,7 @@ class StrategyState:
 
     `limits` are the tighter of its file's and the bot's; `refusals` are the broker's, in a row,
     `repeats` the orders of today that were filled on a side of a symbol since it was last switched
-    on, `days` what it has traded today.
+    on, `days` what it has traded today, `recent_buys` what its last buys of any day were worth.
     """
 
     plan: StrategyPlan
@@ -286,12 +302,14 @@ class StrategyState:
     state_reason: str = ""
     faults: int = 0
     refusals: int = 0
+    refused_of_late: Recent = field(default_factory=lambda: Recent(OF_LATE))
     orders_today: int = 0
     realised_today: int = 0
     fees_today: int = 0
     repeats: dict[tuple[str, Side], int] = field(default_factory=dict)
     positions: dict[str, Position] = field(default_factory=dict)
     days: dict[str, DayTrade] = field(default_factory=dict)
+    recent_buys: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_BUYS))
 
     def position(self, symbol: str) -> Position:
         """Return the own position in a symbol; an empty one, kept nowhere, when there is none."""
@@ -300,12 +318,15 @@ class StrategyState:
 
 @dataclass(slots=True)
 class TrackedFault:
-    """A kind of fault since the last resume: its first one, and how many there were."""
+    """A kind of fault since the last resume: its first one, and how many there were. One of before
+    the restart is told again when it comes again.
+    """
 
     at: datetime
     where: str
     fault: Fault
     count: int = 1
+    is_of_before: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,16 +357,29 @@ class Flow:
     settles_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingClose:
+    """A close that waits until sales may go out again."""
+
+    strategy: str
+    symbol: str
+    request: Request
+    why: str
+    since: datetime
+    due: datetime
+
+
 @dataclass(slots=True)
 class Reconciling:
     """What the comparison of journal and broker has found, and waits for.
 
-    `breaks` are differences that nobody has accepted yet; `look_again_at` is when orders and
-    account are read once more; `closing_since`: the day has ended and is compared a last time.
+    `breaks` are differences that nobody has accepted yet, `met` those whose order came later;
+    `look_again_at`: orders and account are read once more; `closing_since`: the day has ended.
     """
 
     breaks: dict[str, Break] = field(default_factory=dict)
     next_number: int = 1
+    met: set[str] = field(default_factory=set)
     look_again_at: datetime | None = None
     closing_since: datetime | None = None
 

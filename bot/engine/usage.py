@@ -14,6 +14,7 @@ from bot.domain.order import Side
 
 SECOND: Final = timedelta(seconds=1)
 MINUTE: Final = timedelta(minutes=1)
+OF_LATE: Final = timedelta(minutes=10)
 
 
 class Recent:
@@ -34,6 +35,13 @@ class Recent:
             instants.popleft()
         return len(instants)
 
+    def opens_at(self, now: datetime, most: int | None) -> datetime | None:
+        """Return when fewer than `most` will be younger than the span; None: they are now."""
+        if most is None or self.count(now) < most:
+            return None
+        instants = self._instants
+        return (instants[-most] if 0 < most <= len(instants) else now) + self._span
+
 
 @dataclass(slots=True)
 class AccountUsage:
@@ -43,6 +51,8 @@ class AccountUsage:
 
     last_second: Recent = field(default_factory=lambda: Recent(SECOND))
     last_minute: Recent = field(default_factory=lambda: Recent(MINUTE))
+    sales_of_second: Recent = field(default_factory=lambda: Recent(SECOND))
+    sales_of_minute: Recent = field(default_factory=lambda: Recent(MINUTE))
     orders_today: int = 0
     reduced_by: str = ""
     sides: dict[str, Side] = field(default_factory=dict)
@@ -60,6 +70,13 @@ class AccountUsage:
         self.last_minute.add(at)
         self.last_second.count(at)  # what is too old goes, also where nobody asks
         self.last_minute.count(at)
+
+    def sell(self, at: datetime) -> None:
+        """Count a sale that is about to go out, beside what `send` counts."""
+        self.sales_of_second.add(at)
+        self.sales_of_minute.add(at)
+        self.sales_of_second.count(at)
+        self.sales_of_minute.count(at)
 
 
 class Usage:

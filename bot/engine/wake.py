@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from bot.domain.entry import Decision, Verdict
+from bot.domain.entry import Decision, Numbers, Verdict
 from bot.engine import requests, warming
 from bot.engine.bars import bars_of
 from bot.engine.gate import DISABLED, ON, guarded, switch
@@ -117,7 +117,9 @@ def _call(state: State, due: HookCall) -> None:
     cold = [name for name, value in reads.items() if math.isnan(value)]
     if hook in MARKET_HOOKS and reads:
         instance.bars_needed = max(map(bars_of, cold), default=0)
-    if cold and not (fault and fault.is_overrun):
+    if fault is not None and fault.is_stuck:
+        _disable_stuck(state, strategy, symbol, hook, fault)
+    elif cold and not (fault and fault.is_overrun):
         why = f"not enough bars yet for {', '.join(map(_named, cold))}"
         warming.note_wait(state, strategy, instance, why)
     elif fault is not None:
@@ -187,3 +189,22 @@ def _count_fault(
     state.record(Decision(state.now, name, symbol, Verdict.FAILED, code, why, numbers))
     if strategy.faults >= state.settings.faults_until_disabled:
         switch(state, strategy, DISABLED, f"{strategy.faults} faults, the last in {why}", "engine")
+
+
+def _disable_stuck(
+    state: State, strategy: StrategyState, symbol: str, hook: str, fault: StrategyFault
+) -> None:
+    """Journal a hook that had to be interrupted. Once is enough: meanwhile nobody else had a turn,
+    and what the strategy was in the middle of is half done.
+    """
+    why, name = f"{hook}: {fault.error}", strategy.plan.name
+    state.counts["faults"] += 1
+    state.record(Decision(state.now, name, symbol, Verdict.FAILED, "STUCK", why, {}))
+    text = (
+        f"{name} is disabled: its {hook} of {symbol} {fault.error}. Nothing that it asked for there"
+        " was sent; its open orders stay, other strategies go on. Mend its file and start the bot"
+        f" again; or, if it was the machine: bot resume --strategy {name}"
+    )
+    facts: Numbers = {"strategy": name, "hook": hook, "symbol": symbol, "error": fault.error}
+    state.alert("STRATEGY_STUCK", text, facts, symbol=symbol)
+    switch(state, strategy, DISABLED, why, "engine")

@@ -27,7 +27,8 @@ def on_bars_read(state: State, event: BarsRead) -> None:
     if series is None or series.is_recorded:
         return
     state.bars.seed(series, event.bars, event.forming, state.now)
-    ex_dates.adjust_again(state, series)
+    series.late_ex_date = None
+    ex_dates.adjust_again(state, series, event.ex_ratios)
     series.asked = max(series.asked, event.wanted)
     series.history = "; ".join(filter(None, (event.origin, event.lacks)))
     series.is_asked_again = event.is_asked_again
@@ -50,11 +51,15 @@ def is_waiting(
     """
     needed, seen_from = type(instance.strategy).warm_up, series.seen_from
     instance.bars_needed = needed if series.count < needed else 0
-    if not instance.bars_needed and seen_from is None:
+    if not instance.bars_needed and seen_from is None and series.late_ex_date is None:
         return False
     if strategy.state == ON and not state.gate.is_asleep:
         why = f"{series.count} of {needed} bars seen"
-        if not instance.bars_needed and seen_from is not None:
+        if series.late_ex_date is not None:
+            why = (
+                f"its ex-date {series.late_ex_date} is known only now: earlier bars are read again"
+            )
+        elif not instance.bars_needed and seen_from is not None:
             since = f"{seen_from.astimezone(EXCHANGE_TZ):%H:%M:%S}"
             why = f"this bar was seen from {since} on only: its close counts, nothing more of it"
         note_wait(state, strategy, instance, why)

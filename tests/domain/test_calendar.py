@@ -1,13 +1,15 @@
 """Trading days."""
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.domain.calendar import Closure, DayStatus, TradingCalendar
+from bot.domain.calendar import Closure, DayStatus, TradingCalendar, day_words
 from bot.domain.errors import CalendarEnds, RuleDataError
+from bot.domain.hours import hours_at
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.rule_data import RuleData
 from bot.domain.rulebook import Rulebook
 from tests.domain.vectors import VECTORS
@@ -148,3 +150,51 @@ def test_an_operator_may_add_the_next_year(calendar):
 def test_an_override_that_makes_no_sense_names_its_place(calendar, data, message):
     with pytest.raises(RuleDataError, match=message):
         calendar.with_override(override(**data))
+
+
+HALF = {"early_closes": [{"date": "2026-11-19", "at": "11:00", "name": "system down"}]}
+
+
+def test_a_day_that_ends_early_is_closed_from_then_on_and_the_next_is_whole(rulebook):
+    early = rulebook.with_override(HALF)
+
+    def at(day, hour, minute):
+        return datetime(2026, 11, day, hour, minute, tzinfo=EXCHANGE_TZ)
+
+    assert early.phase_at(Exchange.HOSE, at(19, 10, 59)) is Phase.PROGRESS
+    assert early.phase_at(Exchange.HNX, at(19, 11, 0)) is Phase.CLOSED
+    assert early.phase_at(Exchange.HOSE, at(19, 14, 0)) is Phase.CLOSED
+    assert early.next_phase_change(Exchange.HOSE, at(19, 10, 0)).at == at(19, 11, 0)
+    assert early.next_phase_change(Exchange.HOSE, at(19, 11, 0)).at == at(20, 9, 0)
+    assert early.next_step(Exchange.UPCOM, at(19, 10, 0)) == at(19, 11, 0)
+    assert early.next_uncross(Exchange.HOSE, at(19, 10, 0)) is None
+    assert early.phase_at(Exchange.HOSE, at(20, 14, 0)) is Phase.PROGRESS
+    hours = hours_at(early, [Exchange.HOSE], at(19, 9, 30))
+    assert hours is not None
+    assert (hours.opens, hours.closes) == (at(19, 9, 0), at(19, 11, 0))
+
+
+def test_a_day_that_ends_early_says_so_and_outlives_a_look_at_the_doubts(rulebook):
+    early = rulebook.with_override(HALF).calendar
+
+    day = date(2026, 11, 19)
+    said = "Thu 2026-11-19, a trading day that ends at 11:00: system down"
+    assert day_words(early, day) == day_words(early.if_doubts_close(), day) == said
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"date": "2026-11-21", "at": "11:00", "name": "x"},
+            r"early_closes\[0\].date: wanted a tr",
+        ),
+        ({"date": "2026-11-19", "at": "08:00", "name": "x"}, r"\.at: wanted after 09:00 and by 15"),
+        ({"date": "2026-11-19", "at": "15:01", "name": "x"}, r"\.at: wanted after 09:00 and by 15"),
+        ({"date": "2026-11-19", "name": "x"}, "wanted the key 'at'"),
+        ({"date": "2026-11-19", "at": "11:00", "name": "x", "for": 1}, r"\.for: wanted one of"),
+    ],
+)
+def test_an_early_close_that_makes_no_sense_names_its_place(rulebook, row, message):
+    with pytest.raises(RuleDataError, match=message):
+        rulebook.with_override({"early_closes": [row]})

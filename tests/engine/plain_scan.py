@@ -171,6 +171,10 @@ def _day(state: State, symbol: str, mine: list[Any], todays: list[Any]) -> int:
         if row.symbol == symbol:
             begun -= sign * row.executed_quantity
             spent += sign * row.executed_amount
+    moved, begun = shares - begun, max(0, begun)
+    shares = begun + moved
+    if shares < 0:  # what was sold beyond its own shares was there at the start
+        begun, shares = begun - shares, 0
     if not shares and not begun:
         return -spent
     if (mark := state.exposure.mark_of(symbol)) is None:

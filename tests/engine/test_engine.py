@@ -30,6 +30,7 @@ def test_every_table_is_complete():
         == set(RunState)
         - {
             RunState.RUNNING,
+            RunState.REDUCING,
             RunState.STOPPED,
         }
     )

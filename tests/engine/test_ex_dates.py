@@ -1,10 +1,10 @@
 """Earlier bars of a symbol that goes ex are put on today's level."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
-from bot.domain.bar_news import BarsRead
-from bot.domain.entry import Note
+from bot.domain.bar_news import BarsRead, KeepExDate, WentEx
+from bot.domain.entry import Decision, Note
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import PhaseChanged, QuoteReceived, TradingDayStarted
 from bot.domain.plan import Wake
@@ -120,3 +120,86 @@ def test_bars_of_before_stay_adjusted_when_earlier_ones_are_looked_for_on_a_late
     series = stage.engine._state.bars.series("HPG", MINUTE)
     assert series is not None
     assert float(series.read({}, "sma", 3)) == (29_000 * 0.9 + 27_000 + 27_000) / 3
+
+
+def test_what_went_ex_before_this_run_counts_as_it_was_seen_then() -> None:
+    stage, seen = _stage(close=27_000, ex=False)
+    stage.open()
+    yesterday = DAY - timedelta(days=1)
+    gone = ((yesterday, 0.8),)
+
+    bars = _bars(stage, 29_000, 30_000)
+    earlier = tuple(replace(each, start=each.start - NIGHT) for each in bars.bars[:1])
+    stage.handle(replace(bars, bars=(*earlier, *bars.bars[1:]), ex_ratios=gone))
+    stage.pass_time(60)
+
+    assert seen == [(27_000, (29_000 * 0.8 + 30_000 + 27_000) / 3)]
+
+
+def test_what_a_close_became_is_kept_for_the_next_run() -> None:
+    stage, _ = _stage()
+    stage.open()
+
+    stage.handle(_bars(stage, 29_000, 30_000))
+
+    kept = [each.went_ex for each in stage.commands if isinstance(each, KeepExDate)]
+    assert kept == [WentEx("HPG", DAY, 30_000, 27_000)]
+
+
+def test_a_history_that_is_adjusted_for_an_ex_date_of_this_run_is_not_adjusted_twice() -> None:
+    stage, _ = _stage()
+    stage.open()
+    stage.handle(_bars(stage, 29_000, 30_000))
+    stage.quote()
+    stage.after(NIGHT.total_seconds())
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+
+    stage.handle(BarsRead(stage.now, "HPG", MINUTE, (), 300, ex_ratios=((DAY, 1.0),)))
+
+    series = stage.engine._state.bars.series("HPG", MINUTE)
+    assert series is not None
+    assert [ratio for _, ratio in series.gone_ex] == [1.0]
+
+
+def _learn(stage: Stage, *days: date) -> None:
+    last = LastClose("HPG", 27_000, DAY - timedelta(days=1), None, frozenset(days))
+    stage.handle(ClosesRead(stage.now, (last,)))
+
+
+def test_nobody_decides_on_bars_whose_ex_date_is_learned_late_until_they_begin_anew() -> None:
+    stage, seen = _stage(close=27_000, ex=False)
+    stage.open()
+    yesterday = DAY - timedelta(days=1)
+    bars = _bars(stage, 30_000, 30_000)
+    bars = replace(bars, bars=tuple(replace(b, start=b.start - NIGHT) for b in bars.bars))
+    stage.handle(bars)
+
+    _learn(stage, yesterday)
+    stage.pass_time(60)
+    waited = list(seen)
+    stage.handle(replace(bars, ex_ratios=((yesterday, 0.9),)))
+    stage.quote()
+    stage.pass_time(60)
+
+    [wait] = [each for each in stage.all(Decision) if each.code == "WARMING"]
+    assert waited == []
+    assert wait.why.startswith(f"its ex-date {yesterday} is known only now")
+    assert [close for close, _ in seen] == [27_000]
+    assert seen[0][1] == 27_000.0
+
+
+def test_bars_of_before_an_ex_date_learned_late_go_where_its_ratio_stays_unknown() -> None:
+    stage, seen = _stage(close=27_000, ex=False)
+    stage.open()
+    bars = _bars(stage, 30_000, 30_000)
+    bars = replace(bars, bars=tuple(replace(b, start=b.start - NIGHT) for b in bars.bars))
+    stage.handle(bars)
+    stage.pass_time(60)
+
+    _learn(stage, DAY - timedelta(days=1))
+    stage.handle(replace(bars, bars=()))
+
+    series = stage.engine._state.bars.series("HPG", MINUTE)
+    assert series is not None
+    assert (series.count, [close for close, _ in seen]) == (1, [27_000])
+    assert "2 bars of before its ex-date" in _told(stage)[-1]

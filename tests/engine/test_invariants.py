@@ -14,15 +14,18 @@ from bot.domain.asked import Action, CancelAsked, OperatorActed
 from bot.domain.entry import AttemptFinished, IntentMoved, Note, RunState
 from bot.domain.errors import Fault
 from bot.domain.invariants import INVARIANTS, InvariantBroken
+from bot.domain.limits import AccountLimits
 from bot.domain.message import AccountRead, AmendOrder, CancelOrder, PlaceOrder, TimePassed
 from bot.domain.order import Intent, SendState, Side
 from bot.domain.outcome import Accepted, Outcome, Refused
+from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine import invariants
+from bot.engine.engine import EngineSettings
 from bot.engine.gate import guarded
 from bot.engine.state import State
 from bot.engine.tracked import Position, TrackedIntent, TrackedOrder
 from bot.runtime.faults import FaultGuard
-from tests.engine.stage import ACCOUNT, Stage, limited, report_of, result_of
+from tests.engine.stage import ACCOUNT, DAY, Stage, limited, report_of, result_of
 
 ROOT = Path(__file__).parents[2]
 OTHER_DAY = date(2026, 11, 18)
@@ -184,6 +187,43 @@ def test_i9_an_order_beyond_a_limit_is_kept_back(limits):
     leaves = approved(stage, state, intent)
 
     assert (leaves, broken(stage)) == (False, ["I9"])
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_order_value": 2_699_999},
+        {"max_order_quantity": 99},
+        {"max_open_orders": 0},
+        {"max_orders_per_second": 0},
+        {"max_orders_per_day": 0},
+        {"max_position_value": 2_699_999},
+    ],
+)
+def test_i9_an_order_beyond_what_its_account_may_is_kept_back_though_the_checks_passed_it(limits):
+    stage, state = staged()
+    intent = stage.buy()
+    state.settings = replace(state.settings, account_limits=AccountLimits(**limits))
+    state.has_account_limits = True
+
+    leaves = approved(stage, state, intent)
+
+    assert (leaves, broken(stage)) == (False, ["I9"])
+
+
+def test_i9_lets_a_sale_of_one_lot_out_of_the_account():
+    held = RecoveredStrategy({"HPG": (100, 2_000_000)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": held})
+    limits = AccountLimits(
+        max_order_value=1, max_order_quantity=1, max_orders_per_day=0, max_position_value=1
+    )
+    stage, _ = staged(
+        settings=EngineSettings(account_limits=limits), sellable=100, recovery=recovery
+    )
+
+    stage.request(lambda s: s.close(limit=27_000, why="out"))
+
+    assert (len(stage.new(PlaceOrder)), broken(stage)) == (1, [])
 
 
 def test_i10_an_equal_order_on_its_way_keeps_another_back():

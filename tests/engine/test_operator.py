@@ -4,7 +4,15 @@ import pytest
 
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.days import EarlierOrdersRead
-from bot.domain.entry import Decision, Note, RunState, StateChanged, StrategySwitched, Verdict
+from bot.domain.entry import (
+    REDUCED_SCOPE,
+    Decision,
+    Note,
+    RunState,
+    StateChanged,
+    StrategySwitched,
+    Verdict,
+)
 from bot.domain.message import (
     BrokerHealthChanged,
     CancelAnswered,
@@ -21,6 +29,7 @@ from bot.domain.message import (
 from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, NotSent, Unknown
 from bot.domain.plan import Limits
+from bot.domain.recovery import Recovery
 from bot.engine.engine import EngineSettings
 from tests.engine.stage import DAY, START, Stage, limited, report_of, result_of
 
@@ -43,6 +52,62 @@ def test_a_pause_blocks_and_leaves_open_orders_alone():
     assert stage.decided() == (Verdict.BLOCKED, "PAUSED")
     assert stage.all(ReadOrder) == []
     _act(stage, Action.RESUME, "")
+    assert _state(stage) is RunState.RUNNING
+
+
+def test_reducing_buys_nothing_sells_and_ends_without_a_reason():
+    stage = Stage(sellable=1_000)
+    bought = stage.working(1_000)
+    stage.after(1).book(report_of(bought, executed=1_000))
+
+    _act(stage, Action.PAUSE, "earnings", entries_only=True)
+    stage.after(60).quote(27_000)
+    stage.request(lambda s: s.buy(100, limit=26_900))
+    assert stage.decided() == (Verdict.BLOCKED, "REDUCING")
+    assert stage.last(Decision).numbers == {
+        "state": "REDUCING",
+        "reason": "no entries until bot resume: earnings",
+    }
+    stage.request(lambda s: s.sell(100, limit=27_000))
+    sale = stage.last(PlaceOrder).intent
+
+    assert stage.engine.reason_not_to_send(sale) is None
+    status = stage.engine.status()
+    assert (status.state, status.reason) == (RunState.REDUCING, "earnings")
+    assert [(one.state, one.by) for one in status.causes] == [(RunState.REDUCING, "operator")]
+    assert "REDUCING by you (earnings): nothing is bought" in status.alerts[0]
+    _act(stage, Action.RESUME, "")
+    assert _state(stage) is RunState.RUNNING
+
+
+def test_a_buy_approved_before_does_not_leave_a_bot_that_is_reducing():
+    stage = Stage()
+    [place] = [c for c in stage.request(lambda s: s.buy(100)) if isinstance(c, PlaceOrder)]
+
+    _act(stage, Action.PAUSE, "", entries_only=True)
+
+    assert stage.engine.reason_not_to_send(place.intent) == "no entries until bot resume"
+
+
+def test_a_restart_keeps_a_bot_reducing_and_a_halt_shows_before_it():
+    stage = Stage(recovery=Recovery(DAY, halted_scopes={REDUCED_SCOPE: "earnings"}))
+    assert _state(stage) is RunState.REDUCING
+
+    _act(stage, Action.HALT, "worse")
+
+    assert _state(stage) is RunState.HALTED
+    _act(stage, Action.RESUME, "seen")
+    assert _state(stage) is RunState.RUNNING
+
+
+@pytest.mark.parametrize(("crashes", "state"), [(2, RunState.RUNNING), (3, RunState.HALTED)])
+def test_the_start_after_three_runs_that_died_is_halted(crashes, state):
+    stage = Stage(recovery=Recovery(DAY, crashes=crashes))
+
+    assert _state(stage) is state
+    alerts = [one.numbers["alert"] for one in stage.all(Note) if one.kind == "ALERT"]
+    assert alerts == (["CRASH_LOOP"] if state is RunState.HALTED else [])
+    _act(stage, Action.RESUME, "more memory")
     assert _state(stage) is RunState.RUNNING
 
 
@@ -186,7 +251,7 @@ def test_a_halt_without_a_token_names_what_it_could_not_cancel():
     )
     assert stage.new(ReadOrder) == []
     words = "there is no 2FA token; the cancel goes out when there is one: bot otp"
-    order = "ORD1 (L-0001, BUY 100 HPG at 26,900) is still open (halt)"
+    order = "ORD1 (L-0001, BUY 100 HPG at 26,900) is still open (halt: why)"
     assert stage.engine.status().alerts == (f"{order}: {words}",)
     assert stage.due() > stage.now
     stage.pass_time(60)

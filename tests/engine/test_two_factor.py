@@ -3,10 +3,13 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.asked import Action, OperatorActed
-from bot.domain.entry import AuthEvent, Decision, IntentMoved, RunState, StateChanged, Verdict
+from bot.domain.asked import Action, AmendAsked, OperatorActed
+from bot.domain.entry import AuthEvent, Decision, IntentMoved, Note, RunState, StateChanged, Verdict
 from bot.domain.message import (
+    AmendAnswered,
+    AmendOrder,
     CancelAnswered,
+    CancelOrder,
     DropToken,
     PlaceOrder,
     ReadOrder,
@@ -15,6 +18,8 @@ from bot.domain.message import (
 )
 from bot.domain.order import SendState
 from bot.domain.outcome import TWO_FACTOR_CODES, Refused
+from bot.engine.engine import EngineSettings
+from bot.engine.two_factor import WORDS
 from tests.engine.stage import PLAN, Stage, report_of
 
 
@@ -94,7 +99,7 @@ def test_past_its_time_a_held_order_expires():
 
     assert stage.new(IntentMoved)[0].reason == "no 2FA within 2 min"
     assert stage.engine.status().counts["expired"] == 1
-    assert stage.decided() == (Verdict.EXPIRED, "TWO_FACTOR")
+    assert stage.decided() == (Verdict.EXPIRED, "HELD_TOO_LONG")
     stage.quote()
     stage.token()
     assert len(stage.all(PlaceOrder)) == 1
@@ -130,9 +135,10 @@ def test_signals_meanwhile_are_missed_and_never_replayed():
         stage.request(lambda s: s.buy(200, limit=27_000))
         assert stage.decided() == (Verdict.BLOCKED, "TWO_FACTOR")
 
-    assert stage.engine.status().missed_signals == 3
+    held = 1  # given up after its two minutes
+    assert stage.engine.status().missed_signals == 3 + held
     stage.token()
-    assert stage.last(AuthEvent).detail.endswith("3 signals missed")
+    assert stage.last(AuthEvent).detail.endswith("4 signals missed")
     assert len(stage.all(PlaceOrder)) == 1
 
 
@@ -269,3 +275,37 @@ def test_a_held_order_of_a_strategy_that_was_switched_off_does_not_go_out(action
 
     assert [one.intent.intent_id for one in stage.all(PlaceOrder)] == ["L-0001"]
     assert len(stage.engine.status().held) == (action is Action.PAUSE)
+
+
+@pytest.mark.parametrize("verb", ["POST", "PUT", "DELETE"])
+@pytest.mark.parametrize("code", sorted(TWO_FACTOR_CODES))
+def test_each_code_on_each_verb_closes_the_gate_drops_the_token_and_asks_in_its_own_words(
+    code, verb
+):
+    stage = Stage(settings=EngineSettings(amend_enabled=True))
+    refused = Refused(code, "2FA", 403)
+    if verb == "POST":
+        intent = stage.buy()
+        stage.send(intent)
+        stage.answer(intent, refused)
+    else:
+        working = stage.working(500, 27_000)
+        stage.after(1).book(report_of(working))
+        if verb == "PUT":
+            stage.handle(AmendAsked(stage.after(1).now, "ORD1", 26_900, None, "me", "by hand"))
+            stage.row(report_of(working))
+            assert len(stage.new(AmendOrder)) == 1
+            stage.handle(AmendAnswered(stage.now, "ORD1", refused, None))
+        else:
+            stage.request(lambda s: s.cancel())
+            stage.row(report_of(working))
+            stage.handle(CancelAnswered(stage.now, "ORD1", refused, None))
+
+    assert stage.new(DropToken) == [DropToken(code)]
+    assert stage.engine.status().state is RunState.NEEDS_2FA
+    [asked] = [note for note in stage.new(Note) if note.numbers.get("alert") == "TWO_FACTOR_NEEDED"]
+    assert (asked.at, asked.numbers["auth_code"]) == (stage.now, code)
+    assert WORDS[code] in asked.text
+    sent = stage.all(PlaceOrder) + stage.all(AmendOrder) + stage.all(CancelOrder)
+    stage.pass_time(60)
+    assert stage.all(PlaceOrder) + stage.all(AmendOrder) + stage.all(CancelOrder) == sent

@@ -49,6 +49,9 @@ from bot.strategy import DepthView, Strategy
 from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, START, Stage, report_of
 
 FAULT = StrategyFault("ZeroDivisionError: division by zero (mine.py:7)", is_overrun=False)
+STUCK = StrategyFault(
+    "did not return for 5 s and was interrupted (my.py:7)", is_overrun=False, is_stuck=True
+)
 SLOW = StrategyFault("took longer than 0.25 s", is_overrun=True)
 
 
@@ -64,6 +67,21 @@ def test_the_third_fault_disables_the_strategy(fault, code):
     assert [one.state for one in stage.all(StrategySwitched)] == ["disabled"]
     assert stage.all(PlaceOrder) == []
     assert stage.request(lambda s: s.buy(100, limit=27_000)) == []
+
+
+def test_a_hook_that_was_stuck_disables_its_strategy_at_once_and_nothing_it_asked_for_leaves():
+    stage = Stage()
+    stage.fault = STUCK
+
+    stage.request(lambda s: s.buy(100, limit=27_000))
+
+    assert stage.decided() == (Verdict.FAILED, "STUCK")
+    assert [one.state for one in stage.all(StrategySwitched)] == ["disabled"]
+    assert stage.all(PlaceOrder) == []
+    [alert] = [one for one in stage.all(Note) if one.numbers.get("alert") == "STRATEGY_STUCK"]
+    assert alert.text.startswith(
+        "test is disabled: its on_timer of HPG did not return for 5 s and was interrupted (my.py:7)"
+    )
 
 
 def test_a_hook_that_requests_without_end_is_a_fault_and_nothing_is_taken():

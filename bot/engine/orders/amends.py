@@ -21,7 +21,7 @@ from bot.domain.message import AmendAnswered, AmendOrder, BurnNonce, NonceBurnt,
 from bot.domain.order import OrderReport, OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredAmend
-from bot.engine import gate, halts
+from bot.engine import gate, halts, two_factor
 from bot.engine.gate import guarded
 from bot.engine.orders import cancels, doubts, refusals, sends, successors, unknown
 from bot.engine.orders.asks import find_order, judge_amend
@@ -177,7 +177,7 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
         cancels.note_taken(state, order_id, outcome, "amend")
     elif isinstance(outcome, Refused):
         if outcome.needs_two_factor:
-            gate.close_for_two_factor(state, outcome, intent_id)
+            two_factor.close_for_two_factor(state, outcome, intent_id)
         if outcome.result is not None:
             raw = outcome.result.raw
             state.record(OrderResultSeen(state.now, "amend", order_id, intent_id, None, raw))

@@ -2,7 +2,8 @@
 
 An amendment changes exactly one field (the exchanges' rule; VNX Decision 17, HOSE Decision 352), a
 quantity is the new total. Size and price are judged as if they were new; the limits of position and
-money see the order's open part at its new value in the place of the old one.
+money see the order's open part at its new value in the place of the old one. The times of the
+strategy file hold for what makes a buy larger or dearer: what lowers it may always leave.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from bot.domain.asked import AmendAsked, CancelAsked, VerdictAsked
 from bot.domain.entry import CheckResult, Decision, OrderUpdated, Verdict
 from bot.domain.instrument import PHASE_WORDS
 from bot.domain.order import Intent, OrderType, Side, type_word
+from bot.engine import flatten
 from bot.engine.orders import cancels
 from bot.engine.requests import view_of
 from bot.engine.risk import account_checks, checks
@@ -20,7 +22,13 @@ from bot.engine.risk.accounts import means_of, worst_price
 from bot.engine.risk.codes import judged, or_none
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.state import State
-from bot.engine.tracked import AmendStage, StrategyState, TrackedAmend, TrackedOrder
+from bot.engine.tracked import (
+    AmendStage,
+    StrategyState,
+    TrackedAmend,
+    TrackedIntent,
+    TrackedOrder,
+)
 
 _OF_THE_WHOLE: Final = (
     checks.symbol,
@@ -50,15 +58,26 @@ def on_cancel_asked(state: State, event: CancelAsked) -> None:
     if refused is not None:
         refuse(state, event, refused, order.row if order is not None else None)
     elif order is None:
+        for each in (*state.pending_intents(), *_intents_of(state, *state.open_orders())):
+            flatten.leave_out(state, each.intent, event.by)
         cancels.request_all(state, event.reason)
         text, numbers = f"all open orders, asked by {event.by}", {"orders": len(state.cancels)}
         state.note("CANCEL", text, numbers)
     else:
         row = order.row
         is_again = row.order_id in state.cancels
+        for each in _intents_of(state, order):
+            flatten.leave_out(state, each.intent, event.by)
         cancels.request(state, order, event.reason)
         text = "is being cancelled already" if is_again else "is to be cancelled"
         state.note("CANCEL", f"{row.order_id} {text}, asked by {event.by}", symbol=row.symbol)
+
+
+def _intents_of(state: State, *orders: TrackedOrder) -> Iterator[TrackedIntent]:
+    """Yield what is known of how own orders came to be."""
+    for order in orders:
+        if (tracked := state.intents.get(order.row.intent_id or "")) is not None:
+            yield tracked
 
 
 def refuse(
@@ -209,6 +228,8 @@ def _risk_checks(
     )
     means = means_of(state, strategy, whole.symbol, whole.account)
     limits, view = strategy.limits, view_of(state, strategy, whole, means)
+    if whole.quantity > row.quantity or (whole.limit_price or 0) > (row.price or 0):
+        yield from checks.judge(whole, view, limits, (checks.phase,))
     yield from checks.judge(whole, view, limits, _OF_THE_WHOLE)
     open_after = whole.quantity - row.executed_quantity
     freed = view

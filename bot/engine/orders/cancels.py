@@ -27,7 +27,7 @@ from bot.domain.message import (
 )
 from bot.domain.order import OrderState, Side
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
-from bot.engine import gate
+from bot.engine import two_factor
 from bot.engine.cancelling import CancelStage, Hindrance, TrackedCancel
 from bot.engine.gate import guarded
 from bot.engine.orders import refusals, successors
@@ -183,6 +183,15 @@ def advance(state: State) -> None:
         state.alert("CANCEL_NEEDS_TOKEN", text, {"orders": len(blocked), "ids": ids})
 
 
+def are_leaving(state: State) -> bool:
+    """Whether a DELETE is about to leave, before which no order that was held for a token does."""
+    return any(
+        each.stage is CancelStage.READING
+        or (each.stage is CancelStage.WANTED and each.due <= state.now)
+        for each in state.cancels.values()
+    )
+
+
 def deadlines(state: State) -> Iterator[datetime]:
     """Yield when a cancel is due, and when it is late."""
     for cancel in state.cancels.values():
@@ -327,7 +336,7 @@ def on_cancel_answered(state: State, event: CancelAnswered) -> None:
     cancel, outcome = state.cancels.get(event.order_id), event.outcome
     if isinstance(outcome, Refused) and outcome.needs_two_factor:
         intent_id = event.finished.intent_id if event.finished else None
-        gate.close_for_two_factor(state, outcome, intent_id)
+        two_factor.close_for_two_factor(state, outcome, intent_id)
         if cancel is not None:
             cancel.stage, cancel.due = CancelStage.WANTED, state.now
         return
@@ -372,6 +381,6 @@ def note_taken(state: State, order_id: str, outcome: Accepted, source: str) -> N
     order = state.orders.get(order_id)
     intent_id, raw = order.row.intent_id if order else None, outcome.result.raw
     state.record(OrderResultSeen(state.now, source, order_id, intent_id, None, raw))
-    gate.prove(state, order_id, intent_id)
+    two_factor.prove(state, order_id, intent_id)
     if order is not None:
         order.requested_at = max(order.requested_at, state.now)

@@ -50,6 +50,9 @@ def why(state: State, cancel: TrackedCancel) -> str:
             if _lapses(state, cancel):
                 return f"the exchange cancels nothing any more today ({detail}); it lapses then"
             return f"the exchange cancels nothing now ({detail}); the cancel goes out at {next_at}"
+        case Hindrance.FORBIDDEN if state.orders[cancel.order_id].change is not None:
+            said = f"the broker shows {detail}, and its change has no answer yet, which may tell of"
+            said += " a new id"
         case Hindrance.FORBIDDEN:
             said = f"the broker's row says that it can't be cancelled now (status {detail})"
         case Hindrance.NOT_SENT:

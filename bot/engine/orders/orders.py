@@ -33,13 +33,14 @@ from bot.engine.risk.accounts import (
 from bot.engine.state import State
 from bot.engine.tracked import (
     Instance,
-    Position,
     StrategyState,
     TrackedIntent,
     TrackedOrder,
 )
 from bot.strategy import Rejection
 
+BY_BROKER: Final = frozenset({"INTERNAL_CANCELLED", "CANCEL_BY_STOCK_EVENT"})
+"""Statuses of orders that no person has cancelled."""
 _AT_WORK: Final = frozenset({OrderState.ACCEPTED, OrderState.PARTIALLY_FILLED})
 
 
@@ -289,11 +290,8 @@ def _fill_of(state: State, before: OrderUpdated, row: OrderUpdated) -> Fill | No
     if quantity <= 0 or row.intent_id is None:
         return None
     amount = row.executed_amount - before.executed_amount
-    realised, position = 0, Position()
-    found = _instance_of(state, row.strategy, row.symbol)
-    if found is not None:
-        position = replace(found[0].position(row.symbol))
-        realised = position.take(row.side, quantity, amount)
+    position = replace(state.position_of(row.strategy or "", row.symbol))
+    realised = position.take(row.side, quantity, amount)
     return Fill(
         at=state.now,
         fill_id=f"F-{state.next_fill_number:04d}",
@@ -322,23 +320,28 @@ def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill 
     add_external(state, before, row)
     if not order.is_open:
         order.poll = None
-        state.cancels.pop(row.order_id, None)
+        was_asked = state.cancels.pop(row.order_id, None) is not None
+        is_taken_back = row.state is OrderState.CANCELLED and row.broker_status not in BY_BROKER
+        flattening, tracked = state.gate.flattening, state.intents.get(row.intent_id or "")
+        if flattening is not None and is_taken_back and not was_asked and tracked is not None:
+            flattening.taken_back.add(tracked.intent.intent_id)
     if fill is not None:
         state.next_fill_number += 1
         state.counts["fills"] += 1
         state.record(fill)
-        found = _instance_of(state, fill.strategy, fill.symbol)
-        if found is not None:
-            position = found[0].positions.setdefault(fill.symbol, Position())
-            position.take(fill.side, fill.quantity, fill.amount)
+        position = state.position_of(fill.strategy or "", fill.symbol)
+        position.take(fill.side, fill.quantity, fill.amount)
         state.usage.of(fill.account).fill(fill.symbol, fill.side)
-        losses.count_trade(state, fill, found[0] if found else None, row.trading_date)
+        owner = state.strategies.get(fill.strategy or "")
+        losses.count_trade(state, fill, owner, row.trading_date)
+        found = _instance_of(state, fill.strategy, fill.symbol)
         add_flow(state, fill)
         state.command(ReadAccount(f"fill {fill.fill_id}"))
         if found is not None:
             strategy, instance = found
             pause_after_loss(state, strategy)
-            losses.count_fill(state, strategy, fill)
+            tracked = state.intents.get(fill.intent_id or "")
+            losses.count_fill(state, strategy, fill, tracked.intent if tracked else None)
             wake.wake(state, strategy, instance, "on_fill", fill)
         loss_watch.watch(state, fill.account)
     if row.state in TERMINAL_STATES and row.state is not before.state:

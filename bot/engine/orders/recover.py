@@ -8,22 +8,28 @@ is given up: nothing is sent because of an earlier run. How the day goes on from
 from collections.abc import Mapping
 from typing import Final
 
-from bot.domain.entry import Decision, OrderUpdated, Verdict
+from bot.domain.entry import Decision, OrderUpdated, RunState, Verdict
 from bot.domain.message import ReadAccount, ReadTodaysOrders, Recovered
 from bot.domain.order import Intent, OrderState, SendState, Side
-from bot.domain.recovery import Recovery, StoredIntent
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.domain.timetable import local_of
-from bot.engine import gate
+from bot.engine import flatten, gate
 from bot.engine.exposure import DayTrade
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.orders import amends, cancels, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import NONCE_UNUSED
-from bot.engine.risk import breaks, losses
+from bot.engine.risk import breaks, limit_changes, losses
 from bot.engine.risk.accounts import flow_of, restore
 from bot.engine.state import BY_ENGINE, LASTING, State
-from bot.engine.tracked import BackOff, Position, TrackedIntent, TrackedOrder
+from bot.engine.tracked import (
+    BackOff,
+    Position,
+    TrackedFault,
+    TrackedIntent,
+    TrackedOrder,
+)
 
 _ORDER_STATES: Final[Mapping[SendState, OrderState]] = {
     SendState.READY: OrderState.INITIALIZED,
@@ -35,6 +41,8 @@ _ORDER_STATES: Final[Mapping[SendState, OrderState]] = {
     SendState.HELD: OrderState.REJECTED,
 }
 
+CRASHES_MAX: Final = 3
+"""So many runs in a row that were killed shortly before this one are no accident."""
 _NEVER_LEFT: Final = frozenset({SendState.DENIED, SendState.READY, SendState.EXPIRED_LOCAL})
 """Intents that were never sent are no orders of the day."""
 
@@ -51,19 +59,14 @@ def on_recovered(state: State, event: Recovered) -> None:
         state.gate.kept = recovery.run_state
         by = recovery.run_state_by if recovery.run_state_by == BY_ENGINE else "journal"
         gate.close(state, recovery.run_state, recovery.run_state_reason, by)
-    for name, stored in recovery.strategies.items():
-        strategy = state.strategies.get(name)
-        if strategy is not None:
-            strategy.positions = {s: Position(*held) for s, held in stored.positions.items()}
-            strategy.orders_today = stored.orders_today
-            strategy.realised_today = stored.realised_today
-            strategy.fees_today = stored.fees_today
-            strategy.state = stored.state or gate.ON
-            strategy.state_reason, strategy.state_by = stored.state_reason, stored.state_by
-            since = stored.state_since
-            is_of_before = since is not None and local_of(since).date() < state.trading_date
-            if is_of_before and (strategy.state, strategy.state_by) == gate.PAUSED_FOR_TODAY:
-                gate.switch(state, strategy, gate.ON, "a new day", gate.BY_LIMIT)
+    state.faults.update(
+        (one.fault.kind, TrackedFault(one.at, one.where, one.fault, is_of_before=True))
+        for one in recovery.faults
+    )
+    if recovery.crashes >= CRASHES_MAX and RunState.HALTED not in state.gate.causes:
+        _halt_crash_loop(state, recovery.crashes)
+    for name, known in recovery.strategies.items():
+        _take_over_strategy(state, name, known)
     intents = {one.intent.intent_id: one.intent for one in recovery.intents}
     for row in recovery.orders:
         intent = intents.get(row.intent_id or "")
@@ -83,18 +86,61 @@ def on_recovered(state: State, event: Recovered) -> None:
     if recovery.damage:
         breaks.begin_damage(state, recovery.damage)
     guarded(state, "cancels at the start", cancels.take_up, state, recovery.cancels)
+    if recovery.flatten is not None and recovery.run_state is RunState.HALTED:
+        guarded(state, "a flatten at the start", flatten.take_up, state, recovery.flatten)
+    if recovery.started_by:
+        limit_changes.tell(state, recovery.limits, recovery.started_by)
     state.command(ReadTodaysOrders("start"))
     state.command(ReadAccount("start"))
+
+
+def _halt_crash_loop(state: State, crashes: int) -> None:
+    """A bot that dies again and again is not let trade by its next start; open orders stay."""
+    text = (
+        f"the last {crashes} runs ended without an end within 10 minutes: no new order is sent; "
+        "open orders stay, reads and cancels go on. Find out why it dies (bugs/ in the state "
+        "directory, the log of the service, memory), cancel what you do not want, then: bot resume "
+        "--reason …"
+    )
+    state.alert("CRASH_LOOP", text, {"runs": crashes})
+    gate.close(state, RunState.HALTED, f"crash loop: {crashes} runs without an end", BY_ENGINE)
+
+
+def _take_over_strategy(state: State, name: str, stored: RecoveredStrategy) -> None:
+    """Go on with a strategy as it was: what it holds, what it has used, whether it may order. Of
+    one that this run does not have it is what it holds: its open orders may still fill.
+    """
+    positions, strategy = stored.positions.items(), state.strategies.get(name)
+    if strategy is None:
+        state.unloaded.update(((name, s), Position(*held)) for s, held in positions)
+        return
+    strategy.positions = {s: Position(*held) for s, held in positions}
+    strategy.orders_today = stored.orders_today
+    strategy.realised_today = stored.realised_today
+    strategy.fees_today = stored.fees_today
+    strategy.recent_buys.extend(stored.recent_buys)
+    since = stored.state_since
+    for at in (at for at in stored.refused if since is None or at > since):
+        strategy.refused_of_late.add(at)
+        strategy.refusals = min(strategy.refusals + 1, stored.refused_in_a_row)
+    strategy.state = stored.state or gate.ON
+    strategy.state_reason, strategy.state_by = stored.state_reason, stored.state_by
+    is_of_before = since is not None and local_of(since).date() < state.trading_date
+    if is_of_before and (strategy.state, strategy.state_by) == gate.PAUSED_FOR_TODAY:
+        gate.switch(state, strategy, gate.ON, "a new day", gate.BY_LIMIT)
 
 
 def _take_over_usage(state: State, recovery: Recovery) -> None:
     """Go on counting what the accounts have used of their limits today."""
     usage, exposure, today = state.usage, state.exposure, recovery.trading_date
+    intents = {one.intent.intent_id: one.intent for one in recovery.intents}
     for one in recovery.intents:
         if one.intent.trading_date == today and one.state not in _NEVER_LEFT:
             usage.of(one.intent.account).orders_today += 1
     for account, at in recovery.recent_requests:
         usage.of(account).send(at)
+    for account, at in recovery.recent_sales:
+        usage.of(account).sell(at)
     for account, reason in recovery.reduced.items():
         if losses.is_limited(state):
             usage.of(account).reduced_by = reason
@@ -113,7 +159,7 @@ def _take_over_usage(state: State, recovery: Recovery) -> None:
         if owner is not None:
             owner.days[symbol] = DayTrade()
             owner.days[symbol].carry(shares)
-            exposure.carry(owner.plan.account, symbol, owner.days[symbol].start)
+            exposure.carry(owner.plan.account, symbol, shares)
     for fill in todays:
         usage.of(fill.account).fill(fill.symbol, fill.side)
         exposure.trade(fill)
@@ -123,7 +169,8 @@ def _take_over_usage(state: State, recovery: Recovery) -> None:
         since = stored.state_since if stored is not None else None
         if owner is not None:
             owner.days.setdefault(fill.symbol, DayTrade()).take(fill)
-        if owner is not None and losses.is_first(fill) and (since is None or fill.at > since):
+        is_repeat = losses.is_repeat(fill, intents.get(fill.intent_id or ""))
+        if owner is not None and is_repeat and (since is None or fill.at > since):
             place = fill.symbol, fill.side
             owner.repeats[place] = owner.repeats.get(place, 0) + 1
 

@@ -1,9 +1,10 @@
-"""What refusals say beyond the one order: three alike in a row stop what goes on being refused.
+"""What refusals say beyond the one order: what goes on being refused is stopped.
 
 An error of the order API itself (a header or field that is asked for now, a path that has moved)
-meets every order: it halts the orders of the account. A strategy whose orders the broker refuses,
-for whatever reason, is paused. An order that is redirected has met an address that is not the
-broker's. Reads and cancels go on in all cases.
+meets every order: three alike in a row halt the orders of the account. A strategy whose orders the
+broker refuses, for whatever reason, is paused: after three in a row, or five within ten minutes. An
+order that is redirected has met an address that is not the broker's. Reads and cancels go on in all
+cases.
 """
 
 import re
@@ -15,8 +16,10 @@ from bot.engine import gate, halts
 from bot.engine.orders.question_words import facts_of, order_words
 from bot.engine.state import BY_ENGINE, State
 from bot.engine.tracked import TrackedIntent
+from bot.engine.usage import OF_LATE, Recent
 
 REFUSALS_MAX: Final = 3
+REFUSALS_OF_LATE_MAX: Final = 5
 _OF_THE_API: Final = frozenset({400, 404, 405, 422})
 _PASSING: Final = frozenset({401, 429})
 """The key and the quota have breakers of their own."""
@@ -57,15 +60,21 @@ def note_refused(state: State, tracked: TrackedIntent, refused: Refused) -> None
     if strategy is None:
         return
     strategy.refusals += 1
-    if strategy.refusals >= REFUSALS_MAX and strategy.state == gate.ON:
-        strategy.refusals = 0
-        why = f"the broker has refused {REFUSALS_MAX} of its orders in a row, the last with {said}"
+    strategy.refused_of_late.add(state.now)
+    count, of_late = strategy.refusals, strategy.refused_of_late.count(state.now)
+    is_over = count >= REFUSALS_MAX or of_late >= REFUSALS_OF_LATE_MAX
+    if is_over and strategy.state == gate.ON:
+        minutes = round(OF_LATE.total_seconds() / 60)
+        span = "in a row" if count >= REFUSALS_MAX else f"within {minutes} minutes"
+        count = count if count >= REFUSALS_MAX else of_late
+        strategy.refusals, strategy.refused_of_late = 0, Recent(OF_LATE)
+        why = f"the broker has refused {count} of its orders {span}, the last with {said}"
         text = (
             f"{intent.strategy} is paused: {why}, for {order_words(intent)}. Its open orders stay, "
-            "other strategies go on. Look at bot orders, then: bot resume --strategy "
+            "other strategies go on. Look at bot orders, then: bot strategy enable "
             f"{intent.strategy}"
         )
-        facts: Numbers = {"strategy": intent.strategy, "said": said, "count": REFUSALS_MAX}
+        facts: Numbers = {"strategy": intent.strategy, "said": said, "count": count, "span": span}
         facts = {**facts_of(tracked), **facts}
         state.alert("STRATEGY_REFUSED", text, facts, symbol=intent.symbol)
         gate.switch(state, strategy, gate.PAUSED, why, BY_ENGINE)

@@ -2,15 +2,16 @@
 
     READY ─► SENDING ─► ACKED | REFUSED | NOT_SENT | UNKNOWN, which `unknown.py` settles
                  └ no token ─► HELD ─ token in time ─► REFUSED, and requested again
-                                └ time over ─► EXPIRED_LOCAL
+                                └ time over, or too much has changed ─► EXPIRED_LOCAL
 
 What goes out after the token has come is another intent that `follows` the first. It is checked in
-full on a fresh quote, exits first, within the time that its strategy allows.
+full on a fresh quote, exits first, within the time that its strategy allows (`rechecks.py`).
 """
 
+from datetime import timedelta
 from typing import Final
 
-from bot.domain.entry import AuthEvent, Decision, Numbers, RunState, Verdict
+from bot.domain.entry import AuthEvent, RunState, Verdict
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import (
     BurnNonce,
@@ -20,25 +21,32 @@ from bot.domain.message import (
     TwoFactorReady,
 )
 from bot.domain.order import Intent, OrderState, SendState
-from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
-from bot.engine import belief, gate, halts, invariants, requests
+from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Refused, Unknown
+from bot.engine import belief, gate, halts, invariants, requests, two_factor
 from bot.engine.gate import ENGINE_FAULT
 from bot.engine.orders import cancels, orders, refusals, set_aside
 from bot.engine.orders.merging import report_of
 from bot.engine.orders.orders import move_intent, move_unplaced
+from bot.engine.orders.rechecks import (
+    HELD_TOO_LONG,
+    Change,
+    basis_of,
+    change_since,
+    decide,
+    give_up,
+)
 from bot.engine.orders.unknown import ALERT_AFTER
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import means_of
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.state import PRIORITY, State
 from bot.engine.tracked import TrackedIntent
+from bot.engine.two_factor import is_exit
 
 TOO_MANY_REQUESTS: Final = 429
 """The quota looks before the nonce does: a copy of a place that a proxy has made may be refused
 by it while the first one went through. So the day order book is read at once, for a ghost, and the
 nonce is tried when the quota lets it."""
-NO_TOKEN: Final = gate.REFUSAL_CODES[RunState.NEEDS_2FA]
-"""How the reason begins for which an order that only lacks a token was not sent."""
 _UNANSWERED: Final = frozenset({SendState.READY, SendState.SENDING})
 
 
@@ -48,12 +56,15 @@ def reason_not_to_send(state: State, intent: Intent) -> str | None:
     What only lacks a token is held, as what the broker has refused for want of one is.
     """
     causes, symbol = state.gate.causes, intent.symbol
+    is_spared = state.passes_halt(intent.intent_id)
     for closing in PRIORITY:
-        if closing in causes:
+        if closing in causes and not (is_spared and closing is RunState.HALTED):
             reason = causes[closing].reason
             return f"{gate.REFUSAL_CODES[closing]}{f': {reason}' if reason else ''}"
     if (halted := halts.objection(state, intent.account)) is not None:
         return halted
+    if (reduced := halts.entries_objection(state, intent.side)) is not None:
+        return reduced
     if (lost := losses.objection(state, intent.account, intent.side)) is not None:
         return lost
     if symbol in state.halted_symbols:
@@ -64,7 +75,9 @@ def reason_not_to_send(state: State, intent: Intent) -> str | None:
     if (doubt := belief.objection(state, symbol, intent.side)) is not None:
         return f"{symbol}: {doubt[0]}"
     strategy = state.strategies.get(intent.strategy)
-    return gate.objection(strategy, intent.side) if strategy is not None else None
+    if strategy is None or is_spared:
+        return None
+    return gate.objection(strategy, intent.side)
 
 
 def on_send_started(state: State, event: SendStarted) -> None:
@@ -93,12 +106,12 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
         case Accepted(result):
             report = report_of(result, tracked.sent_at or state.now)
             move_intent(state, tracked, SendState.ACKED, f"accepted as {result.order_id}")
-            gate.prove(state, result.order_id, event.intent_id)
+            two_factor.prove(state, result.order_id, event.intent_id)
             refusals.note_accepted(state, tracked)
             # A day order book read while the answer was under way showed the row as nobody's.
             orders.own_order(state, tracked, orders.claim(state, report), "place")
         case Refused(code, reason) if event.outcome.needs_two_factor:
-            gate.close_for_two_factor(state, event.outcome, event.intent_id)
+            two_factor.close_for_two_factor(state, event.outcome, event.intent_id)
             _hold(state, tracked, code, reason)
             _go_on_with_token(state, tracked)
         case Refused(code, reason, http_status, result):
@@ -113,7 +126,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
             if http_status == TOO_MANY_REQUESTS:
                 state.command(ReadTodaysOrders(f"quota refused {event.intent_id}"))
                 state.command(BurnNonce(event.intent_id))
-        case NotSent(reason) if reason.startswith(NO_TOKEN):
+        case NotSent(reason) if reason.startswith(LACKS_2FA):
             _hold_unsent(state, tracked, reason)
         case NotSent(reason):
             _not_sent(state, tracked, reason)
@@ -170,12 +183,11 @@ def ask_after(state: State, tracked: TrackedIntent, doubt: str) -> None:
 
 def _hold_unsent(state: State, tracked: TrackedIntent, reason: str) -> None:
     """The gate has closed for want of a token while the order waited for its turn."""
-    strategy = state.strategies.get(tracked.intent.strategy)
-    if strategy is None or strategy.plan.hold_2fa is None:
+    if _hold_of(state, tracked.intent) is None:
         _not_sent(state, tracked, reason)
         return
     closed = state.gate.causes.get(RunState.NEEDS_2FA)
-    _hold(state, tracked, closed.code if closed is not None else NO_TOKEN, reason)
+    _hold(state, tracked, closed.code if closed is not None else LACKS_2FA, reason)
     _go_on_with_token(state, tracked)
 
 
@@ -190,10 +202,11 @@ def _hold(state: State, tracked: TrackedIntent, code: str, why: str) -> None:
     """A 403 OTP code is a certain refusal: hold the order for a while, or drop it."""
     intent = tracked.intent
     tracked.refusal_code = code
-    strategy = state.strategies.get(intent.strategy)
-    hold = strategy.plan.hold_2fa if strategy else None
+    hold = _hold_of(state, intent)
     if hold is None:
-        reason = f"{code}: dropped, as the strategy file says"
+        is_sold = state.passes_halt(intent.intent_id)
+        by = "a flatten sells again by itself" if is_sold else "as the strategy file says"
+        reason = f"{code}: dropped, {by}"
         move_intent(state, tracked, SendState.REFUSED, reason)
         _end_unplaced(state, tracked, OrderState.REJECTED, code, why)
         return
@@ -202,19 +215,34 @@ def _hold(state: State, tracked: TrackedIntent, code: str, why: str) -> None:
     followed = state.intents.get(intent.follows or "")
     held_until = (followed.held_until if followed else None) or state.now + hold
     tracked.held_until = held_until
+    tracked.basis = (followed.basis if followed else None) or basis_of(state, intent)
     state.counts["held"] += 1
-    _decide(state, intent, Verdict.HELD, code, {"until": held_until.isoformat()})
+    decide(state, intent, Verdict.HELD, code, {"until": held_until.isoformat()})
+
+
+def _hold_of(state: State, intent: Intent) -> timedelta | None:
+    """Return how long an order waits for a token; None: not at all. A sale of a flatten does not:
+    nothing held is resumed after a halt, and it would keep the next sale back.
+    """
+    strategy = state.strategies.get(intent.strategy)
+    if strategy is None or state.passes_halt(intent.intent_id):
+        return None
+    return strategy.plan.hold_2fa
 
 
 def on_two_factor_ready(state: State, event: TwoFactorReady) -> None:
     """Open the gate: cancels first, then exits, then the rest of what was held."""
+    for tracked in held(state):
+        if is_fresh(state, tracked) and (change := change_since(state, tracked)) is not None:
+            give_up(state, tracked, change)
     until = f"{event.until.astimezone(EXCHANGE_TZ):%H:%M}"
     count = state.gate.missed
     missed = f", {count} signal{'s' * (count != 1)} missed" if count else ""
     text = f"until {until}{missed}"
     state.record(AuthEvent(state.now, "ready", "", text))
     state.gate.token_until, state.gate.is_unproven = event.until, True
-    state.gate.missed = 0
+    state.gate.missed, state.gate.question = 0, None
+    two_factor.expect_end(state, event.ends_at)
     gate.lift(state, RunState.NEEDS_2FA, f"2FA ok {text}", event.by)
     cancels.advance(state)
     for tracked in held(state):
@@ -225,7 +253,7 @@ def on_two_factor_ready(state: State, event: TwoFactorReady) -> None:
 def held(state: State) -> list[TrackedIntent]:
     """Return the held intents, exits first."""
     held = state.index.held.of(True)
-    return sorted(held, key=lambda t: (not t.intent.closes_position, t.intent.intent_id))
+    return sorted(held, key=lambda t: (not is_exit(t.intent), t.intent.intent_id))
 
 
 def on_fresh_quote(state: State, symbol: str) -> None:
@@ -235,15 +263,28 @@ def on_fresh_quote(state: State, symbol: str) -> None:
             _resume(state, tracked)
 
 
+def is_fresh(state: State, tracked: TrackedIntent) -> bool:
+    """Whether the symbol's last quote is young enough to judge by."""
+    quote = state.quotes.get(tracked.intent.symbol)
+    return quote is not None and state.now - quote.at <= state.settings.max_quote_age
+
+
 def _resume(state: State, tracked: TrackedIntent) -> None:
-    """Request the order again, unless its time is over or something is still against it."""
+    """Request the order again, unless its time is over or something is still against it. What buys
+    leaves after the cancels that are due.
+    """
     first = tracked.intent
-    quote, strategy = state.quotes.get(first.symbol), state.strategies.get(first.strategy)
-    if quote is None or state.now - quote.at > state.settings.max_quote_age:
+    strategy = state.strategies.get(first.strategy)
+    if not is_fresh(state, tracked):
         return
     if strategy is None or gate.objection(strategy, first.side) is not None:
         return
     if state.gate.causes or _is_over(state, tracked):
+        return
+    if (change := change_since(state, tracked)) is not None:
+        give_up(state, tracked, change)
+        return
+    if not is_exit(first) and cancels.are_leaving(state):
         return
     move_intent(state, tracked, SendState.REFUSED, f"{tracked.refusal_code}: requested again")
     request = OrderRequest(
@@ -266,11 +307,24 @@ def _is_over(state: State, tracked: TrackedIntent) -> bool:
     return tracked.held_until is not None and tracked.held_until <= state.now
 
 
+def advance(state: State) -> None:
+    """See to what waits for a token: the question to a person, the held orders' time, and those
+    that the cancels went before.
+    """
+    two_factor.advance(state)
+    expire_held(state)
+    for tracked in held(state):
+        if tracked.taken_back and (change := change_since(state, tracked)) is not None:
+            give_up(state, tracked, change)
+        elif tracked.is_waiting_to_resume:
+            _resume(state, tracked)
+
+
 def expire_held(
     state: State,
     *,
     at_once: str | None = None,
-    code: str = "TWO_FACTOR",
+    code: str = HELD_TOO_LONG,
     strategy: str | None = None,
 ) -> None:
     """Give up the held orders whose time is over, or all (of a strategy) for a reason `at_once`;
@@ -285,27 +339,4 @@ def expire_held(
         hold = owner.plan.hold_2fa if owner else None
         seconds = round(hold.total_seconds()) if hold else 0
         length = f"{seconds // 60} min" if seconds and seconds % 60 == 0 else f"{seconds} s"
-        reason = at_once or f"no 2FA within {length}"
-        move_intent(state, tracked, SendState.EXPIRED_LOCAL, reason)
-        state.counts["expired"] += 1
-        _decide(state, intent, Verdict.EXPIRED, code, {"reason": reason})
-
-
-def _decide(state: State, intent: Intent, verdict: Verdict, code: str, numbers: Numbers) -> None:
-    """Journal what became of an order that has no token."""
-    state.record(
-        Decision(
-            at=state.now,
-            strategy=intent.strategy,
-            symbol=intent.symbol,
-            verdict=verdict,
-            code=code,
-            why=intent.why,
-            numbers=numbers,
-            request_id=intent.intent_id,
-            side=intent.side,
-            quantity=intent.quantity,
-            order_type=intent.order_type,
-            price=intent.limit_price,
-        )
-    )
+        give_up(state, tracked, Change(code, at_once or f"no 2FA within {length}", {}))

@@ -11,14 +11,14 @@ from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.order import OrderType, Side
 from bot.domain.plan import Limits
 from bot.engine.risk.codes import ACCOUNT, amounts, judged, or_none, percent, short_money
-from bot.engine.risk.sizing import OrderRequest
+from bot.engine.risk.sizing import BOARD_LOT, OrderRequest
 from bot.engine.risk.view import AccountUse, View
 
 PPM: Final = 1_000_000
 AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED, Phase.CA})
 SILENT_PHASES: Final = frozenset({Phase.BREAK, Phase.CLOSED, Phase.PUT_THROUGH})
 """Phases in which no exchange takes an order. Source: HOSE Decision 352, VNX Decision 17."""
-_AT_THE_MARKET: Final = frozenset(
+AT_THE_MARKET: Final = frozenset(
     {
         OrderType.MP,
         OrderType.MTL,
@@ -31,13 +31,22 @@ _AT_THE_MARKET: Final = frozenset(
 """Types that take what the depth shows. ATO, ATC and PLO trade at the one price of their phase."""
 
 
+def is_least_sale(request: OrderRequest) -> bool:
+    """Whether it sells one lot, of own shares as every sale: no limit of one order's size may keep
+    a position in that a person has left alone.
+    """
+    return request.side is Side.SELL and request.quantity <= BOARD_LOT
+
+
 def universe(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
-    """The symbol is one of those that the account may trade."""
+    """The symbol is one of those that the account may trade; shares of another can be sold."""
     allowed = view.account.limits.symbols if view.account is not None else None
     if allowed is not None:
         many, symbol = len(allowed), request.symbol
-        words = f"{symbol} is one of {many:,}"
-        yield judged("UNIVERSE", symbol in allowed, words, symbol=symbol, symbols=many)
+        is_one = symbol in allowed
+        words = f"{symbol} is {'one' if is_one else 'none'} of {many:,}"
+        is_ok = symbol in allowed or request.side is Side.SELL
+        yield judged("UNIVERSE", is_ok, words, symbol=symbol, symbols=many)
 
 
 def max_quantity(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
@@ -46,29 +55,51 @@ def max_quantity(request: OrderRequest, view: View, _limits: Limits) -> Iterator
     if most is not None:
         quantity = request.quantity
         words = f"quantity {quantity:,} of {most:,}"
-        yield judged("MAX_ORDER_QUANTITY", quantity <= most, words, quantity=quantity, limit=most)
+        is_ok = quantity <= most or is_least_sale(request)
+        yield judged("MAX_ORDER_QUANTITY", is_ok, words, quantity=quantity, limit=most)
 
 
 def market_price(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
     """The worst level that a market order is shown is not far from the last trade."""
     account, quote = view.account, view.quote
-    gap_max = account.limits.max_price_gap_ppm if account is not None else None
-    if account is None or gap_max is None or request.order_type not in _AT_THE_MARKET:
+    if account is None or request.order_type not in AT_THE_MARKET:
+        return
+    gap_max = account.limits.max_price_gap_ppm
+    if gap_max is None and account.limits.max_reference_gap_ppm is None:
         return
     worst, shown, quantity = account.worst_price, account.shown, request.quantity
     is_shown = worst is not None and quantity <= shown
     words = f"depth shows {shown:,} of {quantity:,}"
     yield judged("DEPTH_SHOWN", is_shown, words, shown=shown, quantity=quantity, price=worst)
-    last = quote.last if quote is not None else 0
-    gap = abs((worst or 0) - last) * PPM // last if last > 0 else PPM
-    words = f"worst level {percent(gap)} off last of {percent(gap_max)}"
-    yield judged(
-        "PRICE_GAP", gap <= gap_max, words, gap_ppm=gap, gap_ppm_max=gap_max, scope=ACCOUNT
-    )
+    if gap_max is not None:
+        gap = gap_of(worst or 0, quote.last if quote is not None else 0)
+        words = f"worst level {percent(gap)} off last of {percent(gap_max)}"
+        yield judged(
+            "PRICE_GAP", gap <= gap_max, words, gap_ppm=gap, gap_ppm_max=gap_max, scope=ACCOUNT
+        )
+    yield from reference_gap(worst or 0, view)
 
 
-def open_orders(_request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
-    """Few enough orders of this bot work, or may work, in the account and in the symbol."""
+def reference_gap(price: int, view: View) -> Iterator[CheckResult]:
+    """A price is not far from the day's reference."""
+    gap_max = view.account.limits.max_reference_gap_ppm if view.account is not None else None
+    if gap_max is not None:
+        gap = gap_of(price, (view.quote.reference or 0) if view.quote is not None else 0)
+        words = f"{percent(gap)} off reference of {percent(gap_max)}"
+        yield judged(
+            "REFERENCE_GAP", gap <= gap_max, words, gap_ppm=gap, gap_ppm_max=gap_max, scope=ACCOUNT
+        )
+
+
+def gap_of(price: int, base: int) -> int:
+    """Return how far a price is from another, in parts per million of that."""
+    return abs(price - base) * PPM // base if base > 0 else PPM
+
+
+def open_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+    """Few enough orders of this bot work, or may work, in the account and in the symbol. A close is
+    let through: a strategy has one at a time in a symbol.
+    """
     if view.account is None:
         return
     for scope, here, most in (
@@ -77,22 +108,25 @@ def open_orders(_request: OrderRequest, view: View, _limits: Limits) -> Iterator
     ):
         if most is not None:
             words = f"open {here:,} of {most:,}"
-            yield judged("OPEN_ORDERS", here < most, words, orders=here, limit=most, scope=scope)
+            is_ok = here < most or request.closes_position
+            yield judged("OPEN_ORDERS", is_ok, words, orders=here, limit=most, scope=scope)
 
 
-def order_rate(_request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
-    """Few enough orders, changes and cancels have just gone out; only orders and changes wait."""
-    if view.account is None:
+def order_rate(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+    """Few enough orders, changes and cancels have just gone out; only orders and changes wait. A
+    sale waits for sales alone: no buys can use up what an exit needs.
+    """
+    account = view.account
+    if account is None:
         return
-    for span, sent, most in (
-        ("second", view.account.last_second, view.account.limits.max_orders_per_second),
-        ("minute", view.account.last_minute, view.account.limits.max_orders_per_minute),
-    ):
+    code, counts = "ORDER_RATE", (account.last_second, account.last_minute)
+    if request.side is Side.SELL:
+        code, counts = "EXIT_RATE", (account.sales_of_second, account.sales_of_minute)
+    mosts = account.limits.max_orders_per_second, account.limits.max_orders_per_minute
+    for span, sent, most in zip(("second", "minute"), counts, mosts, strict=True):
         if most is not None:
             words = f"{sent:,} of {most:,} a {span}"
-            yield judged(
-                "ORDER_RATE", sent < most, words, sent=sent, limit=most, span=span, scope=ACCOUNT
-            )
+            yield judged(code, sent < most, words, sent=sent, limit=most, span=span, scope=ACCOUNT)
 
 
 def day_loss(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
@@ -182,6 +216,7 @@ def auction_share(request: OrderRequest, view: View, _limits: Limits) -> Iterato
     if view.account is not None and share is not None and view.phase in AUCTIONS:
         shown, quantity = view.account.shown or None, request.quantity
         is_ok = shown is not None and quantity * PPM <= shown * share
+        is_ok = is_ok or is_least_sale(request)
         words = f"{quantity:,} of {or_none(shown)} shown"
         yield judged("AUCTION_SHARE", is_ok, words, quantity=quantity, shown=shown, share_ppm=share)
 

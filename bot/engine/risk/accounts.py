@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, Moved
-from bot.domain.entry import AccountSeen, Fill, OrderUpdated
+from bot.domain.entry import HOLDS_NOTE, LAST_PRICE, AccountSeen, Fill, Number, OrderUpdated
 from bot.domain.errors import CalendarEnds, NoRule
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.message import AccountRead
@@ -79,7 +79,7 @@ def means_of(
         is_working = is_working or (intent.strategy, intent.symbol) == (name, symbol)
     free = _free_shares(state, snapshot, symbol, orders, pending) if snapshot else 0
     return Means(
-        cash=_free_cash(state, snapshot) if snapshot else None,
+        cash=free_cash(state, snapshot) if snapshot else None,
         sellable=max(0, min(sellable, free)),
         exposure=exposure,
         orders=orders,
@@ -88,7 +88,8 @@ def means_of(
     )
 
 
-def _free_cash(state: State, snapshot: AccountSnapshot) -> int:
+def free_cash(state: State, snapshot: AccountSnapshot) -> int:
+    """Return what of an account's money no order can take any more, fees with it."""
     account, index = snapshot.account, state.index
     moved = state.flows.cash(account, snapshot.at, state.now)
     cash = snapshot.cash + moved - index.reserved.of(account)
@@ -268,7 +269,7 @@ def day_result(state: State, strategy: StrategyState) -> int:
 
 def note_holdings(state: State, exchange: Exchange | None = None) -> None:
     """Name the shares that strategies still hold, all of them or those of one exchange."""
-    found = []
+    found, numbers = [], dict[str, Number]()
     for strategy in state.strategies.values():
         for symbol, position in sorted(strategy.positions.items()):
             instrument = state.instruments.get(symbol)
@@ -276,8 +277,11 @@ def note_holdings(state: State, exchange: Exchange | None = None) -> None:
             if position.shares and exchange in {None, traded_on}:
                 result = unrealised(state, symbol, position)
                 found.append(f"{symbol} {position.shares:,}, unrealised {result:+,}")
+                if seen := state.quotes.get(symbol):
+                    numbers[f"{LAST_PRICE}{symbol}"] = seen.quote.last
     if found:
-        state.note("HOLDS", f"still open: {' · '.join(found)}", {"positions": len(found)})
+        text = f"still open: {' · '.join(found)}"
+        state.note(HOLDS_NOTE, text, {"positions": len(found), **numbers})
 
 
 def pause_after_loss(state: State, strategy: StrategyState) -> None:

@@ -13,6 +13,7 @@ from bot.domain.account import AccountSnapshot, Break
 from bot.domain.asked import BreakAccepted
 from bot.domain.entry import Numbers, RunState, StateChanged
 from bot.domain.message import ReadAccount, ReadTodaysOrders
+from bot.domain.order import Side
 from bot.engine import gate
 from bot.engine.risk.codes import percent
 from bot.engine.risk.ledgers import IN_ALL, LOOK_AGAIN, Difference, explanation, own_shares
@@ -53,6 +54,9 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
             if named and held > 0 and symbol is not None:
                 state.halt_symbol(symbol, named)
             continue
+        if known := _found_before(state, account, each):
+            state.note("RECONCILE", known, facts, symbol=symbol)
+            continue
         hint = "" if symbol is not None else _fee_hint(state, each.amount)
         found_one = begin(state, each.text + hint, symbol, ours=each.expected, theirs=each.found)
         if symbol is not None:
@@ -64,6 +68,27 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
             limit = state.settings.pause_on_cash_difference
             if limit is not None and abs(each.amount) > limit:
                 gate.close(state, RunState.PAUSED, each.text, "engine")
+
+
+def _found_before(state: State, account: str, each: Difference) -> str:
+    """Say which break has counted these shares already: the order behind it was in no day order
+    book by then, and has moved our own numbers a second time when it came. Empty: none has.
+    """
+    for one in state.reconciling.breaks.values():
+        if one.symbol is None or one.symbol != each.symbol or one.break_id in state.reconciling.met:
+            continue
+        amount = (one.theirs or 0) - (one.ours or 0)
+        for row in (order.row for order in state.orders.values()):
+            moved = row.executed_quantity if row.side is Side.BUY else -row.executed_quantity
+            is_its = (row.account, row.symbol) == (account, one.symbol)
+            is_later = one.at is not None and row.at > one.at
+            if is_its and is_later and each.amount == -amount == -moved:
+                state.reconciling.met.add(one.break_id)
+                return (
+                    f"{row.order_id} came later than {one.break_id}, which is its {amount:+,} "
+                    f"{row.symbol}: they count once"
+                )
+    return ""
 
 
 def _fee_hint(state: State, amount: int) -> str:

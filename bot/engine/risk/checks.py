@@ -7,6 +7,7 @@ can pass one limit together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from statistics import median_low
 from typing import Final
 
 from bot.domain.entry import CheckResult
@@ -15,7 +16,7 @@ from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Lot
 from bot.domain.order import ORDER_TYPES, OrderType, Side, type_word
 from bot.domain.plan import Limits
 from bot.engine.risk import account_checks
-from bot.engine.risk.account_checks import AUCTIONS, PPM, SILENT_PHASES
+from bot.engine.risk.account_checks import AUCTIONS, SILENT_PHASES, gap_of
 from bot.engine.risk.codes import (
     ACCOUNT,
     STRATEGY,
@@ -32,6 +33,12 @@ from bot.engine.risk.view import View
 _LO, _BUY, _SELL, _EVEN, _ODD = OrderType.LO, Side.BUY, Side.SELL, Lot.EVEN, Lot.ODD
 """Asked with every order: on Python 3.11 a member costs ten times as much through its class."""
 _NEED_TRADE_TODAY: Final = {kind for kind, rules in ORDER_TYPES.items() if rules.needs_trade_today}
+
+_SLIPS: Final = (10, 100, 1_000)
+_NEAR_SLIP: Final = 4
+"""A price is one in another unit when it is within a fourth of it: no band of a day is wider."""
+HABIT_FROM: Final = 5
+"""So many buys make a habit that a buy is compared with."""
 
 Check = Callable[[OrderRequest, View, Limits], Iterator[CheckResult]]
 
@@ -62,14 +69,19 @@ def symbol(request: OrderRequest, view: View, _limits: Limits) -> Iterator[Check
         yield judged("HELD_DATA", False, reason=why, **numbers)
 
 
-def phase(_request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
-    """The exchange takes orders, and the strategy file wants them now (a window's end excluded)."""
+def phase(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+    """The exchange takes orders, and the strategy file wants them now (a window's end excluded).
+
+    The sessions and hours of the file keep entries back alone: what is held can be sold outside of
+    them, too.
+    """
     wanted, start, end = view.when.phases, view.when.start, view.when.end
-    is_ok = view.phase not in SILENT_PHASES and (not wanted or view.phase in wanted)
+    is_wanted = not wanted or view.phase in wanted or request.side is Side.SELL
+    is_ok = view.phase not in SILENT_PHASES and is_wanted
     exchange, now_is = view.traded.exchange, view.phase
     words = f"{exchange} {PHASE_WORDS[now_is]}"
     yield judged("PHASE", is_ok, words, exchange=exchange, phase=now_is)
-    if start is not None or end is not None:
+    if request.side is Side.BUY and (start is not None or end is not None):
         local = view.at.astimezone(EXCHANGE_TZ).time()
         is_ok = (start is None or start <= local) and (end is None or local < end)
         first = f"{start:%H:%M}" if start is not None else "any"
@@ -145,14 +157,47 @@ def price(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckRe
     age_s, most_s = round(age.total_seconds()), round(most.total_seconds())
     words = f"quote {age_s:,} s old of {most_s:,}"
     yield judged("QUOTE_AGE", age <= most, words, age_s=age_s, age_s_max=most_s)
+    if limit is None:
+        return
     shared = view.account.limits.max_price_gap_ppm if view.account is not None else None
     gap_max, scope = tightest(limits.max_price_gap_ppm, shared)
-    if gap_max is not None and limit is not None:
-        gap = abs(limit - quote.last) * PPM // quote.last if quote.last > 0 else PPM
+    if gap_max is not None:
+        gap = gap_of(limit, quote.last)
         words = f"{percent(gap)} off last of {percent(gap_max)}"
         yield judged(
             "PRICE_GAP", gap <= gap_max, words, gap_ppm=gap, gap_ppm_max=gap_max, scope=scope
         )
+    yield from account_checks.reference_gap(limit, view)
+
+
+def unit_slip(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+    """The limit is not the last price in another unit, ten, a hundred or a thousand times of it."""
+    limit, quote = request.limit_price or 0, view.quote
+    last = (quote.last or quote.reference or 0) if quote is not None else 0
+    for times in _SLIPS:
+        for more, less in ((limit, last), (last, limit)):
+            if less > 0 and abs(more - less * times) * _NEAR_SLIP <= less * times:
+                yield judged("UNIT_SLIP", False, price=limit, last=last, times=times)
+
+
+def fat_finger(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
+    """A buy is not worth many times what the strategy usually buys; a few buys are no habit yet."""
+    most, worth = limits.max_times_median, view.recent_buys
+    if most is None or request.side is _SELL or len(worth) < HABIT_FROM:
+        return
+    median, value = median_low(worth), request.quantity * view.price
+    words = f"order {amounts(value, most * median)}, {most:,} times the usual"
+    numbers = {"value_vnd": value, "median_vnd": median, "times": most, "orders": len(worth)}
+    yield judged("FAT_FINGER", value <= most * median, words, **numbers)
+
+
+def capital(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
+    """After everything that may still be bought, the strategy has its capital in shares at most."""
+    most = limits.capital
+    if most is not None and request.side is _BUY:
+        value = view.invested + request.quantity * view.price
+        words = f"capital {amounts(value, most)}"
+        yield judged("CAPITAL", value <= most, words, value_vnd=value, limit_vnd=most)
 
 
 def max_order_value(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
@@ -161,10 +206,10 @@ def max_order_value(request: OrderRequest, view: View, limits: Limits) -> Iterat
     shared = view.account.limits.max_order_value if view.account is not None else None
     limit, scope = tightest(limits.max_order_value, shared)
     if limit is not None:
-        words = f"order {amounts(value, limit)}"
-        yield judged(
-            "MAX_ORDER_VALUE", value <= limit, words, value_vnd=value, limit_vnd=limit, scope=scope
-        )
+        is_ok, words = value <= limit or account_checks.is_least_sale(request), "one lot sold"
+        if value <= limit:
+            words = f"order {amounts(value, limit)}"
+        yield judged("MAX_ORDER_VALUE", is_ok, words, value_vnd=value, limit_vnd=limit, scope=scope)
 
 
 def max_position(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
@@ -175,17 +220,21 @@ def max_position(request: OrderRequest, view: View, limits: Limits) -> Iterator[
         yield judged("MAX_POSITION", position <= limit, words, position=position, limit=limit)
 
 
-def max_orders(_request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
-    """The strategy has orders left today, and so has the account: the one with fewer left tells."""
+def max_orders(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
+    """The strategy has orders left today, and so has the account: the one with fewer left tells. A
+    sale counts and is let through: shares that can't be sold are the greater risk.
+    """
     account = view.account
     counts = [(limits.max_orders_per_day, view.orders_today, STRATEGY)]
     if account is not None:
         counts.append((account.limits.max_orders_per_day, account.orders_today, ACCOUNT))
-    left = [(most - before, before, most, scope) for most, before, scope in counts if most]
+    known = [(most, before, scope) for most, before, scope in counts if most is not None]
+    left = [(most - before, before, most, scope) for most, before, scope in known]
     if left:
         _, before, most, scope = min(left)
         words = f"day {before:,} of {most:,}"
-        yield judged("MAX_ORDERS", before < most, words, orders=before, limit=most, scope=scope)
+        is_ok = before < most or request.side is _SELL
+        yield judged("MAX_ORDERS", is_ok, words, orders=before, limit=most, scope=scope)
 
 
 def max_loss(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
@@ -216,14 +265,15 @@ def sellable(request: OrderRequest, view: View, _limits: Limits) -> Iterator[Che
 
 def other_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
     """No equal order is open, unresolved, or younger than the window. It can't trade with an order
-    of the same owner, in auctions none may be on the other side; and few enough orders have an
-    unknown outcome.
+    of the same owner, in auctions and shortly before one none may be on the other side; and few
+    enough orders have an unknown outcome.
     """
     if view.twin is not None:
         yield judged("DUPLICATE", False, twin=view.twin)
     mine, is_buy = request.limit_price, request.side is _BUY
     for other in view.opposites:
-        can_meet = view.phase in AUCTIONS or mine is None or other.price is None
+        is_auction = view.is_auction_near or view.phase in AUCTIONS
+        can_meet = is_auction or mine is None or other.price is None
         if mine is not None and other.price is not None:
             can_meet = can_meet or (mine >= other.price if is_buy else mine <= other.price)
         if can_meet:
@@ -247,10 +297,13 @@ CHECKS: Final[tuple[Check, ...]] = (
     order_type,
     lot,
     account_checks.max_quantity,
+    unit_slip,
     price,
     account_checks.market_price,
     max_order_value,
+    fat_finger,
     max_position,
+    capital,
     max_orders,
     account_checks.open_orders,
     account_checks.order_rate,

@@ -121,16 +121,30 @@ CODES: Final[Mapping[str, CheckCode]] = {
     ),
     "QUOTE_AGE": CheckCode("the quote is {age_s} s old, at most {age_s_max}"),
     "PRICE_GAP": CheckCode("the price is {gap_ppm} off the last one, at most {gap_ppm_max}{scope}"),
+    "REFERENCE_GAP": CheckCode(
+        "the price is {gap_ppm} off the day's reference, at most {gap_ppm_max}{scope}"
+    ),
+    "UNIT_SLIP": CheckCode(
+        "price {price} looks like one in another unit: the last is {last} (x{times})"
+    ),
+    "FAT_FINGER": CheckCode(
+        "an order of {value_vnd} VND, at most {times} times {median_vnd}, the median of this "
+        "strategy's last {orders} buys"
+    ),
     "DEPTH_SHOWN": CheckCode(
         "the depth shows {shown} of {quantity} shares: what a market order costs is not known",
         "no fresh depth: what a market order costs is not known",
     ),
     "MAX_ORDER_VALUE": CheckCode("an order of {value_vnd} VND, at most {limit_vnd}{scope}"),
+    "CAPITAL": CheckCode("the strategy would have {value_vnd} VND in shares, at most {limit_vnd}"),
     "MAX_POSITION": CheckCode("the position would be {position} shares, at most {limit}"),
     "MAX_ORDERS": CheckCode("{orders} orders today already, at most {limit}{scope}"),
     "OPEN_ORDERS": CheckCode("{orders} orders are open already, at most {limit}{scope}"),
     "ORDER_RATE": CheckCode(
-        "{sent} order requests within the last {span}, at most {limit}{scope}; cancels count too"
+        "order requests within the last {span}: {sent}, at most {limit}{scope}; cancels count too"
+    ),
+    "EXIT_RATE": CheckCode(
+        "{sent} sales went out within the last {span}, at most {limit}{scope}: ask again after it"
     ),
     "DAY_LOSS": CheckCode(
         "{loss_vnd} VND lost today{scope}; from {limit_vnd} on nothing is bought until tomorrow"

@@ -14,7 +14,7 @@ from typing import Final
 
 from bot.domain.entry import ENTRIES_SCOPE, Fill, Numbers, RunState, StateChanged
 from bot.domain.instrument import Phase
-from bot.domain.order import Side
+from bot.domain.order import Intent, Side
 from bot.domain.quote import Quote
 from bot.engine import gate
 from bot.engine.exposure import DayTrade, Mark
@@ -116,16 +116,19 @@ def count_trade(
         strategy.fees_today += fill.fee + fill.tax
 
 
-def is_first(fill: Fill) -> bool:
-    """Whether nothing of the order was filled before."""
-    return fill.order_executed == fill.quantity
+def is_repeat(fill: Fill, intent: Intent | None) -> bool:
+    """Whether a fill counts among a strategy's repeats: the first one of its order, and not of a
+    close, whose pieces are one wish.
+    """
+    is_first = fill.order_executed == fill.quantity
+    return is_first and not (intent is not None and intent.closes_position)
 
 
-def count_fill(state: State, strategy: StrategyState, fill: Fill) -> None:
+def count_fill(state: State, strategy: StrategyState, fill: Fill, intent: Intent | None) -> None:
     """Count the first fill of a strategy's order; one order too many on one side of a symbol
     disables it.
     """
-    if not is_first(fill):
+    if not is_repeat(fill, intent):
         return
     place = fill.symbol, fill.side
     count = strategy.repeats[place] = strategy.repeats.get(place, 0) + 1
@@ -135,8 +138,7 @@ def count_fill(state: State, strategy: StrategyState, fill: Fill) -> None:
     why = f"{count:,} orders filled {fill.side} {fill.symbol} today, at most {most:,}"
     text = (
         f"{name} is disabled: {why} before a person has looked. Its open orders stay, other "
-        "strategies go on. Look at bot fills and bot orders, then: bot resume --strategy "
-        f"{name}"
+        f"strategies go on. Look at bot fills and bot orders, then: bot strategy enable {name}"
     )
     facts: Numbers = {"strategy": name, "side": fill.side, "symbol": fill.symbol}
     state.alert("STRATEGY_REPEATS", text, {**facts, "count": count, "limit": most})

@@ -40,7 +40,8 @@ SIDES: Final = {
 class OrderRequest:
     """An order as a strategy asks for it, complete. `limit_price` is None when not LO.
 
-    `follows` is the held intent that it takes the place of.
+    `follows` is the held intent that it takes the place of. `is_flattening`: it sells after a halt,
+    and passes it.
     """
 
     strategy: str
@@ -54,6 +55,7 @@ class OrderRequest:
     closes_position: bool = False
     expire_after: timedelta | None = None
     follows: str | None = None
+    is_flattening: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,6 @@ def request_of(
         price = found
     if request.kind is RequestKind.CLOSE:  # whole lots first; what is left is an odd lot of its own
         quantity = means.sellable // BOARD_LOT * BOARD_LOT or means.sellable
-        most = _most_of_one_order(state, strategy, worst_price(state, symbol, price))
-        if most is not None and most < quantity:
-            quantity = max(most // BOARD_LOT * BOARD_LOT, min(quantity, BOARD_LOT))
     elif request.quantity is not None:
         quantity = request.quantity
     else:
@@ -109,16 +108,6 @@ def request_of(
         closes_position=request.kind is RequestKind.CLOSE,
         expire_after=plan.expire_after,
     )
-
-
-def _most_of_one_order(state: State, strategy: StrategyState, price: int) -> int | None:
-    """Return how many shares one order may have: a position of more is closed in several."""
-    shared, own = state.settings.account_limits, strategy.limits
-    values = (own.max_order_value, shared.max_order_value)
-    found = [value // price for value in values if value is not None and price > 0]
-    if shared.max_order_quantity is not None:
-        found.append(shared.max_order_quantity)
-    return min(found, default=None)
 
 
 def file_quantity(plan: OrderPlan, *, price: int, cash: int) -> int:

@@ -1,13 +1,17 @@
 """Gathers what an account has used of its limits, for the checks of an order."""
 
+from collections.abc import Sequence
+
 from bot.domain.instrument import Phase
 from bot.domain.order import Side
+from bot.domain.quote import DepthLevel
 from bot.engine.risk import losses
 from bot.engine.risk.account_checks import SILENT_PHASES
 from bot.engine.risk.accounts import Means, worst_price
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.risk.view import AccountUse
 from bot.engine.state import State
+from bot.engine.tracked import StrategyState
 
 
 def use_of(state: State, request: OrderRequest, means: Means) -> AccountUse | None:
@@ -29,7 +33,7 @@ def use_of(state: State, request: OrderRequest, means: Means) -> AccountUse | No
         here += intent.account == account
         if intent.side is Side.BUY and intent.account == account:
             open_value += intent.quantity * worst_price(state, symbol, intent.limit_price)
-    worst, shown = _shown(state, request)
+    levels = shown_to(state, symbol, side)
     turns = usage.sides.get(symbol, side) is not side
     return AccountUse(
         limits=limits,
@@ -38,8 +42,10 @@ def use_of(state: State, request: OrderRequest, means: Means) -> AccountUse | No
         last_second=usage.last_second.count(state.now),
         last_minute=usage.last_minute.count(state.now),
         orders_today=usage.orders_today,
-        worst_price=worst,
-        shown=shown,
+        sales_of_second=usage.sales_of_second.count(state.now),
+        sales_of_minute=usage.sales_of_minute.count(state.now),
+        worst_price=_worst(levels, request),
+        shown=sum([level.volume for level in levels]),
         nav=snapshot.net_asset_value if snapshot is not None else None,
         age=state.now - snapshot.at if snapshot is not None else None,
         position_value=state.exposure.value_of(account, symbol) + open_value,
@@ -63,13 +69,40 @@ def bought(state: State, account: str) -> int:
     return total
 
 
-def _shown(state: State, request: OrderRequest) -> tuple[int | None, int]:
-    """Return the worst level of a fresh depth on the other side, and the shares of all."""
-    seen = state.depths.get(request.symbol)
+def invested(state: State, strategy: StrategyState) -> int:
+    """Return what a strategy's shares are worth, with what its open buys may cost, without fees."""
+    name, total = strategy.plan.name, 0
+    for symbol, position in strategy.positions.items():
+        seen = state.quotes.get(symbol)
+        last = seen.quote.last if seen is not None else 0
+        total += position.shares * last if last > 0 else position.cost
+    for order in state.open_orders():
+        row = order.row
+        if row.strategy == name and row.side is Side.BUY:
+            total += order.open_quantity * worst_price(state, row.symbol, order.prices[-1])
+    for tracked in state.pending_intents():
+        intent = tracked.intent
+        if intent.strategy == name and intent.side is Side.BUY:
+            total += intent.quantity * worst_price(state, intent.symbol, intent.limit_price)
+    return total
+
+
+def shown_to(state: State, symbol: str, side: Side) -> Sequence[DepthLevel]:
+    """Return the levels of a fresh depth that an order on this side meets, the best first."""
+    seen = state.depths.get(symbol)
     if seen is None or state.now - seen.at > state.settings.max_depth_age:
-        return None, 0
-    levels = seen.depth.asks if request.side is Side.BUY else seen.depth.bids
-    return levels[-1].price if levels else None, sum([level.volume for level in levels])
+        return ()
+    return seen.depth.asks if side is Side.BUY else seen.depth.bids
+
+
+def _worst(levels: Sequence[DepthLevel], request: OrderRequest) -> int | None:
+    """Return the price of the worst level; for a sale, which must get out, the worst it reaches."""
+    left = request.quantity
+    for level in levels if request.side is Side.SELL else ():
+        left -= level.volume
+        if left <= 0:
+            return level.price
+    return levels[-1].price if levels else None
 
 
 def _ends_in(state: State, request: OrderRequest) -> Phase | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import day_result, means_of
-from bot.engine.risk.use import bought
+from bot.engine.risk.use import bought, invested
 from bot.engine.state import State
 from bot.engine.tracked import StrategyState
 
@@ -56,6 +56,7 @@ def _of_account(state: State, account: str) -> Iterator[LimitUse]:
         if strategy.plan.account == account and cash is None:
             cash = means_of(state, strategy, strategy.plan.symbols[0]).cash
     minute, second = usage.last_minute.count(now), usage.last_second.count(now)
+    sales = usage.sales_of_minute.count(now)
     rows: tuple[tuple[str, int | None, int | None, str], ...] = (
         ("max_loss_per_day", max(0, worth.loss), losses.limit_of(state, account), "VND"),
         ("max_gross_of_nav", worth.value + bought(state, account), gross_max, "VND"),
@@ -63,10 +64,12 @@ def _of_account(state: State, account: str) -> Iterator[LimitUse]:
         ("max_orders_per_day", usage.orders_today, limits.max_orders_per_day, "orders"),
         ("max_orders_per_minute", minute, limits.max_orders_per_minute, "orders"),
         ("max_orders_per_second", second, limits.max_orders_per_second, "orders"),
+        ("max_sales_per_minute", sales, limits.max_orders_per_minute, "sales"),
         ("max_open_orders", state.index.working.of(account), limits.max_open_orders, "orders"),
         ("max_order_value", None, limits.max_order_value, "VND"),
         ("max_order_quantity", None, limits.max_order_quantity, "shares"),
         ("max_price_gap", None, gap, "ppm"),
+        ("max_reference_gap", None, limits.max_reference_gap_ppm, "ppm"),
         ("max_auction_share", None, limits.max_auction_share_ppm, "ppm"),
         ("max_account_age_s", age, _seconds(age_max), "s"),
         ("last_entry_s", None, _seconds(limits.last_entry), "s"),
@@ -103,8 +106,10 @@ def _of_strategy(state: State, strategy: StrategyState) -> Iterator[LimitUse]:
     rows = (
         ("max_orders_per_day", strategy.orders_today, limits.max_orders_per_day, "orders"),
         ("max_loss_per_day", loss, limits.max_loss_per_day, "VND"),
+        ("capital", invested(state, strategy), limits.capital, "VND"),
         ("max_position", held, limits.max_position, "shares"),
         ("max_repeats", repeats, limits.max_repeats, "orders"),
+        ("max_times_median", None, limits.max_times_median, "times"),
         ("max_order_value", None, limits.max_order_value, "VND"),
         ("max_price_gap", None, limits.max_price_gap_ppm, "ppm"),
     )

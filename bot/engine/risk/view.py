@@ -1,5 +1,6 @@
 """What the checks of one order may look at, gathered once for each. Money is VND."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -40,6 +41,8 @@ class AccountUse:
     loss_limit: int | None = None
     is_reduced: bool = False
     flips: int = 0
+    sales_of_second: int = 0
+    sales_of_minute: int = 0
     ends_in: Phase | None = None
 
 
@@ -84,6 +87,12 @@ class View:
     unknown_max: int
     account: AccountUse | None = None
     """What the account has used of its limits; None: it has none."""
+    is_auction_near: bool = False
+    """Whether an auction is under way, or begins so soon that both sides would be in it."""
+    recent_buys: Sequence[int] = ()
+    """What the strategy's last buys were worth."""
+    invested: int = 0
+    """What its shares of all symbols are worth, with what its open buys may add."""
 
     @property
     def traded(self) -> Instrument:

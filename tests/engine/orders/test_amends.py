@@ -23,6 +23,7 @@ from bot.domain.message import (
     AmendAnswered,
     AmendOrder,
     BurnNonce,
+    CancelAnswered,
     CancelOrder,
     DropToken,
     NonceBurnt,
@@ -697,3 +698,20 @@ def test_a_value_that_nobody_asked_for_is_an_alert_with_its_numbers():
     [alert] = [one for one in stage.all(Note) if one.kind == "ALERT"]
     facts = ("alert", "order_id", "old", "new")
     assert [alert.numbers[each] for each in facts] == ["AMEND_DIFFERS", "ORD1", 27_000, 26_900]
+
+
+def test_a_halt_while_a_change_is_on_its_way_cancels_at_once_and_says_what_it_waits_for():
+    stage, intent, _ = _sent(price=26_000)
+    stage.handle(OperatorActed(stage.now, Action.HALT, "enough", "operator"))
+    stage.row(report_of(intent, may_cancel=True))
+    deletes = stage.new(CancelOrder)
+    stage.handle(CancelAnswered(stage.now, "ORD1", Accepted(result_of(intent)), None))
+
+    over = report_of(intent, cancelled=500, state=OrderState.CANCELLED, status="CANCELLED")
+    stage.after(1).row(replace(over, may_cancel=False))
+    stage.pass_time(2)
+    stage.row(replace(over, may_cancel=False))
+
+    assert [one.order_id for one in deletes] == ["ORD1"]
+    [cancel] = stage.engine.status().cancels
+    assert cancel.why.startswith("the broker shows CANCELLED, and its change has no answer yet")

@@ -18,7 +18,8 @@ from bot.domain.message import (
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Resolution
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
-from tests.engine.stage import DAY, START, Stage, attempt_of, report_of
+from bot.engine.tracked import Position
+from tests.engine.stage import DAY, START, Stage, attempt_of, report_of, sell_intent
 
 SENT_AT = START - timedelta(seconds=20)
 
@@ -41,6 +42,12 @@ def _recovered(*states, **recovery):
         ),
         is_open=False,
     )
+
+
+def _open_row():
+    first = Stage()
+    first.working()
+    return first.entries_of_order()
 
 
 UNDONE = [
@@ -403,3 +410,34 @@ def test_a_lost_order_that_was_to_be_cancelled_is_when_it_turns_up_after_a_resta
     stage.row(report_of(stored.intent, "ORD7"), "ORD7")
 
     assert [(one.order_id, one.reason) for one in stage.all(CancelOrder)] == [("ORD7", "pause")]
+
+
+def test_what_fills_for_a_strategy_that_is_not_loaded_counts_on_what_it_holds():
+    other = {"strategy": "other", "limit_price": 27_500, "intent_id": "L-0001"}
+    intent = replace(sell_intent(_intent(**other)), quantity=200)
+    row = replace(_open_row(), side=Side.SELL, strategy="other", quantity=200)
+    before = RecoveredStrategy({"HPG": (300, 3 * 2_600_001)}, 0, 0, 0, "on")
+    intents = (StoredIntent(intent, SendState.ACKED, "ORD1", None),)
+    held = {"other": before}
+    stage = Stage(recovery=Recovery(DAY, 2, 5, intents=intents, orders=(row,), strategies=held))
+
+    for executed in (100, 200):
+        stage.after(1).book(report_of(intent, executed=executed))
+
+    first, second = stage.all(Fill)
+    assert (first.position, first.realised) == (200, first.amount - 2_600_001)
+    assert (second.position, second.realised) == (100, second.amount - 2_600_001)
+
+
+def test_what_fills_in_a_symbol_that_a_strategy_trades_no_more_counts_too():
+    intent = _intent(symbol="FPT", intent_id="L-0001")
+    row = replace(_open_row(), symbol="FPT")
+    intents = (StoredIntent(intent, SendState.ACKED, "ORD1", None),)
+    stage = Stage(recovery=Recovery(DAY, 2, 5, intents=intents, orders=(row,)))
+
+    stage.after(1).book(report_of(intent, executed=100))
+
+    assert (stage.last(Fill).position, stage.last(Fill).realised) == (100, 0)
+    strategy = stage.engine._state.strategies["test"]
+    assert strategy.positions["FPT"] == Position(100, stage.last(Fill).amount)
+    assert strategy.fees_today == stage.last(Fill).fee > 0

@@ -1,16 +1,17 @@
 """What refusals stop: three alike the orders of an account, three of any kind a strategy."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import IntentMoved, Note, Verdict
 from bot.domain.message import BurnNonce, NonceBurnt, PlaceOrder
-from bot.domain.order import SendState
+from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import NotSent, Refused, Resolution, Unknown
-from bot.domain.recovery import Recovery
-from tests.engine.stage import ACCOUNT, DAY, Stage
+from bot.domain.recovery import RecoveredStrategy, Recovery
+from tests.engine.stage import ACCOUNT, DAY, START, Stage, report_of
 
 HEADER = Refused("400", "missing header x-new", 400)
 CASH = Refused("-100013", "not enough cash", 400)
@@ -89,6 +90,56 @@ def test_three_refusals_of_its_orders_pause_a_strategy_with_the_reason():
     assert strategy.state == "paused"
     assert strategy.reason.endswith("the last with -100013 not enough cash")
     assert _told(stage) == ["STRATEGY_REFUSED"]
+
+
+def test_five_refusals_within_ten_minutes_pause_a_strategy_though_others_were_taken_between():
+    stage = Stage()
+    for number in range(1, 6):
+        [strategy] = stage.engine.status().strategies
+        assert strategy.state == "on"
+        _refuse(stage, CASH)
+        if number % 2 == 0:
+            accepted = _place(stage, 10 + number)
+            stage.accept(accepted, f"ORD{number}")
+            row = report_of(accepted, f"ORD{number}", cancelled=accepted.quantity)
+            stage.book(replace(row, state=OrderState.CANCELLED, status="CANCELLED"))
+
+    [strategy] = stage.engine.status().strategies
+    assert strategy.reason.startswith("the broker has refused 5 of its orders within 10 minutes")
+
+
+def test_refusals_that_are_further_apart_pause_nobody():
+    stage = Stage()
+    for number in range(1, 9):
+        stage.after(100)
+        _refuse(stage, CASH)
+        accepted = _place(stage, 10 + number)
+        stage.accept(accepted, f"ORD{number}")
+        row = report_of(accepted, f"ORD{number}", cancelled=accepted.quantity)
+        stage.book(replace(row, state=OrderState.CANCELLED, status="CANCELLED"))
+
+    assert stage.engine.status().strategies[0].state == "on"
+
+
+def test_a_restart_goes_on_counting_refusals():
+    refused = (START - timedelta(minutes=5), START - timedelta(minutes=2))
+    kept = RecoveredStrategy({}, 0, 0, 0, "on", refused=refused, refused_in_a_row=2)
+    stage = Stage(recovery=Recovery(DAY, strategies={"test": kept}))
+
+    _refuse(stage, CASH)
+
+    assert _told(stage) == ["STRATEGY_REFUSED"]
+
+
+def test_refusals_of_before_a_person_has_enabled_a_strategy_count_no_more():
+    refused = (START - timedelta(minutes=5), START - timedelta(minutes=2))
+    kept = RecoveredStrategy({}, 0, 0, 0, "on", refused=refused, refused_in_a_row=2)
+    since = replace(kept, state_since=START - timedelta(minutes=1))
+    stage = Stage(recovery=Recovery(DAY, strategies={"test": since}))
+
+    _refuse(stage, CASH)
+
+    assert _told(stage) == []
 
 
 def test_the_quota_and_the_key_count_against_nobody():

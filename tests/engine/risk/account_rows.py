@@ -29,12 +29,17 @@ USE = AccountUse(
 )
 AGE = {"max_account_age": timedelta(seconds=120)}
 GAP = {"max_price_gap_ppm": 20_000}
+REFERENCE = {"max_reference_gap_ppm": 20_000}
+CLOSE = replace(SELL, closes_position=True)
 
 REFUSED = [
     ("UNIVERSE", BUY, {}, {"symbols": frozenset({"FPT"})}),
-    ("UNIVERSE", SELL, {}, {"symbols": frozenset()}),
     ("MAX_ORDER_QUANTITY", replace(BUY, quantity=5_100), {}, {"max_order_quantity": 5_000}),
     ("MAX_ORDER_QUANTITY", replace(SELL, quantity=5_100), {}, {"max_order_quantity": 5_000}),
+    ("MAX_ORDER_VALUE", replace(SELL, quantity=200), {}, {"max_order_value": 2_700_000}),
+    ("REFERENCE_GAP", replace(BUY, limit_price=27_550), {}, REFERENCE),
+    ("REFERENCE_GAP", replace(SELL, limit_price=26_450), {}, REFERENCE),
+    ("REFERENCE_GAP", MARKET, {"worst_price": 27_550}, REFERENCE),
     ("MAX_ORDER_VALUE", BUY, {}, {"max_order_value": 2_699_999}),
     ("PRICE_GAP", replace(BUY, limit_price=27_550), {}, GAP),
     ("PRICE_GAP", replace(SELL, limit_price=26_450), {}, GAP),
@@ -45,7 +50,9 @@ REFUSED = [
     ("OPEN_ORDERS", BUY, {"open_orders": 10}, {"max_open_orders": 10}),
     ("OPEN_ORDERS", SELL, {"open_orders_here": 3}, {"max_open_orders_per_symbol": 3}),
     ("ORDER_RATE", BUY, {"last_second": 1}, {"max_orders_per_second": 1}),
-    ("ORDER_RATE", SELL, {"last_minute": 6}, {"max_orders_per_minute": 6}),
+    ("ORDER_RATE", BUY, {"last_minute": 6}, {"max_orders_per_minute": 6}),
+    ("EXIT_RATE", SELL, {"sales_of_second": 1}, {"max_orders_per_second": 1}),
+    ("EXIT_RATE", SELL, {"sales_of_minute": 6}, {"max_orders_per_minute": 6}),
     ("DAY_LOSS", BUY, {"loss": 2_000_000, "loss_limit": 2_000_000}, {}),
     ("DAY_LOSS", BUY, {"loss": -1, "loss_limit": 2_000_000, "is_reduced": True}, {}),
     ("FLIPS", BUY, {"flips": 4}, {"max_flips_per_symbol": 3}),
@@ -61,7 +68,7 @@ REFUSED = [
 ]
 IN_AUCTION = [
     ("AUCTION_SHARE", BUY, {"shown": 1_999}, {"max_auction_share_ppm": 50_000}),
-    ("AUCTION_SHARE", SELL, {"shown": 0}, {"max_auction_share_ppm": 50_000}),
+    ("AUCTION_SHARE", replace(SELL, quantity=200), {"shown": 0}, {"max_auction_share_ppm": 50_000}),
 ]
 """Refused in an auction alone."""
 EXITS = [
@@ -72,6 +79,12 @@ EXITS = [
     ({"position_value": 10**9}, {"max_position_value": 1}),
     ({"gross": 10**9, "nav": None}, {"max_gross_nav_ppm": 1}),
     ({}, {"min_cash": 10**13}),
+    ({}, {"symbols": frozenset()}),
+    ({"orders_today": 60}, {"max_orders_per_day": 60}),
+    ({"last_second": 9}, {"max_orders_per_second": 1}),
+    ({"last_minute": 99}, {"max_orders_per_minute": 6}),
+    ({}, {"max_order_value": 1}),
+    ({}, {"max_order_quantity": 1}),
 ]
 """What keeps an entry back lets a sale out."""
 PASSED = [
@@ -85,7 +98,12 @@ PASSED = [
     (BUY, {"orders_today": 59}, {"max_orders_per_day": 60}),
     (BUY, {"open_orders": 9}, {"max_open_orders": 10}),
     (BUY, {"open_orders_here": 2}, {"max_open_orders_per_symbol": 3}),
+    (CLOSE, {"open_orders": 10, "open_orders_here": 3}, {"max_open_orders": 10}),
+    (SELL, {"sales_of_second": 0, "sales_of_minute": 5}, {"max_orders_per_minute": 6}),
+    (replace(BUY, limit_price=27_500), {}, REFERENCE),
+    (MARKET, {"worst_price": 27_540, "shown": 100}, REFERENCE),
     (BUY, {"last_second": 1, "last_minute": 5}, {"max_orders_per_minute": 6}),
+    (BUY, {"last_second": 0}, {"max_orders_per_second": 1}),
     (BUY, {"loss": 1_999_999, "loss_limit": 2_000_000}, {}),
     (BUY, {"loss": 0, "loss_limit": 0}, {}),
     (BUY, {"flips": 3}, {"max_flips_per_symbol": 3}),

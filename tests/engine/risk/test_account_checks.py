@@ -63,7 +63,7 @@ def test_an_auction_takes_a_small_part_of_what_it_shows(code, request_, used, li
 
     assert judge(request_, auction, Limits())[-1].code == code
     assert judge(request_, view, Limits())[-1].passed
-    enough = replace(auction, account=replace(account, shown=2_000))
+    enough = replace(auction, account=replace(account, shown=request_.quantity * 20))
     assert judge(request_, enough, Limits())[-1].passed
 
 
@@ -105,7 +105,7 @@ def test_a_refusal_of_an_account_reads_as_a_sentence():
         "ORDER_RATE",
         False,
         {"sent": 6, "limit": 6, "span": "minute", "scope": "account"},
-        "6 order requests within the last minute, at most 6 for the whole account; cancels count"
+        "order requests within the last minute: 6, at most 6 for the whole account; cancels count"
         " too",
     )
 
@@ -252,7 +252,7 @@ def test_a_position_of_more_than_one_order_is_closed_in_several():
 
     intent = stage.last(PlaceOrder).intent
     assert intent.quantity == 200
-    [said] = [one.text for one in stage.all(Note) if one.kind == "CLOSE"]
+    [said] = [one.text for one in stage.all(Note) if one.kind == "EXIT"]
     assert said.startswith(
         f"{intent.intent_id} sells 200 of 1,000 HPG: one order may be of no more"
     )

@@ -179,6 +179,32 @@ def test_a_day_order_book_may_lag_a_minute_behind_a_trade_by_hand(
     assert bool(_breaks(stage)) is is_break
 
 
+@pytest.mark.parametrize(("executed", "is_one"), [(200, True), (300, False)])
+def test_an_order_whose_row_comes_after_the_break_that_it_made_is_counted_once(
+    executed: int, *, is_one: bool
+) -> None:
+    stage = Stage()
+    broker = Broker(stage).read()
+    row = report_of(Stage().buy(300, 26_900), "APP1", executed=executed)
+    broker.cash, broker.shares, traded_at = CASH - _cost(200), 200, stage.now
+
+    while (waited := stage.now - traded_at) < timedelta(seconds=300):
+        now = stage.after(5).now
+        stage.book(*[row] if waited > timedelta(seconds=120) else [])
+        held = {"HPG": Holding("HPG", 200, 0, 200, 26_900)}
+        stage.handle(AccountRead(now, AccountSnapshot(now, ACCOUNT, broker.cash, 0, held)))
+
+    found = [text for text in _breaks(stage).values() if text.startswith("HPG")]
+    assert found[0] == "HPG in all: expected 0, found 200: +200 shares that no order explains"
+    assert (len(found) == 1) is is_one
+    once = "APP1 came later than B-0002, which is its +200 HPG: they count once"
+    assert [note.text for note in stage.all(Note) if "count once" in note.text] == [once] * is_one
+
+    broker.shares -= 200  # and what is missing later is missing
+    broker.read(times=3)
+    assert any("found 0: -200" in text for text in _breaks(stage).values())
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_after_a_restart_an_order_made_elsewhere_counts_only_since_the_base(
     is_known: bool,
@@ -392,7 +418,9 @@ def test_a_day_that_agrees_ends_with_a_note() -> None:
     assert {type(one) for one in stage.done} == {ReadTodaysOrders, ReadAccount}
     Broker(stage).read()
 
-    assert stage.last(Note).text.endswith("journal, day order book, shares and cash agree")
+    compared, day = stage.all(Note)[-2:]
+    assert compared.text.endswith("journal, day order book, shares and cash agree")
+    assert day.text.endswith("nothing waits for you")
 
 
 def test_the_days_end_finds_a_difference_though_an_order_is_still_shown_as_open() -> None:
@@ -406,7 +434,9 @@ def test_the_days_end_finds_a_difference_though_an_order_is_still_shown_as_open(
         stage.handle(AccountRead(stage.now, snapshot))
 
     assert _closing_words(stage) == ["BREAK", "DAY_UNSETTLED"]
-    assert "ORD1 is shown as SENT" in stage.last(Note).text
+    unsettled, day = stage.all(Note)[-2:]
+    assert "ORD1 is shown as SENT" in unsettled.text
+    assert "ORD1 is shown as open (bot order ORD1)" in day.text
 
 
 def test_a_break_of_cash_names_the_orders_that_filled_and_not_all_of_the_day() -> None:
@@ -433,7 +463,9 @@ def test_the_days_end_names_an_open_unknown() -> None:
     _end_day(stage)
     Broker(stage).read()
 
-    assert "L-0001 is SENDING" in stage.last(Note).text
+    unsettled, day = stage.all(Note)[-2:]
+    assert "L-0001 is SENDING" in unsettled.text
+    assert "needs you: L-0001 is SENDING (bot order L-0001)" in day.text
 
 
 def test_an_order_of_ours_that_the_days_book_does_not_show_is_a_break() -> None:

@@ -51,6 +51,9 @@ VIEW = View(
     unknown_max=2,
 )
 NO_LIMITS = Limits()
+FAR = (Opposite("L-0001", 26_900),)
+HABIT = (540_000, 540_000, 540_000, 10**9, 1)
+"""The median of these is a fifth of what REQUEST is worth."""
 UPCOM = Instrument("VGI", Exchange.UPCOM)
 RESTRICTED = SymbolStatus(Administration.RES)
 SUSPENDED = SymbolStatus(sanction=Sanction.SUS)
@@ -92,6 +95,14 @@ REFUSED = [
     ("PRICE_GAP", replace(REQUEST, limit_price=27_550), {}, {"max_price_gap_ppm": 20_000}),
     ("MAX_ORDER_VALUE", REQUEST, {}, {"max_order_value": 2_699_999}),
     ("MAX_POSITION", REQUEST, {"position": 901}, {"max_position": 1_000}),
+    ("UNIT_SLIP", replace(REQUEST, limit_price=27_000_000), {}, {}),
+    ("UNIT_SLIP", replace(SELL, limit_price=27), {}, {}),
+    ("UNIT_SLIP", replace(REQUEST, limit_price=337_500), {}, {}),
+    ("UNIT_SLIP", replace(REQUEST, limit_price=202_500), {}, {}),
+    ("FAT_FINGER", replace(REQUEST, quantity=200), {"recent_buys": HABIT}, {"max_times_median": 5}),
+    ("CAPITAL", REQUEST, {"invested": 7_300_001}, {"capital": 10_000_000}),
+    ("SELF_CROSS", SELL, {"opposites": FAR, "is_auction_near": True}, {}),
+    ("SELF_CROSS", SELL, {"opposites": FAR, "phase": Phase.PRE_CLOSED}, {}),
     ("MAX_ORDERS", REQUEST, {"orders_today": 20}, {"max_orders_per_day": 20}),
     ("MAX_LOSS", REQUEST, {"loss_today": 500_000}, {"max_loss_per_day": 500_000}),
     ("CASH", REQUEST, {"cash_free": 2_704_049}, {}),
@@ -118,7 +129,14 @@ PASSED = [
     (REQUEST, {"quote_age": timedelta(seconds=10)}, {}),
     (REQUEST, {}, {"max_order_value": 2_700_000}),
     (REQUEST, {"position": 900}, {"max_position": 1_000}),
+    (REQUEST, {"recent_buys": HABIT}, {"max_times_median": 5}),
+    (replace(REQUEST, quantity=200), {"recent_buys": HABIT[:4]}, {"max_times_median": 5}),
+    (replace(SELL, quantity=1_000), {"recent_buys": HABIT}, {"max_times_median": 5}),
+    (REQUEST, {"invested": 7_300_000}, {"capital": 10_000_000}),
+    (SELL, {"invested": 10**9}, {"capital": 1}),
+    (SELL, {"opposites": FAR}, {}),
     (SELL, {"position": 9_000, "loss_today": 10**9, "cash_free": 0}, {"max_position": 1}),
+    (REQUEST, {"loss_today": 499_999}, {"max_loss_per_day": 500_000}),
     (REQUEST, {"cash_free": 2_704_050}, {}),
     (REQUEST, {"opposites": (Opposite("L-0001", 27_050),)}, {}),
     (SELL, {"opposites": (Opposite("L-0001", 26_950),)}, {}),

@@ -168,8 +168,8 @@ def test_a_restart_goes_on_counting_repeats_flips_and_what_is_realised():
     state = stage.engine._state
     assert state.usage.of(ACCOUNT).flips["HPG"] == 1
     assert state.exposure.of(ACCOUNT).fees == 2 * (fill.fee + fill.tax)
-    assert state.exposure.of(ACCOUNT).days == {"HPG": DayTrade(200, 200, 0)}
-    assert state.strategies["test"].days == {"HPG": DayTrade(200, 200, 0)}
+    assert state.exposure.of(ACCOUNT).days == {"HPG": DayTrade(200)}
+    assert state.strategies["test"].days == {"HPG": DayTrade(200)}
     assert state.strategies["test"].repeats == {("HPG", Side.SELL): 1}
 
 
@@ -238,7 +238,7 @@ def test_a_quote_while_closed_says_nothing_about_the_new_day():
     stage.after(60).quote(26_850)
 
     assert results(stage) == 0
-    assert stage.engine._state.exposure.of(ACCOUNT).days == {"HPG": DayTrade(1_000, 1_000, 0)}
+    assert stage.engine._state.exposure.of(ACCOUNT).days == {"HPG": DayTrade(1_000)}
 
 
 def test_a_restart_during_the_day_tells_what_was_there_at_its_start():
@@ -249,12 +249,12 @@ def test_a_restart_during_the_day_tells_what_was_there_at_its_start():
 
     stage.after(60).quote(26_950)
 
-    assert stage.engine._state.strategies["test"].days == {"HPG": DayTrade(500, 1_500, 27_000_000)}
+    assert stage.engine._state.strategies["test"].days == {"HPG": DayTrade(500, 1_000, 27_000_000)}
     assert stage.engine._state.exposure.of(ACCOUNT).result == -75_000
 
 
 def test_what_is_sold_of_both_counts_from_the_reference_and_from_what_it_cost_today():
-    day = DayTrade(1_000, 1_000)
+    day = DayTrade(1_000)
     before = staged()
     bought(before)
     [fill] = before.all(Fill)
@@ -279,7 +279,8 @@ def test_shares_moved_in_from_elsewhere_change_no_result_and_count_from_the_refe
     day.take(replace(fill, side=Side.SELL))
 
     assert results(stage) == -50_000
-    assert day == DayTrade(1_000, 0, -27_000_000)
+    assert day == DayTrade(0, -1_000, -27_000_000)
+    assert day.result(Mark(26_950, 26_900)) == 27_000_000 - 1_000 * 26_900
 
 
 def test_a_strategy_paused_by_its_limit_yesterday_is_on_after_a_restart():

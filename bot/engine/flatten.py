@@ -1,0 +1,282 @@
+"""Sells what the strategies hold after a halt, because a person has asked for that too.
+
+    halted, own orders cancelled ─► one sale at a time of each symbol ─► filled ─► the rest
+                                        └─ cancelled after 30 s: again, at the bid of then
+
+It is the one exception to a halt: these sales, known by their intents, pass the gate, the brake
+and the journal's own look, and nothing else does. All other checks hold. A sale goes at the best
+bid, in an auction by the auction's own order type; whole lots first, an odd lot by itself. What
+can't be sold now is named, with why and until when, and tried again. A resume, a pause and a halt
+that does not ask for it end it; a restart goes on with it.
+
+A sale that a person cancels, here or in the broker's own app, is the last of its strategy and
+symbol: what is left there is named, and kept until a person asks for a flatten anew.
+
+It sells what the bot has bought and may sell: what strategies hold that trade. What a watching
+strategy holds, and what nobody does, is the owner's own: it is named, and left alone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from bot.domain.entry import FLATTEN_NOTE, Numbers, RunState
+from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Instrument, Lot, Phase
+from bot.domain.order import Intent, OrderType, Side
+from bot.domain.plan import StrategyMode
+from bot.domain.recovery import StoredFlatten
+from bot.engine import halts, requests
+from bot.engine.cancelling import Flattening
+from bot.engine.risk import closing
+from bot.engine.risk.accounts import Means, means_of
+from bot.engine.risk.sizing import BOARD_LOT, OrderRequest, request_of
+from bot.engine.state import State
+from bot.engine.tracked import StrategyState
+from bot.engine.watched import Standing
+from bot.strategy import Request, RequestKind
+
+WORKS: Final = timedelta(seconds=30)
+"""How long a sale works at its price."""
+AGAIN: Final = timedelta(seconds=10)
+"""When it is looked again whether something can be sold."""
+AFTER_A_CAUSE: Final = timedelta(seconds=1)
+"""The same while more than the halt closes the gate: a start, a missing token."""
+AFTER_A_REFUSAL: Final = timedelta(seconds=60)
+"""The same after a check has refused it."""
+SALES_MAX: Final = 50
+"""In a row that sell nothing, of one strategy in one symbol; after that a person has to sell."""
+IN_AUCTION: Final = {Phase.OPEN: OrderType.ATO, Phase.PRE_CLOSED: OrderType.ATC}
+_AGAIN: Final = "bot halt --flatten"
+_LEFT_OUT: Final = f"left out, as its sale was cancelled by hand. To sell it: {_AGAIN}"
+_GIVEN_UP: Final = f"{SALES_MAX} sales in a row sold nothing: sell in the broker's own app"
+
+
+def begin(state: State, reason: str, by: str) -> None:
+    """Sell from now on."""
+    state.gate.flattening = flattening = Flattening(reason, by, state.now)
+    text = f"sells what the strategies hold, asked for by {by}{f': {reason}' if reason else ''}"
+    _note(state, text, _wanted(flattening))
+
+
+def end(state: State, why: str) -> None:
+    """Sell nothing more; what is still held is kept."""
+    if state.gate.flattening is not None:
+        state.gate.flattening = None
+        _note(state, f"ended by {why}: {_kept(state)}", {"is_over": True})
+
+
+def take_up(state: State, stored: StoredFlatten) -> None:
+    """Go on after a restart, unless somebody has halted plainly since; what is left is said then,
+    and also where that can't be known.
+    """
+    if not stored.is_allowed:
+        why = "a halt came since, or another machine took over"
+        text = f"not gone on with, as {why}: {_kept(state)}. To sell it: {_AGAIN}"
+        _note(state, text, {"is_over": True})
+        state.alert("FLATTEN_ENDED", f"flatten {text}", {"left": _kept(state)})
+        return
+    flattening = Flattening(stored.reason, stored.by, stored.since, left_out=set(stored.left_out))
+    state.gate.flattening = flattening
+    text = f"goes on after the restart, asked for by {stored.by}: {_kept(state)}"
+    _note(state, f"{text}. To end it: bot halt", _wanted(flattening))
+
+
+def leave_out(state: State, sale: Intent, by: str) -> None:
+    """A person cancels an order: where it is one of these sales its symbol is sold no more."""
+    flattening, key = state.gate.flattening, (sale.strategy, sale.symbol)
+    if flattening is None or sale.side is not Side.SELL or key in flattening.left_out:
+        return
+    if sale.created_at >= flattening.since:  # only these sales have passed the halt since then
+        flattening.left_out.add(key)
+        flattening.due.pop(key, None)
+        flattening.left[key] = _LEFT_OUT
+        text = f"sells no more {sale.symbol} of {sale.strategy}: {by} has cancelled its sale"
+        _note(state, text, _wanted(flattening))
+
+
+def advance(state: State) -> None:
+    """Sell what can be sold, as far as it is due."""
+    flattening = state.gate.flattening
+    if flattening is None:
+        return
+    while flattening.taken_back:
+        sale = state.intents[flattening.taken_back.pop()].intent
+        # An auction's own orders end as cancelled by its rules, what rests with a price does not.
+        is_resting = state.phase_of(sale.exchange).phase is Phase.PROGRESS
+        if is_resting and sale.order_type is OrderType.LO:
+            leave_out(state, sale, "somebody in the broker's own app")
+    held = [(one, symbol) for one in _trading(state) for symbol in _held(one)]
+    for strategy, symbol in held:
+        key = strategy.plan.name, symbol
+        if key in flattening.left_out:
+            flattening.left[key] = _LEFT_OUT
+        elif flattening.due.get(key, state.now) <= state.now:
+            flattening.due[key] = state.now + AGAIN
+            flattening.left[key] = _sell(state, flattening, strategy, symbol)
+    for key in flattening.left.keys() - {(one.plan.name, symbol) for one, symbol in held}:
+        flattening.due.pop(key, None)
+        del flattening.left[key]
+    if not held and state.is_reconciled and not state.cancels and not state.pending_intents():
+        state.gate.flattening = None
+        text = "the strategies hold nothing any more; the bot stays HALTED"
+        others = "; ".join(_not_ours(state))
+        numbers: Numbers = {"is_over": True, "not_sold": others}
+        _note(state, f"{text}. Not sold: {others}" if others else text, numbers)
+
+
+def next_due(state: State) -> datetime | None:
+    """When it is looked again."""
+    return min(state.gate.flattening.due.values(), default=None) if state.gate.flattening else None
+
+
+def alerts(state: State) -> Iterator[Standing]:
+    """Yield what is still held, and why, and what is left alone."""
+    flattening = state.gate.flattening
+    if flattening is None:
+        return
+    for (name, symbol), why in flattening.left.items():
+        shares = state.strategies[name].position(symbol).shares
+        text = f"flatten: {name} still holds {shares:,} {symbol}: {why}"
+        facts: Numbers = {"strategy": name, "symbol": symbol, "shares": shares, "why": why}
+        yield Standing("FLATTEN", text, facts)
+    if others := "; ".join(_not_ours(state)):
+        text = f"flatten does not sell {others}: sell it in the broker's own app"
+        yield Standing("FLATTEN_LEAVES", text, {"left": others})
+
+
+def _note(state: State, text: str, numbers: Numbers) -> None:
+    """Journal how far it is: a start goes on from the newest."""
+    state.note(FLATTEN_NOTE, text, numbers)
+
+
+def _wanted(flattening: Flattening) -> Numbers:
+    """What a restart goes on from."""
+    left_out = ";".join(sorted(f"{symbol} {name}" for name, symbol in flattening.left_out))
+    facts: Numbers = {"by": flattening.by, "reason": flattening.reason, "is_over": False}
+    return {**facts, "since": flattening.since.isoformat(), "left_out": left_out}
+
+
+def _kept(state: State) -> str:
+    """`the strategies hold 300 HPG, 100 FPT`."""
+    held = [(one, symbol) for one in _trading(state) for symbol in _held(one)]
+    shares = ", ".join(f"{one.position(symbol).shares:,} {symbol}" for one, symbol in held)
+    return f"the strategies hold {shares or 'nothing'}"
+
+
+def _not_ours(state: State) -> Iterator[str]:
+    """Yield what the accounts hold that is not sold, and whose it is."""
+    owned: dict[tuple[str, str], int] = {}
+    for one in state.strategies.values():
+        for symbol, position in one.positions.items():
+            key = one.plan.account, symbol
+            owned[key] = owned.get(key, 0) + position.shares
+            if one.plan.mode is StrategyMode.WATCH and position.shares > 0:
+                yield f"{position.shares:,} {symbol} of {one.plan.name}, which only watches"
+    for account in sorted({one.plan.account for one in state.strategies.values()}):
+        for symbol, shares in sorted(state.exposure.of(account).held.items()):
+            if (others := shares - owned.get((account, symbol), 0)) > 0:
+                yield f"{others:,} {symbol} that no strategy of this run has bought"
+
+
+def _trading(state: State) -> list[StrategyState]:
+    return [one for one in state.strategies.values() if one.plan.mode is StrategyMode.TRADE]
+
+
+def _held(strategy: StrategyState) -> list[str]:
+    return [symbol for symbol, position in strategy.positions.items() if position.shares > 0]
+
+
+def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol: str) -> str:
+    """Sell what may be sold of a symbol now; return why something is still held."""
+    key = strategy.plan.name, symbol
+    if (why := _held_back(state, flattening, strategy, key)) is not None:
+        return why
+    instrument = state.instruments.get(symbol)
+    if instrument is None:
+        return "no strategy trades it any more: sell it in the broker's own app"
+    means = means_of(state, strategy, symbol)
+    is_cancelling = any(state.orders[each].row.symbol == symbol for each in state.cancels)
+    if means.is_working or is_cancelling:
+        return "an order of it works, or a cancel is not through"
+    if _is_given_up(flattening, key, strategy.position(symbol).shares):
+        return _GIVEN_UP
+    request = _request(state, instrument, means)
+    if isinstance(request, str):
+        return request
+    if (skipped := requests.reason_to_skip(state, strategy, symbol, request, means)) is not None:
+        return skipped[1]
+    why = f"flatten by {flattening.by}{f': {flattening.reason}' if flattening.reason else ''}"
+    order = request_of(state, strategy, symbol, request, means, why)
+    if not isinstance(order, OrderRequest):
+        return f"{order.code} {order.numbers.get('reason', '')}".strip()
+    if (opens := closing.opens_at(state, order.account)) is not None:
+        flattening.due[key] = opens
+        return f"sales go out again at {opens.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+    order = closing.piece_of(state, strategy, order)
+    expire_after = WORKS if order.limit_price is not None else None
+    order = replace(order, is_flattening=True, expire_after=expire_after)
+    if (twin := requests.twin_of(state, order)) is not None:
+        window = state.settings.duplicate_window
+        again = state.intents[twin].intent.created_at + window
+        if again > state.now:  # until then only a new price sells it: that is looked for, too
+            flattening.due[key] = min(again, flattening.due[key])
+        equal = f"{twin} was equal, less than {window.total_seconds():.0f} s ago"
+        return f"{equal}; again from {again.astimezone(EXCHANGE_TZ):%H:%M:%S}, or at a new bid"
+    intent_id = f"L-{state.next_intent_number:04d}"
+    flattening.intents.add(intent_id)
+    if requests.submit(state, strategy, order, means) is None:
+        flattening.intents.discard(intent_id)
+        flattening.due[key] = state.now + AFTER_A_REFUSAL
+        return f"{intent_id} was refused by a check: bot decisions --why-not {symbol}"
+    flattening.sales[key] = flattening.sales.get(key, 0) + 1
+    return f"{intent_id} sells {order.quantity:,}"
+
+
+def _held_back(
+    state: State, flattening: Flattening, strategy: StrategyState, key: tuple[str, str]
+) -> str | None:
+    """Return what keeps every sale back; None: nothing. What the bot believes may not be sold by
+    once it has contradicted itself; who asks after that knows of it.
+    """
+    others = [each for each in state.gate.causes if each is not RunState.HALTED]
+    if others:
+        flattening.due[key] = state.now + AFTER_A_CAUSE
+        return f"the bot is {others[0]} too ({state.gate.causes[others[0]].reason})"
+    broken = (one for one in state.faults.values() if one.fault.invariant)
+    if any(one.at >= flattening.since for one in broken):
+        return f"what the bot believes contradicts itself: bot status. To sell anyway: {_AGAIN}"
+    if (halted := halts.objection(state, strategy.plan.account)) is not None:
+        return f"no order of its account is sent: {halted}"
+    return None
+
+
+def _is_given_up(flattening: Flattening, key: tuple[str, str], shares: int) -> bool:
+    """Whether so many sales in a row have sold nothing; each that sells something counts anew."""
+    if shares < flattening.last_held.setdefault(key, shares):
+        flattening.sales[key], flattening.last_held[key] = 0, shares
+    return flattening.sales.get(key, 0) >= SALES_MAX
+
+
+def _request(state: State, instrument: Instrument, means: Means) -> Request | str:
+    """Return how a symbol can be sold now, else why not, and when."""
+    exchange, symbol = instrument.exchange, instrument.symbol
+    phase = state.phase_of(exchange).phase
+    lot = Lot.EVEN if means.sellable >= BOARD_LOT else Lot.ODD
+    accepted = state.rulebook.accepted_types(exchange, phase, lot)
+    market = IN_AUCTION.get(phase)
+    if market in accepted:
+        return Request(RequestKind.CLOSE, market=market)
+    if phase is not Phase.PROGRESS or OrderType.LO not in accepted:
+        opens = state.rulebook.next_phase_change(exchange, state.now).at.astimezone(EXCHANGE_TZ)
+        what = "an odd lot" if lot is Lot.ODD else "it"
+        return f"{exchange} takes no sale of {what} now ({PHASE_WORDS[phase]}); from {opens:%H:%M}"
+    quote, seen = state.quotes.get(symbol), state.depths.get(symbol)
+    if quote is None or state.now - quote.at > state.settings.max_quote_age:
+        return "no fresh quote to price it by"
+    if seen is not None and state.now - seen.at <= state.settings.max_depth_age:
+        if seen.depth.bid is None:
+            return "nobody bids for it: at its floor it can only wait"
+        return Request(RequestKind.CLOSE, limit=seen.depth.bid)
+    lower = state.rulebook.ticks_of(instrument).down(quote.quote.last)
+    return Request(RequestKind.CLOSE, limit=max(lower, quote.quote.floor or 0))

@@ -1,0 +1,697 @@
+"""A halt that flattens: cancels first, then sales that alone pass it, until nothing is held."""
+
+from dataclasses import replace
+from datetime import time, timedelta
+from itertools import pairwise
+
+import pytest
+
+from bot.domain.asked import Action, CancelAsked, OperatorActed
+from bot.domain.entry import FLATTEN_NOTE, Decision, IntentRecorded, Note, RunState, Verdict
+from bot.domain.errors import Fault
+from bot.domain.instrument import Phase
+from bot.domain.limits import AccountLimits
+from bot.domain.message import CancelOrder, FaultFound, PlaceOrder, TimePassed
+from bot.domain.order import OrderState, OrderType, SendState, Side
+from bot.domain.plan import StrategyMode, When
+from bot.domain.recovery import (
+    RecoveredStrategy,
+    Recovery,
+    StoredFault,
+    StoredFlatten,
+    StoredIntent,
+)
+from bot.engine.engine import EngineSettings
+from bot.engine.flatten import AGAIN, SALES_MAX
+from bot.engine.halts import account_scope
+from bot.engine.tracked import Position
+from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, attempt_of, report_of
+
+_UNTRADED = "no strategy trades it any more: sell it in the broker's own app"
+
+
+def _halt(stage: Stage, *, flatten: bool = False) -> None:
+    asked = OperatorActed(stage.now, Action.HALT, "enough", "operator", flatten=flatten)
+    stage.handle(asked)
+
+
+def _holding(shares: int = 300) -> Stage:
+    """A stage whose strategy holds settled shares."""
+    before = RecoveredStrategy({"HPG": (shares, 27_000 * shares)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": before})
+    stage = Stage(recovery=recovery, sellable=shares)
+    stage.after(60).quote(27_000)
+    stage.depth(bid=26_950)
+    return stage
+
+
+def _look(stage: Stage, seconds: float = 15) -> None:
+    stage.after(seconds).quote(26_950)
+    stage.depth(bid=26_900)
+    stage.handle(TimePassed(stage.now))
+
+
+def _sale(stage: Stage) -> tuple[Side, int, OrderType, int | None]:
+    intent = stage.last(PlaceOrder).intent
+    return intent.side, intent.quantity, intent.order_type, intent.limit_price
+
+
+def test_a_halt_that_flattens_sells_at_the_bid_and_nothing_else_leaves() -> None:
+    stage = _holding()
+
+    _halt(stage, flatten=True)
+
+    assert _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_950)
+    sale = stage.last(PlaceOrder).intent
+    assert sale.why == "flatten by operator: enough"
+    assert sale.expire_after == timedelta(seconds=30)
+    assert stage.engine.passes_halt(sale)
+    assert stage.engine.reason_not_to_send(sale) is None
+    other = replace(sale, intent_id="L-0999")
+    assert stage.engine.reason_not_to_send(other) == "HALTED: enough"
+    assert stage.engine.status().state is RunState.HALTED
+    [note] = [one for one in stage.all(Note) if one.kind == "FLATTEN"]
+    assert note.text == "sells what the strategies hold, asked for by operator: enough"
+
+
+def test_a_halt_that_does_not_flatten_sells_nothing() -> None:
+    stage = _holding()
+
+    _halt(stage)
+    _look(stage)
+
+    assert stage.new(PlaceOrder) == []
+
+
+def test_it_waits_for_the_cancels_then_sells() -> None:
+    stage = _holding()
+    stage.request(lambda s: s.sell(100, limit=27_500))
+    working = stage.last(PlaceOrder).intent
+    stage.send(working)
+    stage.accept(working, "ORD2")
+    stage.new(PlaceOrder)
+
+    _halt(stage, flatten=True)
+    assert stage.new(PlaceOrder) == []
+    assert "an order of it works" in stage.engine.status().alerts[0]
+    report = report_of(working, order_id="ORD2")
+    _look(stage, 3)
+    assert stage.all(CancelOrder) != []
+    assert stage.new(PlaceOrder) == []
+    stage.book(replace(report, state=report.state))
+
+
+def test_when_all_is_sold_it_is_over_and_the_bot_stays_halted() -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+    sale = stage.last(PlaceOrder).intent
+    stage.send(sale)
+    stage.accept(sale, "ORD2")
+
+    stage.after(1).book(report_of(sale, order_id="ORD2", executed=300))
+    _look(stage)
+
+    assert stage.all(Note)[-1].text.startswith("the strategies hold nothing any more")
+    assert stage.engine.status().state is RunState.HALTED
+    assert not stage.engine.passes_halt(sale)
+
+
+def test_what_is_sold_does_not_hide_when_the_rest_is_looked_at_again() -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+    sale = stage.last(PlaceOrder).intent
+    stage.send(sale)
+    stage.accept(sale, "ORD2")
+    stage.engine._state.strategies["test"].positions["FPT"] = Position(100, 9_000_000)
+
+    stage.after(1).book(report_of(sale, order_id="ORD2", executed=300))
+    _look(stage)
+
+    flattening = stage.engine._state.gate.flattening
+    assert flattening is not None
+    assert flattening.left == {("test", "FPT"): _UNTRADED}
+    assert stage.engine.next_due() == stage.now + AGAIN
+
+
+def test_nothing_is_sold_of_an_account_whose_orders_are_halted_and_why_is_said() -> None:
+    before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    scopes = {account_scope(ACCOUNT): "FORBIDDEN three times"}
+    recovery = Recovery(DAY, strategies={"test": before}, halted_scopes=scopes)
+    stage = Stage(recovery=recovery, sellable=300)
+    stage.after(60).quote(27_000)
+    stage.depth(bid=26_950)
+
+    _halt(stage, flatten=True)
+
+    assert stage.new(PlaceOrder) == []
+    told = [one for one in stage.engine.status().standing if one.code == "FLATTEN"]
+    assert told[0].text.endswith("no order of its account is sent: FORBIDDEN three times")
+
+
+def test_a_sale_that_was_cancelled_is_made_again_when_no_equal_one_is_refused() -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+    sale = stage.last(PlaceOrder).intent
+    began = stage.now
+    stage.send(sale)
+    stage.accept(sale, "ORD2")
+    row = report_of(sale, order_id="ORD2", state=OrderState.CANCELLED)
+    stage.after(31).handle(TimePassed(stage.now))
+    stage.book(replace(row, status="CANCELLED"))
+
+    told = set[str]()
+    while stage.last(PlaceOrder).intent == sale and stage.now < began + timedelta(minutes=5):
+        due = stage.engine.next_due()
+        assert due is not None
+        stage.after((due - stage.now).total_seconds()).quote(27_000)
+        stage.depth(bid=26_950)
+        stage.handle(TimePassed(stage.now))
+        told |= {one.text for one in stage.engine.status().standing if one.code == "FLATTEN"}
+
+    assert stage.last(PlaceOrder).intent.intent_id == "L-0002"
+    assert _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_950)
+    assert stage.now == sale.created_at + timedelta(seconds=60)
+    assert [one for one in stage.all(Decision) if one.code == "DUPLICATE"] == []
+    assert any("L-0001 was equal, less than 60 s ago; again from 09:3" in text for text in told)
+
+
+def test_what_has_not_settled_is_named_and_not_sold() -> None:
+    stage = Stage()
+    bought = stage.working(300)
+    stage.after(1).book(report_of(bought, executed=300))
+    stage.after(60).quote(27_000)
+    stage.new(PlaceOrder)
+
+    _halt(stage, flatten=True)
+
+    assert stage.new(PlaceOrder) == []
+    told = [one for one in stage.engine.status().standing if one.code == "FLATTEN"]
+    assert told[0].text.startswith("flatten: test still holds 300 HPG: not settled until ")
+
+
+@pytest.mark.parametrize(
+    ("phase", "sold"),
+    [(Phase.PRE_CLOSED, OrderType.ATC), (Phase.OPEN, OrderType.ATO), (Phase.BREAK, None)],
+)
+def test_it_sells_by_the_phase(phase: Phase, sold: OrderType | None) -> None:
+    stage = _holding()
+    stage.phase(phase, *([sold] if sold else []))
+
+    _halt(stage, flatten=True)
+
+    places = stage.new(PlaceOrder)
+    assert [one.intent.order_type for one in places] == ([sold] if sold else [])
+    if not sold:
+        alerts = stage.engine.status().alerts
+        assert any("HOSE takes no sale of it now (lunch break); from " in one for one in alerts)
+
+
+def test_an_odd_lot_is_an_order_of_its_own() -> None:
+    stage = _holding(350)
+
+    _halt(stage, flatten=True)
+
+    assert _sale(stage)[:2] == (Side.SELL, 300)
+
+
+def test_a_resume_ends_it() -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+    sale = stage.last(PlaceOrder).intent
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "no", "operator"))
+
+    assert not stage.engine.passes_halt(sale)
+
+
+def test_a_second_halt_takes_the_sales_back() -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+    sale = stage.last(PlaceOrder).intent
+
+    _halt(stage)
+
+    assert stage.engine.reason_not_to_send(sale) == "HALTED: enough"
+    assert stage.all(IntentRecorded)[-1].state is SendState.READY
+    decisions = [one for one in stage.all(Decision) if one.verdict is Verdict.PASSED]
+    assert decisions[-1].code == "CANCEL"
+
+
+def test_without_a_token_nothing_is_sold_and_why_is_said() -> None:
+    stage = _holding()
+    blocked = stage.buy(100, limit=26_000)
+    stage.send(blocked)
+    stage.block_for_token(blocked)
+    stage.new(PlaceOrder)
+
+    _halt(stage, flatten=True)
+
+    assert stage.new(PlaceOrder) == []
+    assert any("the bot is NEEDS_2FA too" in one for one in stage.engine.status().alerts)
+
+
+def test_what_is_more_than_an_order_may_be_is_sold_in_pieces_at_the_pace_of_sales() -> None:
+    before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    limits = AccountLimits(max_order_value=2_000_000, max_orders_per_minute=1, max_orders_per_day=1)
+    stage = Stage(
+        settings=EngineSettings(account_limits=limits),
+        recovery=Recovery(DAY, strategies={"test": before}),
+        sellable=300,
+    )
+    stage.after(60).quote(27_000)
+    stage.depth(bid=26_950)
+    sold, heard = [], len(stage.commands)
+
+    _halt(stage, flatten=True)
+    for number in range(1, 20):
+        for placed in [one for one in stage.commands[heard:] if isinstance(one, PlaceOrder)]:
+            sold.append((placed.intent.quantity, stage.now))
+            stage.send(placed.intent)
+            stage.accept(placed.intent, order_id := f"ORD{number}")
+            row = report_of(placed.intent, order_id, executed=100, state=OrderState.FILLED)
+            stage.book(replace(row, status="FILLED"))
+        heard = len(stage.commands)
+        _look(stage)
+
+    assert [quantity for quantity, _ in sold] == [100, 100, 100]
+    assert all(later - at >= timedelta(minutes=1) for (_, at), (_, later) in pairwise(sold))
+
+
+def _sold_in_pieces(stage: Stage, *, executed: int) -> int:
+    """Sell in orders of 100 of which so many are executed; return what went out in the end."""
+    _halt(stage, flatten=True)
+    sold = list[PlaceOrder]()
+    for number in range(3 * SALES_MAX):
+        stage.after(15).quote(27_000)
+        stage.depth(bid=26_950 - 50 * (number % 8))
+        for placed in stage.all(PlaceOrder)[len(sold) :]:
+            sold.append(placed)
+            sale = placed.intent
+            stage.accept(sale, order_id := f"ORD{number}")
+            left = sale.quantity - executed
+            row = report_of(sale, order_id, executed=executed, cancelled=left, remaining=0)
+            ended = OrderState.CANCELLED if left else OrderState.FILLED
+            status = "INTERNAL_CANCELLED" if left else "MATCHED_ALL"
+            stage.book(replace(row, state=ended, status=status))
+    return len(sold)
+
+
+@pytest.mark.parametrize(("executed", "sales"), [(100, SALES_MAX + 2), (0, SALES_MAX)])
+def test_only_sales_that_sell_nothing_are_given_up(executed: int, sales: int) -> None:
+    shares = 100 * (SALES_MAX + 2)
+    before = RecoveredStrategy({"HPG": (shares, 27_000 * shares)}, 0, 0, 0, "on")
+    stage = Stage(
+        settings=EngineSettings(account_limits=AccountLimits(max_order_value=2_700_000)),
+        recovery=Recovery(DAY, strategies={"test": before}),
+        sellable=shares,
+    )
+    stage.after(60).quote(27_000)
+    stage.depth(bid=26_950)
+
+    assert _sold_in_pieces(stage, executed=executed) == sales
+
+
+# ------------------------------------------------------------------- what it covers, and what not
+
+
+def _notes(stage: Stage) -> list[str]:
+    return [one.text for one in stage.all(Note) if one.kind == FLATTEN_NOTE]
+
+
+def test_a_strategy_cannot_cancel_what_is_sold_for_a_person() -> None:
+    before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    stage = Stage(
+        recovery=Recovery(DAY, strategies={"test": before}),
+        sellable=300,
+        hooks={"on_fill": lambda strategy, _: strategy.cancel(why="I want to keep it")},
+    )
+    stage.after(60).quote(27_000)
+    stage.depth(bid=26_950)
+    _halt(stage, flatten=True)
+    sale = stage.last(PlaceOrder).intent
+    stage.accept(sale, "ORD2")
+
+    stage.after(1).book(report_of(sale, order_id="ORD2", executed=100))
+
+    assert stage.decided() == ("SKIPPED", "FLATTENING")
+    stage.pass_time(3)
+    assert stage.all(CancelOrder) == []
+
+
+def test_a_cancel_in_another_symbol_is_not_waited_for() -> None:
+    first = Stage()
+    intent = replace(first.working(), symbol="FPT", strategy="other")
+    row = replace(first.entries_of_order(), symbol="FPT", strategy="other")
+    stored = StoredIntent(intent, SendState.ACKED, "ORD1", None)
+    before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, 2, 1, intents=(stored,), orders=(row,), strategies={"test": before})
+    stage = Stage(recovery=recovery, sellable=300)
+    stage.after(60).quote(27_000)
+    stage.depth(bid=26_950)
+
+    _halt(stage, flatten=True)
+
+    assert list(stage.engine._state.cancels) == ["ORD1"]
+    assert _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_950)
+
+
+def test_what_only_watches_is_not_sold_and_is_named() -> None:
+    before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    plan = replace(PLAN, mode=StrategyMode.WATCH)
+    stage = Stage(plan, recovery=Recovery(DAY, strategies={"test": before}), sellable=300)
+
+    _halt(stage, flatten=True)
+
+    assert stage.all(PlaceOrder) == []
+    text = "the strategies hold nothing any more; the bot stays HALTED"
+    others = "300 HPG of test, which only watches"
+    assert _notes(stage)[-1] == f"{text}. Not sold: {others}"
+
+
+def test_shares_that_nobody_has_bought_are_not_sold_and_are_named() -> None:
+    before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    stage = Stage(recovery=Recovery(DAY, strategies={"test": before}), sellable=800)
+    stage.after(60).quote(27_000)
+    stage.depth(bid=26_950)
+
+    _halt(stage, flatten=True)
+
+    assert _sale(stage)[:2] == (Side.SELL, 300)
+    [left] = [one for one in stage.engine.status().standing if one.code == "FLATTEN_LEAVES"]
+    assert left.facts == {"left": "500 HPG that no strategy of this run has bought"}
+
+
+# ------------------------------------------------------------------------------------- a restart
+
+
+def _restarted(
+    *,
+    is_allowed: bool = True,
+    intents: tuple[StoredIntent, ...] = (),
+    left_out: frozenset[tuple[str, str]] = frozenset(),
+    faults: tuple[StoredFault, ...] = (),
+) -> Stage:
+    before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    recovery = Recovery(
+        DAY,
+        2,
+        1,
+        RunState.HALTED,
+        "enough",
+        intents=intents,
+        strategies={"test": before},
+        flatten=StoredFlatten("enough", "operator", START, left_out, is_allowed),
+        faults=faults,
+    )
+    stage = Stage(recovery=recovery, sellable=300)
+    stage.after(60).quote(27_000)
+    stage.depth(bid=26_950)
+    stage.pass_time(11)
+    return stage
+
+
+def test_a_restart_goes_on_with_it_and_says_so() -> None:
+    stage = _restarted()
+
+    assert _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_950)
+    assert stage.engine.passes_halt(stage.last(PlaceOrder).intent)
+    held = "the strategies hold 300 HPG. To end it: bot halt"
+    assert _notes(stage) == [f"goes on after the restart, asked for by operator: {held}"]
+    assert stage.engine.status().state is RunState.HALTED
+
+
+def test_a_restart_sells_nothing_twice_while_a_sale_of_before_may_have_arrived() -> None:
+    first = _holding()
+    _halt(first, flatten=True)
+    sale = replace(first.last(PlaceOrder).intent, intent_id="L-0001")
+
+    post = attempt_of(sale, sale.created_at)
+    stage = _restarted(intents=(StoredIntent(sale, SendState.SENDING, None, post),))
+
+    assert stage.all(PlaceOrder) == []
+    stage.book(report_of(sale, order_id="ORD2", executed=300))
+    assert _notes(stage)[-1].startswith("the strategies hold nothing any more")
+    assert stage.all(PlaceOrder) == []
+
+
+def test_a_restart_after_a_plain_halt_sells_nothing_and_says_what_is_left() -> None:
+    stage = _restarted(is_allowed=False)
+
+    assert stage.all(PlaceOrder) == []
+    [alert] = [one for one in stage.all(Note) if one.numbers.get("alert") == "FLATTEN_ENDED"]
+    assert alert.text == (
+        "flatten not gone on with, as a halt came since, or another machine took over: "
+        "the strategies hold 300 HPG. To sell it: bot halt --flatten"
+    )
+
+
+@pytest.mark.parametrize("action", [Action.RESUME, Action.HALT, Action.PAUSE])
+def test_that_a_person_has_ended_it_is_journalled(action: Action) -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+
+    stage.handle(OperatorActed(stage.now, action, "no", "operator"))
+
+    [*_, note] = [one for one in stage.all(Note) if one.kind == FLATTEN_NOTE]
+    assert note.text == f"ended by a {action} by operator: the strategies hold 300 HPG"
+    assert note.numbers == {"is_over": True}
+
+
+def test_it_sells_as_soon_as_the_start_is_over() -> None:
+    before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    stored = StoredFlatten("enough", "operator", START, is_allowed=True)
+    held = Recovery(
+        DAY, 2, 1, RunState.HALTED, "enough", strategies={"test": before}, flatten=stored
+    )
+    stage = Stage(recovery=held, sellable=300, is_open=False)
+    assert "the bot is STARTING too" in stage.engine.status().alerts[0]
+
+    stage.open()
+    stage.depth(bid=26_950)
+    stage.pass_time(1)
+
+    assert _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_950)
+
+
+def test_a_pause_of_before_keeps_no_sale_back() -> None:
+    stage = _holding()
+    stage.handle(OperatorActed(stage.now, Action.PAUSE, "lunch", "operator"))
+
+    _halt(stage, flatten=True)
+
+    sale = stage.last(PlaceOrder).intent
+    assert _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_950)
+    assert stage.engine.reason_not_to_send(sale) is None
+    assert stage.engine.status().state is RunState.HALTED
+
+
+def test_a_sale_that_lacked_a_token_does_not_keep_the_next_one_back() -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+    sale = stage.last(PlaceOrder).intent
+    stage.block_for_token(sale)
+    assert stage.engine.status().held == ()
+
+    stage.after(20).token()
+    _look(stage)
+
+    assert _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_900)
+    assert stage.last(PlaceOrder).intent.intent_id != sale.intent_id
+
+
+def test_nothing_is_sold_once_what_the_bot_believes_contradicts_itself() -> None:
+    stage = _holding()
+    fault = Fault("invariant I9", "I9: shares", "trace", invariant="I9")
+
+    stage.phase(Phase.BREAK)
+    _halt(stage, flatten=True)
+    stage.handle(FaultFound(stage.now, "the account", fault))
+    stage.phase(Phase.PROGRESS)
+    _look(stage)
+
+    assert stage.all(PlaceOrder) == []
+    assert "contradicts itself: bot status. To sell anyway: bot halt --flatten" in "".join(
+        stage.engine.status().alerts
+    )
+    stage.after(1)
+    _halt(stage, flatten=True)
+    assert _sale(stage)[:2] == (Side.SELL, 300)
+
+
+def test_the_sessions_of_a_strategy_file_keep_no_sale_of_a_flatten_back() -> None:
+    before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": before})
+    when = When(phases=frozenset({Phase.PRE_CLOSED}), start=time(14, 30), end=time(14, 45))
+    stage = Stage(replace(PLAN, when=when), recovery=recovery, sellable=300)
+    stage.after(60).quote(27_000)
+    stage.depth(bid=26_950)
+
+    _halt(stage, flatten=True)
+
+    assert _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_950)
+
+
+BROKEN = Fault("invariant I9", "I9: shares", "trace", invariant="I9")
+
+
+def test_a_restart_sells_nothing_by_a_belief_that_contradicted_itself_before_it() -> None:
+    stage = _restarted(faults=(StoredFault(START + timedelta(seconds=9), "the account", BROKEN),))
+
+    assert stage.all(PlaceOrder) == []
+    shown = stage.engine.status()
+    assert [(one.where, one.error) for one in shown.faults] == [("the account", "I9: shares")]
+    assert "contradicts itself: bot status. To sell anyway: bot halt" in "".join(shown.alerts)
+    _look(stage)
+    _halt(stage, flatten=True)
+    assert _sale(stage)[:2] == (Side.SELL, 300)
+
+
+def test_what_broke_before_a_person_asked_to_sell_holds_no_restart_back() -> None:
+    stage = _restarted(faults=(StoredFault(START - timedelta(seconds=9), "the account", BROKEN),))
+
+    assert _sale(stage)[:2] == (Side.SELL, 300)
+
+
+def test_a_fault_of_before_the_restart_is_told_anew_and_ends_by_a_resume() -> None:
+    stage = _restarted(faults=(StoredFault(START - timedelta(seconds=9), "the account", BROKEN),))
+
+    for _ in range(2):
+        stage.handle(FaultFound(stage.now, "the account", BROKEN))
+
+    told = [one for one in stage.all(Note) if one.numbers.get("alert") == "INVARIANT_BROKEN"]
+    assert len(told) == 1
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "looked", "operator"))
+    assert stage.engine.status().faults == ()
+
+
+# -------------------------------------------------------------------------------- a cancel by hand
+
+
+def _cancelled(stage: Stage, name: str | None) -> None:
+    """A person cancels the first sale, and the broker's row shows its end."""
+    sale = stage.last(PlaceOrder).intent
+    stage.accept(sale, "ORD2")
+    stage.after(1).handle(CancelAsked(stage.now, name, "operator", "keep them"))
+    row = report_of(sale, order_id="ORD2", state=OrderState.CANCELLED)
+    stage.after(3).book(replace(row, status="CANCELLED"))
+    stage.new(PlaceOrder)
+
+
+@pytest.mark.parametrize("name", ["L-0001", "ORD2", None])
+def test_what_a_person_cancels_of_it_is_not_sold_again_and_is_named(name: str | None) -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+
+    _cancelled(stage, name)
+    for _ in range(10):
+        _look(stage)
+
+    assert stage.new(PlaceOrder) == []
+    [left] = [one for one in stage.engine.status().standing if one.code == "FLATTEN"]
+    why = "left out, as its sale was cancelled by hand. To sell it: bot halt --flatten"
+    assert left.text == f"flatten: test still holds 300 HPG: {why}"
+    [_, note] = [one for one in stage.all(Note) if one.kind == FLATTEN_NOTE]
+    assert note.text == "sells no more HPG of test: operator has cancelled its sale"
+    assert (note.numbers["left_out"], note.numbers["is_over"]) == ("HPG test", False)
+
+
+@pytest.mark.parametrize(
+    ("status", "executed", "is_left_out"),
+    [
+        ("CANCELLED", 0, True),
+        ("SENT", 100, True),
+        ("INTERNAL_CANCELLED", 0, False),
+        ("CANCEL_BY_STOCK_EVENT", 0, False),
+    ],
+)
+def test_what_is_cancelled_in_the_brokers_app_is_left_out_too(
+    status: str, executed: int, *, is_left_out: bool
+) -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+    sale = stage.last(PlaceOrder).intent
+    stage.accept(sale, "ORD2")
+    gone = report_of(
+        sale, "ORD2", executed=executed, cancelled=300 - executed, state=OrderState.CANCELLED
+    )
+
+    stage.after(3).book(replace(gone, status=status))
+    for _ in range(10):
+        _look(stage)
+
+    assert (stage.last(PlaceOrder).intent == sale) is is_left_out
+    notes = [one.text for one in stage.all(Note) if one.kind == FLATTEN_NOTE][1:]
+    who = "somebody in the broker's own app has cancelled its sale"
+    assert notes == [f"sells no more HPG of test: {who}"] * is_left_out
+
+
+@pytest.mark.parametrize("phase", [Phase.OPEN, Phase.PRE_CLOSED])
+def test_what_an_auction_leaves_unsold_is_sold_after_it(phase: Phase) -> None:
+    stage = _holding()
+    stage.phase(phase)
+    _halt(stage, flatten=True)
+    sale = stage.last(PlaceOrder).intent
+    stage.accept(sale, "ORD2")
+    gone = report_of(sale, "ORD2", cancelled=300, state=OrderState.CANCELLED)
+
+    stage.phase(Phase.PROGRESS)
+    stage.after(3).book(replace(gone, status="CANCELLED"))
+    for _ in range(10):
+        _look(stage)
+
+    assert stage.last(PlaceOrder).intent != sale
+
+
+def test_what_its_own_time_cancels_is_sold_again() -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+    sale = stage.last(PlaceOrder).intent
+    stage.accept(sale, "ORD2")
+    for _ in range(3):
+        _look(stage)
+    assert "ORD2" in stage.engine._state.cancels
+
+    gone = report_of(sale, "ORD2", cancelled=300, state=OrderState.CANCELLED)
+    stage.after(3).book(replace(gone, status="CANCELLED"))
+    for _ in range(10):
+        _look(stage)
+
+    assert stage.last(PlaceOrder).intent != sale
+
+
+def test_a_flatten_that_is_asked_for_anew_sells_also_what_a_person_had_cancelled() -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+    _cancelled(stage, "ORD2")
+
+    stage.after(60)
+    _look(stage)
+    _halt(stage, flatten=True)
+
+    assert _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_900)
+
+
+def test_a_restart_leaves_out_what_a_person_has_cancelled() -> None:
+    stage = _restarted(left_out=frozenset({("test", "HPG")}))
+    for _ in range(3):
+        _look(stage)
+
+    assert stage.all(PlaceOrder) == []
+    [left] = [one for one in stage.engine.status().standing if one.code == "FLATTEN"]
+    assert "left out, as its sale was cancelled by hand" in left.text
+
+
+def test_a_cancel_of_what_worked_before_the_halt_leaves_nothing_out() -> None:
+    stage = _holding()
+    stage.request(lambda s: s.sell(100, limit=27_500))
+    working = stage.last(PlaceOrder).intent
+    stage.send(working)
+    stage.accept(working, "ORD2")
+    stage.after(1)
+
+    _halt(stage, flatten=True)
+    stage.handle(CancelAsked(stage.now, "ORD2", "operator", "by hand"))
+
+    flattening = stage.engine._state.gate.flattening
+    assert flattening is not None
+    assert flattening.left_out == set()

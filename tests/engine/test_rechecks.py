@@ -1,0 +1,278 @@
+"""An order that was held for a token goes out only into the market that it was decided in."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, time, timedelta
+
+import pytest
+
+from bot.domain.entry import AuthEvent, Decision, Verdict
+from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.message import (
+    CancelOrder,
+    PlaceOrder,
+    ReadOrderToCancel,
+    Recovered,
+    TimerFired,
+)
+from bot.domain.order import Intent
+from bot.domain.outcome import Refused
+from bot.domain.recovery import Recovery
+from bot.engine.engine import Engine, EngineSettings, LoadedStrategy
+from bot.engine.tracked import Position
+from bot.strategy import Strategy
+from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, Stage, report_of
+
+PATIENT = replace(PLAN, hold_2fa=timedelta(hours=3))
+
+
+def held_stage(sellable: int = 0) -> Stage:
+    stage = Stage(PATIENT, sellable=sellable)
+    stage.block_for_token(stage.buy())
+    return stage
+
+
+def given_up(stage: Stage) -> list[tuple[str, object]]:
+    return [
+        (each.code, each.numbers["reason"])
+        for each in stage.all(Decision)
+        if each.verdict is Verdict.EXPIRED
+    ]
+
+
+def follows(stage: Stage) -> list[str | None]:
+    intents: list[Intent] = [each.intent for each in stage.all(PlaceOrder)]
+    return [each.follows for each in intents]
+
+
+def at(stage: Stage, hour: int, minute: int) -> datetime:
+    return stage.now.astimezone(EXCHANGE_TZ).replace(hour=hour, minute=minute)
+
+
+@pytest.mark.parametrize("last", [27_250, 26_750], ids=["up", "down"])
+def test_a_price_that_moved_by_less_than_a_percent_lets_the_entry_out(last: int) -> None:
+    stage = held_stage()
+
+    stage.after(30).quote(last)
+    stage.token()
+
+    assert (follows(stage), given_up(stage)) == ([None, "L-0001"], [])
+
+
+@pytest.mark.parametrize("last", [27_300, 26_700], ids=["up", "down"])
+def test_a_price_that_moved_further_gives_the_entry_up(last: int) -> None:
+    stage = held_stage()
+
+    stage.after(30).quote(last)
+    stage.token()
+
+    reason = f"the price moved from 27,000 to {last:,} (1.1 %, limit 1 %)"
+    assert given_up(stage) == [("PRICE_MOVED", reason)]
+    assert follows(stage) == [None]
+
+
+def test_a_price_that_is_seen_only_after_the_token_is_judged_too() -> None:
+    stage = held_stage()
+    stage.after(60)
+    stage.token()
+    assert follows(stage) == [None]
+
+    stage.after(1).quote(27_300)
+
+    assert [code for code, _ in given_up(stage)] == ["PRICE_MOVED"]
+    assert follows(stage) == [None]
+
+
+def test_another_phase_gives_the_entry_up() -> None:
+    stage = Stage(PATIENT)
+    stage.now = at(stage, 14, 29)
+    stage.quote()
+    stage.block_for_token(stage.buy())
+    stage.after(90).phase(Phase.PRE_CLOSED)
+    stage.quote()
+
+    stage.token()
+
+    words = "it was held in continuous, now it is closing auction (ATC)"
+    assert given_up(stage) == [("PHASE_CHANGED", words)]
+
+
+def test_a_lunch_in_between_gives_the_entry_up_though_the_phase_is_alike() -> None:
+    stage = Stage(PATIENT)
+    stage.now = at(stage, 11, 29)
+    stage.quote()
+    stage.block_for_token(stage.buy())
+    stage.now = at(stage, 13, 1)
+    stage.quote()
+
+    stage.token()
+
+    words = "it was held in continuous, now it is continuous"
+    assert given_up(stage) == [("PHASE_CHANGED", words)]
+
+
+def test_the_strategy_that_wants_the_opposite_by_now_takes_the_entry_back() -> None:
+    stage = held_stage(sellable=500)
+
+    stage.after(10).request(lambda s: s.sell(100, limit=27_000, why="out"))
+
+    assert given_up(stage) == [("SIGNAL_GONE", "its strategy wants to SELL by now: out")]
+    stage.token()
+    assert follows(stage) == [None]
+
+
+def test_what_is_asked_for_in_the_very_instant_of_the_order_contradicts_nothing() -> None:
+    stage = held_stage(sellable=500)
+
+    stage.request(lambda s: s.sell(100, limit=27_000))
+
+    assert given_up(stage) == []
+
+
+def test_the_strategy_that_cancels_takes_the_entry_back() -> None:
+    stage = held_stage()
+
+    stage.after(10).request(lambda s: s.cancel(why="no more"))
+
+    assert given_up(stage) == [("SIGNAL_GONE", "its strategy has taken it back: no more")]
+
+
+def test_a_wish_for_more_of_the_same_leaves_the_entry_held() -> None:
+    stage = held_stage()
+
+    stage.after(10).request(lambda s: s.buy(200, limit=27_000))
+
+    assert given_up(stage) == []
+    assert stage.engine.status().missed_signals == 1
+
+
+def own(stage: Stage, shares: int) -> None:
+    position = Position(shares, shares * 26_000)
+    stage.engine._state.strategies["test"].positions["HPG"] = position
+
+
+def held_sale(shares: int, quantity: int) -> Stage:
+    stage = Stage(PATIENT, sellable=500)
+    own(stage, shares)
+    stage.request(lambda s: s.sell(quantity, limit=27_000))
+    stage.block_for_token(stage.last(PlaceOrder).intent)
+    return stage
+
+
+def test_shares_that_came_meanwhile_change_what_an_entry_was_decided_by() -> None:
+    stage = held_stage()
+    own(stage, 100)
+    stage.after(20).quote()
+
+    stage.token()
+
+    words = "its strategy holds 100 shares, 0 when it was held"
+    assert given_up(stage) == [("SIGNAL_GONE", words)]
+
+
+def test_an_exit_goes_out_however_far_the_price_has_moved() -> None:
+    stage = held_sale(200, 100)
+
+    stage.after(60).quote(26_550)
+    stage.token()
+
+    assert (follows(stage), given_up(stage)) == ([None, "L-0001"], [])
+
+
+@pytest.mark.parametrize(("left", "goes"), [(100, True), (99, False)])
+def test_an_exit_whose_shares_are_gone_does_not_go_out(left: int, goes: bool) -> None:
+    stage = held_sale(200, 100)
+    own(stage, left)
+
+    stage.after(5).quote()
+    stage.token()
+
+    assert len(follows(stage)) == 1 + goes
+    assert [code for code, _ in given_up(stage)] == ([] if goes else ["SIGNAL_GONE"])
+
+
+def test_a_wish_to_buy_takes_a_held_exit_back() -> None:
+    stage = held_sale(200, 100)
+
+    stage.after(5).request(lambda s: s.buy(100, limit=27_000, why="in again"))
+
+    assert given_up(stage) == [("SIGNAL_GONE", "its strategy wants to BUY by now: in again")]
+
+
+def test_a_cancel_of_the_strategy_leaves_a_held_exit() -> None:
+    stage = held_sale(200, 100)
+
+    stage.after(5).request(lambda s: s.cancel())
+
+    assert given_up(stage) == []
+
+
+class Pair(Stage):
+    """Two strategies in the one symbol, so that one's order is cancelled while the other's waits.
+
+    What is requested of either is what the next timer of its name brings.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(PATIENT, sellable=500, is_open=False)
+        self.engine = Engine(
+            rulebook=RULEBOOK,
+            strategies=[
+                LoadedStrategy(replace(PATIENT, name=name), self._class({}), (HPG,))
+                for name in ("test", "other")
+            ],
+            settings=EngineSettings(),
+            invoke=self._invoke,
+        )
+        self.entries, self.commands = [], []
+        self.handle(Recovered(self.now, Recovery(DAY)))
+        self.open()
+
+    def other(self, request: Callable[[Strategy], None]) -> None:
+        self._requesters.append(request)
+        self.handle(TimerFired(self.now, "other", time(9, 30)))
+
+
+def test_an_entry_waits_until_the_cancels_have_left() -> None:
+    stage = Pair()
+    first = stage.working(200, 26_900)
+    stage.other(lambda s: s.buy(100, limit=26_950))
+    second = stage.last(PlaceOrder).intent
+    stage.send(second)
+    stage.after(1).request(lambda s: s.cancel())
+    stage.answer(second, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+    stage.after(5).quote()
+
+    stage.token()
+    assert stage.new(ReadOrderToCancel) != []
+    assert follows(stage) == [None, None]
+    done = stage.after(1).row(report_of(first))
+
+    sent = [one for one in done if isinstance(one, CancelOrder | PlaceOrder)]
+    assert [type(one) for one in sent] == [CancelOrder, PlaceOrder]
+    assert follows(stage) == [None, None, "L-0002"]
+
+
+def test_exits_go_before_entries() -> None:
+    stage = Pair()
+    stage.engine._state.strategies["other"].positions["HPG"] = Position(100, 2_600_000)
+    buy = stage.buy(100, 26_900)
+    stage.other(lambda s: s.sell(100, limit=28_000))
+    sale = stage.last(PlaceOrder).intent
+    stage.block_for_token(buy)
+    stage.block_for_token(sale)
+    stage.after(5).quote()
+
+    stage.token()
+
+    assert follows(stage) == [None, None, "L-0002", "L-0001"]
+
+
+def test_a_held_order_that_is_given_up_counts_as_missed() -> None:
+    stage = held_stage()
+    stage.after(30).quote(27_500)
+
+    stage.token()
+
+    assert stage.last(AuthEvent).detail.endswith("1 signal missed")
+    assert stage.engine.status().counts["expired"] == 1
