@@ -8,12 +8,14 @@ known by the heads and the epoch of the lease that were kept beside it. The whol
 checked by `bot journal verify`.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
 import sqlalchemy as sa
 
+from bot.domain.entry import Numbers
 from bot.journal import tables
 from bot.journal.batch import Head, read_heads, seals_of
 from bot.journal.comparing import Comparison
@@ -21,6 +23,7 @@ from bot.journal.errors import Corrupt
 from bot.journal.heads import KeptHeads
 from bot.journal.schema import reading_current
 from bot.journal.verify import (
+    anchor_of,
     balance_problems,
     chain_problems,
     missing_guards,
@@ -35,6 +38,15 @@ GONE_ON_FROM: Final = (tables.intents, tables.fills, tables.halts, tables.attemp
 """The chained tables whose rows a start reads back; `orders` is sealed alone."""
 UNKEPT_ROWS: Final = 5_000
 """How many of the newest rows of another chain are checked where no head of it was kept."""
+
+
+def last_note(url: str, kind: str) -> Numbers:
+    """Return what the newest note of a kind holds; nothing without one."""
+    notes = tables.notes
+    query = sa.select(notes.c.numbers).where(notes.c.kind == kind).order_by(notes.c.seq.desc())
+    with reading_current(url) as connection:
+        found = connection.execute(query.limit(1)).scalar_one_or_none()
+    return dict(json.loads(found or "{}"))
 
 
 def damage_of(url: str, kept: KeptHeads | None, epoch: int) -> tuple[str, ...]:
@@ -69,10 +81,10 @@ def _damage(connection: sa.Connection, kept: KeptHeads | None, epoch: int) -> It
         head, since = heads.get(table.name), None
         if table not in GONE_ON_FROM:
             since = _checkpoint(connection, table, kept, head)
-        if since is None:
-            yield from chain_problems(connection, table, head, nothing)
-        else:
-            yield from chain_problems(connection, table, head, nothing, since)
+        anchor = anchor_of(heads, table)
+        if since is None or since.last_seq < anchor.last_seq:
+            since = anchor
+        yield from chain_problems(connection, table, head, nothing, since)
     for table in tables.SEALED:
         yield from seal_problems(connection, table, heads.get(seals_of(table)))
     yield from balance_problems(connection)
@@ -89,10 +101,15 @@ def _older(
         now, table = heads.get(name), tables.metadata.tables.get(name)
         if head.last_seq and (now is None or now.last_seq < head.last_seq):
             yield f"{name} ends before {kept}: the end was cut off, or this is an older copy"
-        elif table is not None and "hash" in table.c and head.last_seq:
+        elif table is not None and "hash" in table.c and _is_there(head, table, heads):
             found = sa.select(table.c.hash).where(table.c.seq == head.last_seq)
             if connection.execute(found).scalar() != head.head_hash:
                 yield f"{name} {head.last_seq} is not the row of {kept}"
+
+
+def _is_there(head: Head, table: sa.Table, heads: Mapping[str, Head]) -> bool:
+    """Whether there was a row at a head, and retention has not deleted it since."""
+    return head.last_seq > anchor_of(heads, table).last_seq
 
 
 def _checkpoint(
@@ -103,5 +120,5 @@ def _checkpoint(
     if since is not None or head is None or head.row_count <= UNKEPT_ROWS:
         return since if since is not None and since.last_seq else None
     newest = sa.select(table.c.seq, table.c.hash).order_by(table.c.seq.desc())
-    row = connection.execute(newest.offset(UNKEPT_ROWS).limit(1)).one()
-    return Head(row.seq, head.row_count - UNKEPT_ROWS, row.hash)
+    row = connection.execute(newest.offset(UNKEPT_ROWS).limit(1)).first()
+    return Head(row.seq, head.row_count - UNKEPT_ROWS, row.hash) if row is not None else None

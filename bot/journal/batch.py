@@ -24,10 +24,12 @@ from bot.domain.entry import (
 )
 from bot.domain.order import SEND_MOVES, SendState
 from bot.journal import rows, tables
-from bot.journal.connections import WriterConnection, given
+from bot.journal.connections import WriterConnection
 from bot.journal.encoding import Plain, plain, summed
-from bot.journal.errors import Contradicted
+from bot.journal.errors import Contradicted, LeaseLost
 from bot.journal.rows import Row
+from bot.journal.sends import Against, Send
+from bot.journal.statements import given
 
 COUNTER: Final = "journal"
 """The row of `chains` that counts all entries; every transaction moves it."""
@@ -84,6 +86,8 @@ class Memory:
     heads: dict[str, Head]
     rows: dict[str, dict[Key, Row]] = field(default_factory=dict)
     polled: dict[str, Plain] = field(default_factory=dict)
+    against: Against | None = None
+    """What speaks against a send, from the first one on."""
 
     @property
     def last_seq(self) -> int:
@@ -92,8 +96,7 @@ class Memory:
 
     def keep(self, table: sa.Table, row: Row) -> None:
         """Remember a row as it is stored now."""
-        kept = self.rows.setdefault(table.name, {})
-        _keep(kept, key_of(table, row), row)
+        _keep(self.rows.setdefault(table.name, {}), key_of(table, row), row)
 
     def keep_polled(self, order_id: str, raw: Plain) -> None:
         """Remember the last element polled of an order."""
@@ -109,6 +112,8 @@ class Batch:
         self._memory = memory
         self._left: dict[str, Head] = {}
         """The heads that have moved, where they were left."""
+        self._new: dict[str, int] = {}
+        """Intents of this transaction, each with what was flushed before it."""
 
     @property
     def heads(self) -> Mapping[str, Head]:
@@ -150,7 +155,7 @@ class Batch:
         for name in sorted(self._left):
             left, head = self._left[name], self._memory.heads[name]
             moved: Row = {
-                "chain": name,
+                "chain": str(name),  # a table's name is a word of SQLAlchemy's, slow to be bound
                 "left_seq": left.last_seq,
                 "left_hash": left.head_hash,
                 "last_seq": head.last_seq,
@@ -169,10 +174,13 @@ class Batch:
         hashed = whole["hash"] = rows.written_hash_of(table, whole)
         if table is tables.intents:
             whole["seal"] = self._seal(table, whole, before=None)
+            self._new[str(whole["intent_id"])] = self.connection.flushed
         self.connection.put(_insert_into(table), whole)
         self._move_head(table.name, Head(seq, head.row_count + 1, hashed))
         if table.name in tables.MUTABLE:
             self._memory.keep(table, whole)
+        if self._memory.against is not None:
+            self._memory.against.see_new(table, whole)
 
     def add_sealed(self, table: sa.Table, row: Mapping[str, Plain]) -> None:
         """Add a row to a table that is no chain, and seal it."""
@@ -188,9 +196,31 @@ class Batch:
             raise Contradicted(f"{table.name} has no row {', '.join(map(str, key))}")
         self._change_found(table, stored, values)
 
-    def find_intent(self, intent_id: str) -> Mapping[str, Plain] | None:
+    def set_head(self, name: str, head: Head) -> None:
+        """Say where something ends that is no chain of its own, and need not be there yet."""
+        if name in self._memory.heads:
+            self._move_head(name, head)
+            return
+        new: Row = {"name": name, "last_seq": head.last_seq, "row_count": head.row_count}
+        self.connection.put(_insert_into(_CHAINS), {**new, "head_hash": head.head_hash})
+        self._memory.heads[name] = head
+
+    def find_intent(self, intent_id: str) -> Row | None:
         """An intent as it is stored now."""
         return self._find(tables.intents, (intent_id,))
+
+    def reason_against(self, send: Send) -> str | None:
+        """Say why a send may not begin, seen from what is stored before it; None: it may."""
+        if self.epoch != send.epoch:
+            return str(LeaseLost(stored=self.epoch, ours=send.epoch))
+        if send.attempt.verb == "DELETE":
+            return None
+        intent = self.find_intent(send.attempt.intent_id)
+        if intent is None:
+            return f"intent {send.attempt.intent_id} is not in the journal"
+        if self._memory.against is None:
+            self._memory.against = Against(self.connection.rows)
+        return self._memory.against.reason_against(send, intent)
 
     def _move_intent(self, entry: IntentMoved) -> None:
         """Refuse a move that the table of send states lacks; one already made is only recorded."""
@@ -233,10 +263,11 @@ class Batch:
         else:
             row |= {"seq": row["updated_seq"], "first_at": row["at"]}
             self.add_sealed(tables.orders, row)
-        if entry.intent_id is not None:
-            intent = self.find_intent(entry.intent_id)
-            if intent is not None and intent["order_id"] != row["order_id"]:
-                self._change_found(tables.intents, intent, {"order_id": row["order_id"]})
+        intent = None if entry.intent_id is None else self.find_intent(entry.intent_id)
+        if intent is not None and intent["order_id"] != row["order_id"]:
+            self._change_found(tables.intents, intent, {"order_id": row["order_id"]})
+        if self._memory.against is not None:
+            self._memory.against.see_order(row, intent)
 
     def _trading_date_of(self, entry: Fill, entries: Sequence[Entry]) -> str | None:
         """The day of the fill's order: of those written with it, else of the newest stored."""
@@ -259,11 +290,15 @@ class Batch:
         self._memory.keep(table, row)
         return row
 
-    def _change_found(
-        self, table: sa.Table, stored: Mapping[str, Plain], values: Mapping[str, Plain]
-    ) -> None:
+    def _change_found(self, table: sa.Table, stored: Row, values: Mapping[str, Plain]) -> None:
         whole, before = {**stored, **values}, stored["seal"]
         whole["seal"] = self._seal(table, whole, before=None if before is None else str(before))
+        if table is tables.intents:
+            if self._memory.against is not None:
+                self._memory.against.see_intent(whole)
+            if self._new.get(str(whole["intent_id"])) == self.connection.flushed:
+                stored.update(whole)  # its insert waits still, and takes it as it is then
+                return
         changed = {**values, "seal": whole["seal"], "left_seal": before}
         for name in _key_names(table):
             changed[_its(name)] = stored[name]
@@ -337,6 +372,16 @@ def key_of(table: sa.Table, row: Mapping[str, Plain]) -> Key:
 def seals_of(table: sa.Table) -> str:
     """The row of `chains` that adds up the seals of a table."""
     return f"{table.name}.seals"
+
+
+def anchor_name(table: sa.Table) -> str:
+    """The row of `chains` from which a chain goes on, once its beginning is deleted."""
+    return f"{table.name}.pruned"
+
+
+def kept_name(table: sa.Table) -> str:
+    """The one that adds up the rows before that which stay."""
+    return f"{table.name}.kept"
 
 
 def lock_heads(connection: WriterConnection) -> dict[str, Head]:

@@ -58,6 +58,15 @@ class Comparison:
                 what = f"not as in {who}: this row, or one before it, was changed and hashed again"
             self._report(name, f"{name} {here.last_seq}: {what}")
 
+    def see_anchor(self, name: str, anchor: Head) -> None:
+        """Compare where a chain begins now; of what was before nothing can be known any more."""
+        self._places[name] = {
+            seq: heads
+            for seq, heads in self._places.get(name, {}).items()
+            if seq >= anchor.last_seq
+        }
+        self.see_row(name, anchor)
+
     def see_end(self, name: str) -> None:
         """See what was written down of a chain that has ended without it."""
         if lacking := self._places.get(name):

@@ -9,7 +9,6 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
@@ -18,8 +17,8 @@ from sqlalchemy.sql.visitors import cloned_traverse
 
 from bot.journal.encoding import Plain
 from bot.journal.engines import BEGIN_WRITING
-from bot.journal.errors import WrittenByAnother
-from bot.journal.tables import chains
+from bot.journal.errors import NotOwner, WrittenByAnother
+from bot.journal.statements import Compiled, Statement, Step, Together, Values, as_one
 
 if TYPE_CHECKING:
     import sqlite3
@@ -30,46 +29,16 @@ if TYPE_CHECKING:
 TOGETHER_MAX: Final = 24
 """How many rows go in one statement of PostgreSQL."""
 
+COMPILED_MAX: Final = 256
+"""How many statements stay compiled: one that is made anew each time counts as another."""
+
 PREPARED_MAX: Final = 256
 """How many statements PostgreSQL keeps planned for the writer."""
+_OWNS: Final = """\
+SELECT CASE WHEN pg_has_role(relowner, 'USAGE') THEN 1 ELSE 0 END, current_user
+FROM pg_class WHERE oid = %s::regclass"""
 WHOLE: Final = frozenset({20, 21, 23})
 """PostgreSQL's numbers of the types of whole numbers; what else is asked for is text."""
-
-Values = tuple[Plain, ...]
-Statement = sa.Select[Any] | sa.CompoundSelect[Any] | sa.Insert | sa.Update
-
-
-def given(name: str) -> sa.BindParameter[Any]:
-    """A parameter of a compiled statement; it is always given, and missed by its name."""
-    return sa.bindparam(name, required=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A statement in the driver's words, with the names of its parameters in their order.
-
-    `fixed` are parameters that the compiler itself has put in.
-    """
-
-    text: str
-    names: tuple[str, ...]
-    fixed: Mapping[str, Plain]
-    table: str
-    is_update: bool
-
-    def bound(self, values: Mapping[str, Plain]) -> Values:
-        """The parameters in their order. Raises KeyError for one that is not given."""
-        if self.fixed:
-            values = {**self.fixed, **values}
-        return tuple(map(values.__getitem__, self.names))
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A statement that waits, with the values of each time that it is to be run."""
-
-    statement: Compiled
-    times: list[Values] = field(default_factory=list)
 
 
 class WriterConnection(ABC):
@@ -81,17 +50,21 @@ class WriterConnection(ABC):
             self._pooled = engine.raw_connection()
         self._wording = _dialect_of(engine)(paramstyle=self.PARAMSTYLE)
         self._compiled: dict[Statement, Compiled] = {}
-        self._steps: list[Step] = []
+        self._waiting: list[tuple[Compiled, list[Mapping[str, Plain]]]] = []
         self.is_lost = False
+        self.flushed = 0
+        """How often something that was put was run."""
 
     PARAMSTYLE: str
 
     def put(self, statement: Statement, values: Mapping[str, Plain]) -> None:
-        """Run a change, at the latest when something is asked for."""
+        """Run a change, at the latest when something is asked for, with the values as they are
+        then.
+        """
         compiled = self._compiled.get(statement) or self._compile(statement)
-        if not self._steps or self._steps[-1].statement is not compiled:
-            self._steps.append(Step(compiled))
-        self._steps[-1].times.append(compiled.bound(values))
+        if not self._waiting or self._waiting[-1][0] is not compiled:
+            self._waiting.append((compiled, []))
+        self._waiting[-1][1].append(values)
 
     def rows(self, statement: Statement, values: Mapping[str, Plain]) -> Sequence[Values]:
         """Ask, after all that was put."""
@@ -102,9 +75,11 @@ class WriterConnection(ABC):
 
     def flush(self) -> None:
         """Run what was put. Raises WrittenByAnother when a row was not as it was left."""
-        steps, self._steps = self._steps, []
-        if not steps:
+        if not self._waiting:
             return
+        steps = [Step(what, list(map(what.bound, times))) for what, times in self._waiting]
+        self._waiting = []
+        self.flushed += 1
         with self._errors:
             counts = self._run(steps)
         for step, count in zip(steps, counts, strict=True):
@@ -112,6 +87,20 @@ class WriterConnection(ABC):
                 raise WrittenByAnother(
                     f"{step.statement.text.split(' SET ')[0]}: a row had changed"
                 )
+
+    def delete(self, table: sa.Table, going: sa.ColumnElement[bool]) -> None:
+        """Delete rows of a table whose trigger refuses that: it stands again before the commit.
+
+        Raises NotOwner.
+        """
+        self.flush()
+        made = table.delete().where(going)
+        text = made.compile(dialect=self._wording, compile_kwargs={"literal_binds": True})
+        with self._errors:
+            self._delete(table.name, str(text))
+
+    @abstractmethod
+    def _delete(self, table: str, text: str) -> None: ...
 
     @abstractmethod
     def begin(self, question: Statement) -> Sequence[Values]:
@@ -132,13 +121,13 @@ class WriterConnection(ABC):
 
     def commit(self) -> None:
         """Make the transaction durable."""
-        assert not self._steps, "everything is flushed before a commit"
+        assert not self._waiting, "everything is flushed before a commit"
         with self._errors:
             self._commit()
 
     def rollback(self) -> None:
         """Take the transaction back, or let go of a connection that can't any more."""
-        self._steps = []
+        self._waiting = []
         try:
             with self._errors:
                 self._take_back()
@@ -157,6 +146,8 @@ class WriterConnection(ABC):
         fixed = cloned_traverse(statement, {}, {"bindparam": _fix})
         made = fixed.compile(dialect=self._wording, compile_kwargs={"render_postcompile": True})
         left = {name: value for name, value in made.params.items() if value is not None}
+        if len(self._compiled) >= COMPILED_MAX:
+            del self._compiled[next(iter(self._compiled))]
         self._compiled[statement] = Compiled(
             text=str(made),
             names=tuple(made.positiontup or ()),
@@ -213,6 +204,13 @@ class SqliteConnection(WriterConnection):
     def _take_back(self) -> None:
         self._raw.rollback()
 
+    def _delete(self, table: str, text: str) -> None:
+        name = f"{table}_no_delete"
+        asked = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?"
+        [[trigger]] = self._cursor.execute(asked, (name,)).fetchall()
+        for command in (f"DROP TRIGGER {name}", text, trigger):
+            self._cursor.execute(command)
+
     def _ask(self, text: str, values: Values) -> Sequence[Values]:
         return self._cursor.execute(text, values).fetchall()
 
@@ -267,6 +265,15 @@ class PostgresConnection(WriterConnection):
 
     def _take_back(self) -> None:
         self._say(b"ROLLBACK")  # the driver's own may let the server forget what is planned
+
+    def _delete(self, table: str, text: str) -> None:
+        [[is_owner, role]] = self._ask(_OWNS, (table,))
+        if not is_owner:
+            raise NotOwner(str(role), table)
+        trigger = f"TRIGGER {table}_no_delete"
+        off, on = (f"ALTER TABLE {table} {word} {trigger}" for word in ("DISABLE", "ENABLE"))
+        for command in (off, text, on):
+            self._say(command.replace("%%", "%").encode(self._encoding))
 
     @property
     def _raw(self) -> "psycopg.Connection[Values]":
@@ -333,7 +340,7 @@ class PostgresConnection(WriterConnection):
         if len(self._prepared) >= PREPARED_MAX:
             self._say(b"DEALLOCATE " + self._prepared.pop(next(iter(self._prepared))))
         name = f"journal_{next(self._numbers)}".encode()
-        text = _as_one(texts)
+        text = as_one(texts)
         assert "%%" not in text, "a sign of percent would be doubled"
         parts = text.split("%s")
         whole = parts[0] + "".join(f"${at}{part}" for at, part in enumerate(parts[1:], 1))
@@ -348,37 +355,6 @@ class PostgresConnection(WriterConnection):
         if result.status not in self._good:
             raise self._error_of(result, self._encoding)
         return result
-
-
-class Together:
-    """Changes that go as one statement: the step of each, its text, and the values of all."""
-
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
-        self.texts: list[str] = []
-        self.values: list[Plain] = []
-        self._tables: set[str] = set()
-
-    def takes(self, statement: Compiled) -> bool:
-        """Whether no row that it changes is touched before; each row of `chains` moves once."""
-        table = statement.table
-        return not statement.is_update or table == chains.name or table not in self._tables
-
-    def add(self, number: int, statement: Compiled, values: Values) -> None:
-        """Add one change, of the step `number`."""
-        self.numbers.append(number)
-        self.texts.append(statement.text)
-        self.values.extend(values)
-        self._tables.add(statement.table)
-
-
-def _as_one(texts: Sequence[str]) -> str:
-    """A question as it is; changes as one statement, which says how many rows each touched."""
-    if texts[0].startswith(("SELECT", "(SELECT")):
-        return texts[0]
-    changes = ", ".join(f"c{n} AS ({text} RETURNING 1)" for n, text in enumerate(texts))
-    counts = ", ".join(f"(SELECT count(*) FROM c{n})" for n in range(len(texts)))  # noqa: S608
-    return f"WITH {changes} SELECT {counts}"
 
 
 def _dialect_of(engine: sa.Engine) -> Callable[..., sa.Dialect]:

@@ -37,8 +37,8 @@ from bot.domain.entry import (
 )
 from bot.journal import rows, tables
 from bot.journal.batch import POLLS, Batch
-from bot.journal.connections import given
 from bot.journal.encoding import Plain, instant_text, made, plain
+from bot.journal.statements import given
 
 FILE: Final = "emergency.jsonl"
 """The name of the file, in a bot's state directory."""

@@ -7,7 +7,7 @@ replaced, and a number that JSON lacks (NaN) becomes its name.
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum, StrEnum
 from functools import cache
@@ -17,6 +17,7 @@ from operator import attrgetter, itemgetter
 from types import NoneType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
+from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import CheckResult
 from bot.domain.instrument import EXCHANGE_TZ
 
@@ -72,47 +73,58 @@ def _plain_of_another(value: object) -> Plain:
 
 
 def _plain_mapping(value: dict[Any, Any]) -> str:
-    """Figures mostly, which JSON writes as they are; anything else goes the long way."""
     if not value:
         return "{}"
-    for key, item in value.items():
-        if type(key) is not str or type(item) not in _FIGURES:
-            return json_text(value)
-    text = _SORTED.encode(value)
-    return text if text.isascii() and "\\u0000" not in text else json_text(value)
+    return (_straight(value) if _is_figures(value) else None) or json_text(value)
 
 
 def _plain_tuple(items: tuple[Any, ...]) -> str:
-    """The checks of a decision, by far the most that is written, go straight; all else the long
-    way.
+    """The checks of a decision and the ids known before a send, by far the most that is written, go
+    straight; all else the long way.
     """
     if not items:
         return "[]"
-    if any(type(item) is not CheckResult for item in items):
-        return json_text(items)
-    for item in items:
-        for key, figure in item.numbers.items():
-            if type(key) is not str or type(figure) not in _CHECKED:
-                return json_text(items)
+    kinds, found = set(map(type, items)), None
+    if kinds <= {str}:
+        found = _straight(items)
+    elif kinds == {CheckResult}:
+        checks = []
+        for one in items:
+            if not _is_figures(one.numbers):
+                break
+            facts = {"numbers": one.numbers, "passed": one.passed, "text": one.text}
+            checks.append({"code": one.code, **facts})
+        else:
+            found = _straight(checks)
+    return found or json_text(items)
+
+
+def _is_figures(value: Mapping[Any, Any]) -> bool:
+    """Whether JSON writes a mapping as we would."""
+    if type(value) is not dict:
+        return False
+    for key, item in value.items():
+        kind: type = type(item)
+        if type(key) is not str or not _is_figure(kind):
+            return False
+    return True
+
+
+@cache
+def _is_figure(kind: type) -> bool:
+    return kind in _FIGURES or issubclass(kind, StrEnum)
+
+
+def _straight(value: object) -> str | None:
+    """A value as JSON, unless JSON lacks one of its numbers or a text needs a second look."""
     try:
-        text = _SORTED.encode(
-            [
-                {
-                    "code": item.code,
-                    "passed": item.passed,
-                    "numbers": item.numbers,
-                    "text": item.text,
-                }
-                for item in items
-            ]
-        )
-    except ValueError:  # a number that JSON lacks
-        return json_text(items)
-    return text if text.isascii() and "\\u0000" not in text else json_text(items)
+        text = _SORTED.encode(value)
+    except ValueError:
+        return None
+    return text if text.isascii() and "\\u0000" not in text else None
 
 
-_FIGURES: Final = frozenset({int, str, bool, NoneType})
-_CHECKED: Final = _FIGURES | {float}
+_FIGURES: Final = frozenset({int, float, str, bool, NoneType})
 _PLAIN: Final[Mapping[type, Callable[[Any], Plain]]] = {
     NoneType: lambda _: None,
     str: _plain_text,
@@ -216,6 +228,13 @@ def made(kind: type[T], stored: Mapping[Any, Any]) -> T:
             for name, read in _readers(kind)  # type: ignore[arg-type]
         }
     )
+
+
+def snapshot_of(stored: Mapping[Any, Any]) -> AccountSnapshot:
+    """Make the broker's numbers of an account from a row of them."""
+    read = made(AccountSnapshot, {**stored, "at": stored["taken_at"]})
+    held = json.loads(stored["holdings"])
+    return replace(read, holdings={symbol: Holding(**one) for symbol, one in held.items()})
 
 
 @cache

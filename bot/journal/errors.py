@@ -9,6 +9,7 @@
     ├── WrittenByAnother     it was changed although the lease is ours; nothing is stored
     ├── LeaseHeld            another daemon writes this journal; carries its holder
     ├── Contradicted         an entry contradicts what is stored (our bug); nothing is stored
+    ├── NotOwner             only the owner of the tables may do that (PostgreSQL)
     ├── Corrupt              the database file is damaged
     ├── UnknownOrder         no order has that id
     └── AmbiguousOrder       several orders match a part of an id; carries the candidates
@@ -101,6 +102,13 @@ class LeaseHeld(JournalError):
 
 class Contradicted(JournalError):
     """An entry does not fit what is stored; its whole transaction was taken back."""
+
+
+class NotOwner(JournalError):
+    """Rows are deleted by the owner of their table alone; the bot's own role need not be it."""
+
+    def __init__(self, role: str, table: str) -> None:
+        super().__init__(f"the database's role {role!r} does not own the table {table}")
 
 
 class Corrupt(JournalError):

@@ -12,10 +12,12 @@ from datetime import date, datetime
 from functools import partial
 from typing import Final, Self
 
+import sqlalchemy as sa
+
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.journal import emergency, tables
-from bot.journal.batch import Batch
+from bot.journal.batch import Batch, Head
 from bot.journal.encoding import Plain, instant_text
 from bot.journal.engines import (
     database_errors,
@@ -27,6 +29,7 @@ from bot.journal.engines import (
 from bot.journal.errors import Unreachable
 from bot.journal.heads import HeadsKeeper
 from bot.journal.recovering import read_recovery
+from bot.journal.retention import Pruned, prune
 from bot.journal.schema import require_schema
 from bot.journal.sends import Send
 from bot.journal.storing import Store, Verdicts, Write
@@ -83,6 +86,11 @@ class Journal:
         taking = partial(emergency.take_over, entries=tuple(entries))
         return await self._thread.do(partial(self._store.change, taking))
 
+    async def probe(self) -> None:
+        """Have the database answer, after all that was asked for before. Raises Unreachable."""
+        ask = partial(self._store.read, lambda asked: asked.scalar(sa.select(1)))
+        await self._thread.do(ask)
+
     def stalled_s(self) -> float:
         """How long the oldest unfinished work has been waiting for the database; 0 with none."""
         return self._thread.stalled_s()
@@ -122,6 +130,16 @@ class Journal:
             batch.change(tables.runs, (run_id,), ended)
 
         await self._thread.do(partial(self._store.change, end))
+
+    async def prune(
+        self, name: str, *, before: datetime, at: datetime, saved: Sequence[Head] | None = None
+    ) -> Pruned:
+        """Delete the oldest rows of a table that may go, at most some thousands; with `saved`, the
+        ends of its chain in the backups, only what those hold. Raises what `write` raises, and
+        NotOwner.
+        """
+        pruning = partial(prune, name=name, before=before, at=at, saved=saved)
+        return await self._thread.do(partial(self._store.change, pruning))
 
     async def close(self, timeout_s: float = CLOSE_WAIT_S) -> bool:
         """Finish what is queued and let go of the database; False: that took too long.

@@ -7,7 +7,7 @@ the thousand (decisions) is a `Page`: its rows are read while they are used, nev
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import date, datetime, time, timedelta
@@ -15,20 +15,26 @@ from typing import Final, Self, TypeVar
 
 import sqlalchemy as sa
 
+from bot.domain.account import AccountSnapshot
+from bot.domain.entry import CLOSE_NOTE, DAY_NOTE, HOLDS_NOTE, LAST_PRICE, PULSE_NOTE
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.journal import tables
-from bot.journal.encoding import instant_of, instant_text, made
+from bot.journal.encoding import instant_of, instant_text, made, snapshot_of
 from bot.journal.engines import database_errors, reading_engine
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
+from bot.journal.folding import times_of
 from bot.journal.schema import require_schema
+from bot.journal.stops import stops
 from bot.journal.tables import COST, SHARES, total, v_decisions, v_orders, v_pnl, v_timeline
 from bot.journal.values import (
     AuthRow,
     DaySummary,
+    DecisionGroup,
     FillRow,
     OrderRow,
     Page,
     PositionRow,
+    PriceRow,
     ProfitRow,
     RunRow,
     TimelineRow,
@@ -39,8 +45,19 @@ ROWS_AT_ONCE: Final = 500
 LAST: Final = "last"
 WANTED: Final = "PASSED"
 """The verdict of a decision that became an order; every other is a why-not."""
-MISSED: Final = ("BLOCKED", "TWO_FACTOR")
-"""Verdict and code of a signal that was missed for want of a 2FA token."""
+MISSED: Final = (
+    ("BLOCKED", "TWO_FACTOR"),
+    *(
+        ("EXPIRED", code)
+        for code in ("TWO_FACTOR", "HELD_TOO_LONG", "PRICE_MOVED", "PHASE_CHANGED", "SIGNAL_GONE")
+    ),
+)
+"""Verdict and code of a signal that was missed for want of a 2FA token, or that came too late."""
+
+_SAW_LAST: Final = '"last":'
+_PRICE_NOTES: Final = ("QUOTE", CLOSE_NOTE)
+_HELD_NOTES: Final = (PULSE_NOTE, HOLDS_NOTE, DAY_NOTE)
+"""Kinds of notes that keep a price of a symbol, and of everything held."""
 
 R = TypeVar("R")
 
@@ -125,17 +142,18 @@ class JournalReader:
         return found[0]
 
     def timeline(self, reference: str) -> list[TimelineRow]:
-        """Return all that happened to one order, in the order it was written. Raises as `order`."""
+        """Return, as written, what happened to an order and alerts naming it. Raises as `order`."""
         order, view = self.order(reference), v_timeline
-        by_local_id = view.c.local_id == order.local_id
-        by_order_id = view.c.order_id == order.order_id
-        if order.order_id is None:
-            wanted = by_local_id
-        elif order.local_id is None:
-            wanted = by_order_id
-        else:
-            wanted = by_local_id | (by_order_id & view.c.local_id.is_(None))
-        query = sa.select(view).where(wanted).order_by(view.c.seq, view.c.part)
+        wanted = view.c.local_id == order.local_id
+        if order.local_id is None:
+            wanted = view.c.order_id == order.order_id
+        elif order.order_id is not None:
+            wanted |= (view.c.order_id == order.order_id) & view.c.local_id.is_(None)
+        names = (f'"{name}"' for name in (order.local_id, order.order_id) if name)
+        named = sa.or_(*(view.c.detail.contains(name, autoescape=True) for name in names))
+        told = (view.c.kind == "note") & (view.c.word == "ALERT") & named
+        both = sa.union_all(sa.select(view).where(wanted), sa.select(view).where(told)).subquery()
+        query = sa.select(both).order_by(both.c.seq, both.c.part)
         with self._connected() as connection:
             found = connection.execute(query).mappings().all()
         times = [instant_of(row["at"]) for row in found]
@@ -179,6 +197,43 @@ class JournalReader:
         order = (v_pnl.c.trading_date, v_pnl.c.strategy, v_pnl.c.symbol)
         return self._made(ProfitRow, query.order_by(*order))
 
+    def prices(self, symbols: Iterable[str]) -> dict[str, PriceRow]:
+        """Return the last price that was believed of each symbol: one that a decision saw, that a
+        start read, or that was kept at a close; the newest. Left out is what has none.
+        """
+        decisions, notes, found = tables.decisions, tables.notes, dict[str, PriceRow]()
+        with self._connected() as connection:
+            for symbol in symbols:
+                held = f'"{LAST_PRICE}{symbol}":'
+                sources = (
+                    (decisions, decisions.c.saw, _SAW_LAST, decisions.c.symbol == symbol),
+                    (
+                        notes,
+                        notes.c.numbers,
+                        held,
+                        notes.c.kind.in_(_HELD_NOTES),
+                    ),
+                    (notes, notes.c.numbers, "", notes.c.symbol == symbol),
+                )
+                prices = []
+                for table, numbers, key, wanted in sources:
+                    query = sa.select(numbers, table.c.at).where(wanted, numbers.contains(key))
+                    if not key:
+                        query = query.where(notes.c.kind.in_(_PRICE_NOTES))
+                    newest = query.order_by(table.c.seq.desc()).limit(1)
+                    prices += [_price(symbol, *row) for row in connection.execute(newest)]
+                if prices:
+                    found[symbol] = max(prices, key=lambda price: price.at)
+        return found
+
+    def accounts(self) -> list[AccountSnapshot]:
+        """Return the broker's numbers of each account as they were read last."""
+        table = tables.account_snapshots
+        newest = sa.select(sa.func.max(table.c.seq)).group_by(table.c.account)
+        query = sa.select(table).where(table.c.seq.in_(newest)).order_by(table.c.account)
+        with self._connected() as connection:
+            return [snapshot_of(row) for row in connection.execute(query).mappings()]
+
     # ------------------------------------------------------------------------------- the rest
 
     @contextmanager
@@ -202,9 +257,16 @@ class JournalReader:
         if why_not:
             asked.append(view.c.verdict != WANTED)
         if missed:
-            asked.append(sa.tuple_(view.c.verdict, view.c.code) == sa.tuple_(*MISSED))
+            asked.append(sa.tuple_(view.c.verdict, view.c.code).in_(MISSED))
         with self._page(kind, view, asked, newest) as page:
             yield page
+
+    def stops(
+        self, symbol: str, *, strategy: str | None = None, since: datetime | None = None
+    ) -> list[DecisionGroup]:
+        """Return the times in which nothing of a symbol could be asked for, and why."""
+        with self._connected() as connection:
+            return stops(connection, symbol, strategy=strategy, since=since)
 
     def last_decision_at(self) -> datetime | None:
         """Return when something was decided last."""
@@ -237,20 +299,25 @@ class JournalReader:
         of_day = sa.select(view).where(view.c.trading_date == day.isoformat())
         orders = self._made(OrderRow, of_day.order_by(view.c.seq))
         start = datetime.combine(day, time(), EXCHANGE_TZ)
-        query = (
-            sa.select(decisions.c.verdict, sa.func.count())
-            .where(decisions.c.at >= instant_text(start))
-            .where(decisions.c.at < instant_text(start + timedelta(days=1)))
-            .group_by(decisions.c.verdict)
-        )
         with self._connected() as connection:
-            verdicts = {row[0]: row[1] for row in connection.execute(query)}
+            query = (
+                sa.select(
+                    decisions.c.verdict,
+                    total(times_of(connection)).label("times"),
+                    sa.func.count().label("written"),
+                )
+                .where(decisions.c.at >= instant_text(start))
+                .where(decisions.c.at < instant_text(start + timedelta(days=1)))
+                .group_by(decisions.c.verdict)
+            )
+            verdicts = connection.execute(query).all()
         profits = self.profits(day=day)
         return DaySummary(
             trading_date=day,
             orders=len(orders),
             outcomes=Counter(row.outcome for row in orders),
-            decisions=verdicts,
+            decisions={row.verdict: row.times for row in verdicts},
+            folded=sum(row.times - row.written for row in verdicts),
             fills=sum(row.fills for row in profits),
             realised=sum(row.realised for row in profits),
             fee=sum(row.fee for row in profits),
@@ -299,6 +366,13 @@ class JournalReader:
     def _made(self, kind: type[R], query: sa.Select[tuple[object, ...]]) -> list[R]:
         with self._connected() as connection:
             return [made(kind, row) for row in connection.execute(query).mappings()]
+
+
+def _price(symbol: str, numbers: str, at: str) -> PriceRow:
+    known = json.loads(numbers)
+    names = (f"{LAST_PRICE}{symbol}", "last", "close")
+    last = next(known[name] for name in names if name in known)
+    return PriceRow(symbol, last, instant_of(known.get("quote_at") or at))
 
 
 def stamp_in(raw: str) -> str | None:

@@ -3,32 +3,36 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Final
 
 import sqlalchemy as sa
 
-from bot.domain.account import AccountSnapshot, Break, Holding, Moved, moved_in
+from bot.domain.account import AccountSnapshot, Break, Moved, moved_in
 from bot.domain.entry import (
     ACCOUNT_SCOPE,
-    CLOSE_NOTE,
     ENTRIES_SCOPE,
     FENCE_SCOPE,
+    LIMITS_NOTE,
+    REDUCED_SCOPE,
     AttemptStarted,
     Fill,
-    Note,
     OrderUpdated,
     RunState,
     Verdict,
 )
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, SendState
-from bot.domain.quote import LastClose
-from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, SendState, Side
+from bot.domain.recovery import (
+    RECENT_BUYS,
+    RecoveredStrategy,
+    Recovery,
+    StoredIntent,
+)
 from bot.journal import tables
-from bot.journal.encoding import instant_of, made
+from bot.journal.encoding import instant_of, made, snapshot_of
 from bot.journal.recovering_amends import later_ids, unsettled_amends
+from bot.journal.recovering_notes import closes, faults, flatten, newest_note
 from bot.journal.sends import WHOLE_BOT, ScopeState, lasting_state
 from bot.journal.tables import COST, SHARES, total
 
@@ -46,10 +50,14 @@ MAY_BE_SEEN_YET: Final = UNRESOLVED_SENDS | {
 """Unresolved, or settled as no order: a row that looks like one of the latter is a late ghost."""
 SETTLEMENT_LASTS: Final = timedelta(days=21)
 """At least: T+2 over the holidays of Tet, which close the exchanges for up to nine days."""
-NOTES_SEARCHED: Final = 50_000
-"""Notes of some weeks: a close of before is looked up in the broker's history."""
 REQUESTS_LOOKED_AT: Final = 500
 """The newest ones: no limit of a minute is higher that means anything."""
+INTENTS_SEARCHED: Final = 20_000
+"""The newest ones, refused orders among them: what a strategy bought long ago is no habit."""
+OF_NO_ORDER: Final = (401, 403, 429)
+SALES: Final = (tables.attempts.c.verb == "POST") & (tables.intents.c.side == Side.SELL)
+CRASH_LOOP: Final = timedelta(minutes=10)
+CRASHES_LOOKED_AT: Final = 20
 SURVIVING: Final = (RunState.HALTED, RunState.PAUSED)
 
 
@@ -62,7 +70,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
     recent = fills.c.trading_date >= (trading_date - SETTLEMENT_LASTS).isoformat()
     day, breaks = trading_date.isoformat(), _breaks(connection)
     wanted = orders.c.state.not_in(TERMINAL_STATES) | (orders.c.trading_date == day)
-    bases = list(_bases(connection))
+    bases, limits = list(_bases(connection)), newest_note(connection, LIMITS_NOTE)
     return Recovery(
         trading_date=trading_date,
         next_intent_number=max(
@@ -89,13 +97,18 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         halted_symbols=_halted(connection, "symbol:"),
         halted_scopes={
             prefix + name: reason
-            for prefix in (ACCOUNT_SCOPE, FENCE_SCOPE)
+            for prefix in (ACCOUNT_SCOPE, FENCE_SCOPE, REDUCED_SCOPE)
             for name, reason in _halted(connection, prefix).items()
         },
         reduced=_reduced(connection, trading_date),
-        recent_requests=_requests(connection, day),
-        closes=_closes(connection, day),
+        recent_requests=_requests(connection, day, sa.true()),
+        recent_sales=_requests(connection, day, SALES),
+        limits=limits.numbers if limits is not None else {},
+        closes=closes(connection, day),
         cancels=_cancels(connection, day),
+        flatten=flatten(connection),
+        faults=tuple(faults(connection)) if kept.state is RunState.HALTED else (),
+        crashes=_crashes(connection),
     )
 
 
@@ -156,7 +169,8 @@ def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrat
     times = sa.select(intents.c.strategy, sa.func.count()).where(*ordered)
     counts = {row[0]: row[1] for row in connection.execute(times.group_by(intents.c.strategy))}
 
-    prefix = "strategy:"  # `warming` is not kept
+    prefix, buys = "strategy:", _recent_buys(connection)  # `warming` is not kept
+    refused, in_a_row = _refused(connection, day)
     kept = halts.c.scope.startswith(prefix) & halts.c.to_state.in_(("on", "paused", "disabled"))
     states = {row["scope"].removeprefix(prefix): row for row in _rows(connection, halts, kept)}
     return {
@@ -169,25 +183,78 @@ def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrat
             state_reason=states[name]["reason"] if name in states else "",
             state_by=states[name]["by_whom"] if name in states else "",
             state_since=instant_of(states[name]["at"]) if name in states else None,
+            recent_buys=tuple(buys.get(name, ())),
+            refused=tuple(refused.get(name, ())),
+            refused_in_a_row=in_a_row.get(name, 0),
         )
-        for name in sorted({*positions, *results, *counts, *states})
+        for name in sorted({*positions, *results, *counts, *states, *buys})
     }
 
 
-def _closes(connection: sa.Connection, day: str) -> tuple[LastClose, ...]:
-    """The newest note `CLOSE` of each symbol of before a day, among the newest notes."""
-    notes = tables.notes
-    newest = connection.execute(sa.select(sa.func.max(notes.c.seq))).scalar() or 0
-    wanted = (notes.c.kind == CLOSE_NOTE) & (notes.c.seq > newest - NOTES_SEARCHED)
-    found: dict[str, LastClose] = {}
-    for row in _rows(connection, notes, wanted):
-        note = made(Note, row)
-        symbol, shown = note.symbol or "", str(note.numbers["day"])
-        if shown < day:
-            found[symbol] = LastClose(
-                symbol, int(note.numbers["close"] or 0), date.fromisoformat(shown)
-            )
-    return tuple(found.values())
+def _refused(
+    connection: sa.Connection, day: str
+) -> tuple[dict[str, list[datetime]], dict[str, int]]:
+    """When each strategy's orders of a day were refused, and how many since the last accepted one.
+    The key, the token and the quota refuse nobody's order.
+    """
+    intents, attempts = tables.intents, tables.attempts
+    answered = (
+        sa.select(intents.c.strategy, intents.c.state, attempts.c.finished_at)
+        .join(intents, intents.c.intent_id == attempts.c.intent_id)
+        .where(
+            intents.c.trading_date == day,
+            attempts.c.verb == "POST",
+            attempts.c.http_status.not_in(OF_NO_ORDER),
+            intents.c.state.in_((SendState.REFUSED, SendState.ACKED)),
+        )
+        .order_by(attempts.c.seq)
+    )
+    refused: dict[str, list[datetime]] = {}
+    in_a_row: dict[str, int] = {}
+    for strategy, state, at in connection.execute(answered):
+        is_refused = state == SendState.REFUSED
+        in_a_row[strategy] = in_a_row.get(strategy, 0) + 1 if is_refused else 0
+        if is_refused:
+            refused.setdefault(strategy, []).append(instant_of(at))
+    return refused, in_a_row
+
+
+def _recent_buys(connection: sa.Connection) -> dict[str, list[int]]:
+    """What each strategy's last buys that left were worth, the oldest first; one at the market by
+    the most that it could have cost, as the decision saw it.
+    """
+    intents, decisions = tables.intents, tables.decisions
+    newest = connection.execute(sa.select(sa.func.max(intents.c.seq))).scalar() or 0
+    rank = sa.func.row_number().over(partition_by=intents.c.strategy, order_by=intents.c.seq.desc())
+    left = (
+        sa.select(
+            intents.c.seq,
+            intents.c.strategy,
+            intents.c.intent_id,
+            rank.label("rank"),
+            intents.c.quantity,
+            intents.c.limit_price,
+        )
+        .where(
+            intents.c.seq > newest - INTENTS_SEARCHED,
+            intents.c.side == Side.BUY,
+            intents.c.state.not_in((*NOT_ORDERED, SendState.READY)),
+        )
+        .subquery()
+    )
+    is_its = (decisions.c.request_id == left.c.intent_id) & (decisions.c.verdict == Verdict.PASSED)
+    found: dict[str, list[int]] = {}
+    for strategy, quantity, price, saw in connection.execute(
+        sa.select(left.c.strategy, left.c.quantity, left.c.limit_price, decisions.c.saw)
+        .outerjoin(decisions, is_its & left.c.limit_price.is_(None))
+        .where(left.c.rank <= RECENT_BUYS)
+        .order_by(left.c.seq)
+    ):
+        seen = json.loads(saw) if saw else {}
+        worth = quantity * (price or seen.get("ceiling") or seen.get("last") or 0)
+        if worth:
+            found.setdefault(strategy, []).append(worth)
+    return found
 
 
 def _bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str, Moved]]]:
@@ -200,10 +267,7 @@ def _bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[st
         mine = (snapshots.c.account == account) & (snapshots.c.taken_at == row["at"])
         taken = sa.select(snapshots).where(mine).order_by(snapshots.c.seq.desc()).limit(1)
         for stored in connection.execute(taken).mappings():
-            base = made(AccountSnapshot, {**stored, "at": stored["taken_at"]})
-            held = json.loads(stored["holdings"])
-            holdings = {symbol: Holding(**one) for symbol, one in held.items()}
-            yield replace(base, holdings=holdings), moved_in(row["reason"])
+            yield snapshot_of(stored), moved_in(row["reason"])
 
 
 def _breaks(connection: sa.Connection) -> tuple[list[Break], int]:
@@ -217,6 +281,22 @@ def _breaks(connection: sa.Connection) -> tuple[list[Break], int]:
         if row["to_state"] == RunState.HALTED
     ]
     return found, len(newest) + 1
+
+
+def _crashes(connection: sa.Connection) -> int:
+    """How many of the runs before this one, in a row, began shortly before it and have no end."""
+    runs = tables.runs
+    newest = sa.select(runs.c.started_at, runs.c.ended_at).order_by(runs.c.run_id.desc())
+    found = connection.execute(newest.limit(CRASHES_LOOKED_AT + 1)).all()
+    if not found:
+        return 0
+    since = instant_of(found[0].started_at) - CRASH_LOOP
+    count = 0
+    for row in found[1:]:
+        if row.ended_at is not None or instant_of(row.started_at) < since:
+            break
+        count += 1
+    return count
 
 
 def _cancels(connection: sa.Connection, day: str) -> dict[str, str]:
@@ -248,17 +328,20 @@ def _reduced(connection: sa.Connection, day: date) -> dict[str, str]:
         scope.removeprefix(ENTRIES_SCOPE): row["reason"]
         for scope, row in newest.items()
         if row["to_state"] == RunState.HALTED
+        and scope != REDUCED_SCOPE
         and instant_of(row["at"]).astimezone(EXCHANGE_TZ).date() == day
     }
 
 
-def _requests(connection: sa.Connection, day: str) -> tuple[tuple[str, datetime], ...]:
+def _requests(
+    connection: sa.Connection, day: str, wanted: sa.ColumnElement[bool]
+) -> tuple[tuple[str, datetime], ...]:
     """Account and instant of the last order requests of a day, the oldest first."""
     attempts, intents = tables.attempts, tables.intents
     newest = (
         sa.select(intents.c.account, attempts.c.at)
         .join(intents, intents.c.intent_id == attempts.c.intent_id)
-        .where(intents.c.trading_date == day)
+        .where(intents.c.trading_date == day, wanted)
         .order_by(attempts.c.seq.desc())
         .limit(REQUESTS_LOOKED_AT)
     )

@@ -2,44 +2,80 @@
 
 The engine has checked the same on its own state; here they hold for what is stored, whatever
 another process or an earlier run has written (order safety, sections 3 and 10: I2, I10, I11, I14).
+
+What speaks against sends is read once and then kept up to date with each row that is written. A
+transaction begins by asserting, under a lock, that the journal still ends with the entry that we
+wrote last: so nobody has stored a halt, or anything else, that is not known here. One that finds
+something else, or fails, forgets all of it.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
 from bot.domain.entry import AttemptStarted, Entry, RunState
 from bot.domain.invariants import require
-from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
+from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, OrderState
 from bot.journal import tables
-from bot.journal.batch import Batch
-from bot.journal.connections import given
-from bot.journal.errors import LeaseLost
+from bot.journal.encoding import Plain
+from bot.journal.statements import Statement, Values, given
 
 WHOLE_BOT: Final = ("all", "operator")
 """Scopes that are about all of the bot: the state shown, and what an operator wants under it."""
 LASTING: Final = (RunState.HALTED, RunState.PAUSED, RunState.RUNNING)
 """The states that decide whether the bot trades; the others pass."""
+UNRESOLVED: Final = "unresolved"
+WORKING: Final = "working"
+POSTS_MAX: Final = 1_024
+"""Of so many of the newest intents it is known whether they were sent; of an older one it is
+asked.
+"""
 _ATTEMPTS, _HALTS = tables.attempts, tables.halts
 _INTENTS, _ORDERS = tables.intents, tables.orders
-SCOPES: Final = ("account", "symbol", "bare_symbol", "strategy")
-"""What else of an order may be halted; the parameters of `_AGAINST` that name it."""
-POSTED: Final = "POSTED"
-UNRESOLVED: Final = "UNRESOLVED"
-WORKING: Final = "WORKING"
+_NEWEST: Final = (
+    sa.select(sa.func.max(_HALTS.c.seq))
+    .where(_HALTS.c.to_state.in_(LASTING))
+    .group_by(_HALTS.c.scope)
+)
+_STATES: Final = (
+    sa.select(_HALTS.c.scope, _HALTS.c.to_state, _HALTS.c.reason)
+    .where(_HALTS.c.seq.in_(_NEWEST))
+    .order_by(_HALTS.c.seq)
+)
+_OPEN_INTENTS: Final = sa.select(_INTENTS.c.intent_id, _INTENTS.c.fingerprint, _INTENTS.c.state)
+_UNRESOLVED: Final = _OPEN_INTENTS.where(_INTENTS.c.state.in_(UNRESOLVED_SENDS))
+_OF_ORDER: Final = ("account", "trading_date", "order_id", "state")
+_WORKING: Final = (
+    sa.select(_INTENTS.c.intent_id, _INTENTS.c.fingerprint, *(_ORDERS.c[n] for n in _OF_ORDER))
+    .join(_INTENTS, _INTENTS.c.intent_id == _ORDERS.c.intent_id)
+    .where(_ORDERS.c.state.in_([each for each in OrderState if each not in TERMINAL_STATES]))
+)
+_POST: Final = sa.select(_ATTEMPTS.c.attempt_id).where(
+    _ATTEMPTS.c.intent_id == given("intent"), _ATTEMPTS.c.verb == "POST"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
     """An attempt that is about to be sent, with what is recorded beside it.
 
-    `epoch` is its sender's lease, `fingerprint` that of its order.
+    `epoch` is its sender's lease, `fingerprint` that of its order. `passes_halt`: it is a sale that
+    a person has asked for with the halt of the whole bot itself.
     """
 
     entries: tuple[Entry, ...]
     epoch: int
     fingerprint: str
+    passes_halt: bool = False
+
+    @property
+    def attempt(self) -> AttemptStarted:
+        """Its one attempt."""
+        started = [entry for entry in self.entries if isinstance(entry, AttemptStarted)]
+        require(len(started) == 1, "I2", f"a send has {len(started)} attempts")
+        return started[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,82 +89,99 @@ class ScopeState:
 
 def lasting_state(connection: sa.Connection, *scopes: str) -> ScopeState | None:
     """The newest state of a scope that decides whether it trades; None before the first."""
-    row = connection.execute(_newest(_HALTS.c.scope.in_(scopes))).first()
-    return ScopeState(RunState(row.to_state), row.reason, row.by_whom) if row else None
-
-
-def reason_against(batch: Batch, send: Send) -> str | None:
-    """Say why a send may not begin, seen from what is stored before it; None: it may.
-
-    A DELETE always may; a PUT when nothing is halted; a POST when its intent was never sent and no
-    other order of its fingerprint, which the broker could not tell apart, is unresolved or working.
-    """
-    if batch.epoch != send.epoch:
-        return str(LeaseLost(stored=batch.epoch, ours=send.epoch))
-    started = [entry for entry in send.entries if isinstance(entry, AttemptStarted)]
-    require(len(started) == 1, "I2", f"a send has {len(started)} attempts")
-    attempt = started[0]
-    if attempt.verb == "DELETE":
-        return None
-    intent = batch.find_intent(attempt.intent_id)
-    if intent is None:
-        return f"intent {attempt.intent_id} is not in the journal"
-    scopes = {
-        "account": f"account:{intent['account']}",
-        "symbol": f"symbol:{intent['symbol']}",
-        "bare_symbol": intent["symbol"],
-        "strategy": f"strategy:{intent['strategy']}",
-    }
-    order = {"intent": attempt.intent_id, "fingerprint": send.fingerprint}
-    for _, what, word, text in sorted(batch.connection.rows(_AGAINST, {**scopes, **order})):
-        if word == RunState.HALTED:
-            return f"halted ({scopes.get(str(what), what)}): {text}"
-        if attempt.verb == "POST" and word == POSTED:
-            return f"intent {attempt.intent_id} was sent before; one POST per intent, ever"
-        if attempt.verb == "POST" and word in {UNRESOLVED, WORKING}:
-            return f"the same order is {str(word).lower()}: {text}"
-    return None
-
-
-def _newest(in_scope: sa.ColumnElement[bool]) -> sa.Select[tuple[str, str, str]]:
-    """The newest state in a scope that decides whether it trades."""
-    return (
+    newest = (
         sa.select(_HALTS.c.to_state, _HALTS.c.reason, _HALTS.c.by_whom)
-        .where(in_scope, _HALTS.c.to_state.in_(LASTING))
+        .where(_HALTS.c.scope.in_(scopes), _HALTS.c.to_state.in_(LASTING))
         .order_by(_HALTS.c.seq.desc())
         .limit(1)
     )
+    row = connection.execute(newest).first()
+    return ScopeState(RunState(row.to_state), row.reason, row.by_whom) if row else None
 
 
-def _all_against() -> sa.CompoundSelect[Any]:
-    """All that can speak against a send, in one question: its rank, of what, a word and a text."""
-    found: list[tuple[str, sa.Select[tuple[str, str]]]] = [
-        (WHOLE_BOT[0], _newest(_HALTS.c.scope.in_(WHOLE_BOT)).with_only_columns(*_STATE))
-    ]
-    found += [
-        (name, _newest(_HALTS.c.scope == given(name)).with_only_columns(*_STATE)) for name in SCOPES
-    ]
-    mine = _ATTEMPTS.c.intent_id == given("intent")
-    twin = _INTENTS.c.fingerprint == given("fingerprint")
-    twin &= _INTENTS.c.intent_id != given("intent")
-    of_intent = _INTENTS.c.intent_id == _ORDERS.c.intent_id
-    unresolved = _INTENTS.c.state.in_(UNRESOLVED_SENDS)
-    working = _ORDERS.c.state.not_in(TERMINAL_STATES)
-    for word, query in (
-        (POSTED, sa.select(_ATTEMPTS.c.attempt_id).where(mine, _ATTEMPTS.c.verb == "POST")),
-        (UNRESOLVED, sa.select(_INTENTS.c.intent_id).where(twin, unresolved)),
-        (WORKING, sa.select(_ORDERS.c.order_id).join(_INTENTS, of_intent).where(twin, working)),
-    ):
-        [text] = query.selected_columns
-        named = query.with_only_columns(sa.literal_column(f"'{word}'").label("word"), text)
-        found.append(("", named.order_by(text).limit(1)))  # the same one on both databases
-    return sa.union_all(
-        *(
-            sa.select(*map(sa.literal_column, (str(rank), f"'{what}'")), *query.subquery().columns)
-            for rank, (what, query) in enumerate(found)
-        )
-    )
+class Against:
+    """All that is stored and speaks against a send."""
 
+    def __init__(self, ask: Callable[[Statement, Mapping[str, Plain]], Sequence[Values]]) -> None:
+        self._ask = ask
+        self._states: dict[Plain, tuple[Plain, Plain]] = {}
+        """Of each scope the newest state that lasts, and why; of the whole bot under its first."""
+        self._twins: dict[Plain, set[tuple[str, str, Plain]]] = {}
+        """By fingerprint what is not over: in which way, its id, and its intent's."""
+        self._working: dict[tuple[Plain, ...], tuple[Plain, tuple[str, str, Plain]]] = {}
+        """Of each order that works, by its key, its place in `_twins`."""
+        self._was_sent: dict[Plain, bool] = {}
+        for scope, state, reason in ask(_STATES, {}):
+            self._see_state({"scope": scope, "to_state": state, "reason": reason})
+        for row in ask(_UNRESOLVED, {}):
+            self.see_intent(dict(zip(_UNRESOLVED.selected_columns.keys(), row, strict=True)))
+        for row in ask(_WORKING, {}):
+            found = dict(zip(_WORKING.selected_columns.keys(), row, strict=True))
+            self.see_order(found, found)
 
-_STATE: Final = (_HALTS.c.to_state, _HALTS.c.reason)
-_AGAINST: Final = _all_against()
+    # ---------------------------------------------------------------------- what has been written
+
+    def see_new(self, table: sa.Table, row: Mapping[str, Plain]) -> None:
+        """A row has been added to a chain."""
+        if table is _INTENTS:
+            self._note_sent(row["intent_id"], is_sent=False)
+            self.see_intent(row)
+        elif table is _ATTEMPTS and row["verb"] == "POST":
+            self._note_sent(row["intent_id"], is_sent=True)
+        elif table is _HALTS and row["to_state"] in LASTING:
+            self._see_state(row)
+
+    def see_intent(self, row: Mapping[str, Plain]) -> None:
+        """An intent is as the row says."""
+        mine = (UNRESOLVED, str(row["intent_id"]), row["intent_id"])
+        self._mark(row["fingerprint"], mine, is_open=row["state"] in UNRESOLVED_SENDS)
+
+    def see_order(self, row: Mapping[str, Plain], intent: Mapping[str, Plain] | None) -> None:
+        """An order, of an intent of ours or not, is as the row says."""
+        key = tuple(row[name] for name in _OF_ORDER[:3])
+        if (before := self._working.pop(key, None)) is not None:
+            self._mark(*before, is_open=False)
+        if intent is not None and row["state"] not in TERMINAL_STATES:
+            mine = (WORKING, str(row["order_id"]), intent["intent_id"])
+            self._working[key] = intent["fingerprint"], mine
+            self._mark(intent["fingerprint"], mine, is_open=True)
+
+    def _see_state(self, row: Mapping[str, Plain]) -> None:
+        scope = WHOLE_BOT[0] if row["scope"] in WHOLE_BOT else row["scope"]
+        self._states[scope] = row["to_state"], row["reason"]
+
+    def _mark(self, fingerprint: Plain, mine: tuple[str, str, Plain], *, is_open: bool) -> None:
+        twins = self._twins.setdefault(fingerprint, set())
+        (twins.add if is_open else twins.discard)(mine)
+        if not twins:
+            del self._twins[fingerprint]
+
+    def _note_sent(self, intent_id: Plain, *, is_sent: bool) -> None:
+        self._was_sent[intent_id] = is_sent
+        if len(self._was_sent) > POSTS_MAX:
+            del self._was_sent[next(iter(self._was_sent))]
+
+    # -------------------------------------------------------------------------- what is to be sent
+
+    def reason_against(self, send: Send, intent: Mapping[str, Plain]) -> str | None:
+        """Say why a send of an intent may not begin, but for a DELETE, which always may.
+
+        A PUT may when nothing is halted; a POST when its intent was never sent and no other order
+        of its fingerprint, which the broker could not tell apart, is unresolved or working.
+        """
+        account, symbol = f"account:{intent['account']}", f"symbol:{intent['symbol']}"
+        strategy = f"strategy:{intent['strategy']}"
+        for scope in (WHOLE_BOT[0], account, symbol, intent["symbol"], strategy):
+            state, reason = self._states.get(scope, (None, None))
+            if state == RunState.HALTED and not (send.passes_halt and scope == WHOLE_BOT[0]):
+                return f"halted ({scope}): {reason}"
+        if send.attempt.verb != "POST":
+            return None
+        intent_id = intent["intent_id"]
+        was_sent = self._was_sent.get(intent_id)
+        if was_sent or (was_sent is None and self._ask(_POST, {"intent": intent_id})):
+            return f"intent {intent_id} was sent before; one POST per intent, ever"
+        for word, name, its_intent in sorted(self._twins.get(send.fingerprint, ())):
+            if its_intent != intent_id:
+                return f"the same order is {word}: {name}"
+        return None

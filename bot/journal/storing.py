@@ -25,7 +25,7 @@ from bot.journal.engines import database_errors, is_sqlite, reason_of, unreachab
 from bot.journal.errors import JournalError, LeaseLost, OutcomeUnknown, WrittenByAnother
 from bot.journal.heads import HeadsKeeper, plain_heads
 from bot.journal.lease import BEAT_S, LEASE_LIFE_S, NAME, RENEW, WATCH, count_of, holder_in
-from bot.journal.sends import Send, reason_against
+from bot.journal.sends import Send
 
 SETTLE_TRIES: Final = 3
 """How often a new connection is tried to learn what became of a commit."""
@@ -226,7 +226,7 @@ class Store:
         batch.store(write.entries)
         verdicts = []
         for send in write.sends:
-            verdicts.append(reason_against(batch, send))
+            verdicts.append(batch.reason_against(send))
             if verdicts[-1] is None:
                 batch.store(send.entries)
         return tuple(verdicts)

@@ -194,10 +194,13 @@ sa.Index("decisions_by_request", decisions.c.request_id)
 
 auth_events: Final = _chain("auth_events", *_columns("kind code detail intent_id?"))
 
+_STATES: Final = tuple(each for each in RunState if each is not RunState.REDUCING)
+"""What is journalled: that one is made of scopes of its own."""
+
 halts: Final = _chain(
     "halts",
     *_columns("scope from_state? to_state reason by_whom"),
-    _one_of("halts", "to_state", (*RunState, *STRATEGY_STATES)),
+    _one_of("halts", "to_state", (*_STATES, *STRATEGY_STATES)),
 )
 sa.Index("halts_by_scope", halts.c.scope, halts.c.seq)
 

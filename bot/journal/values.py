@@ -4,11 +4,18 @@ and UTC.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
 from bot.domain.entry import CheckResult, Numbers
+
+STOPPED: Final = "STOPPED"
+"""The verdict of a time in which nothing could be asked for."""
+LASTS: Final = datetime.max.replace(tzinfo=UTC)
+"""The end of what has none yet."""
+PRUNING: Final = "journal pruned"
+"""Why a run ended that pruned the journal, and was no bot."""
 
 _NEVER_PLACED: Final = {
     "EXPIRED_LOCAL": "expired",
@@ -250,6 +257,46 @@ class ProfitRow:
 
 
 @dataclass(frozen=True, slots=True)
+class MissedRow:
+    """Runs of a job of the timetable that came to nothing, or too late: `count` of them, what was
+    done `then`, and why they were missed.
+    """
+
+    at: datetime
+    job: str
+    first: datetime
+    last: datetime
+    count: int
+    then: str
+    why: str
+    text: str
+    is_missed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """Something that happened: of which `kind`, `what` in a word or two, its `code` where it has
+    one, and what it was `about`: an intent, a scope or a symbol.
+    """
+
+    at: datetime
+    kind: str
+    what: str
+    code: str
+    about: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRow:
+    """The last price of a symbol that the bot believed, and of when it is."""
+
+    symbol: str
+    last: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class DaySummary:
     """The figures of one trading day; `outcomes` counts orders by `OrderRow.outcome`."""
 
@@ -258,6 +305,8 @@ class DaySummary:
     outcomes: Mapping[str, int]
     decisions: Mapping[str, int]
     """Counts by verdict."""
+    folded: int
+    """How many of them have no row of their own: one that was alike stands for them."""
     fills: int
     realised: int
     fee: int

@@ -16,11 +16,12 @@ import sqlalchemy as sa
 
 from bot.domain.account import masked_account
 from bot.journal import rows, tables
-from bot.journal.batch import COUNTER, Head, read_heads, seals_of
+from bot.journal.batch import COUNTER, Head, anchor_name, kept_name, read_heads, seals_of
 from bot.journal.comparing import Comparison
-from bot.journal.encoding import Plain, link, summed
+from bot.journal.encoding import Plain, json_text, link, summed
 from bot.journal.errors import Corrupt
 from bot.journal.heads import KeptHeads, label_of
+from bot.journal.retention import PRUNED, kept_problems, signature
 from bot.journal.schema import reading_current
 
 PROBLEMS_MAX: Final = 100
@@ -125,7 +126,11 @@ def _problems(
     if missing := missing_guards(connection):
         yield f"triggers that keep rows from being changed are missing: {', '.join(missing)}"
     for table in tables.CHAINED:
-        yield from chain_problems(connection, table, heads.get(table.name), comparison)
+        since = anchor_of(heads, table)
+        if since.last_seq:
+            comparison.see_anchor(table.name, since)
+            yield from anchor_problems(connection, table, heads)
+        yield from chain_problems(connection, table, heads.get(table.name), comparison, since)
     for table in tables.SEALED:
         yield from seal_problems(connection, table, heads.get(seals_of(table)))
     # Each run took an epoch of the lease, which only grows.
@@ -176,6 +181,24 @@ def chain_problems(
     comparison.see_end(table.name)
     if head != Head(seq, count, before):
         yield f"{table.name}: {count} rows do not end where the chain did"
+
+
+def anchor_of(heads: Mapping[str, Head], table: sa.Table) -> Head:
+    """Where the walk of a chain begins: what is before was deleted by retention."""
+    return heads.get(anchor_name(table), _BEGINNING)
+
+
+def anchor_problems(
+    connection: sa.Connection, table: sa.Table, heads: Mapping[str, Head]
+) -> Iterator[str]:
+    """Check that an anchor was signed off, and the rows before it that stayed."""
+    anchor, kept = heads[anchor_name(table)], heads.get(kept_name(table), _NO_HEAD)
+    notes, signed = tables.notes, json_text(signature(table.name, anchor, kept))
+    by_note = sa.select(notes.c.seq).where(notes.c.kind == PRUNED, notes.c.numbers == signed)
+    if connection.execute(by_note.limit(1)).first() is None:
+        yield f"{table.name}: nothing says that its rows up to {anchor.last_seq} were pruned"
+    before = sa.select(table).where(table.c.seq <= anchor.last_seq).order_by(table.c.seq)
+    yield from kept_problems(stream(connection, before), table, kept)
 
 
 def _shown(row: Mapping[str, object], column: str) -> str:

@@ -1,13 +1,20 @@
 """The writer's connection keeps what it has planned, not too much of it, and leaves none behind."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from bot.domain.order import SendState
 from bot.journal import tables
-from bot.journal.connections import PREPARED_MAX, PostgresConnection, WriterConnection, connect
+from bot.journal.connections import (
+    COMPILED_MAX,
+    PREPARED_MAX,
+    PostgresConnection,
+    WriterConnection,
+    connect,
+)
 from bot.journal.engines import reading_engine, writing_engine
 from bot.journal.errors import Contradicted
 from bot.journal.journal import Journal
@@ -46,6 +53,19 @@ async def test_a_write_that_fails_after_a_long_one_leaves_the_next_as_it_was(
 
     with reading_engine(db_url).connect() as stored:
         assert stored.scalar(sa.select(sa.func.count()).select_from(tables.decisions)) == 41
+
+
+def test_statements_made_anew_each_time_do_not_pile_up(tmp_path: Path) -> None:
+    (tmp_path / "journal.db").touch()
+    engine = writing_engine(f"sqlite:///{tmp_path}/journal.db")
+    connection = connect(engine)
+
+    found = [connection.rows(number(n), {}) for n in range(COMPILED_MAX + 5)]
+
+    assert found == [[(n,)] for n in range(COMPILED_MAX + 5)]
+    assert len(connection._compiled) == COMPILED_MAX
+    connection.release()
+    engine.dispose()
 
 
 @pytest.mark.postgres

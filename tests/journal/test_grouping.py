@@ -5,7 +5,8 @@ from datetime import timedelta
 from random import Random
 
 from bot.domain.entry import CheckResult, Numbers
-from bot.journal.grouping import FIGURE, group, reason_of
+from bot.journal.alike import FIGURE
+from bot.journal.grouping import group, reason_of
 from bot.journal.values import DecisionGroup, ReasonRow
 from tests.journal.facts import after
 

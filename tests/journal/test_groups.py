@@ -203,7 +203,7 @@ async def test_a_journal_that_hangs_is_told_and_closed_in_time(sqlite_url: str) 
         is_done = await journal.close(timeout_s=0.02)
 
         assert not is_done
-        assert 0.02 <= journal.stalled_s() < 5
+        assert 0.02 <= journal.stalled_s() < 60
         assert not stuck.done()
     other.dispose()
     await stuck

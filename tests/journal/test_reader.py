@@ -370,7 +370,8 @@ def everything(reader: JournalReader) -> list[object]:
         *(reader.fills(symbol="HPG"), reader.positions(), reader.profits(day=DAY)),
         *(decided(reader, why_not=True), decided(reader, missed=True, since=since)),
         *(decided(reader, newest=3), reader.last_decision_at()),
-        *(grouped(reader), reader.summary(DAY)),
+        *(grouped(reader), reader.summary(DAY), reader.accounts()),
+        reader.prices(["FPT", "HPG", "VNM"]),
         *(reader.auth_events(), reader.runs()),
         *(candidates(reader, "ORD1"), candidates(reader, "L-000")),
     ]

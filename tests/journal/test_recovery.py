@@ -3,23 +3,38 @@
 from dataclasses import replace
 from datetime import date, timedelta
 
+import pytest
+
 from bot.domain.account import AccountSnapshot, base_words
 from bot.domain.entry import (
     CLOSE_NOTE,
+    FAULT_NOTE,
+    FLATTEN_NOTE,
+    LIMITS_NOTE,
+    REDUCED_SCOPE,
     AccountSeen,
     AttemptStarted,
     Fill,
     IntentMoved,
     IntentRecorded,
     Note,
+    Numbers,
     RunState,
     StateChanged,
     StrategySwitched,
     Verdict,
 )
-from bot.domain.order import OrderState, SendState, Side
+from bot.domain.errors import Fault
+from bot.domain.order import OrderState, OrderType, SendState, Side
 from bot.domain.quote import LastClose
-from bot.domain.recovery import RecoveredStrategy, Recovery, StoredAmend, StoredIntent
+from bot.domain.recovery import (
+    RecoveredStrategy,
+    Recovery,
+    StoredAmend,
+    StoredFault,
+    StoredFlatten,
+    StoredIntent,
+)
 from bot.journal.journal import Journal
 from bot.journal.recovering import SETTLEMENT_LASTS
 from tests.journal.facts import DAY, EPOCH, Story, after, but
@@ -34,6 +49,16 @@ def state(to_state: RunState, reason: str = "because", scope: str = "all") -> St
 
 async def test_a_new_journal_starts_from_nothing(journal: Journal) -> None:
     assert await journal.recover(DAY) == Recovery(trading_date=DAY)
+
+
+async def test_what_a_person_has_reduced_lasts_and_is_no_account_s_loss(journal: Journal) -> None:
+    await journal.write([state(RunState.HALTED, "earnings", REDUCED_SCOPE)])
+    await journal.write([state(RunState.HALTED, "day loss", "entries:0001")])
+
+    today, later = await journal.recover(DAY), await journal.recover(NEXT_DAY)
+
+    assert dict(today.halted_scopes) == dict(later.halted_scopes) == {REDUCED_SCOPE: "earnings"}
+    assert (dict(today.reduced), dict(later.reduced)) == ({"0001": "day loss"}, {})
 
 
 async def test_an_unanswered_send_comes_back_with_its_attempt(journal: Journal) -> None:
@@ -97,6 +122,7 @@ async def test_positions_and_cost_are_summed_from_fills(journal: Journal) -> Non
             realised_today=150_000,
             fees_today=fees,
             state="on",
+            recent_buys=(13_500_000,),
         )
     }
     assert recovery.next_fill_number == 3
@@ -110,7 +136,8 @@ async def test_a_new_day_keeps_the_position_and_forgets_the_counts(journal: Jour
 
     book = (await journal.recover(NEXT_DAY)).strategies["depth-hpg"]
 
-    assert book == RecoveredStrategy({"HPG": (200, 5_410_000)}, 0, 0, 0, "on")
+    kept = RecoveredStrategy({"HPG": (200, 5_410_000)}, 0, 0, 0, "on")
+    assert book == replace(kept, recent_buys=(13_525_000,))
 
 
 async def test_only_orders_that_left_are_counted(journal: Journal) -> None:
@@ -328,3 +355,133 @@ async def test_the_order_requests_of_the_day_come_back_with_their_instants(
     sent = ((story.intent.account, story.started.at),)
     assert (await journal.recover(DAY)).recent_requests == sent
     assert (await journal.recover(NEXT_DAY)).recent_requests == ()
+
+
+async def test_the_last_buys_that_left_come_back_with_what_they_could_cost(
+    journal: Journal,
+) -> None:
+    for number in range(1, 24):
+        for entries in Story(number, price=27_000 + 50 * number, quantity=100).placed():
+            await journal.write(entries)
+    sale, denied = Story(24, side=Side.SELL), Story(25)
+    for entries in sale.placed():
+        await journal.write(entries)
+    await journal.write([but(denied.recorded, state=SendState.DENIED)])
+    market = Story(26, quantity=100)
+    decided = but(market.decision, saw={"last": 27_000, "ceiling": 28_850})
+    intent = but(market.intent, order_type=OrderType.MTL, limit_price=None)
+    await journal.write([decided, but(market.recorded, intent=intent)])
+    await journal.write(market.sending)
+
+    found = (await journal.recover(NEXT_DAY)).strategies["depth-hpg"].recent_buys
+
+    assert found == (*(100 * (27_000 + 50 * number) for number in range(5, 24)), 2_885_000)
+
+
+async def test_sales_of_the_day_come_back_with_their_instants(journal: Journal) -> None:
+    bought, sold = Story(1), Story(2, side=Side.SELL, start=3)
+    for entries in (*bought.placed(), *sold.placed()):
+        await journal.write(entries)
+
+    recovery = await journal.recover(DAY)
+
+    assert len(recovery.recent_requests) == 2
+    assert recovery.recent_sales == recovery.recent_requests[1:]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "ended", "crashes"),
+    [
+        ([0, 3, 6, 9], [], 3),
+        ([0, 3, 6, 11], [], 2),
+        ([0, 3, 6, 9], [2], 1),
+        ([0, 3, 6, 9], [3], 0),
+        ([0], [], 0),
+    ],
+)
+async def test_runs_before_this_one_that_have_no_end_are_counted(
+    journal: Journal, minutes: list[int], ended: list[int], crashes: int
+) -> None:
+    for number, minute in enumerate(minutes, start=1):
+        at = after(60 * minute)
+        run = await journal.start_run(at=at, mode="live", version="1", config_sha256="0")
+        if number in ended:
+            await journal.end_run(run, "stopped", at=at)
+
+    assert (await journal.recover(DAY)).crashes == crashes
+
+
+async def test_the_limits_of_the_last_run_come_back(journal: Journal) -> None:
+    first = Note(after(0), LIMITS_NOTE, "limits", {"account.max_order_value": 1})
+    await journal.write([first])
+    await journal.write([but(first, numbers={"account.max_order_value": 2, "account.symbols": ""})])
+
+    found = (await journal.recover(NEXT_DAY)).limits
+
+    assert found == {"account.max_order_value": 2, "account.symbols": ""}
+
+
+async def test_a_halt_that_sells_comes_back_until_it_is_over(journal: Journal) -> None:
+    numbers: Numbers = {"by": "operator", "reason": "enough", "is_over": False}
+    begun = Note(after(0), FLATTEN_NOTE, "sells what the strategies hold", numbers)
+    await journal.write([begun])
+    first = (await journal.recover(NEXT_DAY)).flatten
+    await journal.write([but(begun, text="nothing is held any more", numbers={"is_over": True})])
+
+    assert first == StoredFlatten("enough", "operator", after(0))
+    assert (await journal.recover(NEXT_DAY)).flatten is None
+
+
+async def test_since_when_a_halt_sells_and_what_it_leaves_out_come_back(journal: Journal) -> None:
+    numbers: Numbers = {"by": "operator", "reason": "enough", "is_over": False}
+    numbers = {**numbers, "since": after(0).isoformat(), "left_out": "FPT a;HPG b"}
+    await journal.write([Note(after(9), FLATTEN_NOTE, "goes on after the restart", numbers)])
+
+    found = (await journal.recover(NEXT_DAY)).flatten
+
+    left_out = frozenset({("a", "FPT"), ("b", "HPG")})
+    assert found == StoredFlatten("enough", "operator", after(0), left_out)
+
+
+async def test_faults_of_ours_come_back_until_a_person_has_ended_their_halt(
+    journal: Journal,
+) -> None:
+    halted, running, stopping = RunState.HALTED, RunState.RUNNING, RunState.STOPPING
+    numbers: Numbers = {"where": "the account", "error": "I9: shares", "kind": "invariant I9"}
+    numbers = {**numbers, "trace": "trace", "report": "", "invariant": "I9"}
+    fault = Note(after(2), FAULT_NOTE, "a bug of ours", numbers)
+    await journal.write([but(fault, at=after(0), numbers={**numbers, "error": "old"})])
+    await journal.write([StateChanged(after(1), halted, running, "looked", "operator")])
+    await journal.write([fault, but(fault, at=after(3), numbers={**numbers, "error": "again"})])
+    await journal.write([StateChanged(after(3), running, halted, "engine fault", "engine")])
+    await journal.write([StateChanged(after(4), halted, stopping, "SIGTERM", "signal")])
+
+    kept = (await journal.recover(NEXT_DAY)).faults
+    await journal.write([StateChanged(after(5), halted, running, "looked", "operator")])
+    ended = (await journal.recover(NEXT_DAY)).faults
+
+    known = Fault("invariant I9", "I9: shares", "trace", "", "I9")
+    assert kept == (StoredFault(after(2), "the account", known),)
+    assert ended == ()
+
+
+async def test_a_note_of_an_exit_under_the_kind_of_a_close_stops_no_start(journal: Journal) -> None:
+    note = Note(after(0), CLOSE_NOTE, "L-0001 sells 200 of 900", {"left": 700}, "HPG")
+    await journal.write([note])
+
+    assert (await journal.recover(NEXT_DAY)).closes == ()
+
+
+async def test_refusals_of_the_day_come_back_but_those_of_key_and_quota(journal: Journal) -> None:
+    for number, status in enumerate((400, 200, 429, 400, 401), 1):
+        story = Story(number)
+        to = SendState.ACKED if status == 200 else SendState.REFUSED
+        await journal.write([story.decision, story.recorded])
+        await journal.write(story.sending)
+        answered = but(story.finished, http_status=status)
+        await journal.write([answered, story.moved(SendState.SENDING, to, 0.044)])
+
+    found = (await journal.recover(DAY)).strategies["depth-hpg"]
+
+    assert (len(found.refused), found.refused_in_a_row) == (2, 1)
+    assert (await journal.recover(NEXT_DAY)).strategies["depth-hpg"].refused == ()

@@ -30,7 +30,14 @@ from tests.journal.facts import T0
 
 ANYTHING = st.text(st.characters(), max_size=12)
 NUMBERS = st.dictionaries(
-    ANYTHING, st.none() | st.booleans() | st.integers() | st.floats() | ANYTHING, max_size=4
+    ANYTHING,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | ANYTHING
+    | st.sampled_from([*Verdict]),
+    max_size=4,
 )
 WAYS: dict[Any, st.SearchStrategy[Any]] = {
     str: ANYTHING,
@@ -135,6 +142,14 @@ def test_checks_with_any_figures_are_written_as_the_long_way_writes_them(figure:
         replace(plainest, text="giá \\u0000"),
     ):
         assert plain((plainest, other)) == json_text((plainest, other))
+
+
+@pytest.mark.parametrize(
+    "other", ["NUL \x00", "lone \ud800", "\\u0000", "giá", "", 1, Verdict.BLOCKED]
+)
+def test_words_in_a_row_are_written_as_the_long_way_writes_them(other: Any) -> None:
+    for words in (("ORD1", "ORD2"), ("ORD1", other), (other, "ORD1")):
+        assert plain(words) == json_text(words)
 
 
 @pytest.mark.parametrize("table", [*tables.CHAINED, *tables.SEALED], ids=lambda table: table.name)

@@ -14,14 +14,19 @@ from alembic.runtime.migration import MigrationContext
 from bot.journal import tables
 from bot.journal.engines import reading_engine, writing_engine
 from bot.journal.errors import Holder, NeedsMigration
+from bot.journal.events import EventKind, events
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
+from bot.journal.reader import JournalReader
 from bot.journal.schema import SchemaState, check, migrate, newest_script
 from bot.journal.tables import v_decisions, v_orders, v_pnl, v_timeline
+from bot.journal.values import DecisionRow
 from bot.journal.verify import verify
 from tests.journal.facts import T0, Story
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
+EARLIER = sorted(path.name[:4] for path in (MIGRATIONS / "versions").glob("0*.py"))[:-1]
+"""Every revision but the newest: a journal of any of them may lie on somebody's disk."""
 NAMED_BY_THE_DESIGN = {
     *("runs", "intents", "attempts", "orders", "order_results", "transitions", "fills"),
     *("decisions", "auth_events", "halts", "lease", "account_snapshots", "daily_closes"),
@@ -71,6 +76,15 @@ def downgrade(url: str, revision: str) -> None:
     engine.dispose()
 
 
+def read_whole(url: str) -> tuple[object, ...]:
+    """What a person reads of a journal: orders, how each came about, decisions, money, events."""
+    with JournalReader(url) as reader, reader.decisions(DecisionRow) as page:
+        orders = reader.orders()
+        told = [reader.timeline(row.id) for row in orders]
+        seen = (orders, told, list(page.rows), reader.fills(), reader.summary(T0.date()))
+    return (*seen, list(events(url, [*EventKind])))
+
+
 def test_the_migrated_schema_is_that_of_the_metadata(own_db_url: str) -> None:
     with reading_engine(own_db_url).connect() as connection:
         migrated = described(connection)
@@ -118,7 +132,10 @@ def test_a_migration_goes_down_and_up_again(own_db_url: str) -> None:
     assert check(own_db_url).is_current
 
 
-async def test_a_journal_of_before_the_seals_of_runs_is_brought_up_to_date(own_db_url: str) -> None:
+@pytest.mark.parametrize("revision", EARLIER)
+async def test_a_journal_of_each_earlier_schema_is_brought_up_to_date_and_read(
+    own_db_url: str, revision: str
+) -> None:
     lease = acquire(own_db_url, Holder(1, "test", T0))
     journal = Journal.open(own_db_url, epoch=lease.epoch)
     run_id = await journal.start_run(at=T0, mode="live", version="1", config_sha256="ab")
@@ -128,12 +145,17 @@ async def test_a_journal_of_before_the_seals_of_runs_is_brought_up_to_date(own_d
     await journal.start_run(at=T0, mode="live", version="1", config_sha256="ab")
     await journal.close()
     lease.release()
-    downgrade(own_db_url, "0003")
-    assert not check(own_db_url).is_current
+    before = read_whole(own_db_url)
+    assert before[0], "there is an order to read"
+    downgrade(own_db_url, revision)
+    with pytest.raises(NeedsMigration):
+        JournalReader(own_db_url)
 
     migrate(own_db_url)
 
+    assert check(own_db_url) == SchemaState(tables.SCHEMA)
     assert verify(own_db_url).problems == ()
+    assert read_whole(own_db_url) == before
 
 
 def test_migrating_twice_changes_nothing(sqlite_url: str) -> None:

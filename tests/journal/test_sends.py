@@ -1,6 +1,9 @@
 """An attempt begins only when nothing stored speaks against it; refused, it leaves no trace."""
 
 import itertools
+from dataclasses import replace
+from functools import partial
+from random import Random
 
 import pytest
 import sqlalchemy as sa
@@ -9,11 +12,12 @@ from bot.clock import SystemClock
 from bot.domain.entry import Entry, RunState, StateChanged
 from bot.domain.order import OrderState, SendState
 from bot.journal import tables
+from bot.journal.batch import Batch
 from bot.journal.engines import reading_engine
 from bot.journal.errors import Holder, LeaseLost
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
-from bot.journal.sends import Send
+from bot.journal.sends import Against, Send
 from tests.journal.facts import EPOCH, Story, after, but
 
 _SEND = SendState
@@ -92,6 +96,20 @@ async def test_a_halt_of_any_scope_forbids_sending(journal: Journal, db_url: str
         await journal.write([but(halted(scope), to_state=RunState.RUNNING)])
 
     assert attempts(db_url) == 0
+
+
+async def test_a_sale_that_was_asked_for_with_the_halt_passes_it_and_no_other_halt(
+    journal: Journal,
+) -> None:
+    sale = replace(send_of(Story()), passes_halt=True)
+    await journal.write([Story().recorded, halted(), halted("symbol:HPG")])
+    [against] = await journal.write([], [sale])
+    await journal.write([but(halted("symbol:HPG"), to_state=RunState.RUNNING)])
+
+    [passed] = await journal.write([], [sale])
+
+    assert "halted (symbol:HPG)" in str(against)
+    assert passed is None
 
 
 async def test_a_halt_outlasts_passing_states(journal: Journal) -> None:
@@ -212,3 +230,35 @@ async def test_of_two_twins_sent_together_the_first_leaves(journal: Journal, db_
 
     assert verdicts == (None, "the same order is unresolved: L-0001", None)
     assert attempts(db_url) == 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_what_is_known_against_sends_is_what_a_new_look_finds(
+    journal: Journal, seed: int
+) -> None:
+    draw = Random(seed)
+    scopes = ["all", "operator", "HPG", "symbol:HPG", "strategy:depth-hpg", "account:120C900001.1"]
+    states = [RunState.HALTED, RunState.RUNNING, RunState.PAUSED, RunState.DEGRADED]
+    stories = [Story(number, price=27_000 + 50 * (number % 3)) for number in range(1, 25)]
+    await journal.write([story.recorded for story in stories[:12]])
+    await begin(journal, stories[0])  # from here on it is remembered
+    for story in stories[1:]:
+        before, then = draw.sample(states, 2)
+        halt = StateChanged(after(1), before, then, str(story.number), "x", draw.choice(scopes))
+        order = but(story.accepted, state=draw.choice(list(OrderState)))
+        later = but(order, state=draw.choice(list(OrderState)))
+        new = [] if story in stories[:12] else [story.recorded]
+        sending = [*new, *story.sending][: draw.choice([len(new), 9])]
+        await journal.write([*sending, halt, order][: draw.randrange(len(new), 9)])
+        await journal.write([later] if draw.random() < 0.5 else [halt])
+
+    def both(batch: Batch) -> list[dict[str, object]]:
+        kept = batch._memory.against
+        assert kept is not None
+        return [vars(each) for each in (kept, Against(batch.connection.rows))]
+
+    kept, found = await journal._thread.do(partial(journal._store.change, both))
+
+    for name in ("_states", "_twins", "_working"):
+        assert kept[name] == found[name]
+        assert kept[name], "it is compared with something"

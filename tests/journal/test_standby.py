@@ -96,7 +96,7 @@ def test_a_look_shows_who_holds_the_lease_and_for_how_long(postgres_url: str) ->
     watch.close()
     assert (held.epoch, held.holder, held.is_free) == (1, FIRST, False)
     assert held.silent_s is not None
-    assert 0 <= held.silent_s < 5
+    assert 0 <= held.silent_s < 60
     assert (free.epoch, free.holder, free.is_free) == (1, FIRST, True)
 
 

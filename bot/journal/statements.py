@@ -1,0 +1,77 @@
+"""Statements as the driver takes them, compiled once, and which of them may go as one. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from bot.journal.encoding import Plain
+from bot.journal.tables import chains
+
+Values = tuple[Plain, ...]
+Statement = sa.Select[Any] | sa.CompoundSelect[Any] | sa.Insert | sa.Update
+
+
+def given(name: str) -> sa.BindParameter[Any]:
+    """A parameter of a compiled statement; it is always given, and missed by its name."""
+    return sa.bindparam(name, required=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A statement in the driver's words, with the names of its parameters in their order.
+
+    `fixed` are parameters that the compiler itself has put in.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    fixed: Mapping[str, Plain]
+    table: str
+    is_update: bool
+
+    def bound(self, values: Mapping[str, Plain]) -> Values:
+        """The parameters in their order. Raises KeyError for one that is not given."""
+        if self.fixed:
+            values = {**self.fixed, **values}
+        return tuple(map(values.__getitem__, self.names))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A statement that waits, with the values of each time that it is to be run."""
+
+    statement: Compiled
+    times: list[Values] = field(default_factory=list)
+
+
+class Together:
+    """Changes that go as one statement: the step of each, its text, and the values of all."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.texts: list[str] = []
+        self.values: list[Plain] = []
+        self._tables: set[str] = set()
+
+    def takes(self, statement: Compiled) -> bool:
+        """Whether no row that it changes is touched before; each row of `chains` moves once."""
+        table = statement.table
+        return not statement.is_update or table == chains.name or table not in self._tables
+
+    def add(self, number: int, statement: Compiled, values: Values) -> None:
+        """Add one change, of the step `number`."""
+        self.numbers.append(number)
+        self.texts.append(statement.text)
+        self.values.extend(values)
+        self._tables.add(statement.table)
+
+
+def as_one(texts: Sequence[str]) -> str:
+    """A question as it is; changes as one statement, which says how many rows each touched."""
+    if texts[0].startswith(("SELECT", "(SELECT")):
+        return texts[0]
+    changes = ", ".join(f"c{n} AS ({text} RETURNING 1)" for n, text in enumerate(texts))
+    counts = ", ".join(f"(SELECT count(*) FROM c{n})" for n in range(len(texts)))  # noqa: S608
+    return f"WITH {changes} SELECT {counts}"
