@@ -31,6 +31,7 @@ from bot.broker.link import (
     Bounds,
     HttpRequest,
     LateAnswer,
+    Objection,
     Origin,
     Traffic,
     Unusable,
@@ -51,10 +52,20 @@ _LENGTH_OF_NOTHING: Final = frozenset({"POST", "PUT"})
 class _Exchange:
     """One request and the future of its answer."""
 
-    __slots__ = ("answered", "bounds", "connection", "deadline", "is_sent", "started_s", "wire")
+    __slots__ = (
+        *("answered", "bounds", "connection", "deadline", "is_sent", "objection"),
+        *("started_s", "wire"),
+    )
 
-    def __init__(self, wire: bytes, bounds: Bounds, answered: asyncio.Future[Answer | NoAnswer]):
+    def __init__(
+        self,
+        wire: bytes,
+        bounds: Bounds,
+        answered: asyncio.Future[Answer | NoAnswer],
+        objection: Objection,
+    ) -> None:
         self.wire = wire
+        self.objection = objection
         self.bounds = bounds
         self.answered = answered
         self.started_s = performance_s()
@@ -99,7 +110,7 @@ class Carrier:
         if len(self._line) >= LINE_MAX:
             return NoAnswer(f"{LINE_MAX:,} requests wait for a connection", is_sent=False)
         loop = asyncio.get_running_loop()
-        exchange = _Exchange(wire, bounds, loop.create_future())
+        exchange = _Exchange(wire, bounds, loop.create_future(), request.objection)
         exchange.deadline = loop.call_later(bounds.deadline_s, self._too_late, exchange)
         self._traffic.begin(exchange)
         self._line.append(exchange)
@@ -128,10 +139,19 @@ class Carrier:
         while self._line and self._idle:
             connection = self._idle.pop()
             if connection.is_usable():
-                connection.carry(self._line.popleft())
+                self._carry(connection)
             else:
                 connection.drop()
         self._open_for_line()
+
+    def _carry(self, connection: "_Connection") -> None:
+        """Send the first of the line, unless something has come up while it waited there."""
+        exchange = self._line.popleft()
+        if (reason := exchange.objection()) is not None:
+            self.is_free(connection)
+            self.finish(exchange, NoAnswer, reason)
+        else:
+            connection.carry(exchange)
 
     def _open_for_line(self) -> None:
         """Open a connection for each exchange in the line, as far as there may be more."""
@@ -158,7 +178,7 @@ class Carrier:
                 self._no_connection("the server closed the new connection")
                 made.drop()
             elif self._line:
-                made.carry(self._line.popleft())
+                self._carry(made)
             else:
                 self._idle.append(made)
 

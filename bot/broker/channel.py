@@ -13,7 +13,15 @@ from typing import Final, TypeGuard
 from bot.broker.budget import RequestBudget, Waiter
 from bot.broker.clock_offset import ClockOffset
 from bot.broker.errors import BrokerError, KeyRefused, Malformed, RateLimited, Timeout, Unreachable
-from bot.broker.link import Bounds, HttpRequest, LateAnswer, Link, UnusableAnswer
+from bot.broker.link import (
+    Bounds,
+    HttpRequest,
+    LateAnswer,
+    Link,
+    Objection,
+    UnusableAnswer,
+    nothing_against,
+)
 from bot.broker.signer import Signer
 from bot.clock import Clock
 from bot.protocol.answer import Answer, NoAnswer
@@ -29,18 +37,13 @@ READ_WAIT_MAX: Final = timedelta(seconds=130)
 RETRY_PAUSE: Final = timedelta(milliseconds=250)
 REFUSALS_MAX: Final = 2
 REFUSED_KEY_PAUSE: Final = timedelta(minutes=5)
+EXCUSED_MAX: Final = 3
+"""So many refusals in a row may say by their own `Date` that it is the clock and not the key."""
 CLOCK_MOVED: Final = timedelta(seconds=1)
 """An offset that has moved by more than this since a refusal may have been its cause."""
 _UNAUTHORISED: Final = 401
 _PASSING_STATUSES: Final = frozenset({500, 502, 503, 504})
 _USED_NONCE: Final = b"AUTH_NONCE_REUSED"
-
-Objection = Callable[[], str | None]
-"""Asked just before the first byte: why not to send after all, None to send."""
-
-
-def nothing_against() -> None:
-    """Object to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,9 @@ class KeyBreaker:
     hammers it: after two 401s nothing signed leaves for five minutes, then one call may try. Two
     401s of unsigned calls mean the key itself, and stop everything. A used nonce does not count (it
     is replaced), and what a wrong clock has caused is forgotten as soon as the clock's offset is
-    known better. Source: the project's fault table, A3; broker open API 0.2.0-preview.3, recovery.
+    known better. That takes two answers that agree, so a 401 whose own `Date` speaks against our
+    offset does not count either, a few times. Source: the project's fault table, A3; broker open
+    API 0.2.0-preview.3, recovery.
     """
 
     def __init__(self, offset: ClockOffset, wire: Clock) -> None:
@@ -66,6 +71,7 @@ class KeyBreaker:
         self._refusals = {True: 0, False: 0}
         self._until: dict[bool, datetime] = {}
         self._offset_then = timedelta()
+        self._excused = 0
 
     def bar(self, *, is_signed: bool) -> Barred | None:
         """Return why such a call may not leave now, None when it may."""
@@ -85,8 +91,12 @@ class KeyBreaker:
             for kind in {is_signed, False}:  # a signature that is taken proves the key too
                 self._refusals[kind] = 0
                 self._until.pop(kind, None)
+            self._excused = 0
         elif _USED_NONCE not in answer.body:
             self._forgive_the_clock()
+            if is_signed and self._offset.is_contradicted and self._excused < EXCUSED_MAX:
+                self._excused += 1
+                return
             self._offset_then = self._offset.value
             self._refusals[is_signed] += 1
             if self._refusals[is_signed] >= REFUSALS_MAX:

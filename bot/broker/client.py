@@ -47,6 +47,7 @@ from bot.protocol.two_factor import (
     decode_two_factor_token,
     encode_otp_request,
     encode_otp_verification,
+    encode_revocation,
 )
 from bot.protocol.values.border import (
     AccountSummary,
@@ -258,6 +259,10 @@ class BrokerClient:
         """Trade a code for a token: one of three tries, so exactly one attempt."""
         body = encode_otp_verification(ticket_id, code)
         return await self._ask_once(trading.VERIFY_OTP, body, decode_two_factor_token)
+
+    async def revoke_token(self, token: Secret) -> None:
+        """End a token's session at the broker, on all machines. One attempt."""
+        await self._ask_once(trading.REVOKE_TOKEN, encode_revocation(token), lambda _: None)
 
     async def _ask_once(
         self, endpoint: Endpoint, body: bytes, decoder: Callable[[Payload], Value]

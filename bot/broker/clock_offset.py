@@ -66,6 +66,11 @@ class ClockOffset:
         """True from `max_offset`."""
         return abs(self.value) >= self._max_offset
 
+    @property
+    def is_contradicted(self) -> bool:
+        """True after an answer whose `Date` speaks against the estimate, until the next."""
+        return self._dissent is not None
+
     def now(self) -> datetime:
         """The broker's time, as well as we know it."""
         return self._wire.now() + self.value

@@ -43,6 +43,10 @@ _FIRST_BYTE: Final = "http11.send_request_headers.started"
 Make = Callable[[], httpx.AsyncBaseTransport]
 
 
+class _Held(Exception):
+    """Something has come up while a connection was opened: the request is not sent."""
+
+
 def tls_context() -> ssl.SSLContext:
     """Make the one TLS configuration: certificates are verified, TLS 1.2 at the least.
 
@@ -108,6 +112,8 @@ class HttpxLink:
 
         async def trace(event: str, _: object) -> None:
             nonlocal is_sent
+            if event == _FIRST_BYTE and (reason := request.objection()) is not None:
+                raise _Held(reason)
             is_sent = is_sent or event == _FIRST_BYTE
 
         def silence(kind: type[NoAnswer], reason: str) -> NoAnswer:
@@ -124,6 +130,8 @@ class HttpxLink:
             if "content-length" in headers and "transfer-encoding" in headers:
                 raise Unusable(TWO_LENGTHS)
             return Answer(response.status_code, headers, body, ms_since(started_s))
+        except _Held as held:
+            return silence(NoAnswer, str(held))
         except httpx.ConnectTimeout:
             return silence(NoAnswer, f"no connection within {bounds.connect_s:.1f} s")
         except (TimeoutError, httpx.TimeoutException):

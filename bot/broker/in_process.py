@@ -53,6 +53,8 @@ class AsgiLink:
 
     async def _exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
         started_s, said = performance_s(), _Said(request.body)
+        if (reason := request.objection()) is not None:
+            return NoAnswer(reason, is_sent=False, latency_ms=ms_since(started_s))
         try:
             async with asyncio.timeout(bounds.deadline_s):
                 await self._app(self._scope_of(request), said.receive, said.send)

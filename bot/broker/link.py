@@ -57,14 +57,26 @@ ORDER_BOUNDS: Final = Bounds(deadline_s=10.0, body_bytes_max=SMALL.bytes_max)
 BURN_BOUNDS: Final = Bounds(deadline_s=4.0, body_bytes_max=SMALL.bytes_max)
 
 
+Objection = Callable[[], str | None]
+"""Asked just before the first byte: why not to send after all, None to send."""
+
+
+def nothing_against() -> None:
+    """Object to nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What goes out. `target` is percent-encoded ASCII, path and query; headers hold secrets."""
+    """What goes out. `target` is percent-encoded ASCII, path and query; headers hold secrets.
+
+    A connection may take seconds to open, so `objection` is asked once there is one.
+    """
 
     method: str
     target: str
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(default=b"", repr=False)
+    objection: Objection = field(default=nothing_against, kw_only=True, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ is a JWT, and the end of the day on which it was issued (`iat`), or else given t
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 import jwt
@@ -17,6 +17,9 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.secret import Secret
 
 LAST_SECOND: Final = time(23, 59, 59)
+_TAIL: Final = 4
+_TAIL_OF_MIN: Final = 40
+"""Of a shorter token nothing is shown: a tail would be too much of it."""
 
 
 class TwoFactor:
@@ -37,11 +40,29 @@ class TwoFactor:
         """The last instant of the token that we hold, in UTC; None without one."""
         return self._until
 
+    @property
+    def left(self) -> timedelta:
+        """How long the token that we hold is still good; nothing without one."""
+        return timedelta() if self._until is None else self._until - self._clock.now()
+
+    @property
+    def masked(self) -> str:
+        """The last signs of the token that we hold, so that two can be told apart; else empty."""
+        held = self._token.reveal() if self._token is not None else ""
+        return f"…{held[-_TAIL:]}" if len(held) >= _TAIL_OF_MIN else "…" if held else ""
+
     def token(self) -> Secret | None:
         """The token, None without one or when it has ended."""
         if self._until is None or self._clock.now() > self._until:
             return None
         return self._token
+
+    @property
+    def lack(self) -> str:
+        """The broker's word for what is missing: empty with a token that has not ended."""
+        if self.is_ready:
+            return ""
+        return "OTP_SESSION_REQUIRED" if self._token is None else "OTP_SESSION_EXPIRED"
 
     def set_token(self, token: Secret, expires_at: datetime | None = None) -> None:
         """Hold this token from now on; one that has ended already is held but never ready."""

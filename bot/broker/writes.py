@@ -10,16 +10,24 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from bot.broker.channel import Channel, Objection, is_limit, nothing_against
+from bot.broker.channel import Channel, is_limit
 from bot.broker.clock_offset import ClockOffset
 from bot.broker.errors import RateLimited
-from bot.broker.link import BURN_BOUNDS, ORDER_BOUNDS, Bounds, HttpRequest
+from bot.broker.link import (
+    BURN_BOUNDS,
+    ORDER_BOUNDS,
+    Bounds,
+    HttpRequest,
+    Objection,
+    nothing_against,
+)
 from bot.broker.signer import SignedRequest, Signer
 from bot.broker.two_factor import TwoFactor
 from bot.domain.account import SubAccount
 from bot.domain.invariants import require
 from bot.domain.machine import clock_words
 from bot.domain.order import Intent
+from bot.domain.outcome import LACKS_2FA
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.bodies import encode_amend, encode_cancel, encode_place
 from bot.protocol.endpoints.endpoint import Endpoint, Lane, build_target
@@ -80,19 +88,38 @@ class OrderWriter:
         """Send a prepared write once; goes on to its end when the caller is cancelled.
 
         Not sent for certain: when our clock is too far off the broker's, when the request budget
-        has no room within 10 s, and when `objection`, asked after that wait, returns one. A cancel
-        is sent whatever our clock: its signature has the broker's time. A 429 is noted for the
-        budget and returned.
+        has no room within 10 s, and, asked after that wait and again when there is a connection,
+        when `objection` returns one or the 2FA token that it was signed with is not the good one
+        that we hold by then. A cancel is sent whatever our clock: its signature has the broker's
+        time. A 429 is noted for the budget and returned.
         """
         if self._offset.blocks_writes and signed.endpoint.lane is not Lane.CANCEL:
             return NoAnswer(clock_words(self._offset.value), is_sent=False)
         is_whole = body_sha256(signed.body) == signed.body_sha256
         require(is_whole, "I18", f"the body of a {signed.method} is not the one signed")
-        answer = await self._send(signed.endpoint, lambda: signed, self._bounds, objection)
+
+        def against() -> str | None:
+            return objection() or self._token_objection(signed)
+
+        asking = replace(signed, objection=against)
+        answer = await self._send(signed.endpoint, lambda: asking, self._bounds, against)
         held = self._two_factor.token()
         if held is None or signed.headers.get(HEADER_TWO_FACTOR) == held.reveal():
             return answer
         return replace(answer, is_of_old_token=True) if isinstance(answer, Answer) else answer
+
+    @property
+    def lack(self) -> str:
+        """The broker's word for what is wrong with our 2FA token; empty: a write may have it."""
+        return self._two_factor.lack
+
+    def _token_objection(self, signed: SignedRequest) -> str | None:
+        """A token may end, or be revoked or replaced, between the signature and the first byte."""
+        held = self._two_factor.token()
+        if held is None:
+            return f"{LACKS_2FA}: there is no token that has not ended"
+        is_held = signed.headers.get(HEADER_TWO_FACTOR) == held.reveal()
+        return None if is_held else f"{LACKS_2FA}: it was signed with another token"
 
     async def burn(self, nonce: str) -> Answer | NoAnswer:
         """Use up the nonce of an unknown POST by a harmless read signed with it, once.

@@ -43,7 +43,8 @@ async def until_signal(
         with suppress(OSError):  # a terminal that is gone
             on_signal(number)
 
-    for number in SIGNALS:
+    is_by_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    for number in SIGNALS[:-1] if is_by_nohup else SIGNALS:
         loop.add_signal_handler(number, stop, number)
     try:
         return await task

@@ -55,6 +55,11 @@ _LONG_HEX: Final = re.compile(r"(?<![0-9a-fA-F])[0-9a-fA-F]{40,}+")
 _API_KEY: Final = re.compile(r"\b(ak_(?:test|live)_)\w++")
 _EXTENDED_ID: Final = re.compile(r"\b\d{3}[A-Z]\d{6}(?:\.\d{1,2})?\b")
 _TEN_DIGITS: Final = re.compile(r"(?<=[\"'/])\d{10}(?:\.\d{1,2})?(?=[\"'/?\s]|$)")
+_HEX_MIN: Final = 40
+_ACCOUNT_MIN: Final = 10
+"""Characters that a text needs at least for one of those patterns to be met."""
+_SHORT: Final = KEPT_BYTES_MAX // 16
+"""Characters of a text that has room whatever is hidden in it."""
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 _AS_HEX: Final = bytes(ord("0") if chr(one) in hexdigits else ord(".") for one in range(256))
@@ -74,22 +79,26 @@ def redact(text: str) -> str:
     clean = text[:LOOKED_AT_MAX]
     if not clean.isascii() or "\x00" in clean:
         clean = _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", clean)
-    quote = "[\"']" if "'" in clean else '"'
-    clean = _SECRET_MEMBER[quote].sub(_hidden_member, clean)
+    quote = "[\"']" if "'" in clean else '"' if '"' in clean else ""
+    if quote:
+        clean = _SECRET_MEMBER[quote].sub(_hidden_member, clean)
     if "x-fh-" in clean.lower():
         clean = _HEADER.sub(rf"\1{HIDDEN}", clean)
     if "eyJ" in clean:
         clean = _JWT.sub(HIDDEN, clean)
-    if b"0" * 40 in clean.encode().translate(_AS_HEX):
+    if len(clean) >= _HEX_MIN and b"0" * _HEX_MIN in clean.encode().translate(_AS_HEX):
         clean = _LONG_HEX.sub(HIDDEN, clean)
     if "ak_" in clean:
         clean = _API_KEY.sub(rf"\1{HIDDEN}", clean)
-    clean = _ACCOUNT_MEMBER[quote].sub(_masked_member, clean)
-    runs = clean.encode().translate(_AS_DIGITS)
+    if quote:
+        clean = _ACCOUNT_MEMBER[quote].sub(_masked_member, clean)
+    runs = clean.encode().translate(_AS_DIGITS) if len(clean) >= _ACCOUNT_MIN else b""
     if b"000A000000" in runs:
         clean = _EXTENDED_ID.sub(_masked, clean)
     if b"0" * 10 in runs:
         clean = _TEN_DIGITS.sub(_masked, clean)
+    if len(text) <= _SHORT:
+        return clean
     encoded = (clean[:-_EDGE] if len(text) > LOOKED_AT_MAX else clean).encode()
     return encoded[:KEPT_BYTES_MAX].decode(errors="ignore")
 

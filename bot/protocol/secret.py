@@ -13,14 +13,15 @@ class Secret:
     A copy is the secret itself, which cannot be changed. Two secrets are compared in constant time.
     """
 
-    __slots__ = ("__text",)
+    __slots__ = ("__tell",)
 
     def __init__(self, text: str) -> None:
-        object.__setattr__(self, "_Secret__text", text)
+        # What lists the attributes of an object finds a function here, and no text.
+        object.__setattr__(self, "_Secret__tell", lambda: text)
 
     def reveal(self) -> str:
         """Return the text itself, to be put on the wire and nowhere else."""
-        return self.__text  # type: ignore[no-any-return,attr-defined,unused-ignore]
+        return self.__tell()  # type: ignore[no-any-return,attr-defined,unused-ignore]
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("a secret cannot be changed")
@@ -35,6 +36,9 @@ class Secret:
 
     def __reduce__(self) -> tuple[type["Secret"], tuple[str]]:
         return Secret, (HIDDEN,)
+
+    def __getstate__(self) -> str:
+        return HIDDEN
 
     def __copy__(self) -> "Secret":
         return self

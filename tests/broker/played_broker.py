@@ -59,14 +59,18 @@ class Asked:
 
 
 class PlayedBroker:
-    """Gives its replies one after another, the last one again and again."""
+    """Gives its replies one after another, the last one again and again. `while_asked` is what
+    happens between a request and its answer.
+    """
 
     def __init__(self, *replies: Reply) -> None:
         self.replies = list(replies)
         self.asked: list[Asked] = []
+        self.while_asked: Callable[[], None] = lambda: None
 
     async def app(self, scope: Mapping[str, object], receive: Receive, send: Send) -> None:
         self.asked.append(Asked(*_line(scope), _headers(scope), (await receive())["body"]))
+        self.while_asked()
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
         start = {"type": "http.response.start", "status": reply.status, "headers": headers}

@@ -4,10 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from bot.broker.channel import REFUSED_KEY_PAUSE
+from bot.broker.channel import EXCUSED_MAX, REFUSED_KEY_PAUSE
 from bot.broker.errors import KeyRefused, Refused
 from bot.protocol import calls
 from bot.protocol.answer import NoAnswer
+from bot.protocol.secret import Secret
 from tests.broker.loopback import START
 from tests.broker.played_broker import ACCOUNT, Desk, Reply, desk
 
@@ -35,6 +36,7 @@ async def test_two_refusals_stop_every_signed_call() -> None:
 
 async def test_no_write_leaves_while_the_key_is_refused() -> None:
     bench = desk(NO)
+    bench.broker.two_factor.set_token(Secret("canary-token"))
     await refuse(bench)
     writer = bench.broker.writer
 
@@ -59,6 +61,7 @@ async def test_no_one_time_code_is_asked_for_while_the_key_is_refused() -> None:
 
 async def test_a_refused_write_counts_as_well() -> None:
     bench = desk(NO)
+    bench.broker.two_factor.set_token(Secret("canary-token"))
     writer = bench.broker.writer
 
     for _ in range(3):
@@ -136,3 +139,23 @@ async def test_refusals_of_a_wrong_clock_are_forgotten_when_the_clock_is_known()
     await refuse(bench)
 
     assert (await bench.broker.client.user()).user_id == 42
+
+
+async def test_a_refusal_whose_date_speaks_against_our_clock_is_not_held_against_the_key() -> None:
+    date = {"Date": "Thu, 19 Nov 2026 02:15:35 GMT"}
+    late = Reply({"error_code": "401", "message": "timestamp"}, 401, date)
+    bench = desk(NO, late, late, USER)
+    await refuse(bench, times=3)
+
+    assert (await bench.broker.client.user()).user_id == 42
+
+
+async def test_dates_that_never_agree_excuse_a_few_refusals_alone() -> None:
+    dates = [{"Date": f"Thu, 19 Nov 2026 {hour:02}:15:35 GMT"} for hour in range(3, 3 + 10)]
+    bench = desk(*(Reply({"error_code": "401", "message": "no"}, 401, date) for date in dates))
+
+    await refuse(bench, times=EXCUSED_MAX + 2)
+    with pytest.raises(KeyRefused):
+        await bench.broker.client.user()
+
+    assert len(bench.played.asked) == EXCUSED_MAX + 2

@@ -35,7 +35,7 @@ from bot.protocol.endpoints.endpoint import Lane
 from bot.protocol.secret import Secret
 from tests.broker.loopback import START, JumpingWaiter, RawServer, Script, raw_server, reply
 
-BOUNDS = Bounds(deadline_s=3.0, body_bytes_max=1000)
+BOUNDS = Bounds(deadline_s=60.0, body_bytes_max=1000)
 GET = HttpRequest("GET", "/market/quotes/stocks/HPG/order-book", {"X-FH-APIKEY": "key"})
 CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
 POST = HttpRequest("POST", "/orders", {}, b"{}")
@@ -79,6 +79,16 @@ async def _hang_depths(reader: Reader, writer: Writer, server: RawServer) -> Non
     await writer.drain()
 
 
+def _asked(server: RawServer, lane: Lane) -> int:
+    return sum(request.line.startswith(f"POST /{lane} ") for request in server.requests)
+
+
+async def _gone(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 @pytest.mark.wire
 async def test_one_connection_carries_one_exchange_after_another():
     async with raw_server(answering(reply())) as server, carrier_to(server.port) as carrier:
@@ -102,37 +112,43 @@ async def test_there_are_no_more_connections_than_allowed_and_the_line_is_served
 
 @pytest.mark.wire
 async def test_no_write_waits_for_the_connection_of_a_read():
-    bounds = Bounds(deadline_s=1.5, body_bytes_max=1000)
     async with raw_server(_hang_depths) as server:
         links = connect_lanes(server.base_url, traffic=Traffic())
         reads = [
-            asyncio.create_task(links[Lane.QUOTE].exchange(GET, bounds))
+            asyncio.create_task(links[Lane.QUOTE].exchange(GET, BOUNDS))
             for _ in range(READS_MAX + 5)
         ]
         await asyncio.sleep(0)
-        answers = [await links[lane].exchange(POST, bounds) for lane in (Lane.PLACE, Lane.CANCEL)]
+        answers = [await links[lane].exchange(POST, BOUNDS) for lane in (Lane.PLACE, Lane.CANCEL)]
         asked = len(server.requests) - len(answers)
-        late = await asyncio.gather(*reads)
+        is_over = [read.done() for read in reads]
+        await _gone(*reads)
         for link in set(links.values()):
             await link.close()
 
     assert all(isinstance(answer, Answer) for answer in answers)
     assert asked <= READS_MAX
-    assert all(isinstance(each, LateAnswer) for each in late)
+    assert not any(is_over)
 
 
 @pytest.mark.wire
 async def test_no_cancel_waits_for_the_connection_of_a_place():
     async with raw_server(_hang) as server:
         links = connect_lanes(server.base_url, traffic=Traffic())
-        bounds = Bounds(deadline_s=1.0, body_bytes_max=1000)
         lanes = [Lane.PLACE] * (PLACES_MAX + 1) + [Lane.CANCEL] * CANCELS_MAX
-        answers = await asyncio.gather(*(links[lane].exchange(POST, bounds) for lane in lanes))
+        writes = [
+            asyncio.create_task(links[lane].exchange(HttpRequest("POST", f"/{lane}", {}), BOUNDS))
+            for lane in lanes
+        ]
+        async with asyncio.timeout(BOUNDS.deadline_s / 2):
+            while _asked(server, Lane.CANCEL) < CANCELS_MAX:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        places = _asked(server, Lane.PLACE)
+        await _gone(*writes)
         for link in set(links.values()):
             await link.close()
 
-    cancels = answers[-CANCELS_MAX:]
-    assert all(isinstance(each, LateAnswer) and each.is_sent for each in cancels)
+    assert places <= PLACES_MAX
 
 
 @pytest.mark.wire
@@ -318,7 +334,7 @@ async def test_all_connections_wait_together_for_a_read_that_hangs_at_the_end():
         read.cancel()
         await asyncio.gather(read, return_exceptions=True)
 
-    assert seconds < 2 * DRAIN_S
+    assert seconds < 3 * DRAIN_S  # one after another they take four
 
 
 @pytest.mark.wire
@@ -366,6 +382,7 @@ async def test_a_text_that_would_say_something_else_is_not_sent(request_: HttpRe
 
 
 SILENT = "192.0.2.1"
+WITH_SILENCE = Bounds(deadline_s=6.0, body_bytes_max=1000)
 
 
 class TwoAddresses(asyncio.SelectorEventLoop):
@@ -394,7 +411,7 @@ def test_a_silent_address_does_not_hide_the_next_one_of_its_host():
             raw_server(closing) as server,
             carrier_to(server.port, host="broker.example") as carrier,
         ):
-            return [await carrier.exchange(POST, BOUNDS) for _ in range(times)]
+            return [await carrier.exchange(POST, WITH_SILENCE) for _ in range(times)]
 
     with asyncio.Runner(loop_factory=TwoAddresses) as runner:
         answers = runner.run(asked(2))
@@ -409,7 +426,7 @@ def test_a_silent_address_does_not_hide_the_next_one_of_its_host():
 def test_a_host_that_nobody_answers_for_was_sent_nothing():
     async def asked() -> Answer | NoAnswer:
         async with carrier_to(1, host="broker.example") as carrier:
-            return await carrier.exchange(POST, BOUNDS)
+            return await carrier.exchange(POST, WITH_SILENCE)
 
     with asyncio.Runner(loop_factory=TwoAddresses) as runner:
         answer = runner.run(asked())

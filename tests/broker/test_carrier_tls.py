@@ -18,7 +18,7 @@ from bot.protocol.answer import Answer
 from tests.broker.loopback import reply
 
 pytestmark = pytest.mark.wire
-BOUNDS = Bounds(deadline_s=3.0, body_bytes_max=1000)
+BOUNDS = Bounds(deadline_s=60.0, body_bytes_max=1000)
 POST = HttpRequest("POST", "/orders", {}, b"{}")
 PRICE = b'{"price":27000}'
 

@@ -18,7 +18,7 @@ from bot.broker.link import (
 )
 from bot.protocol.answer import Answer, NoAnswer
 
-BOUNDS = Bounds(deadline_s=2.0, body_bytes_max=100)
+BOUNDS = Bounds(deadline_s=60.0, body_bytes_max=100)
 POST = HttpRequest("POST", "/orders/a%20b?x=%2C", {"X-FH-APIKEY": "key"}, b'{"quantity":100}')
 START = {"type": "http.response.start", "status": 200, "headers": [(b"X-Name", b"Gi\xc3\xa1")]}
 

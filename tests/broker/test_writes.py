@@ -125,13 +125,18 @@ async def test_a_write_is_sent_exactly_once_whatever_the_answer(status):
     assert len(bench.played.asked) == 1
 
 
-async def test_without_a_token_a_write_goes_out_without_one():
+NONE_GOOD = "TWO_FACTOR: there is no token that has not ended"
+
+
+async def test_without_a_token_no_write_leaves():
     bench = desk(OK)
     writer = bench.broker.writer
 
-    await writer.send(writer.prepare_place(ACCOUNT, INTENT))
+    answer = await writer.send(writer.prepare_place(ACCOUNT, INTENT))
 
-    assert "x-fh-2fa-token" not in bench.played.asked[0].headers
+    assert answer == NoAnswer(NONE_GOOD, is_sent=False)
+    assert bench.played.asked == []
+    assert writer.lack == "OTP_SESSION_REQUIRED"
 
 
 async def test_an_answer_to_what_had_an_earlier_token_says_so():
@@ -139,19 +144,38 @@ async def test_an_answer_to_what_had_an_earlier_token_says_so():
     writer, two_factor = bench.broker.writer, bench.broker.two_factor
     found = []
 
-    for newer in (None, "canary-newer"):
+    for meanwhile in (
+        lambda: None,
+        lambda: two_factor.set_token(Secret("canary-newer")),
+        two_factor.drop,
+    ):
+        bench.played.while_asked = meanwhile
         signed = writer.prepare_cancel(ACCOUNT, "ORD1")
-        if newer is not None:
-            two_factor.set_token(Secret(newer))
         outcome = classify_cancel("ORD1", await writer.send(signed))
         assert isinstance(outcome, Refused)
         found.append(outcome.is_of_old_token)
-    signed = writer.prepare_cancel(ACCOUNT, "ORD1")
-    two_factor.drop()
-    outcome = classify_cancel("ORD1", await writer.send(signed))
-    assert isinstance(outcome, Refused)
 
-    assert [*found, outcome.is_of_old_token] == [False, True, False]
+    assert found == [False, True, False]
+
+
+@pytest.mark.parametrize("after", ["replaced", "dropped", "ended"])
+async def test_a_token_that_is_not_the_good_one_any_more_is_not_sent(after):
+    bench = ready(OK)
+    writer, two_factor = bench.broker.writer, bench.broker.two_factor
+    signed = writer.prepare_place(ACCOUNT, INTENT)
+
+    if after == "replaced":
+        two_factor.set_token(Secret("canary-newer"))
+    elif after == "dropped":
+        two_factor.drop()
+    else:
+        bench.clock.advance_to(datetime(2026, 11, 19, 17, 0, 0, tzinfo=UTC))
+    answer = await writer.send(signed)
+
+    assert isinstance(answer, NoAnswer)
+    assert not answer.is_sent
+    assert answer.reason.startswith("TWO_FACTOR: ")
+    assert bench.played.asked == []
 
 
 async def test_a_token_of_an_earlier_day_is_never_sent():
@@ -159,9 +183,27 @@ async def test_a_token_of_an_earlier_day_is_never_sent():
     writer = bench.broker.writer
     bench.clock.advance_to(datetime(2026, 11, 19, 17, 0, 0, tzinfo=UTC))
 
-    await writer.send(writer.prepare_place(ACCOUNT, INTENT))
+    answer = await writer.send(writer.prepare_place(ACCOUNT, INTENT))
 
-    assert "x-fh-2fa-token" not in bench.played.asked[0].headers
+    assert answer == NoAnswer(NONE_GOOD, is_sent=False)
+    assert bench.played.asked == []
+    assert writer.lack == "OTP_SESSION_EXPIRED"
+
+
+async def test_midnight_is_the_brokers_also_for_a_clock_that_is_15_s_behind():
+    midnight = {"Date": "Thu, 19 Nov 2026 17:00:05 GMT"}
+    bench = ready(Reply({"error_code": "0", "data": {"user_id": 1}}, headers=midnight))
+    writer = bench.broker.writer
+    bench.clock.advance_to(datetime(2026, 11, 19, 16, 59, 50, tzinfo=UTC))
+    assert writer.lack == ""
+
+    for _ in range(3):
+        await bench.broker.client.user()
+    reads = len(bench.played.asked)
+    answer = await writer.send(writer.prepare_place(ACCOUNT, INTENT))
+
+    assert answer == NoAnswer(NONE_GOOD, is_sent=False)
+    assert len(bench.played.asked) == reads
 
 
 async def test_a_429_of_a_write_closes_the_budget_and_is_not_sent_again():

@@ -21,7 +21,6 @@ from bot.protocol.calls import CODECS
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.shaped import Codec
-from bot.protocol.two_factor import encode_revocation
 from bot.runtime.api import READS
 from bot.sandbox.api.directory import Directory
 from bot.sandbox.library.library import Library
@@ -38,7 +37,7 @@ WRITES: Final[Mapping[str, tuple[Callable[..., Any], str]]] = {
     "cancel_order": (OrderWriter.prepare_cancel, "`orders`"),
     "request_otp": (BrokerClient.request_otp, "`two_factor`"),
     "verify_otp": (BrokerClient.verify_otp, "`two_factor`"),
-    "revoke_token": (encode_revocation, "`two_factor`"),
+    "revoke_token": (BrokerClient.revoke_token, "`two_factor`"),
 }
 BY_HAND: Final[Mapping[str, Callable[..., Any]]] = {
     "user": BrokerClient.user,

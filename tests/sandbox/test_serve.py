@@ -99,7 +99,7 @@ async def conversation(http: Http, request: bytes) -> bytes:
         port = int(base_url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write((request if request == last else request + last).replace(b"KEY", key))
-        received = await asyncio.wait_for(reader.read(-1), 10)
+        received = await asyncio.wait_for(reader.read(-1), 60)
         writer.close()
     # The two write the name of this one header differently.
     return received.replace(b"Connection: close", b"connection: close")

@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -41,25 +41,36 @@ class Wire:
         return reader, writer
 
     async def end(
-        self, target: str = QUOTE, *, patience_s: float = 10, after_s: float = A_MOMENT_S
+        self,
+        target: str = QUOTE,
+        *,
+        patience_s: float = 10,
+        after_s: float = A_MOMENT_S,
+        is_all: Callable[[bytes], bool] = lambda _: False,
     ) -> tuple[bytes, str]:
         """Return what came, and how it ended: rst, fin, or open still.
 
-        `after_s` is how long an end may follow upon a whole answer.
+        `after_s` is how long an end, or more, may follow upon a whole answer, or what `is_all` that
+        is to come.
         """
         reader, writer = await self.open(target)
         received = bytearray()
-        ending = await _ending(reader, received, patience_s, after_s)
+        ending = await _ending(reader, received, patience_s, after_s, is_all)
         writer.close()
         return bytes(received), ending
 
 
 async def _ending(
-    reader: asyncio.StreamReader, received: bytearray, patience_s: float, after_s: float
+    reader: asyncio.StreamReader,
+    received: bytearray,
+    patience_s: float,
+    after_s: float,
+    is_all: Callable[[bytes], bool],
 ) -> str:
     """Read on until the end."""
     while True:
-        wait_s = after_s if is_whole(received) else patience_s
+        is_over = is_whole(received) or is_all(bytes(received))
+        wait_s = after_s if is_over else patience_s
         try:
             part = await asyncio.wait_for(reader.read(65_536), wait_s)
         except TimeoutError:
@@ -155,11 +166,16 @@ async def test_a_delay_in_the_answer_comes_to_its_end(point: str) -> None:
 
 
 async def test_a_trickle_sends_a_byte_and_waits() -> None:
+    comes: dict[str, Callable[[bytes], bool]] = {
+        "after_apply": bool,
+        "headers_sent": lambda it: bool(parts(it)[1]),
+        "mid_body": lambda it: bool(parts(it)[1]) and len(parts(it)[1]) > stated_length(it) // 2,
+    }
     got = {}
     async with served() as wire:
-        for point in ("after_apply", "headers_sent", "mid_body"):
+        for point, is_all in comes.items():
             wire.fault(point=point, action={"do": "trickle"})
-            got[point] = await wire.end(patience_s=0.25)
+            got[point] = await wire.end(after_s=0.25, is_all=is_all)
 
     assert got["after_apply"] == (b"H", "open")
     assert len(parts(got["headers_sent"][0])[1]) == 1

@@ -10,7 +10,7 @@ opinion, not money.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from enum import StrEnum
 from itertools import pairwise
 from math import sqrt
@@ -204,20 +204,6 @@ def spans_from(rulebook: Rulebook, exchange: Exchange, at: datetime) -> Iterator
         following = rulebook.next_phase_change(exchange, at)
         yield FlowSpan(phase, int(at.timestamp()), int(following.at.timestamp()))
         at, phase = following.at, following.phase
-
-
-class DaysFrom:
-    """An instant, then the start of each trading day after it, with the phases left of the day."""
-
-    def __init__(self, rulebook: Rulebook, exchange: Exchange, at: datetime) -> None:
-        self._rulebook, self._exchange, self._at = rulebook, exchange, at
-
-    def take(self) -> tuple[datetime, tuple[FlowSpan, ...]]:
-        at = self._at
-        spans = tuple(spans_from(self._rulebook, self._exchange, at))
-        closed = datetime.fromtimestamp(spans[-1].end, UTC) if spans else at
-        self._at = self._rulebook.next_phase_change(self._exchange, closed).at
-        return at, spans
 
 
 def draw_day(

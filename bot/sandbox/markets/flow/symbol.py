@@ -7,19 +7,19 @@ band that the exchange gives it, so a market left running is never off its band.
 
 from collections import deque
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from random import Random
 from typing import Final
 
-from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.instrument import Phase
+from bot.sandbox.markets.day_by_day import DayByDay
 from bot.sandbox.markets.flow.auction import Gathered, gathered, late_orders
 from bot.sandbox.markets.flow.day import (
     DAY_S,
     LOCAL_OFFSET_S,
     PATH_STARTS,
     DayDraw,
-    DaysFrom,
     FlowScript,
     FlowSpan,
     draw_day,
@@ -27,7 +27,7 @@ from bot.sandbox.markets.flow.day import (
 )
 from bot.sandbox.markets.flow.investors import Investors, crowdedness
 from bot.sandbox.markets.flow.placer import OrderPlacer
-from bot.sandbox.markets.source import MarketAccess, Participant, Participants
+from bot.sandbox.markets.source import MarketAccess, Participants
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 _HALF_HOUR_S: Final = 1_800
@@ -47,42 +47,20 @@ def flow_market(
     return Participants([FlowSymbol(script, scenario, access) for script in scripts])
 
 
-class FlowSymbol(Participant):
+class FlowSymbol(DayByDay):
     def __init__(self, script: SymbolScript, scenario: Scenario, access: MarketAccess) -> None:
-        super().__init__()
-        self._days_left = DaysFrom(access.rulebook, script.exchange, scenario.starts_at)
-        self._spans: deque[FlowSpan] = deque()
-        self._clock, seed = 0.0, scenario.seed
-        self._script, self._seed, self._access = script, seed, access
-        self._rulebook, self._venue = access.rulebook, access.venue
+        super().__init__(script, scenario, access)
+        self._clock, self._days = 0.0, 0
+        self._venue = access.venue
         self._placer = OrderPlacer(script.symbol, access)
         self._crowd = crowdedness(script.level_volume)
-        self._days = 0
 
     def move_to(self, at: datetime) -> None:
         self._placer.move_to(at)
 
-    def _next_day(self) -> int:
-        start, spans = self._days_left.take()
-        return self._at(int(start.timestamp()), partial(self._begin, start, spans))
-
-    def _begin(self, start: datetime, spans: tuple[FlowSpan, ...]) -> int:
-        if spans:
-            self._begin_day(start)
-        self._spans = deque(spans)
-        return self._next_span()
-
-    def _next_span(self) -> int:
-        if not self._spans:
-            return self._next_day()
-        span = self._spans.popleft()
-        following = self._trade if span.phase is Phase.PROGRESS else self._gather
-        return self._at(span.start, partial(following, span))
-
-    def _begin_day(self, at: datetime) -> None:
+    def _begin_day(self, day: date, _: Sequence[FlowSpan]) -> bool:
         """Draw the day on the reference and the band that the exchange has for it."""
         script = self._script
-        day = at.astimezone(EXCHANGE_TZ).date()
         self._random = random = Random(f"{self._seed}|flow|{script.symbol}|{day}")
         prices = self._access.grid(script.instrument).prices
         self._placer.begin_day(prices)
@@ -98,6 +76,10 @@ class FlowSymbol(Participant):
         )
         self._investors = Investors(self._crowd, self._draw, self._placer, random)
         self._days += 1
+        return True
+
+    def _play(self, span: FlowSpan) -> int:
+        return self._trade(span) if span.phase is Phase.PROGRESS else self._gather(span)
 
     def _trade(self, span: FlowSpan) -> int:
         """Let investors come one after another until the phase ends."""

@@ -18,7 +18,8 @@ from typing import Final
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.markets.flow.day import DAY_S, LOCAL_OFFSET_S, DaysFrom, FlowSpan, spans_from
+from bot.sandbox.markets.day_by_day import DayByDay
+from bot.sandbox.markets.flow.day import DAY_S, LOCAL_OFFSET_S, FlowSpan, spans_from
 from bot.sandbox.markets.replay.data import Print
 from bot.sandbox.markets.replay.path import following, prints_of
 from bot.sandbox.markets.replay.placer import ReplayPlacer
@@ -75,13 +76,10 @@ class _References(Participant):
         return self._next_day()
 
 
-class ReplaySymbol(Participant):
+class ReplaySymbol(DayByDay):
     def __init__(self, script: SymbolScript, scenario: Scenario, access: MarketAccess) -> None:
-        super().__init__()
-        self._script, self._seed, self._access = script, scenario.seed, access
-        self._recording, self._rulebook = scenario.recording, access.rulebook
-        self._days_left = DaysFrom(access.rulebook, script.exchange, scenario.starts_at)
-        self._spans: deque[FlowSpan] = deque()
+        super().__init__(script, scenario, access)
+        self._recording = scenario.recording
         self._made: Sequence[Print] = ()
         self._midnight, self._random = 0, Random(0)
         self._placer = ReplayPlacer(script.symbol, script.level_volume, access)
@@ -89,27 +87,17 @@ class ReplaySymbol(Participant):
     def move_to(self, at: datetime) -> None:
         self._placer.move_to(at)
 
-    def _next_day(self) -> int:
-        start, spans = self._days_left.take()
-        return self._at(int(start.timestamp()), partial(self._begin, start, spans))
-
-    def _begin(self, start: datetime, spans: tuple[FlowSpan, ...]) -> int:
-        script, day = self._script, start.astimezone(EXCHANGE_TZ).date()
+    def _begin_day(self, day: date, spans: Sequence[FlowSpan]) -> bool:
+        script = self._script
         recorded = self._recording.days.get(script.symbol, {}).get(day)
-        if spans and recorded is not None:
-            self._random = Random(f"{self._seed}|replay|{script.symbol}|{day}")
-            self._placer.begin_day(self._access.grid(script.instrument), self._random)
-            self._midnight = (spans[0].start + LOCAL_OFFSET_S) // DAY_S * DAY_S - LOCAL_OFFSET_S
-            whole = day_spans(self._rulebook, script.exchange, day)
-            self._made = prints_of(recorded, whole, self._random, self._snap)
-            self._spans = deque(spans)
-        return self._next_span()
-
-    def _next_span(self) -> int:
-        if not self._spans:
-            return self._next_day()
-        span = self._spans.popleft()
-        return self._at(span.start, partial(self._play, span))
+        if recorded is None:
+            return False
+        self._random = Random(f"{self._seed}|replay|{script.symbol}|{day}")
+        self._placer.begin_day(self._access.grid(script.instrument), self._random)
+        self._midnight = (spans[0].start + LOCAL_OFFSET_S) // DAY_S * DAY_S - LOCAL_OFFSET_S
+        whole = day_spans(self._rulebook, script.exchange, day)
+        self._made = prints_of(recorded, whole, self._random, self._snap)
+        return True
 
     def _play(self, span: FlowSpan) -> int:
         """Plan what a phase has of trades, or of orders for its auction."""
