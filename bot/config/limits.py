@@ -34,7 +34,11 @@ class LimitsSection(Section):
     max_price_gap: Annotated[int | None, parts_per_million] = None
     """How far from the last trade a price may be, like 3%."""
     max_repeats: Annotated[int | None, ORDERS] = None
-    """Fills on one side of a symbol, after which the strategy is disabled until you resume it."""
+    """Fills on one side of a symbol, after which the strategy is disabled until you enable it."""
+    max_times_median: Annotated[int | None, whole(2, 1_000)] = None
+    """How many times the median of its last 20 buys a buy may be worth, once it has made five."""
+    capital: Annotated[int | None, VND] = None
+    """VND in its shares of all symbols, with what its open buys may add."""
 
     def to_domain(self) -> Limits:
         """Return the limits as the engine takes them."""
@@ -49,8 +53,16 @@ class EveryStrategySection(LimitsSection):
     """Orders of one strategy in one day (R08)."""
     max_repeats: Annotated[int, ORDERS] | None = 10
     """Fills of one day on one side of a symbol, after which the strategy is disabled until you
-    resume it (R09).
+    enable it (R09).
     """
+    max_times_median: Annotated[int, whole(2, 1_000)] | None = 5
+    """How many times the median of its last 20 buys a buy may be worth, once it has made five
+    (R04).
+    """
+    capital: Annotated[int, VND] | None = 50_000_000
+    """VND in its shares of all symbols, with what its open buys may add (R28)."""
+    max_loss_per_day: Annotated[int, VND] | None = 1_000_000
+    """VND that it loses in a day before it only sells until tomorrow (R28)."""
 
 
 class AccountSection(Section):
@@ -66,6 +78,8 @@ class AccountSection(Section):
     """How far from the last trade a limit, or the worst level that a market order meets, may be,
     like 2% (R03).
     """
+    max_reference_gap: Annotated[int, parts_per_million] | None = None
+    """The same from the day's reference; left out: the day's band alone, floor to ceiling."""
     max_open_orders: Annotated[int, ORDERS] | None = 10
     """Orders of this bot that are open at once (R06)."""
     max_open_orders_per_symbol: Annotated[int, ORDERS] | None = 3
@@ -118,6 +132,7 @@ class AccountSection(Section):
         own = self.model_dump()
         in_own_terms = {
             "max_price_gap_ppm": own.pop("max_price_gap"),
+            "max_reference_gap_ppm": own.pop("max_reference_gap"),
             "max_position_nav_ppm": own.pop("max_position_of_nav"),
             "max_gross_nav_ppm": own.pop("max_gross_of_nav"),
             "max_loss_nav_ppm": own.pop("max_loss_of_nav"),

@@ -36,6 +36,8 @@ BYTES_MAX: Final = 200_000
 ANCHORS_MAX: Final = 100
 DEPTH_MAX: Final = 20
 NODES_MAX: Final = 5_000
+DIGITS_MAX: Final = 40
+"""Of a number: what is longer is a text, for Python refuses to make a number of thousands."""
 
 _CORE: Final = "tag:yaml.org,2002:"
 _INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*(_[0-9]+)*)")
@@ -110,6 +112,11 @@ def read_text(path: Path) -> str:
             raw = f.read(BYTES_MAX + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
+        if isinstance(error, IsADirectoryError):
+            reason += f". Name the files in it, like {name}/*.yaml"
+        elif isinstance(error, FileNotFoundError):
+            alike = [path.with_suffix(end) for end in (".yaml", ".yml")]
+            reason += "".join(f"; did you mean {each.name}?" for each in alike if each.is_file())
         raise _mistake("E-CFG-001", f"cannot read this file: {reason}", name) from error
     if len(raw) > BYTES_MAX:
         message = f"too large: a configuration file has at most {BYTES_MAX:,} bytes"
@@ -279,6 +286,8 @@ class _Builder:
             return text
         if text.lower() in _WORDS:
             return _WORDS[text.lower()]
+        if len(text) > DIGITS_MAX:
+            return text
         if _INTEGER.fullmatch(text):
             return int(text)
         return float(text) if _DECIMAL.fullmatch(text) else text

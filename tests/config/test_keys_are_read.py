@@ -45,7 +45,11 @@ PLAN_PARTS = {
     "order": OrderPlan,
     "limits": Limits,
 }
-COPIED = {"risk.limits": "risk.all_strategies", "risk.account": "risk.whole_account"}
+COPIED = {
+    "risk.limits": "risk.all_strategies",
+    "risk.account": "risk.whole_account",
+    "notify.quiet_hours": "notify.quiet_hours.of",
+}
 """Sections that are read through a property: the keys are the plan's `limits`, or those of
 `AccountLimits`.
 """
@@ -75,6 +79,8 @@ CHANGED: Mapping[str, str] = {
     "limits.max_loss_per_day": "limits: {max_loss_per_day: 500_000}",
     "limits.max_price_gap": "limits: {max_price_gap: 3%}",
     "limits.max_repeats": "limits: {max_repeats: 5}",
+    "limits.max_times_median": "limits: {max_times_median: 3}",
+    "limits.capital": "limits: {capital: 20_000_000}",
     "on_2fa": "on_2fa: drop",
 }
 """Each key of a strategy file with a value that `BASE` does not have."""

@@ -60,15 +60,48 @@ def test_numbers_and_leading_zeros_of_a_secret_are_kept(tmp_path: Path) -> None:
     assert found(load(tmp_path)) == ("00123", "456")
 
 
+def credential(folder: Path, text: str) -> Path:
+    file = folder / "broker__api_secret"
+    file.write_text(f"{text}\n", "utf-8")
+    file.chmod(0o400)
+    return file
+
+
 def test_credentials_of_systemd_outrank_the_file(tmp_path: Path) -> None:
     secrets_file(tmp_path)
     credentials = tmp_path / "credentials"
     credentials.mkdir()
-    (credentials / "broker__api_secret").write_text("from-systemd\n", "utf-8")
+    credential(credentials, "from-systemd")
 
     loaded = load(tmp_path, LIVE, CREDENTIALS_DIRECTORY=str(credentials))
 
     assert found(loaded) == (KEY, "from-systemd")
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o404, 0o460, 0o402, 0o401])
+def test_a_credential_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    credential(credentials, SECRET).chmod(mode)
+
+    refuse(tmp_path, f"{mode:04o}", CREDENTIALS_DIRECTORY=str(credentials))
+
+
+def test_the_mask_of_an_access_list_shows_as_the_group_s_right_and_is_taken(tmp_path: Path) -> None:
+    credentials = tmp_path / "credentials"
+    credentials.mkdir(0o750)
+    credential(credentials, SECRET).chmod(0o440)
+
+    assert found(load(tmp_path, CREDENTIALS_DIRECTORY=str(credentials))) == (None, SECRET)
+
+
+def test_a_credential_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    real = credential(credentials, SECRET).rename(tmp_path / "real")
+    (credentials / "broker__api_secret").symlink_to(real)
+
+    refuse(tmp_path, "symbolic link", CREDENTIALS_DIRECTORY=str(credentials))
 
 
 def test_the_environment_outranks_them_but_in_live_mode(tmp_path: Path) -> None:
@@ -96,6 +129,36 @@ def test_bits_for_others_on_the_file_are_refused(tmp_path: Path, mode: int) -> N
     refuse(tmp_path, f"{mode:04o}")
 
 
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o705, 0o711, 0o701])
+def test_a_folder_that_others_may_look_into_is_refused(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    secrets_file(folder)
+    folder.chmod(mode)
+
+    refuse(folder, f"can look into (mode {mode:04o}). Do: chmod 700 {folder}")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir(0o700)
+    secrets_file(folder)
+    os.chown(folder, 12_345, 12_345)
+
+    refuse(folder, "which belongs to user 12345")
+
+
+def test_where_a_link_above_leads_is_looked_at_too(tmp_path: Path) -> None:
+    folder = tmp_path / "open" / "closed"
+    folder.mkdir(parents=True, mode=0o700)
+    secrets_file(folder)
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "link").symlink_to(folder)
+
+    refuse(tmp_path / "link", "others can write to")
+
+
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777])
 def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
     folder = tmp_path / "open"
@@ -108,7 +171,7 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path, mode: int)
 
 def test_a_folder_far_above_that_all_may_write_to_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "open" / "closed"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, mode=0o700)
     secrets_file(folder)
     (tmp_path / "open").chmod(0o777)
 
@@ -172,9 +235,31 @@ def test_a_named_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
     assert raised.value.problems[0].code == "E-SEC-001"
 
 
-def refuse(folder: Path, says: str) -> None:
+ELSEWHERE = "broker: {base_url: 'https://evil.example:8790'}\n"
+
+
+def test_a_key_is_for_the_host_that_it_was_given_for(tmp_path: Path) -> None:
+    secrets_file(tmp_path, f"api_key: {KEY}\napi_secret: {SECRET}\nhost: 127.0.0.1\n")
+
+    assert found(load(tmp_path)) == (KEY, SECRET)
     with pytest.raises(OperatorMistake) as raised:
-        load(folder)
+        load(tmp_path, ELSEWHERE)
+
+    assert raised.value.problems[0].code == "E-SEC-005"
+    assert "given for 127.0.0.1, and broker.base_url names evil.example" in str(raised.value)
+    assert KEY not in str(raised.value)
+
+
+def test_a_host_that_the_environment_names_gets_no_key_of_another(tmp_path: Path) -> None:
+    secrets_file(tmp_path, f"api_key: {KEY}\napi_secret: {SECRET}\nhost: broker.example\n")
+
+    with pytest.raises(OperatorMistake, match="E-SEC-005"):
+        load(tmp_path, LIVE, BOT_BROKER__BASE_URL="https://evil.example")
+
+
+def refuse(folder: Path, says: str, **environment: str) -> None:
+    with pytest.raises(OperatorMistake) as raised:
+        load(folder, **environment)
 
     assert raised.value.problems[0].code == "E-SEC-002"
     assert raised.value.exit_code == ExitCode.SECRET

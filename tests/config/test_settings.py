@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,6 +21,15 @@ mode: live
 broker: {base_url: https://broker.example}
 legal: {automation_allowed_by_broker: "2026-11-02, letter of the broker"}
 """
+
+BY_DEFAULT = Limits(
+    max_orders_per_day=30,
+    max_loss_per_day=1_000_000,
+    max_repeats=10,
+    max_times_median=5,
+    capital=50_000_000,
+)
+"""What each strategy may where nothing is said."""
 
 
 def write(folder: Path, text: str) -> Path:
@@ -59,7 +69,7 @@ def test_a_file_of_comments_alone_is_all_defaults(tmp_path: Path) -> None:
     assert settings.mode == "sandbox"
     assert settings.is_embedded
     assert settings.risk.fee_ppm == 1_500
-    assert settings.risk.all_strategies == Limits(max_orders_per_day=30, max_repeats=10)
+    assert settings.risk.all_strategies == BY_DEFAULT
 
 
 def test_limits_of_all_strategies_reach_the_engine_in_its_units(tmp_path: Path) -> None:
@@ -67,12 +77,7 @@ def test_limits_of_all_strategies_reach_the_engine_in_its_units(tmp_path: Path) 
 
     limits = load(tmp_path, risk).settings.risk.all_strategies
 
-    assert limits == Limits(
-        max_order_value=20_000_000,
-        max_orders_per_day=30,
-        max_price_gap_ppm=25_000,
-        max_repeats=10,
-    )
+    assert limits == replace(BY_DEFAULT, max_order_value=20_000_000, max_price_gap_ppm=25_000)
 
 
 def test_an_account_is_limited_when_nothing_is_said(tmp_path: Path) -> None:

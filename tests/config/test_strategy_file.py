@@ -8,7 +8,13 @@ import pytest
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.config.shipped import DEMO, shipped
-from bot.config.strategies.load import check_file, load_plans, load_strategies, market_of
+from bot.config.strategies.load import (
+    check_file,
+    load_plans,
+    load_sound,
+    load_strategies,
+    market_of,
+)
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.order import OrderType
 from bot.domain.plan import (
@@ -211,7 +217,7 @@ def test_all_files_are_checked_before_anything_is_said(tmp_path: Path) -> None:
         load_plans(load_settings(tmp_path / "bot.yaml", environment={}), market=MARKET)
 
     codes = [problem.code for problem in raised.value.problems]
-    assert codes == ["E-CFG-021", *["E-CFG-011"] * 4, "E-CFG-036"]
+    assert codes == ["E-CFG-021", *["E-CFG-011"] * 4, "E-CFG-036", "E-CFG-036"]
 
 
 def test_no_strategy_file_at_all_is_a_mistake(tmp_path: Path) -> None:
@@ -236,9 +242,9 @@ def test_the_demo_is_two_strategies_ready_for_the_engine() -> None:
 def test_only_keeps_the_named_and_refuses_a_name_that_is_none() -> None:
     loaded = load_settings(shipped(DEMO), environment={"HOME": "/nowhere"})
 
-    kept = load_strategies(loaded, only=("sma-fpt",), market=MARKET)
+    kept = load_sound(loaded, only=("sma-fpt",), market=MARKET).strategies
 
     assert [each.plan.name for each in kept] == ["sma-fpt"]
     with pytest.raises(OperatorMistake) as raised:
-        load_strategies(loaded, only=("sma-vnm",), market=MARKET)
+        load_sound(loaded, only=("sma-vnm",), market=MARKET)
     assert "available: depth-hpg, sma-fpt" in str(raised.value)

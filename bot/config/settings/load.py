@@ -9,19 +9,20 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from pydantic import ValidationError
 
 from bot.config.masking import masked_url
 from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.settings.model import Mode, Settings
+from bot.config.settings.notify import ChannelPlan, find_channels
 from bot.config.settings.places import below, find_config, state_dir_of
-from bot.config.settings.secrets import find_secrets, in_configuration
+from bot.config.settings.secrets import SecretPlaces, in_configuration
 from bot.config.settings.sources import (
     Merged,
     merge,
@@ -43,6 +44,11 @@ _POSTGRES: Final = re.compile(
 )
 _DATED: Final = re.compile(r"\b(20[0-9]{2})-([01][0-9])-([0-3][0-9])\b")
 _LOOPBACK: Final = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(:[0-9]+)?(/.*)?")
+_THIS_MACHINE: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1|[/@].*", re.IGNORECASE)
+"""As PostgreSQL's library names it; a path is a socket in the file system."""
+_HOSTS_ELSEWHERE: Final = {"host": "PGHOST", "hostaddr": "PGHOSTADDR", "service": "PGSERVICE"}
+"""Where the host may be said, but for its place in an address: parameter, else its variable."""
+VERIFIED: Final = "verify-full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,13 @@ class Loaded:
     state_dir: Path
     sha256: str
     journal_url: str = field(repr=False)
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def backups_dir(self) -> Path | None:
+        """The folder of the journal's backups."""
+        folder = self.settings.journal.backups
+        return None if folder is None else below(self.base_dir, folder)
 
     @property
     def name(self) -> str:
@@ -81,6 +94,21 @@ class Loaded:
         """Return where a dotted key was set; `default` when nowhere."""
         return self.origins.get(key, DEFAULT)
 
+    def secret_places(self, environment: Mapping[str, str]) -> SecretPlaces:
+        """Return where the broker's key and secret of this configuration may be."""
+        settings = self.settings
+        return SecretPlaces.of(settings.broker, settings.mode, self.base_dir, environment)
+
+    def channels(self, environment: Mapping[str, str]) -> tuple[ChannelPlan, ...]:
+        """Return the channels of notices. Raises OperatorMistake."""
+        return find_channels(
+            self.settings.notify,
+            config=self.path,
+            origin=self.origin_of("notify.urls"),
+            is_live=self.settings.mode == "live",
+            environment=environment,
+        )
+
     @property
     def strategy_patterns(self) -> tuple[Path, ...]:
         """The patterns of strategy files, absolute."""
@@ -94,11 +122,29 @@ def load_settings(
     overrides: Mapping[str, object] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Loaded:
-    """Load and check the settings. Raises OperatorMistake with everything that is wrong.
+    """Load and check the settings, with the broker's key and secret where a broker is named.
 
-    `path` None: the file of `find_config`. `overrides`: dotted keys that the command line set, None
-    for what it did not. `environment` None: the process's own.
+    Raises OperatorMistake with everything that is wrong. `path` None: the file of `find_config`.
+    `overrides`: dotted keys that the command line set, None for what it did not. `environment`
+    None: the process's own.
     """
+    environment = process_environment() if environment is None else environment
+    loaded = load_without_secrets(path, overrides=overrides, environment=environment)
+    settings = loaded.settings
+    if settings.is_embedded:
+        return loaded
+    keys = loaded.secret_places(environment).find()
+    broker = settings.broker.model_copy(update=keys)
+    return replace(loaded, settings=settings.model_copy(update={"broker": broker}))
+
+
+def load_without_secrets(
+    path: Path | None = None,
+    *,
+    overrides: Mapping[str, object] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Load the settings as `load_settings` does, and look at no secret."""
     environment = process_environment() if environment is None else environment
     path = path or find_config(environment)
     text, name = read_text(path), shown_path(path)
@@ -111,13 +157,12 @@ def load_settings(
     except ValidationError as error:
         raise OperatorMistake([*problems, *problems_of(error, merged)]) from error
     problems += _contradictions(settings, merged)
+    warnings = [*_open_lines(settings, merged, environment)]
+    if settings.mode == "live":
+        problems, warnings = [*problems, *warnings], []
     if problems:
         raise OperatorMistake(problems)
-    base_dir, broker = path.absolute().parent, settings.broker
-    if not settings.is_embedded:
-        keys = find_secrets(broker, settings.mode, base_dir=base_dir, environment=environment)
-        broker = broker.model_copy(update=keys)
-        settings = settings.model_copy(update={"broker": broker})
+    base_dir = path.absolute().parent
     state_dir = state_dir_of(settings.state_dir, path, environment)
     data = settings.model_dump(mode="json")
     data["journal"]["url"] = masked_url(settings.journal.url or "")
@@ -129,6 +174,7 @@ def load_settings(
         state_dir=state_dir,
         sha256=hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest(),
         journal_url=_journal_url(settings.journal.url, base_dir, state_dir),
+        warnings=tuple(warnings),
     )
 
 
@@ -157,6 +203,15 @@ def _contradictions(settings: Settings, merged: Merged) -> Iterator[Problem]:
         if journal.startswith("postgresql"):
             message += ". In a password write @ as %40, / as %2F, ? as %3F, # as %23 and % as %25"
         yield merged.blame("E-CFG-044", message, ("journal", "url"))
+
+
+def _open_lines(
+    settings: Settings, merged: Merged, environment: Mapping[str, str]
+) -> Iterator[Problem]:
+    """Yield what somebody on the line could read and change. With real money it is a mistake."""
+    if host := unverified_host(settings.journal.url or "", environment):
+        message = f"'journal.url': {unverified(host)}"
+        yield merged.blame("E-CFG-053", message, ("journal", "url"))
 
 
 def _address_fault(url: str, mode: Mode) -> str:
@@ -191,6 +246,39 @@ def is_journal_url(url: str) -> bool:
     """Tell whether a journal can be kept at an address; nothing is opened."""
     is_file = url.startswith(_SQLITE) and url.endswith(".db") and len(url) > len(_SQLITE + ".db")
     return is_file or _POSTGRES.fullmatch(url) is not None
+
+
+def unverified_host(url: str, environment: Mapping[str, str]) -> str:
+    """Return the other machine that a journal goes to without proof that it is the right one.
+
+    Empty where there is none: a file, this machine, or `sslmode=verify-full` in the address itself,
+    where it can't be lost with a variable.
+    """
+    if not url.startswith("postgresql"):
+        return ""
+    _, _, rest = url.partition("://")
+    before, _, query = rest.partition("?")
+    said = parse_qs(query)
+    modes = {each.lower() for each in said.get("sslmode", ())}
+    if modes == {VERIFIED}:
+        return ""
+    hosts = re.sub(r":[0-9]+(?=,|$)", "", before.rpartition("@")[2].partition("/")[0]).split(",")
+    is_named = hosts != [""]
+    for name, variable in _HOSTS_ELSEWHERE.items():
+        may_be_set = name == "hostaddr" or not is_named
+        told = said.get(name) or ([environment.get(variable, "")] if may_be_set else [])
+        hosts += [each for one in told for each in one.split(",")]
+    elsewhere = (unquote(each).strip("[]") for each in hosts)
+    return next((each for each in elsewhere if each and not _THIS_MACHINE.fullmatch(each)), "")
+
+
+def unverified(host: str) -> str:
+    """What is wrong with an address whose host nobody checks, and what to do."""
+    return (
+        f"the database is on another machine ({host}), and nothing proves that it is the right "
+        "one: who is on the line can read the journal and change it. Add "
+        f"?sslmode={VERIFIED}&sslrootcert=FILE, the certificate of who signed the database's"
+    )
 
 
 # ------------------------------------------------------------------------------------------ places

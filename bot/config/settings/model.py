@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 from bot.config.field_types import flag, pace, reader, text, texts, whole, wrong
 from bot.config.limits import AccountSection, EveryStrategySection
 from bot.config.model_check import FileModel, Section
+from bot.config.settings.notify import NotifySettings
 from bot.domain.limits import AccountLimits
 from bot.domain.plan import Limits
 from bot.protocol.secret import Secret
@@ -51,6 +52,21 @@ class BrokerSettings(Section):
     api_secret: Annotated[Secret | None, Field(exclude=True)] = None
 
 
+class KeepSettings(Section):
+    """For how many days rows stay in the journal; 0: for ever. Orders, requests, attempts, fills,
+    transitions and halts always do. What is older goes at the close of a day.
+    """
+
+    decisions: Annotated[int, whole(0, 3_650)] = 90
+    """Reasons why nothing was ordered. Decisions about an order stay."""
+    order_results: Annotated[int, whole(0, 3_650)] = 730
+    """What the broker said of an order, raw, each time that it differed."""
+    account_snapshots: Annotated[int, whole(0, 3_650)] = 365
+    """The broker's numbers of the account, as they were read."""
+    notes: Annotated[int, whole(0, 3_650)] = 730
+    """Pulses, alerts, changes of phase."""
+
+
 class JournalSettings(Section):
     """Where the journal is kept."""
 
@@ -60,6 +76,10 @@ class JournalSettings(Section):
     """sqlite:///FILE or postgresql+psycopg://user@host/name; default: in the state folder."""
     write_timeout_s: Annotated[int, whole(1, 60)] = 5
     """A write that has not returned by then: no order leaves until it does (wall clock)."""
+    keep: KeepSettings = KeepSettings()
+    backups: Annotated[str, text()] | None = None
+    """The folder that bot journal backup writes to. With it no row goes that no backup there holds.
+    """
 
 
 class ClockSettings(Section):
@@ -163,6 +183,26 @@ class PaperSettings(Section):
     """Its fee in parts per million of the amount; left out: risk.fee_ppm."""
 
 
+class LogSettings(Section):
+    """The log of the process: JSON, one line for each thing that happened."""
+
+    level: Literal["debug", "info", "warning", "error", "off"] = "info"
+    """The least that is written. debug: also why nothing was ordered."""
+    file: Annotated[str, text()] | None = None
+    """Where; left out: bot.log in the state folder."""
+    max_mb: Annotated[int, whole(1, 1_000)] = 10
+    """Of one file; then it is put aside and another begun."""
+    keep: Annotated[int, whole(1, 100)] = 5
+    """How many that were put aside are kept."""
+
+
+class HealthSettings(Section):
+    """Pages for a monitor, on this machine alone: /healthz, /readyz and /metrics."""
+
+    port: Annotated[int, whole(1_024, 65_535, "a port")] | None = None
+    """Of 127.0.0.1; left out: there are none."""
+
+
 class LegalSettings(Section):
     """What you must state before real orders go out."""
 
@@ -173,7 +213,7 @@ class LegalSettings(Section):
 class Settings(FileModel):
     """Everything that bot.yaml may hold."""
 
-    not_yet: ClassVar = {"notify": "no notices are sent yet", "web": "there is no dashboard yet"}
+    not_yet: ClassVar = {"web": "there is no dashboard yet"}
 
     mode: Mode = "sandbox"
     """sandbox: all simulated; paper: real prices, orders matched here; live: real orders."""
@@ -198,6 +238,9 @@ class Settings(FileModel):
     sandbox: SandboxSettings = SandboxSettings()
     paper: PaperSettings = PaperSettings()
     legal: LegalSettings = LegalSettings()
+    log: LogSettings = LogSettings()
+    notify: NotifySettings = NotifySettings()
+    health: HealthSettings = HealthSettings()
 
     @property
     def is_embedded(self) -> bool:

@@ -1,16 +1,20 @@
-"""Where the broker's key and secret come from, and who else could read them there.
+"""Where the broker's key and secret come from, and for which host they were given.
 
-In this order: the environment (never in live mode), systemd credentials, a file of mode 0600. A
-file that others can read or change, or that is a symbolic link, is refused: what everybody could
-read is no longer a secret. Nothing that was read is ever part of a message.
+In this order: the environment (never in live mode), systemd credentials, a file of mode 0600. What
+others could read is no secret any more, and is refused (`private_files.py`). The file may name the
+`host` that the key was given for, as `bot secret set` does: then the key is sent to no other,
+whatever the configuration says. Nothing that was read is ever part of a message.
 """
 
+import json
 import os
-import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
+from bot.config.private_files import read_credential, read_private, refused, write_private
 from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
 from bot.config.settings.model import BrokerSettings, Mode
 from bot.config.settings.sources import SECRET_KEYS, variable
@@ -19,9 +23,9 @@ from bot.protocol.secret import Secret
 
 CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 SECRETS_FILE: Final = "secrets.yaml"
-LENGTH_MAX: Final = 4_096
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+HOST: Final = "host"
+"""The key of the file that says for which host the others are."""
+_HEAD: Final = "# written by: bot secret set. Only its owner may read it.\n"
 
 Found = dict[str, Secret]
 
@@ -29,8 +33,8 @@ Found = dict[str, Secret]
 def in_configuration(document: YamlDocument) -> list[Problem]:
     """Return a problem for each secret in a configuration file."""
     message = (
-        "a secret does not belong in this file: take it out, and put it into "
-        f"{SECRETS_FILE} (mode 0600), a systemd credential or the environment"
+        "a secret does not belong in this file: take it out, and put it in with bot secret set "
+        f"({SECRETS_FILE}, mode 0600), as a systemd credential or into the environment"
     )
     broker = document.data.get("broker")
     below = [("broker", key) for key in SECRET_KEYS if isinstance(broker, dict) and key in broker]
@@ -38,79 +42,102 @@ def in_configuration(document: YamlDocument) -> list[Problem]:
     return [document.at_key("E-CFG-041", message, place) for place in places]
 
 
-def find_secrets(
-    broker: BrokerSettings, mode: Mode, *, base_dir: Path, environment: Mapping[str, str]
-) -> Found:
-    """Return what was found of `api_key` and `api_secret`. Raises OperatorMistake."""
-    found = _in_file(broker, base_dir)
-    if folder := environment.get(CREDENTIALS_DIRECTORY):  # made by systemd for this service alone
-        for key in SECRET_KEYS:
-            file = Path(folder) / f"broker__{key}"
-            if file.is_file():
-                found[key] = Secret(file.read_text("utf-8").strip())
-    names = {key: variable(("broker", key)) for key in SECRET_KEYS}
-    given = {key: name for key, name in names.items() if environment.get(name)}
-    if given and mode == "live":
-        message = (
-            f"{' and '.join(given.values())} are set in the environment, which other processes can "
-            f"read: in live mode use {SECRETS_FILE} (mode 0600) or systemd credentials"
-        )
-        raise OperatorMistake.of("E-SEC-003", message, ExitCode.SECRET)
-    return found | {key: Secret(environment[name]) for key, name in given.items()}
+@dataclass(frozen=True, slots=True)
+class SecretPlaces:
+    """The places where the secrets of one configuration may be."""
 
+    file: Path
+    is_named: bool
+    """Whether the configuration names the file: then it has to be there."""
+    host: str
+    """The host of `broker.base_url`; empty without one."""
+    mode: Mode
+    environment: Mapping[str, str]
 
-def _in_file(broker: BrokerSettings, base_dir: Path) -> Found:
-    file = base_dir / Path(broker.secrets_file or SECRETS_FILE).expanduser()
-    if not os.path.lexists(file):
-        if broker.secrets_file is not None:
-            message = f"no file {shown_path(file)}, which broker.secrets_file names"
-            raise OperatorMistake.of("E-SEC-001", message, ExitCode.SECRET)
-        return {}
-    text = read_private(file)
-    try:
-        found = parse_yaml(text, shown_path(file)).data
-    except OperatorMistake:
+    @classmethod
+    def of(
+        cls, broker: BrokerSettings, mode: Mode, base_dir: Path, environment: Mapping[str, str]
+    ) -> "SecretPlaces":
+        """Return the places of a configuration in `base_dir`."""
+        file = base_dir / Path(broker.secrets_file or SECRETS_FILE).expanduser()
+        host = (urlsplit(broker.base_url or "").hostname or "").lower()
+        return cls(file, broker.secrets_file is not None, host, mode, environment)
+
+    def find(self) -> Found:
+        """Return what was found of `api_key` and `api_secret`. Raises OperatorMistake."""
+        found = self._in_file()
+        for key, file in self.credentials():
+            found[key] = Secret(read_credential(file).strip())
+        given = self.variables()
+        if given and self.mode == "live":
+            message = (
+                f"{' and '.join(given.values())} are set in the environment, which other processes "
+                "can read: in live mode use bot secret set or systemd credentials"
+            )
+            raise OperatorMistake.of("E-SEC-003", message, ExitCode.SECRET)
+        return found | {key: Secret(self.environment[name]) for key, name in given.items()}
+
+    def credentials(self) -> Iterator[tuple[str, Path]]:
+        """Yield what systemd keeps for this service: the key, and the file of it."""
+        if folder := self.environment.get(CREDENTIALS_DIRECTORY):
+            files = ((key, Path(folder) / f"broker__{key}") for key in SECRET_KEYS)
+            yield from ((key, file) for key, file in files if os.path.lexists(file))
+
+    def variables(self) -> Mapping[str, str]:
+        """Return the environment's variable of each key that has one."""
+        names = {key: variable(("broker", key)) for key in SECRET_KEYS}
+        return {key: name for key, name in names.items() if self.environment.get(name)}
+
+    def _in_file(self) -> Found:
+        if not os.path.lexists(self.file):
+            if self.is_named:
+                message = f"no file {shown_path(self.file)}, which broker.secrets_file names"
+                raise OperatorMistake.of("E-SEC-001", message, ExitCode.SECRET)
+            return {}
+        found = self.kept()
+        host = found.pop(HOST, "").lower()
+        if host and host != self.host:
+            message = (
+                f"{shown_path(self.file)}: the key in it was given for {host}, and broker.base_url "
+                f"names {self.host or 'no host'}. Nothing was sent. If the broker has moved, put "
+                "the key in again: bot secret set api-key"
+            )
+            raise OperatorMistake.of("E-SEC-005", message, ExitCode.SECRET)
+        return {key: Secret(value) for key, value in found.items()}
+
+    def kept(self) -> dict[str, str]:
+        """Return what the file holds, in the clear; nothing without one. Raises OperatorMistake."""
+        if not os.path.lexists(self.file):
+            return {}
+        text = read_private(self.file)
         wanted = f"wanted lines like {SECRET_KEYS[0]}: '…'; found something else"
-        raise _refused(file, wanted) from None  # the cause quotes the file
-    if set(found) - set(SECRET_KEYS):
-        raise _refused(file, f"wanted {' and '.join(SECRET_KEYS)} only; found another key")
-    for key, value in found.items():
-        if not isinstance(value, str):
-            raise _refused(file, f"wanted a text for {key}; put it in quotes")
-    return {key: Secret(str(value)) for key, value in found.items()}
+        try:
+            found = parse_yaml(text, shown_path(self.file)).data
+        except OperatorMistake:
+            raise refused(self.file, wanted) from None  # the cause quotes the file
+        if set(found) - {*SECRET_KEYS, HOST}:
+            wanted = f"wanted {', '.join(SECRET_KEYS)} and {HOST} only; found another key"
+            raise refused(self.file, wanted)
+        for key, value in found.items():
+            if not isinstance(value, str):
+                raise refused(self.file, f"wanted a text for {key}; put it in quotes")
+        return {key: str(value) for key, value in found.items()}
 
+    def put(self, key: str, text: str) -> None:
+        """Write one of them into the file, and for which host it is."""
+        host = {HOST: self.host} if self.host else {}
+        self._write({**self.kept(), **host, key: text})
 
-def read_private(file: Path) -> str:
-    """Return the text of a file that only its owner can read or change.
+    def remove(self, key: str) -> bool:
+        """Take one of them out of the file, which goes with its last; False if it held none."""
+        kept = self.kept()
+        is_held = kept.pop(key, None) is not None
+        if is_held and set(kept) & set(SECRET_KEYS):
+            self._write(kept)
+        elif is_held:
+            self.file.unlink()
+        return is_held
 
-    Raises OperatorMistake for a symbolic link, bits for group or others, another owner, or a folder
-    that others can write to.
-    """
-    try:
-        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        is_link = file.is_symlink()
-        reason = "is a symbolic link" if is_link else (error.strerror or "cannot be read").lower()
-        raise _refused(file, f"{reason}; wanted a plain file of mode 0600") from error
-    try:
-        found, parent = os.fstat(handle), file.absolute().parent
-        if not stat.S_ISREG(found.st_mode):
-            raise _refused(file, "is not a plain file; wanted a plain file of mode 0600")
-        if found.st_uid not in {os.geteuid(), 0}:
-            raise _refused(file, f"belongs to user {found.st_uid}, not to the one who runs the bot")
-        if found.st_mode & _OTHERS:
-            mode = stat.S_IMODE(found.st_mode)
-            raise _refused(file, f"has mode {mode:04o}: others can read it. Do: chmod 600 {file}")
-        for folder in (parent, *parent.parents):
-            mode, is_parent = folder.stat().st_mode, folder == parent
-            is_sticky = bool(mode & stat.S_ISVTX) and not is_parent
-            if mode & (_OTHERS_WRITE if is_parent else stat.S_IWOTH) and not is_sticky:
-                raise _refused(file, f"is below {folder}, which others can write to")
-        return os.read(handle, LENGTH_MAX).decode("utf-8", "replace")
-    finally:
-        os.close(handle)
-
-
-def _refused(file: Path, why: str) -> OperatorMistake:
-    problem = Problem("E-SEC-002", why, shown_path(file))
-    return OperatorMistake((problem,), ExitCode.SECRET)
+    def _write(self, kept: Mapping[str, str]) -> None:
+        lines = (f"{name}: {json.dumps(value)}\n" for name, value in sorted(kept.items()))
+        write_private(self.file, _HEAD + "".join(lines))

@@ -233,7 +233,8 @@ def _parameters(subject: Subject) -> Iterator[Problem]:
     yield from wrong
     if not wrong and "symbols" not in subject.unsound:
         try:
-            make(factory, (*subject.file.symbols, "")[0], params)
+            for symbol in subject.file.symbols or ("",):
+                make(factory, symbol, params)
         except RefusedParameters as error:
             yield refused_parameters(subject.document, error)
         except OperatorMistake as mistake:

@@ -11,7 +11,9 @@ can mend.
 import inspect
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from bot.clock import performance_s
@@ -24,22 +26,42 @@ BUDGET_S: Final = 0.25
 ERROR_CHARACTERS_MAX: Final = 200
 
 
+class Interrupted(BaseException):
+    """Raised inside a hook that does not return, by whoever watches that."""
+
+
 def invoke(strategy: Strategy, hook: str, argument: object | None) -> StrategyFault | None:
     """Call `hook`; return what went wrong, None when all is well."""
     call = getattr(strategy, hook)
     started = performance_s()
     try:
-        call() if argument is None else call(argument)
+        _carry_out(call, argument)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         file, line = place_of(error, type(strategy), hook)
         place = f"{file.name}:{line}" if file else type(strategy).__name__
+        if isinstance(error, Interrupted):
+            took = performance_s() - started
+            stuck = f"did not return for {took:.0f} s and was interrupted ({place})"
+            return StrategyFault(stuck, is_overrun=False, is_stuck=True)
         return StrategyFault(error=f"{words_of(error)} ({place})", is_overrun=False)
     took = performance_s() - started
     if took > BUDGET_S:
         return StrategyFault(error=f"took longer than {BUDGET_S:.2f} s", is_overrun=True)
     return None
+
+
+def _carry_out(call: Callable[..., object], argument: object | None) -> None:
+    """What is raised in here, and only in here, is the hook's: `is_inside` looks for its frame."""
+    call() if argument is None else call(argument)
+
+
+def is_inside(frame: FrameType | None) -> bool:
+    """Whether a frame is a hook's, or of something that a hook has called."""
+    while frame is not None and frame.f_code is not _carry_out.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def words_of(error: BaseException) -> str:

@@ -31,6 +31,7 @@ from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit, StrategyPlan, Wake,
 from bot.engine.settings import LoadedStrategy
 from bot.strategy import Strategy
 
+UNSAFE: Final = "E-CFG-038"
 CONTINUOUS: Final = timedelta(hours=3, minutes=45)
 """Continuous trading of a day on HOSE: 09:15 to 11:30 and 13:00 to 14:30."""
 
@@ -43,6 +44,26 @@ class CheckedFile:
     factory: type[Strategy]
     document: YamlDocument
     warnings: tuple[Problem, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenFile:
+    """A strategy file that cannot run, and all that is wrong with it. `name` is the strategy's own,
+    or its file's where that cannot be read.
+    """
+
+    name: str
+    use: str
+    file: str
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SortedOut:
+    """The strategies of a configuration: those that can run, and those that are broken."""
+
+    strategies: tuple[LoadedStrategy, ...]
+    broken: tuple[BrokenFile, ...]
 
 
 def market_of(on: date | None = None, loaded: Loaded | None = None) -> Market:
@@ -61,6 +82,9 @@ def check_file(path: Path, *, base_dir: Path | None = None, market: Market) -> C
     text = read_text(path)
     document = parse_yaml(text, shown_path(path))
     use, factory, warnings = document.data.get("use"), None, list[Problem]()
+    if "strategies" in document.data and use is None:
+        message = "this is a bot's configuration: name one of its strategy files"
+        raise OperatorMistake([document.at_key("E-CFG-012", message, ("strategies",))])
     if use == "rules":
         message = "'use: rules' is not available yet: name a strategy in Python"
         raise OperatorMistake([document.at_value("E-CFG-028", message, ("use",))])
@@ -88,22 +112,39 @@ def check_files(
     paths: Iterable[Path], *, base_dir: Path | None = None, market: Market
 ) -> tuple[CheckedFile, ...]:
     """Check several files that run together. Raises OperatorMistake with the problems of all."""
+    checked, broken = sort_out(paths, base_dir=base_dir, market=market)
+    if broken:
+        raise OperatorMistake(problem for each in broken for problem in each.problems)
+    return checked
+
+
+def sort_out(
+    paths: Iterable[Path], *, base_dir: Path | None = None, market: Market
+) -> tuple[tuple[CheckedFile, ...], tuple[BrokenFile, ...]]:
+    """Tell the files that can run together from those that are broken.
+
+    Nobody can know which of two files of one name is meant: both are broken. Raises OperatorMistake
+    for a plug-in that somebody else can write to: where that is so, nothing is safe.
+    """
     checked: list[CheckedFile] = []
-    problems: list[Problem] = []
+    broken: list[BrokenFile] = []
     for path in paths:
         try:
             checked.append(check_file(path, base_dir=base_dir, market=market))
         except OperatorMistake as mistake:
-            problems += mistake.problems
-    first: dict[str, str] = {}
-    for plan in (each.plan for each in checked):
-        if plan.name in first:
-            message = f"the name {plan.name!r} is taken by {first[plan.name]}: give each its own"
-            problems.append(Problem("E-CFG-036", message, plan.source, 1, 1))
-        first.setdefault(plan.name, plan.source)
-    if problems:
-        raise OperatorMistake(problems)
-    return tuple(checked)
+            if any(problem.code == UNSAFE for problem in mistake.problems):
+                raise
+            broken.append(BrokenFile(*_named_in(path), shown_path(path), mistake.problems))
+    of_name: dict[str, list[CheckedFile]] = {}
+    for each in checked:
+        of_name.setdefault(each.plan.name, []).append(each)
+    for name, same in of_name.items():
+        for each in same if len(same) > 1 else ():
+            others = ", ".join(other.plan.source for other in same if other is not each)
+            message = f"the name {name!r} is also that of {others}: give each its own"
+            problem = each.document.at_value("E-CFG-036", message, ("name",))
+            broken.append(BrokenFile(name, each.plan.use, each.plan.source, (problem,)))
+    return tuple(each for each in checked if len(of_name[each.plan.name]) == 1), tuple(broken)
 
 
 def rehearse(checked: Sequence[CheckedFile]) -> tuple[CheckedFile, ...]:
@@ -146,29 +187,46 @@ def load_plans(loaded: Loaded, *, market: Market | None = None) -> tuple[Checked
     return check_files(files, base_dir=loaded.base_dir, market=market or market_of(loaded=loaded))
 
 
-def load_strategies(
-    loaded: Loaded, *, only: Sequence[str] = (), market: Market | None = None
-) -> tuple[LoadedStrategy, ...]:
-    """Return the strategies of a configuration, ready for the engine; `only` keeps these names.
+def load_strategies(loaded: Loaded, *, market: Market | None = None) -> tuple[LoadedStrategy, ...]:
+    """Return the strategies of a configuration, ready for the engine.
 
-    Raises OperatorMistake, but in the sandbox also when somebody else can write to the files that
-    say what is traded, or to a shipped strategy.
+    Raises OperatorMistake for any that is broken, and what `load_sound` does.
     """
+    found = load_sound(loaded, market=market)
+    if found.broken:
+        raise OperatorMistake(problem for each in found.broken for problem in each.problems)
+    return found.strategies
+
+
+def load_sound(
+    loaded: Loaded, *, only: Sequence[str] = (), market: Market | None = None
+) -> SortedOut:
+    """Return the strategies that can run, ready for the engine, and the broken ones beside them;
+    `only` keeps these names.
+
+    Raises OperatorMistake where none can run, where a name of `only` is unknown or broken, and, but
+    in the sandbox, when somebody else can write to the files that say what is traded, or to a
+    shipped strategy.
+    """
+    files, market = strategy_files(loaded), market or market_of(loaded=loaded)
     if loaded.settings.mode != "sandbox":
-        require_trusted(loaded.path, *strategy_files(loaded))
-    market = market or market_of(loaded=loaded)
-    checked = load_plans(loaded, market=market)
+        require_trusted(loaded.path, *files)
+    checked, broken = sort_out(files, base_dir=loaded.base_dir, market=market)
     if loaded.settings.mode != "sandbox":
         require_trusted(*(file for each in checked for file in files_of(each.factory)))
+    in_the_way = [each for each in broken if not checked or each.name in only]
+    if in_the_way:
+        raise OperatorMistake(problem for each in in_the_way for problem in each.problems)
     names = [each.plan.name for each in checked]
     if missing := [name for name in only if name not in names]:
         message = f"no strategy is called {missing[0]!r}; available: {', '.join(names)}"
         raise OperatorMistake.of("E-CFG-031", message)
-    return tuple(
+    strategies = tuple(
         LoadedStrategy(each.plan, each.factory, market.instruments(each.plan))
         for each in checked
         if not only or each.plan.name in only
     )
+    return SortedOut(strategies, () if only else broken)
 
 
 def strategy_files(loaded: Loaded) -> tuple[Path, ...]:
@@ -210,6 +268,16 @@ class UnknownSymbols(OperatorMistake):
 
 
 # ------------------------------------------------------------------------------------- one file
+
+
+def _named_in(path: Path) -> tuple[str, str]:
+    """Return `name` and `use` of a file that may hold anything; its own name without one."""
+    try:
+        data = read_yaml(path).data
+    except OperatorMistake:
+        data = {}
+    name, use = (str(data.get(key) or "") for key in ("name", "use"))
+    return name or path.stem, use
 
 
 def _sound_part(

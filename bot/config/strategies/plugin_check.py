@@ -100,6 +100,11 @@ def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
     return {name: Parameter(kind, getattr(factory, name, None)) for name, kind in own.items()}
 
 
+def hooks_of(factory: type[Strategy]) -> list[str]:
+    """Return the hooks that a class has a body of its own for."""
+    return [name for name in HOOKS if getattr(factory, name) is not getattr(Strategy, name)]
+
+
 def make(
     factory: type[Strategy], symbol: str, parameters: Mapping[str, ParameterValue]
 ) -> Strategy:

@@ -43,6 +43,8 @@ class PluginRow:
     name: str
     where: str
     error: str | None = None
+    factory: type[Strategy] | None = None
+    """None: it is broken."""
 
 
 def project_of(folder: Path) -> Path:
@@ -89,12 +91,13 @@ def list_plugins(base_dir: Path) -> tuple[PluginRow, ...]:
     """Return everything that can be used, and broken files with the reason."""
     rows: list[PluginRow] = []
     for point in _points():
-        error = None
+        where = f"entry point {point.value}"
         try:
-            require_sound(_loaded(point))
+            require_sound(found := _loaded(point))
         except OperatorMistake as mistake:
-            error = mistake.problems[0].message
-        rows.append(PluginRow(point.name, f"entry point {point.value}", error))
+            rows.append(PluginRow(point.name, where, mistake.problems[0].message))
+        else:
+            rows.append(PluginRow(point.name, where, factory=found))
     of_files: dict[str, PluginRow] = {}  # the project's own file of a name hides a shipped one
     for file in (file for folder in plugin_folders(base_dir) for file in _files(folder)):
         try:
@@ -106,8 +109,9 @@ def list_plugins(base_dir: Path) -> tuple[PluginRow, ...]:
             where = problem.place or shown_path(file)
             of_files.setdefault(file.stem, PluginRow(file.stem, where, problem.message))
         else:
-            for name in (snake_case(each.__name__) for each in classes):
-                of_files.setdefault(name, PluginRow(name, shown_path(file)))
+            for each in classes:
+                name = snake_case(each.__name__)
+                of_files.setdefault(name, PluginRow(name, shown_path(file), factory=each))
     return (*rows, *of_files.values())
 
 
@@ -178,7 +182,7 @@ def _class_names(file: Path) -> list[str]:
 def _class_of_file(file: Path, name: str, use: str = "") -> type[Strategy]:
     """Return the class of that name, or the one that `use` means, or the only one."""
     if not file.is_file():
-        raise _unknown(f"no file {shown_path(file)}")
+        raise _unknown(f"no file {shown_path(file)}. {_where_it_may_be(file)}")
     module = _run(file)
     if name:
         return _require_strategy(getattr(module, name, None), f"{name!r} in {shown_path(file)}")
@@ -249,6 +253,13 @@ def _run(file: Path) -> ModuleType:
 def _words_of(error: BaseException) -> str:
     words = error.msg if isinstance(error, SyntaxError) else error
     return f"{type(error).__name__}: {words}"
+
+
+def _where_it_may_be(file: Path) -> str:
+    """Name the file of that name that lies with the others; people write where they look from."""
+    if (file.parent / FOLDER / file.name).is_file():
+        return f"Its name begins at the project's folder: did you mean '{FOLDER}/{file.name}'?"
+    return "All that can be used: bot plugin list"
 
 
 def _unknown(message: str) -> OperatorMistake:

@@ -1,0 +1,127 @@
+"""Files for their owner alone: read only where nobody else could have read or changed them.
+
+They are written whole. What is looked at is the file, the folder that holds it and every folder
+above, by the path as it is written and by where its links lead. Nothing that was read is ever part
+of a message.
+"""
+
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
+
+LENGTH_MAX: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class _Bits:
+    """The bits of a mode that a file and its folder may not have."""
+
+    file: int
+    folder: int
+
+
+_OWN: Final = _Bits(file=0o077, folder=0o077)
+_CREDENTIAL: Final = _Bits(file=0o037, folder=0o022)
+"""systemd lets a service's user read by an access list, which shows as the group's right to read
+(systemd.exec(5), LoadCredential=)."""
+
+
+def read_private(file: Path) -> str:
+    """Return the text of a file of mode 0600 in a folder of mode 0700, both the reader's own.
+
+    Raises OperatorMistake for a symbolic link, bits for group or others, another owner, or a folder
+    above that all can write to.
+    """
+    return _read(file, _OWN)
+
+
+def read_credential(file: Path) -> str:
+    """Return what systemd keeps for a service; raises OperatorMistake where others can read it."""
+    return _read(file, _CREDENTIAL)
+
+
+def _read(file: Path, bits: _Bits) -> str:
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        is_link = file.is_symlink()
+        reason = "is a symbolic link" if is_link else (error.strerror or "cannot be read").lower()
+        raise refused(file, f"{reason}; wanted a plain file of mode 0600") from error
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise refused(file, "is not a plain file; wanted a plain file of mode 0600")
+        if found.st_uid not in {os.geteuid(), 0}:
+            raise refused(file, f"belongs to user {found.st_uid}, not to the one who runs the bot")
+        if found.st_mode & bits.file:
+            mode = stat.S_IMODE(found.st_mode)
+            raise refused(file, f"has mode {mode:04o}: others can read it. Do: chmod 600 {file}")
+        _require_folders(file, bits)
+        return os.read(handle, LENGTH_MAX).decode("utf-8", "replace")
+    finally:
+        os.close(handle)
+
+
+def _require_folders(file: Path, bits: _Bits) -> None:
+    folder = file.absolute().parent
+    found = folder.stat()
+    if found.st_uid not in {os.geteuid(), 0}:
+        raise refused(file, f"is in {folder}, which belongs to user {found.st_uid}")
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & 0o022:
+        raise refused(file, f"is below {folder}, which others can write to (mode {mode:04o})")
+    if mode & bits.folder:
+        how = f"Do: chmod 700 {folder}, or name a file in a folder of its own: broker.secrets_file"
+        raise refused(file, f"is in {folder}, which others can look into (mode {mode:04o}). {how}")
+    for above in dict.fromkeys((*folder.parents, *folder.resolve().parents)):
+        mode = above.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise refused(file, f"is below {above}, which others can write to")
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write a file of mode 0600, as a whole, in a folder of mode 0700, which is made if it is new.
+
+    Raises OperatorMistake where others could read it, or where it cannot be written; then the file
+    of before stays.
+    """
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if file.is_symlink():
+            raise refused(file, "is a symbolic link; wanted a plain file of mode 0600")
+        _require_folders(file, _OWN)
+        replace_private(file, text.encode())
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise refused(file, f"cannot be written: {reason}") from error
+
+
+def replace_private(file: Path, data: bytes) -> None:
+    """Put a file of mode 0600 in the place of `file`, on the disk, whole or not at all.
+
+    Raises OSError, and then leaves nothing half written. A process of our number may have been
+    killed at it before: in a container we have the same one each time.
+    """
+    beside = file.with_name(f".{file.name}.{os.getpid()}.new")
+    beside.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(beside, flags, 0o600), "wb") as new:
+            new.write(data)
+            new.flush()
+            os.fsync(new.fileno())
+        beside.replace(file)
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def refused(file: Path, why: str) -> OperatorMistake:
+    """Return what to raise for a file that holds a secret and must not be used."""
+    problem = Problem("E-SEC-002", why, shown_path(file))
+    return OperatorMistake((problem,), ExitCode.SECRET)
