@@ -1,13 +1,19 @@
 """The sentences that stand under every result: what was modelled, and what is not in the bars."""
 
+from collections.abc import Sequence
 from datetime import time
+from typing import Final
 
 from bot.config.rulebook import on_later_rules
 from bot.domain.bar_grid import DAY
 from bot.domain.timetable import instant_of
 from bot.runtime.history.backtest.fills import OPENING_PERCENT, SHARE_PERCENT
 from bot.runtime.history.backtest.result import BacktestSpec
+from bot.runtime.history.recording.recorded_days import RecordedDays
 
+UNSHOWN: Final = 10_000
+"""Shares at bid and at ask of a symbol whose depth was not recorded: its last price, a tick above.
+"""
 _OF_MODEL = {
     "touch": (
         "fill model touch: an order fills whole as soon as a bar reaches its limit, and what takes "
@@ -25,6 +31,29 @@ _OF_MODEL = {
         "traded at its price"
     ),
 }
+_OF_PLAYED = {
+    "touch": (
+        "fill model touch: any quantity takes the best displayed price, and what rests fills whole "
+        "as soon as the other side's best price reaches it. Kind to the strategy"
+    ),
+    "depth": (
+        "fill model depth: each displayed level gives what it holds, once until it shows another "
+        "volume; what rests fills by what the other side displays at its limit or better"
+    ),
+    "queue": (
+        "fill model queue: each displayed level gives what it holds, once until it shows another "
+        "volume; what rests waits behind what was displayed at its price when it came, and a trade "
+        "through its price fills it whole"
+    ),
+}
+_BETWEEN_LOOKS = (
+    "what happened between two recorded looks is not known: all shares of it count at the later "
+    "price, and levels beyond the recorded ones are none"
+)
+_NO_MACHINE = (
+    "an order comes in at the moment it is decided: no answer is late or lost, no 2FA is asked "
+    "for, and nothing that the recorded bot's operator did counts"
+)
 _NO_LOOK_AHEAD = (
     "an order sent at the close of a bar fills from the next bar on, never in the bar that its "
     "strategy has seen"
@@ -46,15 +75,43 @@ _OF_A_DAY = (
 def assumptions_of(spec: BacktestSpec) -> tuple[str, ...]:
     """Return what a result rests on, as sentences without a full stop."""
     later = on_later_rules(spec.rulebook, instant_of(spec.first, time(12)))
-    fee, tax = spec.rulebook.fee_ppm / 10_000, spec.rulebook.fees.sale_tax_ppm / 10_000
     said = [
         _OF_MODEL[spec.fill],
         _NO_LOOK_AHEAD,
         _TOUCH,
         _AUCTIONS,
-        f"fee {fee:g} %, tax on sales {tax:g} %, cash and shares settle on T+2 at 13:00",
+        _money(spec),
         "nobody reacts to our orders; strategies begin without the bars of before the first day",
     ]
     if any(each.plan.wake.bar == DAY for each in spec.strategies):
         said.append(_OF_A_DAY)
+    early = spec.rulebook.calendar.early_closes
+    said += [
+        f"{day} ends at {early[day].at:%H:%M} ({early[day].name}) and is played to its usual end: "
+        "what traded after that can't be had"
+        for day in sorted(early)
+        if spec.first <= day <= spec.last
+    ]
     return (*said, later) if later else tuple(said)
+
+
+def assumptions_of_recording(
+    spec: BacktestSpec, recorded: RecordedDays, cold: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the same of recorded days; `cold`: the symbols whose strategies began without bars."""
+    said = [_OF_PLAYED[spec.fill], _BETWEEN_LOOKS, _NO_MACHINE, _money(spec)]
+    said.append("nobody reacts to our orders")
+    symbols = sorted({symbol for each in spec.strategies for symbol in each.plan.symbols})
+    if flat := [symbol for symbol in symbols if symbol not in recorded.deep]:
+        text = f"no depth was recorded of {', '.join(flat)}: its bid is the last price, its ask one"
+        said.append(f"{text} tick above, {UNSHOWN:,} shares each")
+    if cold:
+        text = f"no earlier bars were recorded of {', '.join(dict.fromkeys(cold))}: there the"
+        said.append(f"{text} strategies begin cold")
+    later = on_later_rules(spec.rulebook, instant_of(spec.first, time(12)))
+    return (*said, later) if later else tuple(said)
+
+
+def _money(spec: BacktestSpec) -> str:
+    fee, tax = spec.rulebook.fee_ppm / 10_000, spec.rulebook.fees.sale_tax_ppm / 10_000
+    return f"fee {fee:g} %, tax on sales {tax:g} %, cash and shares settle on T+2 at 13:00"

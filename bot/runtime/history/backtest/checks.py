@@ -8,6 +8,7 @@ from bot.config.problems import OperatorMistake, Problem
 from bot.config.yaml_file import Location, YamlDocument, read_yaml
 from bot.domain.plan import StrategyPlan
 from bot.runtime.history.backtest.result import BacktestSpec
+from bot.runtime.history.recording.recorded_days import RecordedDays
 
 
 def require_possible(spec: BacktestSpec) -> None:
@@ -32,6 +33,9 @@ def _of_strategies(spec: BacktestSpec) -> Iterator[Problem]:
     source, have = spec.source, spec.source.symbols()
     for plan in (each.plan for each in spec.strategies):
         document = _document(plan)
+        if spec.recorded is not None:
+            yield from _of_recording(plan, document, spec.recorded)
+            continue
         for index, symbol in enumerate(plan.symbols):
             span = source.span(symbol)
             if span is None:
@@ -48,6 +52,24 @@ def _of_strategies(spec: BacktestSpec) -> Iterator[Problem]:
         yield from _of_wake(plan, document, source.width)
 
 
+def _of_recording(
+    plan: StrategyPlan, document: YamlDocument, recorded: RecordedDays
+) -> Iterator[Problem]:
+    """A recording has what its bot polled: a symbol or a depth that none wanted is not in it."""
+    for index, symbol in enumerate(plan.symbols):
+        place: Location = ("symbols", index)
+        if symbol not in recorded.quotes:
+            text = f"nothing was recorded of {symbol}; there are quotes of"
+            text = f"{text} {_some(tuple(sorted(recorded.quotes)))}"
+            yield document.at_value("E-BT-003", f"{text}. Leave it out, or record it", place)
+        elif plan.wake.depth is not None and symbol not in recorded.deep:
+            text = (
+                f"'wake.depth': no depth of {symbol} was recorded, only quotes. Record a day with"
+            )
+            text = f"{text} a strategy that wakes on its depth, or wake it by quote or bar"
+            yield document.at_value("E-BT-005", text, ("wake", "depth"))
+
+
 def _of_wake(plan: StrategyPlan, document: YamlDocument, width: timedelta) -> Iterator[Problem]:
     wake, shown = plan.wake, words_of(width)
 
@@ -56,8 +78,10 @@ def _of_wake(plan: StrategyPlan, document: YamlDocument, width: timedelta) -> It
         return document.at_value("E-BT-005", text, place)
 
     if wake.depth is not None:
-        text = "'wake.depth': bars hold no depth. Backtest it over a recording (record: on), or"
-        yield wrong("depth", f"{text} wake it by bar")
+        text = (
+            "'wake.depth': bars hold no depth. Name a recorded day (--data STATE_DIR/recorded, of a"
+        )
+        yield wrong("depth", f"{text} run with record: on), or wake it by bar")
     if wake.quote is not None and wake.quote < width:
         text = f"'wake.quote' {words_of(wake.quote)}: bars of {shown} show a price each {shown}."
         yield wrong("quote", f"{text} Take finer bars, or wake it by bar")

@@ -24,7 +24,6 @@ from bot.runtime.history.backtest.fills import (
     taking_price,
     traded_at_limit,
 )
-from bot.runtime.history.backtest.quotes import tape_after
 from bot.runtime.history.backtest.rows import Auction, DayRows
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.event import (
@@ -34,7 +33,7 @@ from bot.sandbox.exchange.event import (
     OrderRepriced,
     Traded,
 )
-from bot.sandbox.exchange.market import SymbolMarket, next_listing, open_market
+from bot.sandbox.exchange.market import SymbolMarket, Tape, next_listing, open_market
 from bot.sandbox.exchange.order import Listing
 from bot.sandbox.exchange.timetable import AUCTIONS, LIMIT_ORDERS_END, ExchangeDay
 from bot.sandbox.house.order_record import OrderRecord, OrderStage
@@ -108,6 +107,8 @@ class BarExchange:
         self._days: dict[Exchange, ExchangeDay] = {
             each: ExchangeDay(rulebook, each, at, NORMAL) for each in Exchange
         }
+        self._open: dict[Exchange, ExchangeDay] = {}
+        """Of those, today's: where any symbol is listed."""
         self._listed: dict[str, Listed] = {}
 
     # ------------------------------------------------------------------------------- the day
@@ -138,12 +139,14 @@ class BarExchange:
     def start_day(self, at: datetime, listings: Iterable[Listing]) -> None:
         """Begin a day: every order of an earlier one has ended."""
         assert not self.working, "orders end with their day"
-        for day in self._days.values():
-            day.enter(at)
+        self._open = {}
         for listing in listings:
+            exchange = listing.instrument.exchange
+            if exchange not in self._open:
+                self._open[exchange] = self._days[exchange]
+                self._days[exchange].enter(at)
             symbol, before = listing.instrument.symbol, self._listed.get(listing.instrument.symbol)
-            day = self._days[listing.instrument.exchange]
-            opened = open_market(self._rulebook, listing, day)
+            opened = open_market(self._rulebook, listing, self._days[exchange])
             self._listed[symbol] = Listed(opened, last_volume=before.last_volume if before else 0)
 
     def phase(self, exchange: Exchange) -> Phase:
@@ -155,7 +158,7 @@ class BarExchange:
         `auctions`: price and volume of the symbols that an ending auction has matched.
         """
         moved = []
-        for exchange, day in self._days.items():
+        for exchange, day in self._open.items():
             if at < day.due:
                 continue
             before, uncrosses = day.phase, day.ends_in_uncross
@@ -240,12 +243,12 @@ class BarExchange:
         tape.value += bar.close * bar.volume
         listed.last_volume = bar.volume
 
-    def pass_over(self, day: DayRows, first: int, end: int) -> None:
-        """Keep bars on the day's tape that ended while no order worked: rows to before `end`."""
-        listed = self._listed.get(day.symbol)
-        if listed is not None and any(day.rows.volume[first:end]):
-            listed.market.tape = tape_after(listed.market.tape, day, first, end)
-            listed.last_volume = next(filter(None, day.rows.volume[end - 1 :: -1]))
+    @staticmethod
+    def pass_over(listed: Listed, day: DayRows, ended: range, tape: Tape) -> None:
+        """Go on with the tape of after rows of a day that ended while no order worked."""
+        if tape is not listed.market.tape:
+            listed.market.tape = tape
+            listed.last_volume = next(filter(None, day.rows.volume[ended.stop - 1 :: -1]))
 
     def _fill_inside(self, order: Working, bar: Bar, limit: int, at: datetime) -> None:
         record, grid, model = order.record, order.listed.market.grid, self._model

@@ -13,8 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from itertools import repeat
-from operator import itemgetter
+from heapq import heappop, heappush
 from typing import Final
 
 from bot.engine.engine import Engine, Invoke, LoadedStrategy, StrategyFault
@@ -27,6 +26,7 @@ from bot.runtime.history.backtest.market import MarketDay
 from bot.runtime.history.backtest.passed import Done, Listener, Passed, Seen
 from bot.runtime.history.backtest.quotes import depth_of, quote_of, tape_after
 from bot.runtime.history.backtest.rows import Series, within
+from bot.sandbox.exchange.market import Tape
 from bot.strategy import Strategy
 
 OPENS_AT_S: Final = int(since_midnight(OPENS_AT).total_seconds())
@@ -168,22 +168,42 @@ class FastGear:
         heard = [each for _, listeners in self._shown for each in listeners if each.hearer.is_on]
         if len(heard) == 1:
             return self._call_hook(heard[0], end)
-        second, called = -1, list[tuple[Listener, int]]()
-        for shown_at, _, row, listener in self._order(heard, end):
-            if shown_at != second:
-                second = shown_at
-                for each, its_row in called:
-                    each.settle(its_row)
-                called.clear()
-            listener.passed.indicators.at = row + 1
-            called.append((listener, row))
-            if not listener.hear(row):
-                for each, its_row in called:
-                    self._hand(each, its_row)
-                return second
-        for each, its_row in called:
-            each.settle(its_row)
+        rows = [each.passed.indicators.at for each in heard]  # the next one of each
+        ends = [bisect_left(each.passed.series.shown_at, end) for each in heard]
+        due = list[tuple[int, int, int]]()
+        for place in range(len(heard)):
+            self._look_ahead(due, heard, place, rows[place], ends[place])
+        while due:
+            second, called = due[0][0], list[tuple[int, int]]()
+            while due and due[0][0] == second:
+                _, place, row = heappop(due)
+                listener = heard[place]
+                listener.pass_by(rows[place], row)
+                rows[place] = row
+                called.append((place, row))
+                listener.passed.indicators.at = row + 1
+                if not listener.hear(row):
+                    for place, row in called:
+                        self._hand(heard[place], row)
+                    for listener, row in zip(heard, rows, strict=True):
+                        listener.pass_by(row, bisect_left(listener.passed.series.shown_at, second))
+                    return second
+            for place, row in called:
+                heard[place].settle(row)
+                rows[place] = row + 1
+                self._look_ahead(due, heard, place, row + 1, ends[place])
+        for listener, row, last in zip(heard, rows, ends, strict=True):
+            listener.pass_by(row, last)
         return end
+
+    @staticmethod
+    def _look_ahead(
+        due: list[tuple[int, int, int]], heard: Sequence[Listener], place: int, row: int, end: int
+    ) -> None:
+        """Note when a listener is to be called next, if it is, before the row `end`."""
+        ahead = heard[place].next_call(row, end)
+        if ahead < end:
+            heappush(due, (heard[place].passed.series.shown_at[ahead], place, ahead))
 
     def _call_hook(self, listener: Listener, end: int) -> int:
         """The same where there is one strategy with one symbol."""
@@ -200,17 +220,6 @@ class FastGear:
         if listener.is_called_for(row):
             self._hand_over.done[id(listener.hearer.instance.strategy)] = listener.done()
 
-    def _order(self, heard: Sequence[Listener], end: int) -> list[tuple[int, int, int, Listener]]:
-        """Return second, place in the order of showing, row and listener of each call to come."""
-        found: list[tuple[int, int, int, Listener]] = []
-        for place, listener in enumerate(heard):
-            shown_at = listener.passed.series.shown_at
-            first, last = listener.passed.indicators.at, bisect_left(shown_at, end)
-            rows = range(first, last)
-            found += zip(shown_at[first:last], repeat(place), rows, repeat(listener))
-        found.sort(key=itemgetter(0, 1))
-        return found
-
     # -------------------------------------------------------------------------------- catching up
 
     def _catch_up(self, day: MarketDay, second: int) -> None:
@@ -223,14 +232,21 @@ class FastGear:
             if end > begun and listeners:
                 passing.pass_bars(listeners[0].hearer.series, series.bar(end - 1), end - begun)
         for symbol, rows in day.rows.items():
-            if (seen := self._see(symbol, second - 1)) is not None:
-                passing.pass_quotes(*seen)
             ended = within(rows.ended_at, self._since, second - 1)
             self.bars += len(ended)
-            self._exchange.pass_over(rows, ended.start, ended.stop)
+            if (listed := self._exchange.listed(symbol)) is None:
+                continue
+            tape = tape_after(listed.market.tape, rows, ended.start, ended.stop)
+            if (seen := self._see(symbol, second - 1, (ended, tape))) is not None:
+                passing.pass_quotes(*seen)
+            self._exchange.pass_over(listed, rows, ended, tape)
 
-    def _see(self, symbol: str, second: int) -> Seen | None:
-        """Return the last quote and depth until a second; None: none of the bars passed over."""
+    def _see(
+        self, symbol: str, second: int, known: tuple[range, Tape] | None = None
+    ) -> Seen | None:
+        """Return the last quote and depth until a second; None: none of the bars passed over.
+        `known`: the tape of after some of them.
+        """
         assert self._day is not None, "a day has begun"
         rows = self._day.rows[symbol]
         last = bisect_right(rows.quoted_at, second) - 1
@@ -238,6 +254,9 @@ class FastGear:
             return None
         market, at = self._exchange.market(symbol), self._day.at(rows.quoted_at[last])
         ended = within(rows.ended_at, self._since, rows.quoted_at[last])
-        tape = tape_after(market.tape, rows, ended.start, ended.stop)
+        if known is not None and known[0] == ended:
+            tape = known[1]
+        else:
+            tape = tape_after(market.tape, rows, ended.start, ended.stop)
         depth = depth_of(market, tape, at) if symbol in self._deep else None
         return quote_of(market, tape, at), depth

@@ -23,7 +23,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Final
 
-from bot.domain.entry import Decision, OrderUpdated, Verdict
+from bot.domain.entry import Decision, Verdict
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderState, Side
 from bot.runtime.history.backtest.result import BacktestResult, EquityPoint
@@ -34,6 +34,7 @@ RATIO_DAYS_MIN: Final = 10
 YEAR_DAYS_MIN: Final = 60
 """With fewer days a ratio, or the return of a year, says nothing."""
 WORST_DAYS: Final = 5
+LAPSED: Final = frozenset({OrderState.CANCELLED, OrderState.EXPIRED})
 UNSETTLED: Final = ("NOT_SETTLED", "SELLABLE")
 """Codes of exits that came before T+2 had brought the shares."""
 CONVENTIONS: Final = (
@@ -163,7 +164,7 @@ def figures_of(result: BacktestResult, benchmarks: Benchmarks) -> Figures:
         ),
         orders=len(rows),
         orders_filled=sum(order.state is OrderState.FILLED for order in rows.values()),
-        orders_cancelled=sum(_has_lapsed(order) for order in rows.values()),
+        orders_cancelled=sum(order.state in LAPSED for order in rows.values()),
         unsettled_exits=sum(result.counts.get(code, 0) for code in UNSETTLED),
         refused=_counted(d.code for d in result.decisions if d.verdict is Verdict.BLOCKED),
         rejected=_counted(
@@ -275,10 +276,6 @@ def _price_seen(decision: Decision | None) -> int | None:
         return None
     last = decision.saw.get("last")
     return last if isinstance(last, int) else decision.price
-
-
-def _has_lapsed(order: OrderUpdated) -> bool:
-    return order.state in {OrderState.CANCELLED, OrderState.EXPIRED}
 
 
 def _counted(codes: Iterable[str]) -> Mapping[str, int]:

@@ -38,6 +38,8 @@ class IndicatorColumns(IndicatorSet):
         self.has_missed = False
         """A value was asked for without the history for it; who has seen that takes it back."""
         self.ready: dict[str, dict[int, Ready]] = {name: {} for name in FUNCTIONS}
+        self.changes = 0
+        """How often what is ready has become another."""
         self._history = deque[float](maxlen=BARS_MAX)
         self._ahead: list[float] = []
         self._columns: dict[tuple[str, int], _Column] = {}
@@ -54,6 +56,7 @@ class IndicatorColumns(IndicatorSet):
 
     def _make_ready(self, name: str, period: int, values: list[float]) -> None:
         self.ready[name].pop(period, None)
+        self.changes += 1
         if not math.isnan(sum(values)):
             self.ready[name][period] = f"{name}({period})", values
 
@@ -74,6 +77,7 @@ class IndicatorColumns(IndicatorSet):
         earlier = [] if ratio is None else [close * ratio for close in closes[:before]]
         self._history = deque([*earlier, *closes[before:]], maxlen=BARS_MAX)
         self._columns.clear()
+        self.changes += 1
         for ready in self.ready.values():
             ready.clear()
         return self
@@ -95,6 +99,8 @@ class IndicatorColumns(IndicatorSet):
         if not BARS_MIN <= period <= BARS_MAX:
             raise ValueError(f"{name}({period}): wanted {BARS_MIN} to {BARS_MAX} bars")
         at = self.at
+        if len(self._history) + at < period:
+            return None  # which is asked at each bar until there is enough
         started = start(name, period, [*self._history, *self._ahead[:at]][-BARS_MAX:])
         if started is None:
             return None

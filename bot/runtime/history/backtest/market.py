@@ -26,9 +26,11 @@ from bot.domain.timetable import instant_of, local_of
 from bot.engine.market import BAR_PHASES
 from bot.runtime.history.backtest.fills import OPENING_PERCENT
 from bot.runtime.history.backtest.rows import (
+    LAYOUTS_MAX,
     Auction,
     DayRows,
     Rows,
+    SecondsOfDays,
     Series,
     joined,
     with_flat,
@@ -43,10 +45,7 @@ DAY_S: Final = 86_400
 EPOCH: Final = date(1970, 1, 1)
 LOOK_BACK: Final = timedelta(days=30)
 """How far before the first day its last close is looked for: over Tet."""
-LAYOUTS_MAX: Final = 100
-"""Of how many days it is kept when their bars lie where: many are alike."""
 _LOCAL_S: Final = 7 * 3_600
-_NOON: Final = 12 * 3_600
 
 
 @dataclass(slots=True)
@@ -264,6 +263,7 @@ class Market:
         self._places = {each: _Places(self._hours[each], self._width) for each in Exchange}
         self._ends = {symbol: span[1] for symbol in wanted if (span := source.span(symbol))}
         self._lasts: dict[str, int] = {}
+        self._seconds = SecondsOfDays()
         self._of_a_day: dict[str, Bar] = {}
         """Bars of a whole day, shown when the next day's trading begins."""
 
@@ -277,7 +277,9 @@ class Market:
         while day <= last:
             if self._rulebook.calendar.is_trading_day(day):
                 rows = {symbol: each.of(day) for symbol, each in readers.items()}
-                if any(map(len, rows.values())):
+                # That no bar is of a day is not known before it is over.
+                begun = any(name in self._lasts and day <= end for name, end in self._ends.items())
+                if begun or any(map(len, rows.values())):
                     known = {symbol: each.get(day, DayFrame()) for symbol, each in frames.items()}
                     yield self._day(day, rows, known)
             day += DAY
@@ -313,8 +315,8 @@ class Market:
                 level = frames[symbol].reference or ticks.up(round(last * ratio) - 1)
                 self._lasts[symbol] = level  # what no trade has shown yet is at the reference
             self._show(placed[symbol], instrument.exchange)
-        seconds = sorted(moves.union(*(each.seconds for each in placed.values())))
-        return MarketDay(day, symbols, placed, frozenset(moves), tuple(seconds), midnight)
+        seconds = self._seconds.of(frozenset(moves), placed.values())
+        return MarketDay(day, symbols, placed, frozenset(moves), seconds, midnight)
 
     def _trade(self, symbol: str, own: Rows, exchange: Exchange, midnight: datetime) -> DayRows:
         """Put each bar where it begins, where its auction is matched and where it ends."""
@@ -338,14 +340,10 @@ class Market:
     def _show(self, day: DayRows, exchange: Exchange) -> None:
         """Have each bar that strategies take shown where it has closed, flat ones between them."""
         symbol, width, hours = day.symbol, self._width, self._hours[exchange]
-        # A morning or an afternoon without any bar is missing rather than flat.
-        parts = {start < _NOON for start in day.rows.start}
-        grid = self._grids[exchange]
-        if len(parts) < len((True, False)):
-            grid = tuple(start for start in grid if (start < _NOON) in parts)
-        if len(day.rows) and local_of(day.midnight).date() == self._ends[symbol]:
-            # What comes after the last bar of all is not known to be flat.
-            grid = tuple(start for start in grid if start <= day.rows.start[-1])
+        # Nobody knows of a span without a trade whether one is still to come that day, so each
+        # is flat, as polls would see it. Only after its last day of all a symbol has no price.
+        is_known = symbol in self._ends and local_of(day.midnight).date() <= self._ends[symbol]
+        grid = self._grids[exchange] if is_known else ()
         whole = with_flat(day.rows, grid, self._lasts.get(symbol))
         known = tuple(whole.start)
         day.quoted_at = _quoted_at(known, width, hours.end)

@@ -14,6 +14,7 @@ from typing import Final
 from bot.domain.quote import Bar, Depth, Quote
 from bot.engine.passing import Hearer
 from bot.engine.wake import REQUESTS_MAX
+from bot.runtime.history.backtest.foreseen import Foreseen
 from bot.runtime.history.backtest.indicator_columns import IndicatorColumns, Ready
 from bot.runtime.history.backtest.rows import Series
 from bot.strategy import (
@@ -29,6 +30,8 @@ from bot.strategy import (
 
 _SKIP: Final = RequestKind.SKIP
 _new: Final = float.__new__
+HEARD_AFTER: Final = 8
+"""Of so many bars each is heard, from one on at which the hook may act: it may do so often."""
 _UNKEPT: Final = 3
 """How often a view is referred to that nobody has kept: by its listener, by the name of it there,
 and by the count."""
@@ -215,6 +218,7 @@ class Listener:
         self._first = 0
         self._is_cold = False
         self._error: BaseException | None = None
+        self._foreseen = Foreseen(strategy, passed.indicators)
 
     def begin(self) -> None:
         """Be put before the bars that come, from the next one of the series on."""
@@ -243,10 +247,25 @@ class Listener:
             self._counts["WARMING"] += warm - first
         if self._is_deaf:
             return end
+        row = warm
+        while row < end:
+            ahead = self._foreseen.next(self.passed.series, row, end)
+            if ahead is None:
+                return self._hear_each(row, end)
+            if ahead > row:
+                self._counts["NO_SIGNAL"] += ahead - row
+            self.passed.indicators.at = row = ahead
+            near = min(end, row + HEARD_AFTER)
+            row = self._hear_each(row, near)
+            if row < near:
+                return row
+        return end
+
+    def _hear_each(self, first: int, end: int) -> int:
         context, on_bar, reads, view = self.context, self._on_bar, self.context.reads, self._view
-        indicators, row, counted = self.passed.indicators, warm, 0
+        indicators, row, counted = self.passed.indicators, first, 0
         try:
-            for row in range(warm, end):
+            for row in range(first, end):
                 indicators.at = row + 1
                 on_bar(view)
                 if getrefcount(view) > _UNKEPT:
@@ -263,9 +282,29 @@ class Listener:
             raise
         except BaseException as error:
             self._error = error
-        if silent := row - warm - counted:
+        if silent := row - first - counted:
             self._counts["NO_SIGNAL"] += silent
         return row
+
+    def next_call(self, first: int, end: int) -> int:
+        """Return the first bar from `first` to before `end` at which its hook is to be called, or
+        the engine is to tell that it lacks bars; `end`: none.
+        """
+        warm = min(end, max(first, self._first))
+        if first < warm and self.context.position:
+            return first
+        if self._is_deaf or warm == end:
+            return end
+        ahead = self._foreseen.next(self.passed.series, warm, end)
+        return warm if ahead is None else ahead
+
+    def pass_by(self, first: int, end: int) -> None:
+        """Count the "no"s of the bars from `first` to before `end`, where it need not be called."""
+        warm = min(end, max(first, self._first))
+        if first < warm:
+            self._counts["WARMING"] += warm - first
+        if warm < end and not self._is_deaf:
+            self._counts["NO_SIGNAL"] += end - warm
 
     def hear(self, row: int) -> bool:
         """Call the hook with a bar; False when the engine has to judge what it has done.

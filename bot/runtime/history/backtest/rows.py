@@ -5,14 +5,19 @@ nobody wants more than the close.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Final
 
 from bot.domain.quote import Bar
 
 Auction = tuple[int, int | None]
 """Its price, and its volume where that is known."""
+LAYOUTS_MAX: Final = 100
+"""Of how many days it is kept when their bars lie where: many are alike."""
+_CLOSE = 3
+"""Of a row without its start."""
 
 
 @dataclass(slots=True)
@@ -70,17 +75,22 @@ def with_flat(rows: Rows, grid: Sequence[int], last: int | None) -> Rows:
 
     `last` is the close before the first; None: there was none, and nothing is flat before it.
     """
-    if rows.start == list(grid):
+    known = rows.start
+    if known == list(grid):
         return rows
-    made, known, first = Rows(), rows.start, 0
+    starts, made = list[int](), list[tuple[int, ...]]()
+    traded = dict(zip(known, zip(*rows.columns[1:], strict=True), strict=True))
+    flat = None if last is None else (last, last, last, last, 0)
     for start in sorted({*grid, *known}):
-        if first < len(known) and known[first] == start:
-            made.add(start, rows, first, first + 1)
-            last, first = rows.close[first], first + 1
-        elif last is not None:
-            for column, value in zip(made.columns, (start, last, last, last, last, 0), strict=True):
-                column.append(value)
-    return made
+        row = traded.get(start)
+        if row is not None:
+            close = row[_CLOSE]
+            flat = (close, close, close, close, 0)
+        elif (row := flat) is None:
+            continue
+        starts.append(start)
+        made.append(row)
+    return Rows(starts, *map(list, zip(*made, strict=True)))
 
 
 @dataclass(slots=True)
@@ -119,12 +129,34 @@ class DayRows(Series):
     series: list[Series] = field(default_factory=list)
 
     @property
-    def seconds(self) -> set[int]:
-        """Those in which anything happens."""
-        shown = (series.shown_at for series in self.series)
-        lists = (self.ended_at, self.begun_at, self.auctions, self.quoted_at, *shown)
-        found = set[int]().union(*lists)
-        return found if self.held is None else found | {self.held[0]}
+    def layout(self) -> list[list[int]]:
+        """The lists of seconds in which anything happens; nobody changes them."""
+        return [self.ended_at, self.begun_at, self.quoted_at, *(s.shown_at for s in self.series)]
+
+    @property
+    def others(self) -> set[int]:
+        """The few further seconds in which anything happens."""
+        return set(self.auctions) if self.held is None else {*self.auctions, self.held[0]}
+
+
+class SecondsOfDays:
+    """The seconds in which anything happens on a day, in order; many days have the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[list[list[int]], tuple[int, ...]]] = {}
+
+    def of(self, moves: frozenset[int], placed: Collection[DayRows]) -> tuple[int, ...]:
+        """Return those of a day with phases that begin in `moves`."""
+        lists = [each for rows in placed for each in rows.layout]
+        others = moves.union(*(rows.others for rows in placed))
+        key = (others, *map(id, lists))
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) == LAYOUTS_MAX:
+                self._known.clear()
+            known = lists, tuple(sorted(others.union(*lists)))
+            self._known[key] = known  # which keeps the lists, so that no other has their ids
+        return known[1]
 
 
 def within(seconds: Sequence[int], first: int, last: int) -> range:

@@ -36,7 +36,6 @@ from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.domain.symbols import SymbolTable
 from bot.domain.timetable import instant_of, local_of
 from bot.engine.engine import Engine, Invoke, LoadedStrategy, StrategyFault
-from bot.engine.gate import ON
 from bot.runtime.history.backtest.assumptions import assumptions_of
 from bot.runtime.history.backtest.broker import BarBroker
 from bot.runtime.history.backtest.checks import require_possible
@@ -47,9 +46,15 @@ from bot.runtime.history.backtest.fast import FastGear, HandOver, why_not
 from bot.runtime.history.backtest.listings import OPENS_AT, Listings
 from bot.runtime.history.backtest.loop import Loop
 from bot.runtime.history.backtest.market import LOOK_BACK, Instant, Market, MarketDay
+from bot.runtime.history.backtest.over_recording import play_recording
 from bot.runtime.history.backtest.passed import PassedContext
 from bot.runtime.history.backtest.quotes import depth_of, quote_of
-from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec, EquityPoint
+from bot.runtime.history.backtest.result import (
+    BacktestResult,
+    BacktestSpec,
+    EquityPoint,
+    owned_at,
+)
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.order import Listing
 from bot.sandbox.exchange.settlement import Entitlement, EntitlementKind
@@ -88,6 +93,8 @@ def run_backtest(
     it from running.
     """
     require_possible(spec)
+    if spec.recorded is not None:
+        return play_recording(spec, spec.recorded, progress, invoke=invoke)
     return play_through(
         spec,
         progress,
@@ -112,6 +119,7 @@ def play_through(
     plain "no" is counted and is no entry.
     """
     run = _Run(spec, invoke, table, collected, why_slow)
+    run.listings.look_back(run.market, spec.first)
     days = max(1, (spec.last - spec.first).days + 1)
     for day in run.market.days(spec.first, spec.last):
         run.play(day)
@@ -147,6 +155,7 @@ class _Run:
             account_limits=shared,
             poll_backoff=(ONE_DAY,),
             takes_bars_whole=True,
+            sums_up_days=bool(why_slow),
         )
         self._why_slow = why_slow
         hand_over = HandOver(invoke)
@@ -171,25 +180,22 @@ class _Run:
         )
         self._fast: FastGear | None = None
         if not self._why_slow:
-            counts = self._collected.counts
-            self._fast = FastGear(engine, self._exchange, hand_over, counts, self._deep)
+            self._fast = FastGear(engine, self._exchange, hand_over, collected.counts, self._deep)
         self._timers = timers_of(spec.strategies)
         self._deadlines = [spec.rulebook.settlement.delivered_at, *(t.at for t in self._timers)]
         self._equity: list[EquityPoint] = []
         self._closes: dict[str, tuple[int, int]] = {}
-        self._listings = Listings(spec.rulebook, self._exchange, table, _known(spec))
+        self.listings = Listings(spec.rulebook, self._exchange, table, _known(spec))
         self._listed: tuple[str, ...] = ()
         self._rights: list[ShareholderRight] = []
         self._told: list[str] = []
-        self._bars = 0
-        self._capital = spec.cash
+        self._phased = set[Exchange]()
+        self._bars, self._capital = 0, spec.cash
 
     # ------------------------------------------------------------------------------- the days
 
     def play(self, day: MarketDay) -> None:
         """Play one day, from before its opening to after its close."""
-        if not self._equity:
-            self._listings.look_back(self.market, self.spec.first)
         midnight = instant_of(day.day, time())
         timers = deque((instant_of(day.day, each.at), each) for each in self._timers)
         self._begin(day, instant_of(day.day, OPENS_AT))
@@ -223,8 +229,8 @@ class _Run:
         """Read what a day begins with, in the order in which a start reads it."""
         self._loop.pass_to(at)
         broker = self._broker
-        closes = self._listings.closes(day)
-        listings = self._listings.of(day)
+        closes = self.listings.closes(day)
+        listings = self.listings.of(day)
         for listing in listings:
             if day.symbols[listing.instrument.symbol].frame.ex_ratio is not None:
                 self._pay_out(listing, at)
@@ -242,9 +248,9 @@ class _Run:
         self._loop.handle(broker.todays_orders(at))
         rights = tuple(self._rights)
         self._loop.handle(replace(broker.account_read(at), rights=rights))
-        if is_first:
-            for exchange in sorted({each.instrument.exchange for each in listings}):
-                self._loop.handle(PhaseChanged(at, exchange, Phase.CLOSED))
+        for exchange in sorted({each.instrument.exchange for each in listings} - self._phased):
+            self._loop.handle(PhaseChanged(at, exchange, Phase.CLOSED))
+            self._phased.add(exchange)
         for symbol, each in day.symbols.items():
             if each.is_moved and each.frame.ex_ratio is None:
                 self._engine.passing.keep_level(symbol)
@@ -276,21 +282,16 @@ class _Run:
     def _deposit(self, listings: list[Listing]) -> Mapping[str, RecoveredStrategy]:
         """Put the held shares into the account, as those of the first strategy that trades them."""
         references = {each.instrument.symbol: each.reference for each in listings}
-        owned: dict[str, dict[str, tuple[int, int]]] = {}
         for symbol, shares in sorted(self.spec.holdings.items()):
             if symbol not in references:
                 text = f"--hold {symbol}: it has no bar on the first day, so its worth is not known"
                 raise OperatorMistake.of("E-BT-006", f"{text}: begin on another day")
-            worth = shares * references[symbol]
             self._account.deposit_shares(symbol, shares, cost_price=references[symbol])
-            self._capital += worth
-            plans = (each.plan for each in self.spec.strategies)
-            owner = next(plan.name for plan in plans if symbol in plan.symbols)
-            owned.setdefault(owner, {})[symbol] = shares, worth
+            self._capital += shares * references[symbol]
         for symbol, shares in self.spec.unowned.items():
             self._account.deposit_shares(symbol, shares, cost_price=references[symbol])
             self._capital += shares * references[symbol]
-        return {name: RecoveredStrategy(held, 0, 0, 0, ON) for name, held in owned.items()}
+        return owned_at(self.spec, references)
 
     def _happen(self, instant: Instant) -> None:
         """Let everything of an instant happen but the bars that begin there."""
@@ -339,7 +340,7 @@ class _Run:
         self._loop.pass_to(at)
         self._loop.handle(TradingDayEnded(at, day.day))
         closes = self._exchange.closes()
-        self._listings.end(day.day, self._listed)
+        self.listings.end(day.day, self._listed)
         for symbol in self._listed:
             first = self._closes.get(symbol, (closes[symbol], 0))[0]
             self._closes[symbol] = first, closes[symbol]
@@ -365,7 +366,7 @@ class _Run:
             bars=self._bars + (self._fast.bars if self._fast is not None else 0),
             bar_seconds=round(spec.source.width.total_seconds()),
             capital=self._capital,
-            assumptions=(*assumptions_of(spec), *self._listings.told, *self._told, *kept.told()),
+            assumptions=(*assumptions_of(spec), *self.listings.told, *self._told, *kept.told()),
             gaps=tuple(
                 gap
                 for symbol in sorted(_wanted(spec.strategies))

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from bot.config.problems import OperatorMistake
+from bot.config.problems import OperatorMistake, shown_path
 from bot.config.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import Settings
@@ -21,6 +21,7 @@ from bot.runtime.assemble import engine_settings_of
 from bot.runtime.history.backtest.checks import require_possible
 from bot.runtime.history.backtest.result import BacktestSpec
 from bot.runtime.history.bars import BarSource
+from bot.runtime.history.recording.recorded_days import RecordedDays, read_days
 from bot.runtime.history.store.archive import Archive
 from bot.runtime.history.store.importing import Rules, check_source
 from bot.runtime.history.store.simulated import SAMPLE
@@ -52,6 +53,9 @@ class Wanted:
 
 def data_of(wanted: Wanted) -> Sequence[Path]:
     """Return where the bars are: as named, else the store of the configuration, else the sample."""
+    if gone := [each for each in wanted.data if not each.exists()]:
+        text = f"--data {shown_path(gone[0])}: there is no such file or folder"
+        raise OperatorMistake.of("E-DATA-001", f"{text}; leave --data out for the stored bars")
     if wanted.data:
         return wanted.data
     stored = wanted.loaded.state_dir / STORE if wanted.loaded else None
@@ -63,16 +67,17 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
     """Read and check everything before anything runs. Raises OperatorMistake."""
     loaded = wanted.loaded
     rulebook = rulebook_of(loaded) if loaded else load_rulebook()
-    source = open_bars(data_of(wanted), calendar=rulebook.calendar)
-    last = wanted.last or max(span[1] for span in _spans(source, source.symbols()))
+    places = data_of(wanted)
+    recorded = read_days(places, first=wanted.first, last=wanted.last, calendar=rulebook.calendar)
+    source = recorded.bars if recorded else open_bars(places, calendar=rulebook.calendar)
+    last = wanted.last or _ends(source, source.symbols(), recorded)[1]
     market = market_of(last, loaded)
     checked = check_files(wanted.files, base_dir=wanted.base_dir, market=market)
     strategies = tuple(
         LoadedStrategy(each.plan, each.factory, market.instruments(each.plan)) for each in checked
     )
     symbols = {symbol for each in strategies for symbol in each.plan.symbols}
-    spans = _spans(source, symbols)
-    if wanted.data:  # what the store has was checked on its way in
+    if wanted.data and recorded is None:  # what the store has was checked on its way in
         instruments = {each.symbol: each for one in strategies for each in one.instruments}
         odd = [
             each for name, each in sorted(instruments.items()) if _is_odd(source, each, rulebook)
@@ -83,24 +88,35 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
     if unheld := sorted(set(wanted.holdings) - symbols):
         text = f"--hold {unheld[0]}: no strategy trades it; they trade {', '.join(sorted(symbols))}"
         raise OperatorMistake.of("E-BT-006", text)
+    first, end = _ends(source, sorted(symbols), recorded)
     spec = BacktestSpec(
         strategies=strategies,
         rulebook=rulebook,
         settings=engine_settings_of(loaded.settings if loaded else Settings()),
         source=source,
-        first=wanted.first or min((span[0] for span in spans), default=last),
-        last=wanted.last or max((span[1] for span in spans), default=last),
+        first=wanted.first or first,
+        last=wanted.last or end,
         cash=wanted.cash,
         holdings=wanted.holdings,
         fill=wanted.fill,
+        recorded=recorded,
     )
     require_possible(spec)
     return spec
 
 
-def _spans(source: BarSource, symbols: Sequence[str] | set[str]) -> list[tuple[date, date]]:
-    found = (source.span(symbol) for symbol in sorted(symbols))
-    return [span for span in found if span is not None]
+def _ends(
+    source: BarSource, symbols: Sequence[str], recorded: RecordedDays | None
+) -> tuple[date, date]:
+    """Return the first and last day that there is anything of; of no symbol known, of any."""
+    if recorded is not None:
+        return recorded.days[0], recorded.days[-1]
+    found = [span for symbol in symbols if (span := source.span(symbol)) is not None]
+    if not found:
+        found = [span for each in source.symbols() if (span := source.span(each)) is not None]
+    if not found:
+        raise OperatorMistake.of("E-BT-004", "the files hold no bar: bot docs market-files")
+    return min(span[0] for span in found), max(span[1] for span in found)
 
 
 def _is_odd(source: BarSource, instrument: Instrument, rulebook: Rulebook) -> bool:

@@ -106,7 +106,9 @@ class Search:
     def ranked(self) -> list[Trial]:
         """Return what was played, best first, each set of values once."""
         order = sorted(self.played, key=lambda trial: (-(trial.value or 0.0), trial.number))
-        return list({_key(trial.values): trial for trial in reversed(order)}.values())[::-1]
+        return list(
+            {tuple(sorted(trial.values.items())): trial for trial in reversed(order)}.values()
+        )[::-1]
 
     @property
     def best(self) -> Trial | None:
@@ -166,10 +168,6 @@ class Search:
     @property
     def size(self) -> int | None:
         return size_of(self.space)
-
-
-def _key(values: Values) -> tuple[tuple[str, object], ...]:
-    return tuple(sorted(values.items()))
 
 
 def best_of(trials: Iterable[Trial]) -> Trial | None:

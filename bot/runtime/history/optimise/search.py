@@ -101,8 +101,8 @@ def search(
             folds = folds_of(len(before.days), question.folds)
             if question.folds and not folds:
                 log.forget()
-                text = f"{len(before.days)} days with bars are too few for a test that no trial was"
-                text += f" chosen by: it takes {DAYS_MIN}. Take a longer range, or --folds 0"
+                text = f"a test that no trial was chosen by takes {DAYS_MIN} days with bars, there"
+                text += f" are {len(before.days)}. Take a longer range, or --folds 0"
                 raise OperatorMistake.of("E-OPT-003", text)
             seen = folds[-1].until if folds else len(before.days)
             judge = _Judge(question.objective, seen, before.days)
@@ -157,13 +157,14 @@ class _Workers:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._close()
+        """End the workers; wait for those that rest, for one that plays might go on for long."""
+        self._close(wait=all(future.done() for future in self._under_way))
 
-    def _close(self) -> None:
+    def _close(self, *, wait: bool) -> None:
         """Give up what is under way. Not every executor can be told to do so as it closes."""
         for future in self._under_way:
             future.cancel()
-        self._executor.shutdown(wait=False)
+        self._executor.shutdown(wait=wait)
 
     def submit(self, values: Values) -> Future[Outcome | Failure]:
         try:
@@ -202,7 +203,7 @@ class _Workers:
                 "found is kept: the same command goes on from there"
             )
             raise OperatorMistake.of("E-OPT-007", text, ExitCode.UNREACHABLE) from error
-        self._close()
+        self._close(wait=False)
         self._executor = self._make()
         for future, values in list(self._under_way.items()):
             has_result = future.done() and not future.cancelled() and future.exception() is None

@@ -90,11 +90,12 @@ class StudyLog:
 
     def __init__(self, folder: Path, space: Space, seed: int) -> None:
         import optuna
-        from optuna.storages.journal import JournalFileBackend
+
+        from bot.runtime.history.optimise.log_file import TrialsFile
 
         self._folder = folder
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        storage = optuna.storages.JournalStorage(JournalFileBackend(str(folder / LOG)))
+        storage = optuna.storages.JournalStorage(TrialsFile(folder / LOG))
         self._states = optuna.trial.TrialState
         self._distributions = {each.name: _distribution(each) for each in space}
         self._study: Study = optuna.create_study(

@@ -26,7 +26,6 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Noted
 from bot.engine.disk import LOW_BYTES
 from bot.runtime.activity import Activity, RightOfWay
-from bot.runtime.daemon import Parts
 from bot.runtime.disk_watch import free_on
 from bot.runtime.history.recording.recordings import (
     END,
@@ -44,9 +43,11 @@ from bot.runtime.history.recording.recordings import (
     write_head,
 )
 from bot.runtime.history.recording.tape import RecordedEngine, Tape
+from bot.runtime.parts import Parts
 
 FLUSH_S: Final = 1.0
-PART_ROWS: Final = 50_000
+PART_ROWS: Final = 5_000
+"""To close a part it is read whole: some 35 MB."""
 PART_S: Final = timedelta(minutes=30)
 """Market time after which a part is closed."""
 AT_ONCE: Final = 8
@@ -55,6 +56,9 @@ BUSY_S: Final = 0.002
 BUSY_MAX: Final = 250
 """How often in a row the thread lets an order go first."""
 STOP_S: Final = 5.0
+LOOK_S: Final = 5.0
+STILL_LOOKS: Final = 6
+"""Looks at a thread that writes, and has written nothing since the look before: its disk hangs."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -124,11 +128,15 @@ class Recorder:
         way: RightOfWay,
         activity: Activity,
         free_bytes: Callable[[Path], int] = free_on,
+        look_s: float = LOOK_S,
     ) -> None:
         self._state_dir, self._head, self._tape = state_dir, head, tape
         self._keep_days, self._say, self._way = keep_days, say, way
         self._activity, self._free_bytes = activity, free_bytes
         self._is_held = False
+        self._look_s = look_s
+        self._still, self._is_writing = 0, False
+        self._steps, self._steps_seen = 0, 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._parquet = has_polars()
         self._codecs = codecs()
@@ -147,6 +155,22 @@ class Recorder:
         self._loop = asyncio.get_running_loop()
         self._tape.on_full = self._hold
         self._thread.start()
+        self._loop.call_later(self._look_s, self._look)
+
+    def _look(self) -> None:
+        """Look, on the loop, whether the thread comes along; one whose disk takes nothing is given
+        up, for it can say nothing itself.
+        """
+        if self._stopping or not self._tape.is_open:
+            return
+        is_still = self._is_writing and self._steps == self._steps_seen
+        self._steps_seen, self._still = self._steps, self._still + 1 if is_still else 0
+        if self._still < STILL_LOOKS:
+            assert self._loop is not None
+            self._loop.call_later(self._look_s, self._look)
+            return
+        why = f"its disk has taken nothing for {STILL_LOOKS * self._look_s:.0f} s"
+        self._give_up(f"{why}. Look at {self._state_dir}")
 
     def hurry(self) -> None:
         """Write what waits now."""
@@ -176,18 +200,23 @@ class Recorder:
 
     def _run(self) -> None:
         try:
-            while not self._stopping:
+            while not self._stopping and self._tape.is_open:
                 self._wake.wait(FLUSH_S)
                 self._wake.clear()
+                self._is_writing = True
                 self._write_waiting()
+                self._is_writing = False
             self._write_waiting()
-            self._end()
+            if self._tape.is_open:
+                self._end()
         except (OSError, sqlite3.Error) as error:
             self._give_up(f"it can't be written ({error})")
         except BaseException as error:  # a bug here is none of the order path's, nor one of polars
             self._give_up(f"a bug of ours ({type(error).__name__}: {error})")
 
     def _give_up(self, why: str) -> None:
+        if not self._tape.is_open:
+            return  # the disk that hung has come back, or failed
         self._tape.is_open = False
         self._tape.calls.clear()
         self._on_loop(self._let_go)
@@ -203,7 +232,10 @@ class Recorder:
         for count in range(len(calls)):
             if count % AT_ONCE == 0:
                 self._give_way()
+            if not self._tape.is_open:
+                return
             call = calls.popleft()
+            self._steps += 1
             if self._is_next_part(call.at):
                 self._flush(rows)
                 self._next_part(call.at)
@@ -241,6 +273,7 @@ class Recorder:
         if rows and self._part is not None:
             self._part.add(rows)
             rows.clear()
+            self._steps += 1
 
     def _is_next_part(self, at: datetime) -> bool:
         part, ends = self._part, self._part_ends

@@ -23,6 +23,7 @@ from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from bot.config.problems import OperatorMistake
 from bot.domain.instrument import Instrument
 from bot.domain.message import Command, Event
 from bot.domain.plan import StrategyPlan
@@ -133,7 +134,12 @@ def day_folder(state_dir: Path, day: date) -> Path:
 
 def runs_of(state_dir: Path, day: date) -> tuple[Path, ...]:
     """Return the folders of a day's runs, in their order; copies of other names are none."""
-    found = day_folder(state_dir, day).glob("run=*")
+    return runs_in(day_folder(state_dir, day))
+
+
+def runs_in(folder: Path) -> tuple[Path, ...]:
+    """Return the same of the folder of a day, wherever it lies."""
+    found = folder.glob("run=*")
     return tuple(sorted(each for each in found if _RUN.fullmatch(each.name)))
 
 
@@ -163,7 +169,9 @@ def parts_of(folder: Path) -> tuple[Path, ...]:
 
 def write_head(folder: Path, head: Head) -> None:
     """Make a run's folder with its head, which comes by a rename."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in (folder.parent.parent, folder.parent, folder):  # of a bot, of a day, of a run
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        each.chmod(0o700)  # one of an earlier release may be open to others
     facts = {
         "format": FORMAT,
         "version": head.version,
@@ -171,8 +179,8 @@ def write_head(folder: Path, head: Head) -> None:
         "head": codecs().head.write(head),
     }
     new = folder / f"{HEAD}.new"
+    new.touch(0o600)
     new.write_text(json.dumps(facts), encoding="utf-8")
-    new.chmod(0o600)
     new.replace(folder / HEAD)
 
 
@@ -209,13 +217,13 @@ class OpenPart:
         self._name = f"part-{number:04d}"
         self._folder = folder
         self._path = folder / f"{self._name}.db"
+        self._path.touch(0o600)  # SQLite gives the side files of WAL the mode of this one
         self._connection = sqlite3.connect(
             self._path, isolation_level=None, check_same_thread=False
         )
         self._connection.execute("pragma journal_mode=wal")
         self._connection.execute("pragma synchronous=normal")
         self._connection.execute(_SCHEMA)
-        self._path.chmod(0o600)
         self.rows = 0
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -241,7 +249,10 @@ class OpenPart:
 
 
 def rows_of(path: Path) -> Iterator[Row]:
-    """Yield the rows of a part. Raises Unusable at the first that can't be trusted."""
+    """Yield the rows of a part. Raises Unusable at the first that can't be trusted.
+
+    Raises OperatorMistake for Parquet where there is no polars.
+    """
     return _rows_of_parquet(path) if path.suffix == ".parquet" else _rows_of_blocks(path)
 
 
@@ -270,16 +281,16 @@ def _write_parquet(path: Path, rows: Iterable[Row]) -> None:
     columns = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
     texts = dict.fromkeys(("event", "odd", "commands", "seal"), pl.String)
     schema = {"number": pl.Int64, "at_us": pl.Int64, "kind": pl.Categorical, **texts}
+    path.touch(0o600)
     pl.DataFrame(columns, schema=schema).write_parquet(path, compression_level=9)
-    path.chmod(0o600)
 
 
 def _rows_of_parquet(path: Path) -> Iterator[Row]:
     try:
         import polars as pl
     except ImportError as error:
-        text = f"{path}: reading Parquet needs polars: pip install 'vnbot[data]'"
-        raise Unusable(text) from error
+        text = f"{path} is Parquet: to read it, pip install 'vnbot[data]'"
+        raise OperatorMistake.of("E-REC-004", text) from error
     try:
         if path.stem[10:] != sha256(path.read_bytes()).hexdigest()[:16]:
             raise Unusable(f"{path}: damaged, its bytes are not those that were written")

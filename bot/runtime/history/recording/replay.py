@@ -8,7 +8,7 @@ what went in and what came out, of all rows so far.
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
@@ -16,6 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
+from bot.config.problems import OperatorMistake
 from bot.config.strategies.invoke import invoke
 from bot.config.strategies.plugins import find_strategy
 from bot.config.strategies.source_files import changed_files
@@ -114,7 +115,7 @@ class Script:
     """What was odd in a recorded call, played back to the engine's hooks and steps.
 
     A fault of a hook or step is given back as it was when the same one is raised again; an overrun
-    is a matter of the machine and is always given back.
+    is a matter of the machine and is always given back, and a hook that was stuck is not called.
     """
 
     hooks: dict[int, StrategyFault] = field(default_factory=dict)
@@ -153,8 +154,11 @@ class Player:
         self, strategy: Strategy, hook: str, argument: object | None
     ) -> StrategyFault | None:
         """Call a hook."""
-        script, fault = self.script, invoke(strategy, hook, argument)
+        script = self.script
         recorded, script.hook = script.hooks.get(script.hook), script.hook + 1
+        if recorded is not None and recorded.is_stuck:
+            return recorded  # called again it would not return either
+        fault = invoke(strategy, hook, argument)
         has_raised = fault is not None and not fault.is_overrun
         if recorded is not None and (recorded.is_overrun or has_raised):
             return recorded
@@ -206,6 +210,9 @@ def recorded_runs(state_dir: Path, day: date) -> tuple[Path, ...]:
 def strategies_of(head: Head) -> tuple[LoadedStrategy, ...]:
     """Load the classes that a recorded run used. Raises OperatorMistake for those that are gone."""
     base = Path(head.base_dir)
+    if not base.is_dir():
+        text = f"run {head.run} read its strategies from {base}, which is gone: put it back"
+        raise OperatorMistake.of("E-REC-004", text)
     return tuple(
         LoadedStrategy(each.plan, find_strategy(each.plan.use, base), each.instruments)
         for each in head.strategies
@@ -254,7 +261,7 @@ def _replay_run(
             seal = sealed(seal, row, now)
             if day_of(row) == day:
                 events += row.event != ""
-                decisions += sum(map(_is_decision, commands))
+                decisions += len(decisions_in(commands))
             if seal != row.seal:
                 found = _difference(row, commands, ways, head)
                 break
@@ -298,16 +305,19 @@ def make_again(
     return []
 
 
-def _is_decision(command: Command) -> bool:
-    return isinstance(command, Record) and isinstance(command.entry, Decision)
+def decisions_in(commands: Sequence[Command]) -> list[Decision]:
+    """Return the decisions among commands."""
+    entries = (command.entry for command in commands if isinstance(command, Record))
+    return [entry for entry in entries if isinstance(entry, Decision)]
 
 
 def day_of(row: Row) -> date:
     """Return the local day of a call."""
-    return _at(row).astimezone(EXCHANGE_TZ).date()
+    return at_of(row).astimezone(EXCHANGE_TZ).date()
 
 
-def _at(row: Row) -> datetime:
+def at_of(row: Row) -> datetime:
+    """Return the instant of a call."""
     return _EPOCH + timedelta(microseconds=row.at_us)
 
 
@@ -329,10 +339,10 @@ def _difference(row: Row, now: Sequence[Command], ways: Codecs, head: Head) -> D
     while recorded and now and recorded[-1] == now[-1]:
         recorded, now = recorded[:-1], now[:-1]
     pairs = list(zip_longest(recorded, now))
-    event = repr(ways.event.read(row.event)) if row.event else row.kind
+    event = _shown(ways.event.read(row.event)) if row.event else row.kind
     return Difference(
         row.number,
-        _at(row),
+        at_of(row),
         masked(event),
         recorded=tuple(masked(_words_of(one, other)) for one, other in pairs if one is not None),
         now=tuple(masked(_words_of(one, other)) for other, one in pairs if one is not None),
@@ -353,7 +363,18 @@ def _words_of(command: Command, other: Command | None) -> str:
 
 
 def _shown(value: object) -> str:
-    return str(value) if isinstance(value, StrEnum) else repr(value)
+    """Return a value in words: times as the exchange's clock had them, and nothing that is None."""
+    if isinstance(value, StrEnum):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.astimezone(EXCHANGE_TZ).isoformat(" ", "milliseconds").removesuffix("+07:00")
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_shown, value))})"
+    if not is_dataclass(value):
+        return repr(value)
+    held = ((each.name, getattr(value, each.name)) for each in fields(value))
+    said = ", ".join(f"{name}={_shown(found)}" for name, found in held if found is not None)
+    return f"{type(value).__name__}({said})"
 
 
 def _open_end(state_dir: Path, head: Head, day: date, last: Row | None) -> str:
@@ -361,5 +382,5 @@ def _open_end(state_dir: Path, head: Head, day: date, last: Row | None) -> str:
     name = f"run={head.run:06d}"
     if any((day_folder(state_dir, each) / name).is_dir() for each in later):
         return "goes on the next day"
-    at = "" if last is None else f" at {_at(last).astimezone(EXCHANGE_TZ):%H:%M:%S}"
+    at = "" if last is None else f" at {at_of(last).astimezone(EXCHANGE_TZ):%H:%M:%S}"
     return f"was cut off{at}, or still runs"

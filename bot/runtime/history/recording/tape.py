@@ -63,7 +63,8 @@ class Tape:
         """Call a hook."""
         fault = self._invoke(strategy, hook, argument)
         if fault is not None:
-            self._odd.append(("hook", self._hooks, fault.error, fault.is_overrun))
+            stuck = (True,) if fault.is_stuck else ()
+            self._odd.append(("hook", self._hooks, fault.error, fault.is_overrun, *stuck))
         self._hooks += 1
         return fault
 

@@ -20,7 +20,6 @@ from bot.domain.message import (
     AccountRead,
     AmendAnswered,
     CancelAnswered,
-    Command,
     Event,
     FaultFound,
     NonceBurnt,
@@ -28,7 +27,6 @@ from bot.domain.message import (
     OrderRead,
     PlaceAnswered,
     PlaceOrder,
-    Record,
     Recovered,
     SendStarted,
     TodaysOrdersRead,
@@ -49,6 +47,7 @@ from bot.runtime.history.recording.replay import (
     Player,
     Progress,
     day_of,
+    decisions_in,
     folders_of,
     recorded_runs,
     sealed_rows,
@@ -110,12 +109,6 @@ def what_if(
         except Unusable as error:
             damage.append(str(error))
     return WhatIf(day, tuple(recorded), tuple(now), tuple(damage))
-
-
-def decisions_in(commands: Sequence[Command]) -> list[Decision]:
-    """Return the decisions among commands."""
-    entries = (command.entry for command in commands if isinstance(command, Record))
-    return [entry for entry in entries if isinstance(entry, Decision)]
 
 
 class Other:

@@ -5,7 +5,7 @@ where anything is wrong it is read again row by row, and what is wrong is told w
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -62,12 +62,7 @@ class CsvBars:
 
     def chunks(self, since: int, until: int) -> Iterator[BarColumns]:
         """Yield the bars that start from `since` to before `until`. Raises OperatorMistake."""
-        for columns in read_columns(self.path, self.symbol, self.seconds):
-            if columns.start[0] >= until:
-                return
-            part = between(columns, since, until)
-            if len(part):
-                yield part
+        return all_between(read_columns(self.path, self.symbol, self.seconds), since, until)
 
     def span(self) -> tuple[int, int] | None:
         """Return the first and the last start; what lies between them is not looked at."""
@@ -105,6 +100,16 @@ def between(columns: BarColumns, since: int, until: int) -> BarColumns:
     """Return the bars that start from `since` to before `until`."""
     first, end = np.searchsorted(columns.start, (since, until))
     return rows_of(columns, int(first), int(end))
+
+
+def all_between(bars: Iterable[BarColumns], since: int, until: int) -> Iterator[BarColumns]:
+    """Yield the bars that start from `since` to before `until`; no more are read than that."""
+    for columns in bars:
+        if columns.start[0] >= until:
+            return
+        part = between(columns, since, until)
+        if len(part):
+            yield part
 
 
 def rows_of(columns: BarColumns, first: int, end: int) -> BarColumns:

@@ -21,7 +21,7 @@ from bot.runtime.history.store.bar_files import (
     OFFSET_S,
     Figures,
     Reading,
-    between,
+    all_between,
 )
 from bot.runtime.history.store.bar_writing import written_beside
 
@@ -46,12 +46,7 @@ class ParquetBars:
 
     def chunks(self, since: int, until: int) -> Iterator[BarColumns]:
         """Yield the bars that start from `since` to before `until`. Raises OperatorMistake."""
-        for columns in read_parquet(self.path, self.symbol, self.seconds):
-            if columns.start[0] >= until:
-                return
-            part = between(columns, since, until)
-            if len(part):
-                yield part
+        return all_between(read_parquet(self.path, self.symbol, self.seconds), since, until)
 
     def span(self) -> tuple[int, int] | None:
         """Return the first and the last start; what lies between them is not looked at."""

@@ -6,7 +6,7 @@ a trade has no row there, while polls see the last price: within a part of a day
 spans are flat bars. What can't be true refuses the whole answer.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
@@ -68,6 +68,9 @@ class BrokerBars:
     def asks(self, width: timedelta) -> bool:
         return resolution_of(width) is not None
 
+    def give_again(self, symbols: Collection[str]) -> None:
+        """Each read asks anew."""
+
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
@@ -88,8 +91,10 @@ class BrokerBars:
         history = asked_for(history, first, now)
         last = self.closes.get(instrument.symbol)
         bars = checked(self.rulebook, instrument, history, step, now)
-        if bars and last is not None and last.price is not None:
-            _require_near(bars[-1].close, last.price)
+        known = None if last is None else last.price
+        if bars and known is not None and _is_far(bars[-1].close, known):
+            text = f"its last close is {bars[-1].close:,}, the known one {known:,}"
+            raise UnusableHistory(text)
         if step == DAY:
             gaps = missing_days(self.rulebook.calendar, bars, now)
         else:
@@ -171,11 +176,6 @@ def _objection(calendar: TradingCalendar, bar: Bar, step: timedelta, now: dateti
         prices = f"opens at {bar.open:,} and closes at {bar.close:,}"
         return f"{prices} with a low of {bar.low:,} and a high of {bar.high:,}"
     return f"has a volume of {bar.volume:,}" if bar.volume < 0 else ""
-
-
-def _require_near(close: int, known: int) -> None:
-    if _is_far(close, known):
-        raise UnusableHistory(f"its last close is {close:,}, the known one {known:,}")
 
 
 def _is_far(one: int, other: int) -> bool:

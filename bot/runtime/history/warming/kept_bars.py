@@ -9,7 +9,7 @@ older part is cut off.
 import asyncio
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -47,6 +47,7 @@ class KeptBars:
         self._found: _Found | None = None
         self._given: dict[tuple[str, int], int] = {}
         """How many bars of each series were asked for: what is given is not held."""
+        self._again: set[tuple[str, int]] = set()
         self._lines: list[str] = []
         self._is_due = False
         self._writer: threading.Thread | None = None
@@ -82,24 +83,30 @@ class KeptBars:
     def asks(self, _width: timedelta) -> bool:
         return False
 
+    def give_again(self, symbols: Collection[str]) -> None:
+        """Have the series of symbols read from the file once more."""
+        self._again |= {key for key in self._given if key[0] in symbols}
+
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
-        """Return the newest bars before now, of a series once, and again where more are wanted;
-        what lacks between them is named.
+        """Return the newest bars before now, of a series once, and again where more are wanted
+        or `give_again` was called; what lacks between them is named.
         """
         key = instrument.symbol, round(width.total_seconds())
         is_more = count > self._given.get(key, count)
         self._given[key] = max(count, self._given.get(key, 0))
-        if self._found is None or is_more:
+        if self._found is None or is_more or key in self._again:
+            wanted = {*self._again, key}
             try:
                 read = await in_time(partial(_read_file, self._path, self._bytes_max), READ_S)
             except (OSError, TimeoutError) as error:
                 self._found = {}
                 return Earlier((), gaps=(f"{self._path.name} can't be read: {error}",))
             self._found = {
-                each: read[each] for each in read if each not in self._given or each == key
+                each: read[each] for each in read if each not in self._given or each in wanted
             }
+            self._again -= wanted
         found = self._found.pop(key, {})
         starts = sorted(start for start in found if span_of(start, width)[1] <= now)
         bars = [found[start] for start in starts[-count:]]

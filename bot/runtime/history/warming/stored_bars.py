@@ -1,13 +1,15 @@
 """Earlier bars from the bot's own store, which `bot data` fills: the last source to be asked."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from bot.config.problems import OperatorMistake
 from bot.domain.bar_grid import DAY, span_of, widened
+from bot.domain.bar_news import WentEx
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.rulebook import Rulebook
 from bot.journal.thread import in_time
@@ -17,6 +19,8 @@ from bot.runtime.history.warming.warm_up import Earlier, UnusableHistory
 FOLDER: Final = "data"
 """Of the store, in the state directory."""
 READ_S: Final = 10.0
+CLOSE_WITHIN: Final = timedelta(days=14)
+"""Longer than any closure of the exchanges: an older close is none of the day before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,9 @@ class StoredBars:
 
     def asks(self, _width: timedelta) -> bool:
         return False
+
+    def give_again(self, symbols: Collection[str]) -> None:
+        """Each read looks anew."""
 
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
@@ -49,6 +56,32 @@ class StoredBars:
             raise UnusableHistory(f"{first.head}{more}") from error
         except (OSError, TimeoutError) as error:
             raise UnusableHistory(f"{self.folder.name} can't be read: {error}") from error
+
+    async def went_ex(self, symbol: str, days: Sequence[date]) -> Sequence[WentEx]:
+        """Return what the daily files of the store say of ex-dates, where the close before is
+        there too. Raises OSError, TimeoutError, UnusableHistory.
+        """
+        if not self.folder.is_dir():
+            return ()
+        try:
+            return await in_time(partial(self._went_ex, symbol, days), READ_S)
+        except OperatorMistake as error:
+            raise UnusableHistory(error.problems[0].head) from error
+
+    def _went_ex(self, symbol: str, days: Sequence[date]) -> Sequence[WentEx]:
+        from bot.runtime.history.store.archive import Archive
+        from bot.runtime.history.store.store import open_bars
+
+        if not Archive(self.folder).widths():
+            return ()
+        source, found = open_bars(self.folder), list[WentEx]()
+        for day, frame in source.frames(symbol, min(days), max(days)).items():
+            since = day - CLOSE_WITHIN
+            chunks = list(source.chunks(symbol, since, day - DAY))
+            if day in days and frame.ex_ratio is not None and chunks:
+                close = int(chunks[-1].close[-1])
+                found.append(WentEx(symbol, day, close, round(close * frame.ex_ratio)))
+        return found
 
     def _read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from bot.broker.errors import BrokerError
 from bot.clock import Clock
-from bot.domain.bar_news import BarsRead
+from bot.domain.bar_news import BarsRead, WentEx
 from bot.domain.entry import Note, Numbers
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import Noted
@@ -30,6 +30,9 @@ PAUSE_MAX: Final = timedelta(days=14)
 """Longer than any closure of the exchanges."""
 FAILURES_MAX: Final = 2
 """With so many failed reads in a row the broker is not asked again before the next minute."""
+UNTRUE_TRIES: Final = 8
+"""A history that can't be true is asked for again after 1, 2, 4 … minutes: over four hours."""
+FIRST_PAUSE: Final = timedelta(minutes=1)
 GAPS_TOLD: Final = 3
 """Of one source."""
 
@@ -61,6 +64,10 @@ class Source(Protocol):
         """Whether a read costs a request of the quota."""
         ...
 
+    def give_again(self, symbols: Collection[str], /) -> None:
+        """Have the next read give what was given before: the bars of symbols begin anew."""
+        ...
+
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
@@ -68,6 +75,14 @@ class Source(Protocol):
 
         Raises BrokerError, UnusableHistory.
         """
+        ...
+
+
+class ExDates(Protocol):
+    """Who knows what ex-dates have made of closes."""
+
+    async def went_ex(self, symbol: str, days: Sequence[date], /) -> Sequence[WentEx]:
+        """Return what is known of these days. Raises OSError, TimeoutError, UnusableHistory."""
         ...
 
 
@@ -84,17 +99,34 @@ class WarmUp:
     quota: int
     instruments: Mapping[str, Instrument]
     ex_dates: Mapping[str, Collection[date]]
+    past: Sequence[ExDates] = ()
     wanted: dict[Key, int] = field(default_factory=dict)
     """How many bars of each series are needed, as far as is known."""
     _missing: dict[Key, str] = field(default_factory=dict, init=False)
     """In the order in which they are looked for; why the last look at a source failed."""
+    _untrue: dict[Key, tuple[int, datetime]] = field(default_factory=dict, init=False)
+    """How often a history was refused as untrue, and when it is asked for again."""
     _is_reading: bool = field(default=False, init=False)
 
     def want(self, symbol: str, width: timedelta, needed: int) -> None:
         """Have bars looked for at the next turn: `needed` ones, and as many as cost no more."""
         key = symbol, width
+        if needed > max(self.wanted.get(key, 0), FIRST_ASK):
+            self._untrue.pop(key, None)  # another question, which need not wait for the old one
         self.wanted[key] = max(needed, self.wanted.get(key, 0))
         self._missing.setdefault(key, "")
+
+    def look_again(self, symbols: Collection[str]) -> None:
+        """Have all series of symbols looked for again: their ex-dates are known only now.
+
+        What is found is told even where a source is as ill as it was: its level is another.
+        """
+        for source in self.sources:
+            source.give_again(symbols)
+        for key in self.wanted:
+            if key[0] in symbols:
+                self._missing[key] = ""
+                self._untrue.pop(key, None)
 
     @property
     def is_missing(self) -> bool:
@@ -116,7 +148,8 @@ class WarmUp:
 
     async def _read_missing(self) -> None:
         left, failures, trouble = max(1, self.quota * QUOTA_PERCENT // 100), 0, ""
-        tried = set[Key]()
+        now = self.market.now()
+        tried = {key for key, (_, again_at) in self._untrue.items() if now < again_at}
         while (
             key := next((each for each in self._missing if each not in tried), None)
         ) is not None:
@@ -133,15 +166,40 @@ class WarmUp:
                 if key in self._missing:  # who has not been asked yet goes first
                     self._missing[key] = self._missing.pop(key)
 
-    def _ex_date_in(self, symbol: str, bars: Sequence[Bar], now: datetime) -> date | None:
-        """Return the last ex-date before today that has bars before it: their prices are of another
-        level. Today's is the engine's, which knows the reference.
+    async def _levelled(
+        self, symbol: str, bars: Sequence[Bar], now: datetime
+    ) -> tuple[tuple[Bar, ...], tuple[tuple[date, float], ...], list[str]]:
+        """Return the bars that can be put on today's level, by what those before each ex-date
+        count, and what is left out. Today's ex-date is the engine's, which knows the reference.
         """
-        if not bars:
-            return None
-        first, today = _day_of(bars[0].start), _day_of(now)
-        days = (each for each in self.ex_dates.get(symbol, ()) if first < each < today)
-        return max(days, default=None)
+        first, today = _day_of(bars[0].start) if bars else date.max, _day_of(now)
+        days = sorted(each for each in self.ex_dates.get(symbol, ()) if first < each < today)
+        known, ratios, gaps = dict[date, WentEx](), list[tuple[date, float]](), list[str]()
+        for source in self.past if days else ():
+            try:
+                found = await source.went_ex(symbol, days)
+            except (OSError, TimeoutError, UnusableHistory) as error:
+                gaps.append(f"what its ex-dates were is not all known: {error}")
+            else:
+                known = {**{each.day: each for each in found}, **known}
+        for day in reversed(days):
+            before = [bar for bar in bars if _day_of(bar.start) < day]
+            if (ratio := _ratio_of(before, known.get(day))) is None:
+                bars = bars[len(before) :]
+                gaps.append(f"bars before its ex-date {day} are left out, its ratio is not known")
+                break
+            ratios.append((day, ratio))
+        return tuple(bars), tuple(reversed(ratios)), gaps
+
+    def _again_as(self, key: Key, untrue: str, now: datetime) -> str:
+        """Note that a history was refused as untrue, if it was; return why it is asked for again,
+        nothing where it is not.
+        """
+        tries, _ = self._untrue.pop(key, (0, now))
+        if not untrue or tries + 1 >= UNTRUE_TRIES:
+            return ""
+        self._untrue[key] = tries + 1, now + FIRST_PAUSE * 2**tries
+        return untrue
 
     async def _read(self, key: Key, sources: Sequence[Source], trouble: str) -> str:
         """Look for one in some sources; return why it has to be asked for again, if it has to.
@@ -151,7 +209,7 @@ class WarmUp:
         (symbol, width), now = key, self.market.now()
         needed, count = self.wanted[key], max(self.wanted[key], FIRST_ASK)
         found: dict[datetime, Bar] = {}
-        forming, origins, gaps = None, list[str](), list[str]()
+        forming, origins, gaps, untrue = None, list[str](), list[str](), ""
         for source in sources:
             try:
                 earlier = await source.read(self.instruments[symbol], width, count, now)
@@ -160,6 +218,7 @@ class WarmUp:
                 continue
             except UnusableHistory as error:
                 gaps.append(f"{source.name} is not used: {error}")
+                untrue = gaps[-1] if source.asks(width) else untrue
                 continue
             if earlier is None:
                 continue
@@ -173,21 +232,28 @@ class WarmUp:
             forming = forming or earlier.forming
             if len(found) >= count:
                 break
-        if trouble and self._missing[key] == trouble:
+        again = trouble or self._again_as(key, untrue, now)
+        if again and self._missing[key] == again:
             return trouble
-        self._missing[key] = trouble
-        if not trouble and self.wanted[key] <= count:  # more may have been wanted meanwhile
+        self._missing[key] = again
+        if not again and self.wanted[key] <= count:  # more may have been wanted meanwhile
             del self._missing[key]
         bars = _since_pause([found[start] for start in sorted(found)][-count:], now)
         if len(bars) < min(len(found), count):
             gaps.append(f"older bars are left out: more than {PAUSE_MAX.days} days lie between")
-        if gone := self._ex_date_in(symbol, bars, now):
-            bars = tuple(bar for bar in bars if _day_of(bar.start) >= gone)
-            gaps.append(f"bars before its ex-date {gone} are left out, as its ratio is not known")
-        origin = _origin(bars, needed, origins)
+        bars, ratios, unknown = await self._levelled(symbol, bars, now)
+        gaps += unknown
+        origin = _origin(bars, needed, origins, ratios)
+        gaps += ["it is asked again"] if again and not trouble else []
         lacks = "; ".join([trouble, *gaps] if trouble else gaps)
         now = self.market.now()
-        self.post(BarsRead(now, symbol, width, bars, count, origin, lacks, forming, bool(trouble)))
+        self.post(
+            BarsRead(
+                *(now, symbol, width, bars, count, origin, lacks, forming),
+                is_asked_again=bool(again),
+                ex_ratios=ratios,
+            )
+        )
         if text := "; ".join(filter(None, (origin, lacks))):
             numbers: Numbers = {"bars": len(bars), "needed": needed, "from": ", ".join(origins)}
             note = Note(now, "HISTORY", f"{symbol} {words_of(width)}: {text}", numbers, symbol)
@@ -209,13 +275,32 @@ def _day_of(at: datetime) -> date:
     return at.astimezone(EXCHANGE_TZ).date()
 
 
-def _origin(bars: Sequence[Bar], needed: int, origins: Iterable[str]) -> str:
+def _ratio_of(before: Sequence[Bar], known: WentEx | None) -> float | None:
+    """Return by what closes before an ex-date count: 1 where they are adjusted already, None where
+    the last of them is neither the close nor what it became.
+    """
+    if known is None or not before or before[-1].close not in (known.close, known.reference):
+        return None
+    return known.reference / before[-1].close
+
+
+def _origin(
+    bars: Sequence[Bar],
+    needed: int,
+    origins: Iterable[str],
+    ratios: Iterable[tuple[date, float]],
+) -> str:
     if not bars:
         return ""
     since = f"{bars[0].start.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
     number = f"{len(bars):,}" if len(bars) >= needed else f"{len(bars):,} of {needed:,}"
     word = "bar" if number == "1" else "bars"
-    return f"{number} {word} since {since} from {' and '.join(origins)}"
+    gone = "".join(
+        f"; closes before its ex-date {day} count times {ratio:.4f} in indicators"
+        for day, ratio in ratios
+        if ratio != 1
+    )
+    return f"{number} {word} since {since} from {' and '.join(origins)}{gone}"
 
 
 def words_of(width: timedelta) -> str:

@@ -237,7 +237,7 @@ def test_shares_are_sold_on_the_third_day_at_one_and_not_before() -> None:
     assert result.counts["NOT_SETTLED"] > 0
 
 
-def test_minutes_without_a_trade_are_flat_but_not_a_half_day_without_any() -> None:
+def test_minutes_without_a_trade_are_flat_and_so_is_a_half_day_without_any() -> None:
     seen: list[tuple[str, int, int]] = []
 
     class Watch(Strategy):
@@ -253,7 +253,26 @@ def test_minutes_without_a_trade_are_flat_but_not_a_half_day_without_any() -> No
         ("09:17:00", 27_200, 300),
         ("09:18:00", 27_200, 0),
     ]
-    assert seen[-2:] == [("11:29:00", 27_200, 0), ("13:00:00", 27_000, 100_000)]
+    afternoon, morning = seen[135:240], seen[240:375]
+    assert (afternoon[0], afternoon[-1]) == (("13:00:00", 27_200, 0), ("14:44:00", 27_200, 0))
+    assert (morning[0], morning[-1]) == (("09:15:00", 27_200, 0), ("11:29:00", 27_200, 0))
+    assert seen[375:377] == [("13:00:00", 27_000, 100_000), ("13:01:00", 27_000, 0)]
+
+
+def test_before_the_first_bar_of_all_the_close_of_the_day_before_is_seen() -> None:
+    seen: list[tuple[str, int, int]] = []
+
+    class Watch(Strategy):
+        def on_bar(self, bar: BarView) -> None:
+            seen.append((clock(bar.start), bar.close, bar.volume))
+
+    backtest(Watch, [*REFERENCE, bar("09:17", 27_200)])
+
+    assert seen[:3] == [
+        ("09:15:00", 27_000, 0),
+        ("09:16:00", 27_000, 0),
+        ("09:17:00", 27_200, 100_000),
+    ]
 
 
 def test_wider_bars_are_made_of_the_minutes() -> None:

@@ -4,18 +4,21 @@ Two runs share their bars up to an instant; after it one falls and the other ris
 up to there has to be equal. The check itself is tried on two that cheat.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 
+from bot.domain.entry import Decision, Fill
 from bot.domain.quote import Bar
 from bot.sandbox.markets.mirror.model import FillName
 from bot.strategy import BarView, Strategy
-from tests.runtime.history.backtest.listed import backtest, bar
+from tests.rows import every_row
+from tests.runtime.history.backtest.listed import DAY, backtest, bar
 
 CUT = 30
+ONE_DAY = timedelta(days=1)
 PAST = [
     bar(f"09:{20 + n}", price, price + 100, price - 100, price + 50 * (n % 3 - 1), volume=20_000)
     for n, price in enumerate(27_000 + 50 * (n * 7 % 11) for n in range(CUT))
@@ -38,12 +41,21 @@ class Trader(Strategy):
             self.buy(200, limit=bar.close + 100, why="above")
 
 
-def difference(run: Callable[[list[Bar]], object], until: datetime) -> str:
+def seen_until(
+    run: Callable[[list[Bar]], object], future: list[Bar], until: datetime
+) -> list[Decision | Fill]:
+    """What is recorded of a future up to an instant."""
+    result = run(future)
+    return [each for kind in (result.decisions, result.fills) for each in kind if each.at <= until]  # type: ignore[attr-defined]
+
+
+def difference(
+    run: Callable[[list[Bar]], object],
+    until: datetime,
+    futures: Sequence[list[Bar]] = (PAST + later(-50), PAST + later(50)),
+) -> str:
     """Return the first thing that two futures have made different before they began."""
-    one, other = (
-        [each for kind in (result.decisions, result.fills) for each in kind if each.at <= until]  # type: ignore[attr-defined]
-        for result in (run(PAST + later(-50)), run(PAST + later(50)))
-    )
+    one, other = (seen_until(run, future, until) for future in futures)
     for left, right in zip(one, other, strict=False):
         if left != right:
             return f"{left} is not {right}"
@@ -86,3 +98,27 @@ def test_a_market_that_shows_the_next_bar_is_found() -> None:
         return backtest(Trader, leaks)
 
     assert difference(run, UNTIL)
+
+
+class Patient(Strategy):
+    """Buys whenever it is shown a bar: also a flat one, which says that nothing was traded."""
+
+    def on_bar(self, bar: BarView) -> None:
+        self.buy(100, limit=bar.close - 500, why=f"{bar.start:%H:%M}")
+
+
+@every_row("clock", ["10:40", "11:25", "13:20", "14:40"])
+def test_a_flat_bar_does_not_tell_that_a_trade_is_still_to_come(clock: str) -> None:
+    """Of the next day: one future has a trade in it, later than what is looked at, the other none.
+
+    Of both the same day is the last one with a bar.
+    """
+    next_day, last = DAY + ONE_DAY, bar("14:44", 27_000, day=DAY + 6 * ONE_DAY)
+    futures = [[last], [bar(clock, 27_000, day=next_day), last]]
+    until = bar("10:30", 1, day=next_day).start
+
+    def run(future: list[Bar]) -> object:
+        return backtest(Patient, [*PAST, *future], first=DAY)
+
+    assert difference(run, until, futures) == ""
+    assert seen_until(run, futures[0], until)[-1].at == until

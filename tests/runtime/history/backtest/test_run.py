@@ -10,7 +10,7 @@ from bot.strategy import BarView, Strategy
 from tests.runtime.history.backtest.listed import DAY, Written, backtest, bar, clock
 
 NEXT = date(2026, 11, 20)
-MORNING = 135
+WHOLE_DAY = 135 + 105
 """Minutes of continuous trading before lunch."""
 
 
@@ -111,5 +111,5 @@ def test_two_shares_going_ex_on_one_day_are_paid_and_stop_nothing() -> None:
     ]
     assert [point.equity for point in result.equity] == [result.capital] * 3
     assert not [each for each in result.assumptions if each.startswith("alert")]
-    # Nothing is known before the first bar of all, nor after the last.
-    assert result.counts == {"SKIP": 2 * (MORNING - 5 + MORNING + 6)}
+    # Nothing is known before the first bar of all; what no trade has changed is flat.
+    assert result.counts == {"SKIP": 2 * (3 * WHOLE_DAY - 5)}

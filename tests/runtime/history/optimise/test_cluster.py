@@ -52,7 +52,7 @@ def address(tmp_path: Path) -> Iterator[tuple[str, list[int]]]:
         dask("worker", tmp_path, *worker) as two,
     ):
         file = tmp_path / "scheduler.json"
-        while not file.exists():
+        while not file.exists() or not file.stat().st_size:
             os.sched_yield()  # the test's own time limit bounds this
         yield json.loads(file.read_text())["address"], [one.pid, two.pid]
 

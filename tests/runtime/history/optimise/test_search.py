@@ -17,8 +17,10 @@ from bot.runtime.history.optimise.job import Values
 from bot.runtime.history.optimise.result import Objective, Search, Trial, TrialState
 from bot.runtime.history.optimise.search import Question, search
 from bot.runtime.history.optimise.space import Choice, Span
+from bot.runtime.history.optimise.study import LOG
 from bot.runtime.history.optimise.workers import processes
 from tests.optimise_trials import JOB, briefly, dying_once, failing, hill, idle, listed
+from tests.rows import every_row
 
 pytest.importorskip("optuna", reason="optuna is not installed")
 FAST = Span("fast", 3, 20, 1, True)
@@ -113,6 +115,20 @@ def test_a_search_that_is_done_makes_no_trial_again(tmp_path: Path) -> None:
     assert calls == [40]
 
 
+@every_row("torn", [b'{"op_code":4,"worker_', b"\0" * 64, b'{"op_code"\0\0'])
+def test_a_log_whose_end_a_crash_has_torn_goes_on(tmp_path: Path, torn: bytes) -> None:
+    folder = tmp_path / torn.hex()
+    few = replace(QUESTION, trials=3)
+    first = search(few, folder, threads())
+    with (folder / LOG).open("ab") as file:
+        file.write(torn)
+
+    again = search(replace(QUESTION, trials=5), folder, threads())
+
+    assert asked(again)[:3] == asked(first)
+    assert len(asked(search(replace(QUESTION, trials=5), folder, threads()))) == 5
+
+
 def test_a_folder_with_another_question_is_refused(tmp_path: Path) -> None:
     search(replace(QUESTION, trials=3), tmp_path, threads())
 
@@ -192,7 +208,7 @@ def test_walk_forward_chooses_by_the_days_before_each_test(tmp_path: Path) -> No
 def test_a_range_too_short_for_a_test_is_refused_and_folds_0_takes_it(tmp_path: Path) -> None:
     brief = replace(QUESTION, trials=3, run=briefly)
 
-    with pytest.raises(OperatorMistake, match="25 days with bars are too few"):
+    with pytest.raises(OperatorMistake, match="30 days with bars, there are 25"):
         search(brief, tmp_path, threads())
     found = search(replace(brief, folds=0), tmp_path, threads())  # the folder is still free
 

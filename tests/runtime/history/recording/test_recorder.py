@@ -1,6 +1,7 @@
 """The recorder never stands in the way: it drops, says so, and ends rather than hold us up."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -12,7 +13,7 @@ from bot.domain.errors import Fault
 from bot.domain.message import TimePassed
 from bot.engine.engine import EngineSettings, invoke_plainly, unguarded
 from bot.runtime.activity import Activity, RightOfWay
-from bot.runtime.history.recording.recorder import Recorder
+from bot.runtime.history.recording.recorder import LOOK_S, STILL_LOOKS, Recorder
 from bot.runtime.history.recording.recordings import (
     Head,
     days_of,
@@ -25,8 +26,9 @@ from bot.runtime.history.recording.recordings import (
 from bot.runtime.history.recording.tape import Tape
 from tests.engine.stage import RULEBOOK, START
 
-PATIENCE_S = 5.0
+PATIENCE_S = 30.0
 ROOM = 100
+PLENTY = 10**12
 
 
 def a_tape() -> Tape:
@@ -44,9 +46,10 @@ class Recording:
         self,
         folder: Path,
         *,
-        free: int = 10**12,
+        free: int = PLENTY,
         keep_days: int = 30,
         free_bytes: Callable[[Path], int] | None = None,
+        look_s: float = LOOK_S,
     ) -> None:
         self.folder, self.tape, self.said = folder, a_tape(), list[str]()
         self.activity, self.way = Activity(), RightOfWay(0)
@@ -59,6 +62,7 @@ class Recording:
             way=self.way,
             activity=self.activity,
             free_bytes=free_bytes or (lambda _: free),
+            look_s=look_s,
         )
 
     def pass_time(self, count: int, *, from_s: float = 0, step_s: float = 1) -> None:
@@ -125,6 +129,49 @@ async def test_a_full_queue_drops_says_so_once_and_marks_the_gap(tmp_path: Path)
     assert len(kinds) == ROOM + 3
     assert len(told.said) == 1
     assert told.said[0].startswith("the recording has a gap: 5 events")
+
+
+async def test_a_disk_that_hangs_ends_the_recording_and_is_said_while_it_hangs(
+    tmp_path: Path,
+) -> None:
+    hangs, came_back = threading.Event(), threading.Event()
+
+    def free_bytes(_: Path) -> int:
+        hangs.set()
+        came_back.wait(PATIENCE_S)
+        return PLENTY
+
+    told = Recording(tmp_path, free_bytes=free_bytes, look_s=0.001)
+    told.pass_time(ROOM)
+    told.recorder.start()
+    told.recorder.hurry()
+    await until(hangs.is_set)
+
+    await until(lambda: bool(told.said))
+    left = len(told.tape.calls)
+    told.pass_time(3)
+    came_back.set()
+    told.recorder.stop()
+    await asyncio.sleep(0)
+
+    [said] = told.said
+    assert said.startswith("the recording of this run ends: its disk has taken nothing for ")
+    assert said.endswith(". Trading goes on")
+    assert (left, len(told.tape.calls)) == (0, 0)
+
+
+async def test_a_recorder_that_rests_is_not_taken_for_one_that_hangs(tmp_path: Path) -> None:
+    told = Recording(tmp_path)
+    told.recorder.start()
+    told.pass_time(2)
+    told.recorder.hurry()
+    await until(lambda: not told.tape.calls and not told.recorder._is_writing)
+    for _ in range(2 * STILL_LOOKS):
+        told.recorder._look()
+    told.recorder.stop()
+
+    assert told.said == []
+    assert told.kinds(DAY)[-1] == "end"
 
 
 async def test_a_clock_that_waits_for_us_waits_for_the_queue(tmp_path: Path) -> None:

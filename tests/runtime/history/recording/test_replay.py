@@ -5,7 +5,7 @@ import builtins
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from datetime import date, timedelta
+from datetime import date, time, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -282,8 +282,12 @@ class Hasty(Strategy):
     def on_stop(self) -> None:
         pass
 
+    def on_timer(self, timer: time) -> None:
+        raise AssertionError(f"a replay calls no hook that was stuck: {timer}")
+
 
 OVERRUN = StrategyFault("took longer than 0.25 s", is_overrun=True)
+STUCK = StrategyFault("did not return for 5 s", is_overrun=False, is_stuck=True)
 RAISED = StrategyFault("ValueError: as ever (old.py:7)", is_overrun=False)
 
 
@@ -291,6 +295,7 @@ RAISED = StrategyFault("ValueError: as ever (old.py:7)", is_overrun=False)
     ("hook", "recorded", "played"),
     [
         ("on_stop", OVERRUN, OVERRUN),
+        ("on_timer", STUCK, STUCK),
         ("on_start", RAISED, RAISED),
         ("on_stop", RAISED, None),
         ("on_stop", None, None),

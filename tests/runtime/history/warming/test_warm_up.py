@@ -1,6 +1,6 @@
 """Where earlier bars come from, and what is said of them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -12,13 +12,14 @@ import pytest
 from bot.broker.errors import BrokerError
 from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
-from bot.domain.bar_news import BarsRead
+from bot.domain.bar_news import BarsRead, WentEx
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.message import Event, Noted
 from bot.domain.quote import Bar
 from bot.runtime.history.bars import BarColumns
 from bot.runtime.history.store.archive import Archive, Origin
 from bot.runtime.history.warming.kept_bars import KeptBars, append
+from bot.runtime.history.warming.kept_ex_dates import KeptExDates, line_of
 from bot.runtime.history.warming.stored_bars import StoredBars
 from bot.runtime.history.warming.warm_up import Earlier, Source, UnusableHistory, WarmUp
 
@@ -48,10 +49,13 @@ class Listed:
     def asks(self, _width: timedelta) -> bool:
         return self.costs
 
+    def give_again(self, symbols: Collection[str]) -> None:
+        assert symbols
+
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
-        assert (width, now) == (MINUTE, NOW)
+        assert (width, now >= NOW) == (MINUTE, True)
         self.asked.append(f"{instrument.symbol} {count}")
         if self.error is not None:
             error, self.error = self.error, None
@@ -122,9 +126,62 @@ async def test_a_source_that_answers_what_cannot_be_true_is_named_and_not_used()
     await warm_up.read()
 
     why = "it has two bars of 2026-11-18 10:05"
+    [told] = _told(posted)
+    assert told == (
+        f"HPG 1m: 1 bar since 2026-11-19 09:59 from the second; the first is not used: {why}; "
+        "it is asked again"
+    )
+
+
+async def test_a_history_that_cannot_be_true_is_asked_again_ever_later_and_not_for_ever() -> None:
+    wrong = Listed("the first")
+    warm_up, posted = _warm_up(wrong)
+    clock = warm_up.market
+    assert isinstance(clock, SimulatedClock)
+    warm_up.want("HPG", MINUTE, 0)
+    asked = list[int]()
+    for minute in range(200):
+        wrong.error, before = UnusableHistory("it has two bars"), len(wrong.asked)
+        await warm_up.read()
+        asked += [minute] * (len(wrong.asked) - before)
+        clock.advance_to(clock.now() + MINUTE)
+
+    assert asked == [0, 1, 3, 7, 15, 31, 63, 127]
+    assert not warm_up.is_missing
     assert _told(posted) == [
-        f"HPG 1m: 1 bar since 2026-11-19 09:59 from the second; the first is not used: {why}"
+        "HPG 1m: the first is not used: it has two bars; it is asked again",
+        "HPG 1m: the first is not used: it has two bars",
     ]
+
+
+async def test_more_bars_are_not_kept_waiting_by_an_untrue_answer_to_another_question() -> None:
+    wrong = Listed("the first", error=UnusableHistory("it has two bars"))
+    warm_up, _ = _warm_up(wrong)
+    warm_up.want("HPG", MINUTE, 0)
+    await warm_up.read()
+
+    warm_up.want("HPG", MINUTE, 250)
+    await warm_up.read()
+    warm_up.want("HPG", MINUTE, 401)
+    await warm_up.read()
+
+    assert wrong.asked == ["HPG 300", "HPG 401"]
+    assert not warm_up.is_missing
+
+
+async def test_a_history_that_is_true_in_the_end_is_taken() -> None:
+    warm_up, posted = _warm_up(Listed("the first", [_bar(1)], error=UnusableHistory("no")))
+    clock = warm_up.market
+    assert isinstance(clock, SimulatedClock)
+    warm_up.want("HPG", MINUTE, 0)
+
+    await warm_up.read()
+    await warm_up.read()
+    clock.advance_to(clock.now() + MINUTE)
+    await warm_up.read()
+
+    read = [each for each in posted if isinstance(each, BarsRead)]
+    assert [(len(each.bars), each.is_asked_again) for each in read] == [(0, True), (1, False)]
 
 
 async def test_where_nothing_is_found_nothing_is_told() -> None:
@@ -249,9 +306,157 @@ async def test_bars_of_before_an_ex_date_are_left_out_but_for_todays() -> None:
     [text] = _told(posted)
     assert isinstance(posted[0], BarsRead)
     assert posted[0].bars == tuple(bars[1:])
-    assert text.endswith(
-        "bars before its ex-date 2026-11-18 are left out, as its ratio is not known"
+    assert text.endswith("bars before its ex-date 2026-11-18 are left out, its ratio is not known")
+
+
+@dataclass
+class Seen:
+    """What is known of ex-dates."""
+
+    known: Sequence[WentEx] = ()
+    error: Exception | None = None
+
+    async def went_ex(self, symbol: str, days: Sequence[date]) -> Sequence[WentEx]:
+        assert symbol == "HPG"
+        if self.error is not None:
+            raise self.error
+        return [each for each in self.known if each.day in days]
+
+
+EX_DAY: Final = date(2026, 11, 18)
+
+
+@pytest.mark.parametrize(
+    ("last", "bars", "ratios"),
+    [
+        pytest.param(30_000, 3, ((EX_DAY, 0.9),), id="as quoted"),
+        pytest.param(27_000, 3, ((EX_DAY, 1.0),), id="adjusted already"),
+        pytest.param(29_000, 2, (), id="neither"),
+    ],
+)
+async def test_bars_of_before_a_past_ex_date_count_by_what_was_seen_of_it(
+    last: int, bars: int, ratios: tuple[tuple[date, float], ...]
+) -> None:
+    listed = [_bar(2 * 1_440, last), _bar(1_440), _bar(1)]
+    warm_up, posted = _warm_up(Listed("the first", listed), ex_dates=[EX_DAY])
+    broken = Seen(error=UnusableHistory("the file is damaged"))
+    warm_up.past = [broken, Seen([WentEx("HPG", EX_DAY, 30_000, 27_000)])]
+
+    warm_up.want("HPG", MINUTE, 0)
+    await warm_up.read()
+
+    [read, _] = posted
+    assert isinstance(read, BarsRead)
+    assert (read.bars, read.ex_ratios) == (tuple(listed[-bars:]), ratios)
+    assert ("0.9000 in indicators" in read.origin) == (ratios == ((EX_DAY, 0.9),))
+    assert read.lacks.startswith("what its ex-dates were is not all known: the file is damaged")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(BrokerError("stock_history", "HTTP 503"), id="unread"),
+        pytest.param(UnusableHistory("it has two bars of 2026-11-18 10:05"), id="untrue"),
+    ],
+)
+async def test_an_ex_date_known_only_later_counts_while_a_source_stays_ill(
+    error: Exception,
+) -> None:
+    ill, listed = Listed("the first", error=error), [_bar(2 * 1_440, 30_000), _bar(1)]
+    warm_up, posted = _warm_up(ill, Listed("the second", listed, costs=False))
+    warm_up.past, warm_up.ex_dates = [Seen([WentEx("HPG", EX_DAY, 30_000, 27_000)])], {}
+    warm_up.want("HPG", MINUTE, 0)
+    await warm_up.read()
+
+    warm_up.ex_dates, ill.error = {"HPG": [EX_DAY]}, error
+    warm_up.look_again(["HPG"])
+    await warm_up.read()
+
+    found = [each.ex_ratios for each in posted if isinstance(each, BarsRead)]
+    assert found == [(), ((EX_DAY, 0.9),)]
+
+
+async def test_two_ex_dates_count_both_and_an_unknown_one_cuts_off_what_was_before() -> None:
+    listed = [_bar(3 * 1_440, 32_000), _bar(2 * 1_440, 30_000), _bar(1_440), _bar(1)]
+    days = [date(2026, 11, 17), EX_DAY]
+    known = [WentEx("HPG", EX_DAY, 30_000, 27_000), WentEx("HPG", days[0], 32_000, 30_400)]
+    both, posted = _warm_up(Listed("the first", listed), ex_dates=days)
+    one, cut = _warm_up(Listed("the first", listed), ex_dates=days)
+    both.past, one.past = [Seen(known)], [Seen(known[:1])]
+
+    for warm_up in (both, one):
+        warm_up.want("HPG", MINUTE, 0)
+        await warm_up.read()
+
+    assert isinstance(posted[0], BarsRead)
+    assert isinstance(cut[0], BarsRead)
+    assert posted[0].ex_ratios == ((days[0], 0.95), (EX_DAY, 0.9))
+    assert (cut[0].bars, cut[0].ex_ratios) == (tuple(listed[1:]), ((EX_DAY, 0.9),))
+
+
+async def test_what_a_run_has_seen_of_an_ex_date_is_there_for_the_next_one(tmp_path: Path) -> None:
+    kept = KeptExDates(tmp_path / "ex-dates.csv")
+    seen = WentEx("HPG", EX_DAY, 30_000, 27_000)
+    for _ in range(2):
+        await kept.keep(seen)
+    with (tmp_path / "ex-dates.csv").open("a") as file:
+        file.write("FPT,2026-11-18,abc,1\nHPG,2026-11-17,9,0\nHPG,2026-11-1")
+
+    found = await KeptExDates(tmp_path / "ex-dates.csv").went_ex("HPG", [EX_DAY, NOW.date()])
+
+    assert found == [seen]
+    assert (tmp_path / "ex-dates.csv").read_text().count("HPG,2026-11-18") == 1
+    assert await KeptExDates(tmp_path / "none.csv").went_ex("HPG", [EX_DAY]) == []
+
+
+async def test_an_ex_date_is_kept_whole_after_a_line_that_a_kill_has_cut_short(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "ex-dates.csv").write_text("FPT,2026-11-1")
+    kept, seen = KeptExDates(tmp_path / "ex-dates.csv"), WentEx("HPG", EX_DAY, 30_000, 27_000)
+
+    await kept.keep(seen)
+
+    assert await kept.went_ex("HPG", [EX_DAY]) == [seen]
+
+
+async def test_lines_of_an_ex_date_that_contradict_each_other_say_nothing(tmp_path: Path) -> None:
+    before = WentEx("HPG", date(2026, 11, 17), 9, 8)
+    said = [before, WentEx("HPG", EX_DAY, 30_000, 27_000), WentEx("HPG", EX_DAY, 30_000, 2_700)]
+    (tmp_path / "ex-dates.csv").write_text("".join(map(line_of, said)))
+
+    found = await KeptExDates(tmp_path / "ex-dates.csv").went_ex(
+        "HPG", [EX_DAY, date(2026, 11, 17)]
     )
+
+    assert found == [before]
+
+
+async def test_a_line_of_an_ex_date_with_a_damaged_digit_is_not_believed_and_said(
+    tmp_path: Path,
+) -> None:
+    path, seen = tmp_path / "ex-dates.csv", WentEx("HPG", EX_DAY, 30_000, 27_000)
+    path.write_text(line_of(seen).replace("27000", "21000"))
+    kept = KeptExDates(path)
+
+    with pytest.raises(UnusableHistory, match=r"ex-dates\.csv: 1 of its lines damaged"):
+        await kept.went_ex("HPG", [EX_DAY])
+    await kept.keep(seen)
+
+    assert await kept.went_ex("HPG", [EX_DAY]) == [seen]
+
+
+async def test_the_store_tells_of_ex_dates_whose_ratio_its_daily_files_have(tmp_path: Path) -> None:
+    folder = tmp_path / "bars" / "1m"
+    folder.mkdir(parents=True)
+    rows = ["2026-11-17 14:44:00,30000,30000,30000,30000,100"]
+    (folder / "HPG.csv").write_text("\n".join(["time,open,high,low,close,volume", *rows, ""]))
+    (tmp_path / "ex_dates.csv").write_text("symbol,ex_date,ratio\nHPG,2026-11-18,0.9\n")
+
+    found = await StoredBars(tmp_path, RULES).went_ex("HPG", [EX_DAY, date(2026, 11, 17)])
+
+    assert found == [WentEx("HPG", EX_DAY, 30_000, 27_000)]
+    assert await StoredBars(tmp_path / "none", RULES).went_ex("HPG", [EX_DAY]) == ()
 
 
 async def test_bars_of_before_a_long_pause_are_left_out() -> None:
@@ -413,6 +618,19 @@ async def test_who_wants_more_of_them_later_gets_all_and_who_wants_as_many_none(
     found = [await kept.read(HPG, MINUTE, count, NOW) for count in (2, 2, 3)]
 
     assert [each and len(each.bars) for each in found] == [2, 0, 3]
+
+
+async def test_kept_bars_are_given_again_of_the_symbols_that_begin_anew(tmp_path: Path) -> None:
+    kept = _kept(tmp_path, _bar(3), _bar(2), _bar(1))
+    for _ in range(2):
+        await _found(kept)
+
+    kept.give_again({"FPT"})
+    others = await _found(kept)
+    kept.give_again({"HPG"})
+    own = await _found(kept)
+
+    assert (len(others.bars), len(own.bars)) == (0, 3)
 
 
 async def test_a_gap_that_lasts_until_a_night_is_named(tmp_path: Path) -> None:

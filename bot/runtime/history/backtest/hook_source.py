@@ -1,0 +1,86 @@
+"""How the `on_bar` of a class reads, where its source is just the code that runs.
+
+The file of a class may be another by now, so its definition counts only where it compiles to the
+very code of the hook.
+"""
+
+import ast
+import inspect
+import linecache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import Final
+
+from bot.strategy import Strategy
+
+HOOKS_MAX: Final = 100
+"""Of so many hooks it is kept how they read."""
+REQUESTS: Final = frozenset({"buy", "sell", "close", "cancel", "skip"})
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """How an `on_bar` reads. `parameters`: what it looks up on its strategy, in order."""
+
+    body: Sequence[ast.stmt]
+    self_name: str
+    bar_name: str
+    parameters: tuple[str, ...]
+
+
+def hook_of(factory: type[Strategy]) -> Hook | None:
+    """Return how the hook of a class reads; None: it is no plain function of the class's own file,
+    or what it calls on itself is not what strategies have.
+    """
+    function = factory.on_bar
+    is_plain = isinstance(function, FunctionType) and not hasattr(function, "__wrapped__")
+    is_usual = factory.__getattribute__ is object.__getattribute__ and all(
+        getattr(factory, name) is getattr(Strategy, name) for name in (*REQUESTS, "position")
+    )
+    return _read(function) if is_plain and is_usual else None
+
+
+@lru_cache(maxsize=HOOKS_MAX)
+def _read(function: FunctionType) -> Hook | None:
+    try:
+        found = _definition(function.__code__, inspect.getsourcefile(function) or "")
+    except (OSError, SyntaxError, TypeError, ValueError):
+        return None
+    if found is None or found.decorator_list or function.__closure__:
+        return None
+    given = found.args
+    names = [each.arg for each in (*given.posonlyargs, *given.args)]
+    if len(names) != 2 or given.vararg or given.kwarg or given.kwonlyargs:
+        return None
+    looked_up = (
+        each.attr
+        for each in ast.walk(found)
+        if isinstance(each, ast.Attribute)
+        and isinstance(each.value, ast.Name)
+        and each.value.id == names[0]
+        and each.attr not in {*REQUESTS, "position"}
+    )
+    return Hook(found.body, names[0], names[1], tuple(dict.fromkeys(looked_up)))
+
+
+def _definition(code: CodeType, file: str) -> ast.FunctionDef | None:
+    """Return the definition in a file that compiles to just this code."""
+    source = "".join(linecache.getlines(file))
+    tree = ast.parse(source)
+    if code not in _codes_in(compile(tree, file, "exec", dont_inherit=True)):
+        return None
+    for each in ast.walk(tree):
+        if isinstance(each, ast.FunctionDef) and each.name == code.co_name:
+            first = min([each.lineno, *(one.lineno for one in each.decorator_list)])
+            if first == code.co_firstlineno:
+                return each
+    return None
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield each
+            yield from _codes_in(each)

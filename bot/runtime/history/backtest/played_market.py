@@ -1,0 +1,247 @@
+"""Plays a recorded market: its quotes and depths move a mirrored exchange, its broker is played.
+
+    recorded quote, depth ─► mirrored market ─► Engine ── orders ─► mirrored market ─► rows
+
+Account, orders and rows come from a house of the sandbox. What is not of the market passes on to
+the engine as it is.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from pydantic import JsonValue
+
+from bot.domain.days import EarlierOrdersRead
+from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.message import (
+    AccountRead,
+    AmendAnswered,
+    AmendOrder,
+    CancelAnswered,
+    CancelOrder,
+    Command,
+    DepthReceived,
+    Event,
+    OrderRead,
+    PlaceAnswered,
+    PlaceOrder,
+    QuoteReceived,
+    ReadAccount,
+    ReadOrder,
+    ReadTodaysOrders,
+    Record,
+    SendStarted,
+    TimePassed,
+    TodaysOrdersRead,
+)
+from bot.domain.order import Intent, OrderReport
+from bot.domain.outcome import Accepted, NotSent, Outcome, Refused
+from bot.domain.quote import Depth, DepthLevel, Quote
+from bot.domain.rulebook import Rulebook
+from bot.engine.engine import Engine
+from bot.runtime.history.backtest.assumptions import UNSHOWN
+from bot.runtime.history.backtest.broker import account_read_of
+from bot.runtime.history.backtest.collect import Collected
+from bot.runtime.history.backtest.loop import DEADLINES_MAX
+from bot.sandbox.errors import HttpRefusal
+from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.house.house import House
+from bot.sandbox.markets.mirror.market import depth_facts, quote_facts
+from bot.sandbox.markets.mirror.model import FillName
+from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
+
+_HTTP_OK: Final = 200
+_REFUSED: Final = frozenset({"REJECTED", "FAILED"})
+
+
+class PlayedMarket:
+    """A house with one account; `quotes` and `instruments` say what is listed, `deep` which of
+    these show depths, `at` when it begins.
+    """
+
+    def __init__(
+        self,
+        quotes: Mapping[str, Quote],
+        instruments: Mapping[str, Instrument],
+        deep: Collection[str],
+        script: AccountScript,
+        *,
+        at: datetime,
+        rulebook: Rulebook,
+        fill: FillName,
+    ) -> None:
+        symbols = tuple(
+            SymbolScript(
+                symbol=symbol,
+                exchange=quote.exchange,
+                kind=instruments[symbol].kind,
+                reference=quote.reference or quote.last,
+            )
+            for symbol, quote in quotes.items()
+            if symbol in instruments
+        )
+        scenario = Scenario(symbols=symbols, accounts=(script,), fill=fill).on(at)
+        self.script = script
+        self._house = House(scenario, rulebook)
+        self._deep = deep
+        self._symbols = {each.symbol for each in symbols}
+        self._rulebook = rulebook
+
+    @property
+    def account(self) -> Account:
+        return self._house.accounts[self.script.id]
+
+    def closes(self) -> Mapping[str, int]:
+        """Return the last price of each symbol, its reference where it has none yet."""
+        boards = {symbol: self._house.venue.board(symbol) for symbol in self._symbols}
+        return {symbol: board.last or board.reference for symbol, board in boards.items()}
+
+    def through(
+        self,
+        engine: Engine,
+        events: Iterable[Event],
+        kept: Collected,
+        heard: Callable[[Event], Event | None] = lambda event: event,
+    ) -> None:
+        """Give an engine the market of these events, and play what it orders.
+
+        `heard` says what of an event the engine is to hear. An answer comes after all that was
+        recorded of its instant, as it came on the day: an order whose cancel has just left still
+        works for a strategy that is woken then.
+        """
+        waiting, now = deque[Event](), datetime.min.replace(tzinfo=UTC)
+
+        def take(event: Event) -> None:
+            for command in engine.handle(event):
+                if isinstance(command, Record):
+                    kept.keep(command.entry)
+                elif isinstance(command, PlaceOrder) and (
+                    reason := engine.reason_not_to_send(command.intent)
+                ):
+                    intent_id = command.intent.intent_id
+                    waiting.append(PlaceAnswered(event.at, intent_id, NotSent(reason), None))
+                else:
+                    waiting.extend(self._answer(command, event.at))
+
+        def pass_to(at: datetime) -> None:
+            for _ in range(DEADLINES_MAX):
+                while waiting:
+                    take(waiting.popleft())
+                due = engine.next_due()
+                if due is None or due >= at:
+                    return
+                self._house.advance(due)
+                take(TimePassed(due))
+            raise AssertionError(f"more than {DEADLINES_MAX} deadlines before {at}")
+
+        for event in events:
+            if event.at > now:
+                pass_to(event.at)
+                now = event.at
+                self._house.advance(now)
+            if (played := self._as_played(heard(event))) is not None:
+                take(played)
+        pass_to(now)
+
+    def _as_played(self, event: Event | None) -> Event | None:
+        """Show the market what the event shows; return what the engine hears of it."""
+        match event:
+            case QuoteReceived(at, quote) if quote.symbol in self._symbols:
+                self._see("mirror_quote", at, **quote_facts(quote))
+                if quote.symbol not in self._deep:
+                    self._show(self._touch(quote), at)
+            case DepthReceived(at, depth) if depth.symbol in self._symbols:
+                self._show(depth, at)
+            case AccountRead(at):
+                return replace(self._account(at), rights=event.rights)
+            case TodaysOrdersRead(at):
+                return self._todays_orders(at)
+            case EarlierOrdersRead(at):
+                return EarlierOrdersRead(at, ())
+        return event
+
+    def _see(self, kind: str, at: datetime, **facts: JsonValue) -> None:
+        self._house.carry_out({"kind": kind, "at": at.isoformat(), **facts})
+
+    def _show(self, depth: Depth, at: datetime) -> None:
+        self._see("mirror_depth", at, seen=at.isoformat(), **depth_facts(depth))
+
+    def _touch(self, quote: Quote) -> Depth:
+        """Suppose a depth where none was recorded: the last price, and one tick above."""
+        board = self._house.venue.board(quote.symbol)
+        above = self._rulebook.ticks_of(board.instrument).up(quote.last)
+        bids = (DepthLevel(quote.last, UNSHOWN),) if quote.last > (quote.floor or 0) else ()
+        has_ask = quote.ceiling is None or above <= quote.ceiling
+        asks = (DepthLevel(above, UNSHOWN),) if has_ask else ()
+        return Depth(quote.symbol, bids, asks, quote.updated_at)
+
+    # ------------------------------------------------------------------------- the broker
+
+    def _answer(self, command: Command, at: datetime) -> list[Event]:
+        """Carry a command out and return what the engine hears of it."""
+        match command:
+            case PlaceOrder(intent):
+                outcome = self._placed(intent, at)
+                started = SendStarted(at, intent.intent_id)
+                return [started, PlaceAnswered(at, intent.intent_id, outcome, None)]
+            case CancelOrder(order_id):
+                outcome = self._changed({"kind": "cancel", "order": order_id}, at)
+                return [CancelAnswered(at, order_id, outcome, None)]
+            case AmendOrder(order_id):
+                body: dict[str, JsonValue] = {
+                    "quantity": command.quantity,
+                    "limit_price": command.limit_price,
+                }
+                outcome = self._changed({"kind": "amend", "order": order_id, "body": body}, at)
+                return [AmendAnswered(at, order_id, outcome, None)]
+            case ReadOrder(order_id):
+                rows = self._rows(at)
+                return [OrderRead(at, order_id, rows.get(order_id))]
+            case ReadTodaysOrders():
+                return [self._todays_orders(at)]
+            case ReadAccount():
+                return [self._account(at)]
+            case _:
+                return []
+
+    def _placed(self, intent: Intent, at: datetime) -> Outcome:
+        body: JsonValue = {
+            "sub_account": None,
+            "side": intent.side.value,
+            "symbol": intent.symbol,
+            "quantity": intent.quantity,
+            "order_type": intent.order_type.value,
+            "limit_price": intent.limit_price,
+        }
+        return self._changed({"kind": "place", "account": self.script.id, "body": body}, at)
+
+    def _changed(self, line: dict[str, JsonValue], at: datetime) -> Outcome:
+        try:
+            change = self._house.carry_out({**line, "at": at.isoformat()})
+        except HttpRefusal as refused:
+            return Refused(refused.code, refused.message, refused.status)
+        assert change is not None, "an order was changed"
+        result, refusal = change.result, change.refusal
+        if refusal is not None:
+            return Refused(refusal.code, refusal.reason, _HTTP_OK, result)
+        if result.status in _REFUSED:
+            return Refused(result.code or result.status, result.reason or "", _HTTP_OK, result)
+        return Accepted(result)
+
+    def _rows(self, at: datetime) -> Mapping[str, OrderReport]:
+        today = at.astimezone(EXCHANGE_TZ).date()
+        reports = (
+            each.report(self._house.scenario.switches, at)
+            for each in self._house.day_order_book.every()
+        )
+        return {each.order_id: each for each in reports if each.trading_date == today}
+
+    def _todays_orders(self, at: datetime) -> TodaysOrdersRead:
+        rows = tuple(self._rows(at).values())
+        return TodaysOrdersRead(at, self.script.extended_id, rows, at)
+
+    def _account(self, at: datetime) -> AccountRead:
+        return account_read_of(self.account, self.closes(), self.script.extended_id, at)

@@ -1,0 +1,183 @@
+"""Recorded days are backtested on what was polled then, and what they do not hold is said."""
+
+import asyncio
+import shutil
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from bot.config.problems import OperatorMistake
+from bot.domain.order import Side
+from bot.domain.timetable import local_of
+from bot.runtime.history.backtest.benchmarks import benchmarks_of
+from bot.runtime.history.backtest.result import BacktestResult
+from bot.runtime.history.backtest.run import run_backtest
+from bot.runtime.history.backtest.spec import Wanted, spec_of
+from bot.runtime.history.recording.recordings import parts_of, runs_of
+from tests.staging import QUIET
+from tests.story import once, tell, write_project
+
+DAY, NEXT = date(2026, 11, 19), date(2026, 11, 20)
+DEEP = """
+from bot import Strategy
+
+
+class Deep(Strategy):
+    def on_start(self):
+        self.asked = False
+
+    def on_depth(self, book):
+        if not self.asked:
+            self.asked = True
+            self.buy(200, limit=book.depth.asks[0].price, why=f"the ask of {self.now:%m-%d}")
+
+    def on_timer(self, timer):
+        self.close(limit=26_950, why=f"{timer}")
+"""
+ORDER = {"size": {"shares": 200}, "type": "LIMIT", "price": "bid"}
+BY_DEPTH: Mapping[str, object] = once(
+    "deep", use="deep", params={}, wake={"depth": "5s"}, order=ORDER
+)
+BY_QUOTE = once(order={**ORDER, "price": "last"})
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with two recorded days, the first of them in two runs."""
+    folder = tmp_path_factory.mktemp("recorded")
+    for day, runs in ((DAY, 2), (NEXT, 1)):
+        shutil.rmtree(folder / "state", ignore_errors=True)
+        scenario = {**QUIET, "day": day}
+        config = write_project(folder, scenario=scenario, strategies=[BY_DEPTH], record=True)
+        (folder / "strategies" / "deep.py").write_text(DEEP)
+        for _ in range(runs):
+            asyncio.run(tell(config, minutes=3))
+        shutil.copytree(folder / "state" / "recorded", folder / "all", dirs_exist_ok=True)
+    return folder
+
+
+def played(
+    project: Path, *places: str, wake: str = "depth: 5s", **wanted: object
+) -> BacktestResult:
+    """Backtest a strategy that wakes so on recorded places of the project."""
+    file = project / "strategies" / "mine.yaml"
+    file.write_text(
+        f"name: mine\nuse: deep\nsymbols: [HPG]\nwake: {{{wake}}}\n"
+        "order: {size: {shares: 200}, type: LIMIT, price: bid}\n"
+    )
+    data = tuple(project / place for place in places or ("all",))
+    return run_backtest(spec_of(Wanted(files=(file,), data=data, **wanted)))  # type: ignore[arg-type]
+
+
+def test_a_strategy_that_wakes_on_depth_takes_what_was_shown(project: Path) -> None:
+    result = played(project, last=DAY)
+
+    [fill] = result.fills
+    assert (fill.side, fill.quantity, fill.price) == (Side.BUY, 200, 27_050)
+    assert result.orders[0].quantity == 200
+    assert local_of(fill.at).date() == DAY
+    assert result.capital - result.equity[0].equity == fill.fee + 200 * 50
+    assert result.looks > 50
+
+
+def test_several_days_are_one_backtest_with_one_account(project: Path) -> None:
+    result = played(project, wake="depth: 5s, timer: ['09:22']", holdings={"HPG": 300})
+
+    assert [local_of(point.at).date() for point in result.equity] == [DAY, NEXT]
+    assert [(local_of(fill.at).date(), fill.side, fill.quantity) for fill in result.fills] == [
+        (DAY, Side.BUY, 200),
+        (DAY, Side.SELL, 300),
+    ]
+    assert result.capital == 100_000_000 + 300 * 27_000
+    assert result.counts["OK"] == 2
+
+
+def test_shares_that_were_bought_in_a_recording_settle_on_t_plus_2_as_live(project: Path) -> None:
+    result = played(project, wake="depth: 5s, timer: ['09:22']")
+
+    assert [(local_of(fill.at).date(), fill.side) for fill in result.fills] == [(DAY, Side.BUY)]
+    tried = [each for each in result.decisions if "not settled until" in each.why]
+    assert [local_of(each.at).date() for each in tried] == [DAY, NEXT]
+
+
+def test_what_an_operator_or_another_run_did_then_is_not_played(project: Path) -> None:
+    result = played(project, last=DAY)
+
+    [order] = result.orders  # of two runs, each of which had one
+    assert (order.strategy, order.note) == ("mine", "")
+    assert not [each for each in result.assumptions if "alert" in each]
+
+
+def test_days_and_states_are_named_alike(project: Path) -> None:
+    days = played(project, "all/date=2026-11-19", "all/date=2026-11-20")
+
+    assert days == played(project, "all")
+    assert (days.first, days.last) == (DAY, NEXT)
+
+
+def test_the_hours_that_nobody_recorded_are_named(project: Path) -> None:
+    said = [f"{gap.first} {gap.what}" for gap in played(project, last=DAY).gaps]
+
+    assert "2026-11-19 nothing was recorded from 09:00:00 to 09:20:00" in said
+    assert any(each.endswith("to 14:45:00") for each in said)
+
+
+def test_charts_and_benchmarks_have_the_minutes_that_the_quotes_make(project: Path) -> None:
+    file = project / "strategies" / "deep.yaml"
+    spec = spec_of(Wanted(files=(file,), data=(project / "all",)))
+    result = run_backtest(spec)
+
+    assert spec.source.span("HPG") == (DAY, NEXT)
+    assert len(next(iter(spec.source.chunks("HPG", DAY, DAY)))) > 3
+    assert benchmarks_of(result, spec.source).buy_and_hold == 0.0
+
+
+def test_a_symbol_whose_depth_was_not_recorded_is_refused_at_its_place(project: Path) -> None:
+    recorded = project / "quotes"
+    if not recorded.exists():
+        config = write_project(project / "q", scenario=QUIET, strategies=[BY_QUOTE], record=True)
+        asyncio.run(tell(config, minutes=1))
+        shutil.copytree(project / "q" / "state", recorded)
+
+    with pytest.raises(OperatorMistake) as depth:
+        played(project, "quotes")
+    assumed = played(project, "quotes", wake="timer: ['09:20:30']").assumptions
+
+    assert depth.value.problems[0].head.endswith(
+        "mine.yaml:4:15: E-BT-005 'wake.depth': no depth of HPG was recorded, only quotes. Record "
+        "a day with a strategy that wakes on its depth, or wake it by quote or bar"
+    )
+    assert any("no depth was recorded of HPG: its bid is the last price" in a for a in assumed)
+
+
+def test_a_symbol_that_nobody_polled_is_named(project: Path) -> None:
+    file = project / "strategies" / "other.yaml"
+    file.write_text((project / "strategies" / "deep.yaml").read_text().replace("HPG", "FPT"))
+
+    with pytest.raises(OperatorMistake, match="E-BT-003 nothing was recorded of FPT; there are"):
+        spec_of(Wanted(files=(file,), data=(project / "all",)))
+
+
+def test_bars_and_recordings_are_not_mixed_and_a_day_is_named_once(project: Path) -> None:
+    with pytest.raises(OperatorMistake, match=r"E-BT-008 .* name bars alone, or recordings alone"):
+        played(project, "all", "strategies")
+    with pytest.raises(OperatorMistake, match=r"E-BT-008 .* 2026-11-20 is in another recording"):
+        played(project, "all", "state")
+
+
+def test_days_without_a_recording_name_those_with_one(project: Path) -> None:
+    with pytest.raises(OperatorMistake, match="E-BT-001 --from 2026-11-20 is after --to"):
+        played(project, first=NEXT, last=DAY)
+    with pytest.raises(OperatorMistake, match="recorded is 2026-11-19 to 2026-11-20, wanted are"):
+        played(project, first=date(2026, 11, 23))
+
+
+def test_a_damaged_recording_is_named_with_its_part(project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "all", tmp_path / "recorded")
+    [part] = parts_of(runs_of(tmp_path, NEXT)[0])
+    part.write_bytes(part.read_bytes()[:-1])
+
+    with pytest.raises(OperatorMistake, match=rf"E-REC-003 .*{part.name}.*damaged"):
+        played(project, str(tmp_path))
