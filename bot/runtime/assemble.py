@@ -26,11 +26,12 @@ from bot.domain.entry import AttemptStarted, Note, Number
 from bot.domain.message import ClockOffsetChanged, Noted
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine, Guard
-from bot.engine.settings import EngineSettings, LoadedStrategy
+from bot.engine.settings import EngineSettings, Invoke, LoadedStrategy
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.fence import Fence
 from bot.runtime.history.recording.tape import RecordedEngine, Tape
+from bot.runtime.hush import hiding
 from bot.runtime.second_factor import NO_MORE_MAILS
 from bot.runtime.starting import BrokerRetry
 from bot.runtime.state_dir import keep_token, kept_token
@@ -61,6 +62,8 @@ async def meet_broker(
         access = await retry.ask(partial(environment.open, stack))
         broker = connect_broker(loaded, access, environment, post, writes)
         stack.push_async_callback(broker.close)
+        factor = broker.two_factor
+        stack.enter_context(hiding(lambda: (access.api_key, access.api_secret, factor.token())))
         fence = Fence(
             broker.writer,
             market=environment.market,
@@ -165,6 +168,7 @@ def make_engine(
     strategies: Sequence[LoadedStrategy],
     guard: Guard,
     must_yield: Callable[[], bool],
+    call: Invoke = invoke,
 ) -> Engine:
     """Make the engine of these strategies; where the run is recorded, one that keeps a tape."""
     own = engine_settings_of(settings)
@@ -173,13 +177,13 @@ def make_engine(
             rulebook=rulebook,
             strategies=strategies,
             settings=own,
-            tape=Tape(invoke, guard, must_yield),
+            tape=Tape(call, guard, must_yield),
         )
     return Engine(
         rulebook=rulebook,
         strategies=strategies,
         settings=own,
-        invoke=invoke,
+        invoke=call,
         guard=guard,
         must_yield=must_yield,
     )

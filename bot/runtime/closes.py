@@ -6,7 +6,7 @@ A price is believed because one of these confirms it. A history that can't be re
 again every minute; what still lacks a close says so in the engine, and takes no entry.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Final
 from bot.broker.client import BrokerClient
 from bot.broker.errors import BrokerError
 from bot.clock import Clock
+from bot.domain.entry import Note
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.message import Noted, ReadHealthChanged
 from bot.domain.quote import ClosesRead, LastClose
 from bot.domain.rulebook import Rulebook
 from bot.protocol.calls import CODECS
@@ -29,10 +31,14 @@ LOOK_BACK: Final = timedelta(days=60)
 """Over Tet, and over most suspensions."""
 EX_LOOK_BACK: Final = timedelta(days=500)
 """As far as bars of days are looked for."""
+EX_TRIES: Final = 60
+"""How often the ex-dates of a day are asked for by the minute; then by the hour."""
+EX_PAUSE: Final = timedelta(hours=1)
 FAILURES_MAX: Final = 2
 """With so many failed reads in a row the rest waits for the next minute."""
 _THOUSAND: Final = 1_000
 _NONE: Final = date.min
+_EX_DATES: Final = "the ex-dates"
 
 
 @dataclass(eq=False, slots=True)
@@ -47,12 +53,19 @@ class Closes:
     """By symbol, the newest: of the journal, then of this run."""
     ex_dates: dict[str, frozenset[date]] = field(default_factory=dict, init=False)
     """By symbol, those that are known of the last `EX_LOOK_BACK`."""
+    on_ex_dates: Callable[[Collection[str]], None] = field(default=lambda _: None, init=False)
+    """Told the symbols whose ex-dates were found only later: their bars are on another level."""
     _missing: dict[str, Instrument] = field(default_factory=dict, init=False)
+    _unread: tuple[str, ...] = field(default=(), init=False)
+    """The symbols whose ex-dates could not be read yet."""
+    _ex_tries: int = field(default=0, init=False)
+    _ex_due: datetime | None = field(default=None, init=False)
+    """Not before then."""
 
     @property
     def are_missing(self) -> bool:
         """Whether a history has to be asked for again."""
-        return bool(self._missing)
+        return bool(self._missing or self._unread)
 
     async def read(self, instruments: Mapping[str, Instrument]) -> None:
         """Find all of them, for a day that begins."""
@@ -63,8 +76,8 @@ class Closes:
             for symbol, each in sorted(instruments.items())
             if symbol not in self.known or self.known[symbol].day < before
         }
-        ex_dates = await self._ex_dates(sorted(instruments), now)
-        self.ex_dates.update(ex_dates)
+        self._ex_tries, self._ex_due, known = 0, None, dict(self.ex_dates)
+        ex_dates = await self._read_ex_dates(sorted(instruments), now)
         await self._read_histories(now)
         self.post(
             ClosesRead(
@@ -75,14 +88,25 @@ class Closes:
                 ),
             )
         )
+        today, none = now.astimezone(EXCHANGE_TZ).date(), frozenset[date]()
+        new = ((symbol, days - known.get(symbol, none)) for symbol, days in ex_dates.items())
+        if late := {symbol for symbol, days in new if days and min(days) < today}:
+            self.on_ex_dates(late)
 
     async def read_missing(self) -> None:
         """Ask again for those whose history could not be read."""
         wanted, now = sorted(self._missing), self.market.now()
+        is_due = self._ex_due is None or now >= self._ex_due
+        unread = self._unread if is_due else ()
         await self._read_histories(now)
-        found = [symbol for symbol in wanted if symbol not in self._missing]
+        ex_dates = await self._read_ex_dates(unread, now) if unread else {}
+        found = {symbol for symbol in wanted if symbol not in self._missing} | ex_dates.keys()
         if found:
-            self.post(ClosesRead(now, tuple(self._close_of(each, frozenset()) for each in found)))
+            none = frozenset[date]()
+            closes = [self._close_of(each, ex_dates.get(each, none)) for each in sorted(found)]
+            self.post(ClosesRead(now, tuple(closes)))
+        if ex_dates:
+            self.on_ex_dates(ex_dates.keys())
 
     def _close_of(self, symbol: str, ex_dates: frozenset[date]) -> LastClose:
         found = self.known.get(symbol, LastClose(symbol, None, _NONE))
@@ -126,26 +150,43 @@ class Closes:
         price = round(close * unit)
         return LastClose(symbol, price, _day_of(earlier[-1]), sum(volumes) // len(volumes))
 
-    async def _ex_dates(
+    async def _read_ex_dates(
         self, symbols: Sequence[str], now: datetime
     ) -> Mapping[str, frozenset[date]]:
-        """Return the ex-dates of the days since the closes; none where they can't be read."""
+        """Return the ex-dates of the days since the closes; where they can't be read, none, and
+        they are asked for again.
+        """
         today = now.astimezone(EXCHANGE_TZ).date()
         query = (
             ("stocks", ",".join(symbols)),
             ("from_date", f"{today - EX_LOOK_BACK:%d/%m/%Y}"),
             ("to_date", f"{today:%d/%m/%Y}"),
         )
+        self._ex_tries += 1
         try:
             events: Sequence[StockEvent] = await self.client.read(CODECS["earlier_news"], {}, query)
-        except BrokerError:
+        except BrokerError as error:
+            is_rare = self._ex_tries >= EX_TRIES
+            self._unread, self._ex_due = tuple(symbols), now + EX_PAUSE if is_rare else None
+            if self._ex_tries in {1, EX_TRIES}:
+                does = "again every hour" if is_rare else "again every minute"
+                text = f"the ex-dates can't be read ({error.reason}), asked {does}. Until they are "
+                text += "known, a fall on one is not believed, and earlier bars stay as they are"
+                self.post(Noted(now, Note(now, "HISTORY", text)))
+            self.post(ReadHealthChanged(now, False, error.reason, _EX_DATES, ""))
             return {}
+        was_unread, self._unread = bool(self._unread), ()
+        if was_unread:
+            self.post(ReadHealthChanged(now, True, "it works again", _EX_DATES, ""))
+            self.post(Noted(now, Note(now, "HISTORY", "the ex-dates are known now")))
         found: dict[str, set[date]] = {}
         for event in events:
             day = _day_or_none(event.ex_date or "")
             if day is not None:
                 found.setdefault(event.stock, set()).add(day)
-        return {symbol: frozenset(days) for symbol, days in found.items()}
+        known = {symbol: frozenset(days) for symbol, days in found.items()}
+        self.ex_dates.update(known)
+        return known
 
     def _last_trading_day(self, today: date) -> date:
         """Return the trading day before a day; the far past where the calendar begins after it."""

@@ -11,7 +11,7 @@ journal when that answers again.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from bot.clock import boottime_s
+from bot.config.settings.model import KeepSettings
 from bot.domain.entry import Entry
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import JournalHealthChanged
@@ -30,6 +31,7 @@ from bot.journal.sends import Send
 from bot.journal.thread import in_time
 from bot.runtime.activity import Post
 from bot.runtime.pulse import Trouble
+from bot.runtime.retention import Retention
 
 DOUBT_TRIES: Final = 3_000
 DOUBT_PAUSE_S: Final = 0.1
@@ -71,6 +73,8 @@ class Commits:
         emergency: EmergencyJournal,
         *,
         timeout_s: float,
+        keep: KeepSettings | None = None,
+        backups: Path | None = None,
         now: Callable[[], datetime],
         post: Post,
         trouble: Trouble,
@@ -78,6 +82,7 @@ class Commits:
         self._journal = journal
         self._emergency = emergency
         self._timeout_s = timeout_s
+        self.retention = Retention(journal, keep or KeepSettings(), post, backups)
         self._now = now
         self._post = post
         self._trouble = trouble
@@ -87,7 +92,13 @@ class Commits:
         """What the emergency journal has, and nobody else is going to write."""
         self._file = asyncio.Lock()
         self._is_file_stuck = False
+        self.unkept = ""
+        """Why the emergency journal lacks what it should have."""
         self._at_work: set[asyncio.Task[object]] = set()
+        self.answered = 0
+        """How often a write has come back, be it as refused."""
+        self.took_s = 0.0
+        """How long the last one took."""
         self.on_cut: Callable[[], None] = lambda: None
         """Called at once when the journal is out of reach."""
 
@@ -115,7 +126,7 @@ class Commits:
         doubt: OutcomeUnknown | None = None
         for _ in range(DOUBT_TRIES):
             try:
-                verdicts = await self._journal.write(entries, sends)
+                verdicts = await self._answer(self._journal.write(entries, sends))
             except OutcomeUnknown as unknown:
                 doubt = unknown
                 self.lose(f"the journal can't be written: {unknown}")
@@ -125,6 +136,23 @@ class Commits:
                 return Stored(why, tuple(Committed(no is None, no or why) for no in verdicts))
         assert doubt is not None, "only a doubt is tried again"
         raise doubt
+
+    @property
+    def stalled_s(self) -> float:
+        """How long the oldest write has been waiting; 0 with none."""
+        return self._journal.stalled_s()
+
+    async def probe(self) -> None:
+        """Have the journal answer. Raises Unreachable."""
+        await self._journal.probe()
+
+    async def _answer(self, asking: Awaitable[T]) -> T:
+        began_s = boottime_s()
+        try:
+            return await asking
+        finally:
+            self.answered += 1
+            self.took_s = boottime_s() - began_s
 
     async def protect(self, entry: Entry) -> Committed:
         """Make an entry survive in the journal, or else beside it: the attempt of a cancel, a halt.
@@ -205,7 +233,7 @@ class Commits:
     async def catch_up(self) -> None:
         """Store what only the emergency journal has. Raises what the journal does."""
         count = len(self._beside)
-        await self._journal.take_over(self._beside[:count])
+        await self._answer(self._journal.take_over(self._beside[:count]))
         del self._beside[:count]
 
     def find(self) -> None:
@@ -243,6 +271,7 @@ class Commits:
                     why = f"the emergency journal can't be written either: {error}"
                 else:
                     return ""
+        self.unkept = why
         self._trouble.begin(f"{why}. No order and no cancel leaves: cancel at the broker's own app")
         return why
 
@@ -250,4 +279,4 @@ class Commits:
         async with self._file:
             with suppress(OSError):  # what stays is in the journal too: no harm
                 await in_time(self._emergency.forget, KEEP_S)
-                self._is_file_stuck = False
+                self._is_file_stuck, self.unkept = False, ""

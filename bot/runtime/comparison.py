@@ -5,25 +5,27 @@ nothing of what it would do is done. So both ways show the same.
 """
 
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from functools import partial
 
 from bot.broker.errors import BrokerError
 from bot.clock import SystemClock
-from bot.config.rulebook import rulebook_of
+from bot.config.rulebook import load_symbols, rulebook_of
 from bot.config.settings.load import Loaded
-from bot.config.strategies.load import load_strategies
+from bot.config.strategies.load import load_sound
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.domain.message import AccountRead, Recovered, TodaysOrdersRead
+from bot.domain.message import AccountRead, InstrumentsRead, Recovered, TodaysOrdersRead
 from bot.domain.recovery import Recovery
 from bot.engine.engine import unguarded
 from bot.engine.wake import never
+from bot.journal.errors import Unreachable
+from bot.journal.reader import JournalReader
 from bot.journal.recovering import read_recovery
 from bot.journal.schema import reading_current
 from bot.runtime.api import own_broker
 from bot.runtime.assemble import choose_account, make_engine, unreachable
 from bot.runtime.control.shapes import Fields
-from bot.runtime.control.status import comparison_fields, limit_fields
+from bot.runtime.control.status import balance_fields, comparison_fields, limit_fields
 
 
 async def compare_without_bot(loaded: Loaded) -> Fields:
@@ -40,26 +42,62 @@ async def compare_without_bot(loaded: Loaded) -> Fields:
         raise unreachable(error) from error
     rows = partial(TodaysOrdersRead, now, account.extended_id, book.reports, now)
     of_account = partial(replace, account=account.extended_id)
-    strategies = [replace(each, plan=of_account(each.plan)) for each in load_strategies(loaded)]
+    sound = load_sound(loaded).strategies
+    strategies = [replace(each, plan=of_account(each.plan)) for each in sound]
     engine = make_engine(settings, rulebook_of(loaded), strategies, unguarded, never)
     for event in (Recovered(now, recovery), rows(book.set_aside), AccountRead(now, snapshot)):
         engine.handle(event)
     return comparison_fields(engine.reconciliation())
 
 
-def limits_without_bot(loaded: Loaded) -> list[Fields]:
-    """Return what is used of each limit as a start would find it: by the journal alone."""
+def limits_without_bot(loaded: Loaded) -> tuple[list[Fields], bool]:
+    """Return what is used of each limit as a start would find it, by the journal alone, and whether
+    there is one: before the first run nothing is used.
+    """
     now = SystemClock().now()
-    recovery = _recovery(loaded.journal_url, now.astimezone(EXCHANGE_TZ).date())
+    today, has_run = now.astimezone(EXCHANGE_TZ).date(), True
+    try:
+        recovery = _recovery(loaded.journal_url, today)
+    except Unreachable as error:
+        if not error.is_absent:
+            raise
+        recovery, has_run = Recovery(today), False
     accounts = [one.intent.account for one in recovery.intents]
     accounts += [fill.account for _, fill in recovery.recent_fills]
     account = accounts[-1] if accounts else ""
     strategies = [
-        replace(each, plan=replace(each.plan, account=account)) for each in load_strategies(loaded)
+        replace(each, plan=replace(each.plan, account=account))
+        for each in load_sound(loaded).strategies
     ]
     engine = make_engine(loaded.settings, rulebook_of(loaded), strategies, unguarded, never)
     engine.handle(Recovered(now, recovery))
-    return limit_fields(engine.limits())
+    return limit_fields(engine.limits()), has_run
+
+
+def balances_without_bot(loaded: Loaded) -> tuple[datetime, list[Fields]]:
+    """Return of when the numbers are and what each account is worth, by the journal alone.
+
+    A sandbox's time is not ours: what settles there does so by its own last moment.
+    """
+    with JournalReader(loaded.journal_url) as reader:
+        snapshots, runs = reader.accounts(), reader.runs()
+        fills = reader.fills()
+        held = {symbol for each in snapshots for symbol in each.holdings}
+        symbols = sorted(held | {fill.symbol for fill in fills})
+        prices = reader.prices(symbols)
+    now = SystemClock().now()
+    if runs and runs[-1].mode == "sandbox":
+        moments = [each.at for each in snapshots] + [each.at for each in fills]
+        now = max([*moments, runs[-1].started_at])
+    engine = make_engine(loaded.settings, rulebook_of(loaded), (), unguarded, never)
+    today = now.astimezone(EXCHANGE_TZ).date()
+    table = load_symbols()
+    listed = [table.instrument(symbol, today) for symbol in symbols]
+    engine.handle(InstrumentsRead(now, tuple(each for each in listed if each is not None)))
+    engine.handle(Recovered(now, _recovery(loaded.journal_url, today)))
+    for each in snapshots:
+        engine.handle(AccountRead(now, each))
+    return now, [balance_fields(each, prices) for each in engine.balances()]
 
 
 def _recovery(url: str, today: date) -> Recovery:

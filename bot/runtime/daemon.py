@@ -7,19 +7,17 @@ answers are waited for and journalled, then it is over.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Final
 
-from bot.broker.client import BrokerClient
-from bot.domain.account import SubAccount
-from bot.domain.bar_news import KeepBar, ReadBars
+from bot.clock import SystemClock
+from bot.domain.bar_news import KeepBar, KeepExDate, ReadBars
 from bot.domain.days import TradingDayEnded
-from bot.domain.entry import Entry, Note
+from bot.domain.entry import Entry
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import (
     AmendOrder,
@@ -40,33 +38,31 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.order import Intent
-from bot.domain.plan import StrategyPlan
 from bot.domain.recovery import Recovery
-from bot.domain.rulebook import Rulebook
-from bot.engine.engine import Engine, Guard
+from bot.engine.two_factor import LEAD
 from bot.journal.sends import Send
-from bot.runtime.activity import Tasks, TimeSlice
 from bot.runtime.closes import Closes
-from bot.runtime.commits import Commits
 from bot.runtime.day_start import DayStart
 from bot.runtime.disk_watch import DiskWatch
 from bot.runtime.earlier_days import KnownOrders
-from bot.runtime.feeds import Feeds, PollWatch
-from bot.runtime.fence import Fence
+from bot.runtime.feeds import Feeds
+from bot.runtime.health.progress import Work
 from bot.runtime.history.warming.broker_bars import BrokerBars
 from bot.runtime.history.warming.kept_bars import KeptBars
+from bot.runtime.history.warming.kept_ex_dates import KeptExDates
 from bot.runtime.history.warming.stored_bars import FOLDER, StoredBars
 from bot.runtime.history.warming.warm_up import WarmUp
-from bot.runtime.inbox import Inbox
-from bot.runtime.live import LiveLoop, Show
-from bot.runtime.order_manager import BOOK_AGE_MAX, OrderManager, order_words
-from bot.runtime.pulse import Pulse, Trouble
-from bot.runtime.reads import DayOrderBook, Reads
-from bot.runtime.schedule import Job
-from bot.runtime.second_factor import SecondFactor
-from bot.runtime.starting import BrokerRetry
+from bot.runtime.live import LiveLoop
+from bot.runtime.missed import DOWN, MissedRuns, missed_note, overlap_note
+from bot.runtime.morning import AT_START, MorningCheck
+from bot.runtime.order_manager import BOOK_AGE_MAX
+from bot.runtime.parts import Parts, unanswered
+from bot.runtime.pulse import Pulse
+from bot.runtime.schedule import BeforeOpening, Firing, Job, Overlaps, Started
+from bot.runtime.starting import user_name
 from bot.runtime.supervisor import Supervisor
-from bot.runtime.worlds.environment import Driver, Environment, clock_held
+from bot.runtime.token_file import TokenFile
+from bot.runtime.worlds.environment import Driver, clock_held
 
 DRAIN_S: Final = 5.0
 """How long reads that are under way are waited for when all orders are settled."""
@@ -75,48 +71,6 @@ LATE_DRAIN_S: Final = 0.2
 FINISH_S: Final = 0.5
 """How long the last events are taken in for, the most urgent first."""
 PULSE: Final = timedelta(minutes=5)
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts that the daemon works with, put together in `run.py`."""
-
-    environment: Environment
-    inbox: Inbox
-    time_slice: TimeSlice
-    tasks: Tasks
-    engine: Engine
-    commits: Commits
-    client: BrokerClient
-    account: SubAccount
-    reads: Reads
-    day_order_book: DayOrderBook
-    orders: OrderManager
-    fence: Fence
-    second_factor: SecondFactor
-    rulebook: Rulebook
-    bars_file: Path
-    """Where bars are kept for the next start. By mode: a sandbox's prices are no market's."""
-    plans: tuple[StrategyPlan, ...]
-    polls: PollWatch
-    show: tuple[Show, ...]
-    go_ahead: Show
-    trouble: Trouble
-    guard: Guard
-    retry: BrokerRetry
-
-
-def unanswered(parts: Parts) -> tuple[str, ...]:
-    """Return, in words, what was sent or is about to be, and has no trusted answer yet."""
-    status = parts.engine.status()
-    rows = {f"({row.intent_id})": row for row in status.open_orders if row.intent_id}
-    found = [*parts.orders.under_way, *map(order_words, status.unknown)]
-    named = dict.fromkeys(found)
-    for words in found:  # a cancel or a change says which order it is of
-        row = rows.get(words.rpartition(" ")[2])
-        if row is not None and row.order_id in words:
-            named[words] = f"{words}: {row.side} {row.quantity:,} {row.symbol}"
-    return tuple(each or words for words, each in named.items())
 
 
 class Daemon:
@@ -129,6 +83,8 @@ class Daemon:
         self._supervisor = supervisor
         self._instruments: dict[str, Instrument] = {}
         self._beat = Pulse()
+        self._missed = MissedRuns()
+        self._overlaps = Overlaps(self._overlap)
         self._closes = Closes(
             client=parts.client,
             market=parts.environment.market,
@@ -137,6 +93,7 @@ class Daemon:
             known={each.symbol: each for each in recovery.closes},
         )
         self._kept_bars = KeptBars(parts.bars_file, parts.rulebook)
+        self._ex_dates = KeptExDates(parts.ex_dates_file)
         stored = StoredBars(parts.bars_file.parent / FOLDER, parts.rulebook)
         brokers = BrokerBars(parts.client, parts.rulebook, self._closes.known)
         self._warm_up = WarmUp(
@@ -146,7 +103,9 @@ class Daemon:
             quota=parts.polls.quota,
             instruments=parts.engine.instruments,
             ex_dates=self._closes.ex_dates,
+            past=(self._ex_dates, stored),
         )
+        self._closes.on_ex_dates = self._level_again
         self._day_start = DayStart(
             client=parts.client,
             account=parts.account,
@@ -159,6 +118,8 @@ class Daemon:
             listed=parts.engine.instruments,
             closes=self._closes,
         )
+        self._morning = MorningCheck.of(parts, self._day_start.listed_on)
+        self._beginning: asyncio.Task[None] | None = None
         self._driver: Driver | None = None
         self._loop = LiveLoop(
             engine=parts.engine,
@@ -181,6 +142,16 @@ class Daemon:
         """What was decided and could not be written to the journal."""
         return self._loop.unwritten
 
+    @property
+    def work(self) -> Work:
+        """What tells whether it gets on."""
+        loop, commits = self._loop, self._parts.commits
+        return Work(
+            finished=lambda: loop.finished + commits.answered,
+            waiting=lambda: loop.waiting,
+            probe=commits.probe,
+        )
+
     # -------------------------------------------------------------------------------- the run
 
     async def run(self) -> None:
@@ -188,7 +159,12 @@ class Daemon:
         loop = asyncio.create_task(self._supervisor.guard(self._loop.run(self._supervisor.stopped)))
         parts, environment = self._parts, self._parts.environment
         disk = DiskWatch(parts.commits.folder, parts.inbox.post, environment.market.now)
-        watches = (parts.commits.watch(), environment.watch_time(parts.inbox.post), disk.run())
+        otp = TokenFile(parts.bars_file.parent, SystemClock().now)
+        watches = (
+            *(parts.brake.watch(), parts.commits.watch(), disk.run()),
+            environment.watch_time(parts.inbox.post),
+            otp.watch(parts.second_factor, parts.tasks),
+        )
         watching = [asyncio.create_task(self._supervisor.guard(watch)) for watch in watches]
         try:
             # A start may last: what is open is polled and cancelled by its deadlines all the same.
@@ -222,15 +198,24 @@ class Daemon:
             post=post,
             on_day=self._start_day,
             on_day_end=self._end_day,
+            on_morning=self._check_morning,
+            on_start=self._check_start,
             on_pulse=self._pulse,
             pulse_every=PULSE,
             quota=parts.polls.quota,
             polls=parts.polls,
         )
-        jobs = [
-            replace(job, fire=partial(self._fire, job))
-            for job in feeds.jobs(parts.plans, start=environment.market.now())
-        ]
+        exchanges = frozenset(each.exchange for each in self._instruments.values())
+        before_opening = BeforeOpening(parts.rulebook, exchanges, LEAD)
+        now = environment.market.now()
+        parts.jobs.extend(
+            (
+                Job("2FA question", before_opening, self._ask_for_token, done_by_start=True),
+                *feeds.jobs(parts.plans, start=now),
+            )
+        )
+        jobs = [replace(job, fire=partial(self._fire, job)) for job in parts.jobs]
+        self._tell_of_missed(now)
         self._driver = environment.drive(jobs, self._time_passed, self._report)
         self._driver.wake_at(parts.engine.next_due())
         await self._driver.run(self._supervisor.stopping)
@@ -267,7 +252,11 @@ class Daemon:
         """Go on from the journal, and read all that a run begins with."""
         parts = self._parts
         known = KnownOrders(self._recovery.orders, self._recovery.later_ids)
-        parts.inbox.post(Recovered(parts.environment.market.now(), self._recovery))
+        flatten = self._recovery.flatten
+        if flatten is not None:
+            flatten = replace(flatten, is_allowed=parts.brake.sells)
+        recovery = replace(self._recovery, started_by=user_name(), flatten=flatten)
+        parts.inbox.post(Recovered(parts.environment.market.now(), recovery))
         self._instruments = dict(await self._day_start.after_start(known))
         parts.second_factor.report()
         self._day_start.reconciled()
@@ -276,6 +265,11 @@ class Daemon:
         parts.tasks.spawn(self._warm_up.read(), "earlier bars")
         parts.inbox.rank(parts.environment.pace.ranking)
         parts.retry.is_needed = True  # a bot that runs stays
+
+    def _level_again(self, symbols: Collection[str]) -> None:
+        """Look at once: until then nobody decides on bars that stand on two levels."""
+        self._warm_up.look_again(symbols)
+        self._parts.tasks.spawn(self._warm_up.read(), "earlier bars")
 
     # --------------------------------------------------------------------------- the commands
 
@@ -306,18 +300,20 @@ class Daemon:
                 spawn(parts.day_order_book.read(), "day order book")
             case ReadAccount():
                 spawn(parts.reads.account(), "account")
-            case ReadBars() | KeepBar():
+            case ReadBars() | KeepBar() | KeepExDate():
                 self._see_to_bars(command)
-            case DropToken():
-                parts.second_factor.forget()
+            case DropToken(code):
+                parts.second_factor.forget(code)
             case StopRunning():
                 self._supervisor.end()
             case _:
                 raise AssertionError(f"nobody carries out {type(command).__name__}")
 
-    def _see_to_bars(self, command: ReadBars | KeepBar) -> None:
+    def _see_to_bars(self, command: ReadBars | KeepBar | KeepExDate) -> None:
         if isinstance(command, KeepBar):
             self._kept_bars.keep(command.bar)
+        elif isinstance(command, KeepExDate):
+            self._parts.tasks.spawn(self._ex_dates.keep(command.went_ex), "an ex-date")
         else:
             self._warm_up.want(command.symbol, command.width, command.count)
             self._parts.tasks.spawn(self._warm_up.read(), "earlier bars")
@@ -325,7 +321,7 @@ class Daemon:
     # ------------------------------------------------------------------------------ the clock
 
     def _fire(self, job: Job, due: datetime) -> None:
-        fault = self._parts.guard(lambda: job.fire(due))
+        fault = self._parts.guard(lambda: self._overlaps.fire(job, due))
         if fault is not None:
             self._parts.inbox.post(FaultFound(due, f"the job {job.name}", fault))
 
@@ -336,14 +332,44 @@ class Daemon:
         if self._driver is not None:
             self._driver.wake_at(instant)
 
-    def _report(self, job: str, trouble: str) -> None:
+    def _report(self, firings: Sequence[Firing], why: str) -> None:
         now = self._parts.environment.market.now()
-        self._parts.inbox.post(Noted(now, Note(now, "SCHEDULE", f"{job} {trouble}")))
+        for note in self._missed.notes(firings, why, now):
+            self._parts.inbox.post(Noted(now, note))
+
+    def _tell_of_missed(self, now: datetime) -> None:
+        """List what was due while no bot was there, and do what is still to be done today."""
+        since = self._parts.down_since
+        for job in self._parts.jobs:
+            firing = job.passed_while_down(since, now) if since else None
+            if firing is not None:
+                self._parts.inbox.post(Noted(now, missed_note(firing, DOWN, now)))
+                if firing.is_run:
+                    self._fire(job, firing.due)
+
+    def _overlap(self, job: Job, due: datetime) -> None:
+        now = self._parts.environment.market.now()
+        self._parts.inbox.post(Noted(now, overlap_note(job, due, now)))
 
     def _pulse(self, due: datetime) -> None:
         passed_over = self._parts.inbox.passed_over
         note = self._beat.beat(self._parts.engine.status(), due, passed_over=passed_over)
         self._parts.inbox.post(Noted(due, note))
+        self._report((), "")
+
+    def _ask_for_token(self, _: datetime) -> None:
+        """Before the first session of a trading day: is there a token that is good in it?"""
+        if not self._parts.second_factor.is_ready:
+            self._parts.second_factor.report()
+
+    def _check_morning(self, due: datetime) -> Started:
+        """Look whether all is there that a day of trading needs."""
+        return self._parts.tasks.spawn(self._morning.check(due), "morning check")
+
+    def _check_start(self, due: datetime) -> Started:
+        """The same after a start, where most of what fails has told of itself."""
+        checking = self._morning.check(due, alerting=AT_START)
+        return self._parts.tasks.spawn(checking, "check of the start")
 
     def _start_day(self, due: datetime) -> None:
         """Begin a day in a bot that ran over the night, as a start does."""
@@ -352,7 +378,13 @@ class Daemon:
         parts.second_factor.report()
         status = parts.engine.status()
         known = KnownOrders(status.open_orders, status.later_ids)
-        parts.tasks.spawn(self._day_start.after_night(known), "the day")
+        if self._beginning is not None:  # a broker that answered nothing since yesterday
+            self._beginning.cancel()
+        self._beginning = parts.tasks.spawn(self._begin_day(known), "the day")
+
+    async def _begin_day(self, known: KnownOrders) -> None:
+        self._instruments.update(await self._day_start.after_night(known))
 
     def _end_day(self, due: datetime) -> None:
         self._parts.inbox.post(TradingDayEnded(due, due.astimezone(EXCHANGE_TZ).date()))
+        self._parts.tasks.spawn(self._parts.commits.retention.at_close(due), "retention")

@@ -9,7 +9,9 @@ halted. A start reads the market, too; what orders need comes first.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date
 from functools import partial
 from typing import Final
 
@@ -58,6 +60,8 @@ class DayStart:
     plans: tuple[StrategyPlan, ...]
     listed: Mapping[str, Instrument]
     closes: Closes
+    listed_on: dict[str, date] = field(default_factory=dict)
+    """By symbol, the day on which the broker last said where it trades."""
 
     async def after_start(self, known: KnownOrders) -> Mapping[str, Instrument]:
         """Read all that a run begins with; return its instruments, by their symbols.
@@ -70,6 +74,8 @@ class DayStart:
         except BrokerError as error:
             raise unreachable(error) from error
         at = self.market.now()
+        today = at.astimezone(EXCHANGE_TZ).date()
+        self.listed_on.update(dict.fromkeys((each.symbol for each in quotes), today))
         found = {each.symbol: Instrument(each.symbol, each.exchange) for each in quotes}
         self.post(InstrumentsRead(at, tuple(found.values())))
         instruments = {**{s: i for s, i in self.listed.items() if s in self._symbols()}, **found}
@@ -81,8 +87,10 @@ class DayStart:
             self.post(Noted(at, quote_note(quote, at)))
         return instruments
 
-    async def after_night(self, known: KnownOrders) -> None:
-        """Read what a day begins with in a bot that runs, for as long as it takes."""
+    async def after_night(self, known: KnownOrders) -> Mapping[str, Instrument]:
+        """Read what a day begins with in a bot that runs, for as long as it takes; return where
+        each symbol trades by what the broker says this morning.
+        """
         is_read = False
         while not is_read:
             try:
@@ -94,6 +102,19 @@ class DayStart:
         traded = {symbol: each for symbol, each in self.listed.items() if symbol in self._symbols()}
         await self.closes.read(traded)
         self.reconciled()
+        found = {each.symbol: each for each in await self._listings()}
+        self.post(InstrumentsRead(self.market.now(), tuple(found.values())))
+        return found
+
+    async def _listings(self) -> list[Instrument]:
+        """Ask where each symbol trades; one that does not answer stays where it was."""
+        found, today = [], self.market.now().astimezone(EXCHANGE_TZ).date()
+        for symbol in self._symbols():
+            with suppress(BrokerError):
+                quote = await self.client.quote(symbol)
+                found.append(Instrument(symbol, quote.exchange))
+                self.listed_on[symbol] = today
+        return found
 
     def reconciled(self) -> None:
         """Say that all has been read."""

@@ -24,6 +24,7 @@ from bot.domain.visible import visible
 from bot.journal.errors import JournalError
 from bot.protocol.redact import redact
 from bot.runtime.control.socket import Handler, Reply, Request, refused
+from bot.runtime.hush import trace_of
 
 REPORTS_MAX: Final = 20
 """So many kinds of faults have a file in one run; the journal has every kind's traceback."""
@@ -34,8 +35,9 @@ LINE_MAX: Final = 10_000
 class FaultGuard:
     """Makes steps, catches what they raise, and keeps a report of each kind."""
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, hide: Callable[[str], str] = redact) -> None:
         self._folder = state_dir / "bugs"
+        self._hide = hide
         self._reports: dict[str, str] = {}
 
     def guard(self, step: Callable[[], object]) -> Fault | None:
@@ -84,10 +86,12 @@ class FaultGuard:
         place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
         invariant = error.code if isinstance(error, InvariantBroken) else ""
         kind = f"invariant {invariant}" if invariant else f"{type(error).__name__} at {place}"
-        trace = redact("".join(traceback.format_exception(error)))
+        trace = self._hide(trace_of(error))
         if kind not in self._reports and len(self._reports) < REPORTS_MAX:
             self._reports[kind] = str(keep_report(self._folder, "fault", trace) or "")
-        return Fault(kind, words_of(error), trace, self._reports.get(kind, ""), invariant)
+        return Fault(
+            kind, self._hide(words_of(error)), trace, self._reports.get(kind, ""), invariant
+        )
 
 
 def ends_the_run(error: BaseException) -> bool:

@@ -23,7 +23,17 @@ from bot.runtime.activity import Post, Tasks
 from bot.runtime.closes import Closes
 from bot.runtime.history.warming.warm_up import WarmUp
 from bot.runtime.reads import DayOrderBook, Reads
-from bot.runtime.schedule import Job, PhaseTrigger, daily_at, every
+from bot.runtime.schedule import (
+    Fire,
+    Job,
+    OnTradingDays,
+    PhaseTrigger,
+    Started,
+    WhenMissed,
+    daily_at,
+    every,
+    once,
+)
 
 QUOTES_PER_BAR: Final = 6
 """A bar is built from this many quotes at least."""
@@ -44,8 +54,18 @@ they show its price, which is the day's close."""
 LATE_FOR: Final = timedelta(minutes=2)
 """Market time that a poll may be late: a wait that the broker has asked for is shorter."""
 DAY_START: Final = time(8, 30)
+MORNING: Final = time(8, 40)
+"""Ten minutes after the day has begun, twenty before the first auction: time to mend something."""
+START_CHECK: Final = timedelta(seconds=3)
+"""After a start its reads have come by then."""
+TIMER_LATE_MAX: Final = timedelta(seconds=30)
+"""A strategy's timer that comes later is of another market: it is listed, never replayed."""
+SLOWER_MAX: Final = 3.0
+"""Polls that come so many times less often than asked for make another strategy of one."""
 DAY_END: Final = time(15, 15)
 """After the last phase of every exchange (15:00): what is not executed by then never will be."""
+AFTER_CLOSE: Final = timedelta(minutes=15)
+"""The same on a day that ends early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +226,8 @@ class Feeds:
     post: Post
     on_day: Callable[[datetime], None]
     on_day_end: Callable[[datetime], None]
+    on_morning: Fire
+    on_start: Fire
     on_pulse: Callable[[datetime], None]
     pulse_every: timedelta
     quota: int
@@ -218,13 +240,20 @@ class Feeds:
         polls = fitted(asked, self.quota)
         self.polls.plan(asked, polls)
         return [
-            Job("day", daily_at(DAY_START), self.on_day),
-            Job("day's end", daily_at(DAY_END), self.on_day_end),
+            Job("day", daily_at(DAY_START), self.on_day, done_by_start=True),
+            Job("morning check", daily_at(MORNING), self.on_morning, done_by_start=True),
+            Job("check of the start", once(start + START_CHECK), self.on_start),
+            Job(
+                "day's end",
+                OnTradingDays(self.rulebook.calendar, DAY_END, AFTER_CLOSE),
+                self.on_day_end,
+            ),
             *(
                 Job(
                     f"phase {exchange}",
                     PhaseTrigger(self.rulebook, exchange),
                     partial(self._ask_phase, exchange),
+                    done_by_start=True,
                 )
                 for exchange in exchanges
             ),
@@ -239,8 +268,10 @@ class Feeds:
             *(
                 Job(
                     f"timer {plan.name} {moment:%H:%M:%S}",
-                    daily_at(moment),
+                    OnTradingDays(self.rulebook.calendar, moment),
                     partial(self._fire_timer, plan.name, moment),
+                    late_max=TIMER_LATE_MAX,
+                    missed=WhenMissed.LIST,
                 )
                 for plan in plans
                 for moment in plan.wake.timers
@@ -265,14 +296,15 @@ class Feeds:
     def _fire_timer(self, strategy: str, moment: time, due: datetime) -> None:
         self.post(TimerFired(due, strategy, moment))
 
-    def _reconcile(self, due: datetime) -> None:
+    def _reconcile(self, due: datetime) -> Started:
         exchanges = {instrument.exchange for instrument in self.instruments.values()}
         is_closed = all(self.rulebook.phase_at(each, due) is Phase.CLOSED for each in exchanges)
         if is_closed and due.timestamp() // 60 % RECONCILE_MINUTES_CLOSED:
-            return
+            return None
         self.tasks.spawn(self.day_order_book.read(), "reconcile book")
-        self.tasks.spawn(self.reads.account(), "reconcile account")
+        account = self.tasks.spawn(self.reads.account(), "reconcile account")
         if self.closes.are_missing:
             self.tasks.spawn(self.closes.read_missing(), "closes")
         if self.warm_up.is_missing:
             self.tasks.spawn(self.warm_up.read(), "earlier bars")
+        return account

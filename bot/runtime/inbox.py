@@ -64,6 +64,7 @@ URGENCY: Final[Mapping[type[Event], Urgency]] = {
     message.AmendAnswered: Urgency.ANSWER,
     message.NonceBurnt: Urgency.ANSWER,
     message.TwoFactorReady: Urgency.ANSWER,
+    days.CodesCounted: Urgency.ANSWER,
     message.TwoFactorMissing: Urgency.ANSWER,
     message.Noted: Urgency.ANSWER,  # what is told of the second factor comes before its token
     message.Recovered: Urgency.READ,

@@ -18,6 +18,7 @@ from bot.journal.errors import (
     LeaseHeld,
     LeaseLost,
     NeedsMigration,
+    NotOwner,
     Unreachable,
     UnusableUrl,
     WrittenByAnother,
@@ -111,6 +112,16 @@ def require_unmixed(url: str, mode: str) -> None:
         raise OperatorMistake.of("E-RUN-006", text, ExitCode.CONFIG)
 
 
+_KEPT: Final = (
+    "Halts, cancels and answers among them are in the emergency journal, which the next start "
+    "takes over; it asks the broker for the rest."
+)
+_LOST: Final = (
+    "And {}: a halt of this run may be lost. Look at bot status after the next start, which asks "
+    "the broker for the orders."
+)
+
+
 @contextmanager
 def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
     """Turn what the journal raises into an operator's mistake that says what to do.
@@ -135,6 +146,9 @@ def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
         source = "the default journal.url" if origin == DEFAULT else f"journal.url in {origin}"
         text = f"{error}, from {source}. {advice}"
         raise OperatorMistake.of("E-DB-001", text, ExitCode.DATABASE) from error
+    except NotOwner as error:
+        text = f"{error}: give the owner's address once: BOT_JOURNAL__URL=… before the command"
+        raise OperatorMistake.of("E-DB-012", text, ExitCode.DATABASE) from error
     except (Corrupt, UnusableUrl) as error:
         raise OperatorMistake.of("E-DB-003", f"{error} ({origin})", ExitCode.DATABASE) from error
     except JournalError as error:
@@ -189,16 +203,17 @@ async def take_over(
     return f"{words}{lost if kept.unreadable else ''}{'; ' if no_room else ''}{no_room}"
 
 
-def left_unwritten(reason: str, entries: Sequence[Entry]) -> OperatorMistake:
-    """Say what of a run could not be written to the journal by its end."""
+def left_unwritten(reason: str, entries: Sequence[Entry], unkept: str) -> OperatorMistake:
+    """Say what of a run could not be written to the journal by its end; `unkept`: why the emergency
+    journal lacks it too, if it does.
+    """
     kinds = Counter(type(entry).__name__ for entry in entries)
     counted = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     ids = {getattr(entry, name, None) for entry in entries for name in ("order_id", "intent_id")}
     orders = ", ".join(sorted(filter(None, ids)))
     text = (
         f"stopped by {reason}, but the journal does not answer. Not written: {counted or 'the end'}"
-        f"{f'; orders {orders}' if orders else ''}. Halts, cancels and answers among them are in "
-        "the emergency journal, which the next start takes over; it asks the broker for the rest. "
+        f"{f'; orders {orders}' if orders else ''}. {_LOST.format(unkept) if unkept else _KEPT} "
         f"{CHECK}"
     )
     return OperatorMistake.of("E-DB-010", text, ExitCode.DATABASE)
@@ -217,3 +232,10 @@ def taken_over(error: LeaseLost | WrittenByAnother) -> OperatorMistake:
         "one's now. Let one bot write a journal: bot stop, or another journal.url"
     )
     return OperatorMistake.of("E-DB-004", text, ExitCode.NOT_RUNNING)
+
+
+def crashed(url: str) -> bool:
+    """Tell whether the last run of a journal has no end: it was killed, or its machine was."""
+    with JournalReader(url) as reader:
+        runs = reader.runs()
+    return bool(runs) and runs[-1].ended_at is None

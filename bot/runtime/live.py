@@ -5,7 +5,9 @@ take events ─► engine decides ─► its records are committed ─► they a
 What waits in the inbox is taken event by event and stored as one transaction, a batch. An order
 that may leave at once is signed before, so that its attempt is in the transaction of its decision.
 Nothing is shown or sent before it is in the journal. A strategy's "no signal" protects nothing: it
-waits for the next commit, at most `lazy_s`, so that orders need not stand in line behind it.
+waits for the next commit, at most `lazy_s`, so that orders need not stand in line behind it; a
+commit that an order waits for leaves it to the one after, unless it is what led up to that order.
+Many that say the same become one row (`Fold`); each is shown.
 
 While a batch is being committed operators are heard, and what they change holds at once; its
 records come in the next batch. While the journal is out of reach (`Commits`), answers and reads are
@@ -44,6 +46,7 @@ from bot.domain.order import Intent
 from bot.domain.outcome import NotSent
 from bot.engine.engine import Engine, Guard
 from bot.journal.errors import OutcomeUnknown, Unreachable
+from bot.journal.folding import Fold
 from bot.journal.sends import Send
 from bot.runtime.activity import TimeSlice
 from bot.runtime.commits import Commits, Committed
@@ -96,6 +99,7 @@ class LiveLoop:
     ) -> None:
         self._engine = engine
         self._commits = commits
+        self._fold = Fold()
         self._inbox = inbox
         self._slice = time_slice
         self._lazy_s = lazy_s
@@ -115,6 +119,8 @@ class LiveLoop:
         """What is being committed."""
         self._taken = 0
         """How many events were decided on since the last commit began."""
+        self.finished = 0
+        """How many events were handled, with their rows in the journal and their commands begun."""
         self._at: datetime | None = None
         self._is_due = False
         self._lazy_until = 0.0
@@ -127,6 +133,12 @@ class LiveLoop:
         """What was decided, and is not known to be stored."""
         waiting = [*self._storing, *self._held, *self._decided]
         return [command.entry for _, command in waiting if isinstance(command, Record)]
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait to be looked at, or to be stored."""
+        decided = len(self._decided) + len(self._held) + len(self._storing)
+        return sum(self._inbox.waiting.values()) + self._taken + decided
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Handle events until `stopped` is set (by the StopRunning command)."""
@@ -147,7 +159,10 @@ class LiveLoop:
         """Take in what still waits, the most urgent first, and store it all."""
         while self._inbox.has_more or self._engine.is_behind:
             await self.step()
+        self._lazy_s = self._lazy_until = 0.0  # nothing waits for longer
         await self._carry()
+        if not self._commits.is_cut and (rest := self._fold.rest()):
+            await self._store(rest, ())
 
     async def step(self) -> None:
         """Decide on what waits, and carry it out unless it may wait for the next commit."""
@@ -234,10 +249,14 @@ class LiveLoop:
         is_cut = self._commits.is_cut
         if is_cut:
             self._hold()
-        decided = self._storing = [*self._held, *self._decided]
-        self._held, self._decided, self._is_due = [], [], False
-        taken, self._taken = self._taken, 0
-        entries = [command.entry for _, command in decided if isinstance(command, Record)]
+        now, self._decided = ([], self._decided) if is_cut else self._parted()
+        decided = self._storing = [*self._held, *now]
+        self._held, self._is_due = [], False
+        left = min(self._taken, len(self._decided), 1)  # what waits is of an event that is not over
+        taken, self._taken = self._taken - left, left
+        entries = self._fold.take(
+            command.entry for _, command in decided if isinstance(command, Record)
+        )
         if entries or is_cut:
             orders = [command.intent for _, command in decided if isinstance(command, PlaceOrder)]
             signed = () if is_cut else map(self._signed, orders)
@@ -268,8 +287,24 @@ class LiveLoop:
             else:
                 self._start(at, command)
         self._held[:0] = waiting
+        self.finished += taken
         for _ in range(taken):
             self._inbox.done()
+
+    def _parted(self) -> tuple[Decided, Decided]:
+        """What was decided, without each "no" that may wait: orders are to leave, its time is not
+        over, and it is not about an instance of a strategy that has ordered. And those.
+        """
+        orders = [command.intent for _, command in self._decided if isinstance(command, PlaceOrder)]
+        if not orders or monotonic_s() >= self._lazy_until:
+            return self._decided, []
+        ordered = {(intent.strategy, intent.symbol) for intent in orders}
+        parts: tuple[Decided, Decided] = [], []
+        for each in self._decided:
+            entry = each[1].entry if isinstance(each[1], Record) else None
+            is_about = isinstance(entry, Decision) and (entry.strategy, entry.symbol) in ordered
+            parts[_is_lazy(each[1]) and not is_about].append(each)
+        return parts
 
     def _signed(self, intent: Intent) -> Send | None:
         """Sign an order. A fault in that comes again when it is placed, and is answered there."""

@@ -32,9 +32,10 @@ from bot.domain.message import (
     CancelOrder,
     PlaceAnswered,
     SendStarted,
+    TwoFactorMissing,
 )
 from bot.domain.order import Intent, OrderState, SendState
-from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
+from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Outcome, Refused, Unknown
 from bot.engine.gate import ENGINE_FAULT
 from bot.engine.orders.sends import TOO_MANY_REQUESTS
 from bot.journal.errors import LeaseLost, OutcomeUnknown, Unreachable
@@ -93,7 +94,7 @@ class OrderManager:
         fence: Fence,
         epoch: int,
         max_in_flight: int,
-        gates: tuple[Gate, AmendGate],
+        gates: tuple[Gate, AmendGate, Callable[[Intent], bool]],
         post: Post,
         way: RightOfWay,
     ) -> None:
@@ -106,7 +107,7 @@ class OrderManager:
         self._epoch = epoch
         self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
-        self._gate, self._amend_gate = gates
+        self._gate, self._amend_gate, self._passes_halt = gates
         self._post = post
         self._way = way
         self._boot_id = boot_id()
@@ -203,7 +204,9 @@ class OrderManager:
                 source="place",
             ),
         )
-        return Attempt(signed, started, Send(entries, self._epoch, intent.fingerprint))
+        passes_halt = self._passes_halt(intent)
+        send = Send(entries, self._epoch, intent.fingerprint, passes_halt)
+        return Attempt(signed, started, send)
 
     def settle(self, intent: Intent, done: asyncio.Task[None]) -> None:
         """Answer for a place that has ended with a fault: unknown when it may have left."""
@@ -306,7 +309,14 @@ class OrderManager:
         require(commit.is_stored, "I1", f"the {signed.method} of an attempt that is not stored")
         if commit.reason:
             return NoAnswer(commit.reason, is_sent=False, latency_ms=0)
-        return await self._writer.send(signed, objection)
+        answer = await self._writer.send(signed, objection)
+        is_kept_back = isinstance(answer, NoAnswer) and answer.reason.startswith(LACKS_2FA)
+        if is_kept_back and (
+            lack := self._writer.lack
+        ):  # it may have ended unnoticed by the engine
+            missing = TwoFactorMissing(self._now(), lack, "it ended before a write", is_needed=True)
+            self._post(missing)
+        return answer
 
     async def _commit(self, entries: Sequence[Entry], sends: Sequence[Send]) -> Committed:
         """Store one attempt, as entries or as a send."""

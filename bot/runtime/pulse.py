@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
 
-from bot.domain.entry import Note, RunState
+from bot.domain.entry import LAST_PRICE, PULSE_NOTE, Note, RunState
 from bot.domain.quote import Quote
 from bot.engine.risk.account_checks import SILENT_PHASES
 from bot.engine.status import BotStatus
@@ -70,17 +70,20 @@ class Pulse:
             words.insert(0, f"no data for {minutes:.0f} min")
         shown = ", ".join(words) or "quiet"
         text = f"{_trading(status)}, {len(status.open_orders)} open · {shown}"
-        return Note(at, "PULSE", text, since)
+        prices = {f"{LAST_PRICE}{one.symbol}": one.last for one in status.positions if one.last}
+        return Note(at, PULSE_NOTE, text, {**since, **prices})
 
 
 def _trading(status: BotStatus) -> str:
     """How many strategies are on, or what stops them all."""
-    if status.state is not RunState.RUNNING:
+    if status.state not in {RunState.RUNNING, RunState.REDUCING}:
         return f"{status.state}, no new orders"
     states = [each.state for each in status.strategies]
     waits = [each.reason for each in status.strategies if each.state == "warming"]
     others = [each for each in ("paused", "disabled") if each in states]
     on = [f"{states.count('on')} on"] if "on" in states else []
+    if status.state is RunState.REDUCING:
+        on.insert(0, "REDUCING, nothing is bought")
     warming = [f"{len(waits)} {waits[0]}"] if waits else []
     return ", ".join([*on, *warming, *(f"{states.count(each)} {each}" for each in others)])
 

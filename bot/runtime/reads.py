@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from bot.broker.client import BrokerClient
 from bot.broker.errors import BrokerError, NotNow
-from bot.clock import Clock
+from bot.clock import Clock, boottime_s
 from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.domain.message import (
@@ -49,20 +49,52 @@ ReadRow = Callable[[SubAccount, str, datetime], Awaitable[OrderReport | None]]
 Spawn = Callable[[Coroutine[object, object, None], str], asyncio.Task[None]]
 
 
+@dataclass(slots=True)
+class Failing:
+    """A kind of read that fails: what it is about, since when, why the last time."""
+
+    kind: str
+    about: str
+    since_s: float
+    count: int = 0
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        """`the quote of VNM`."""
+        return f"{self.kind} of {self.about}" if self.about else self.kind
+
+
 class Health:
     """Counts failures in a row and posts when reads stop or start working."""
 
-    def __init__(self, clock: Clock, post: Post) -> None:
+    def __init__(self, clock: Clock, post: Post, elapsed_s: Elapsed = boottime_s) -> None:
         self._clock = clock
         self._post = post
+        self._elapsed_s = elapsed_s
         self._failures = 0
         self._is_healthy = True
-        self._failing: dict[tuple[str, str], int] = {}
+        self._failing: dict[tuple[str, str], Failing] = {}
+        self._good_s: dict[str, float] = {}
+
+    def ages_s(self) -> dict[str, float]:
+        """How long ago each kind of read was answered last."""
+        now_s = self._elapsed_s()
+        return {kind: now_s - good_s for kind, good_s in self._good_s.items()}
+
+    def dead(self) -> list[tuple[Failing, float]]:
+        """What fails so often that it is named, and for how many seconds; the longest first."""
+        now_s = self._elapsed_s()
+        named = [it for it in self._failing.values() if it.count >= _named_from(it.kind)]
+        return [(it, now_s - it.since_s) for it in sorted(named, key=lambda it: it.since_s)]
 
     def succeeded(self, kind: str = "", about: str = "") -> None:
         """A read worked. A kind is the words for it, as `the quote`, `about` VNM."""
         self._failures = 0
-        if self._failing.pop((kind, about), 0) >= _named_from(kind):
+        if kind:
+            self._good_s[kind] = self._elapsed_s()
+        failing = self._failing.pop((kind, about), None)
+        if failing is not None and failing.count >= _named_from(kind):
             news = ReadHealthChanged(self._clock.now(), True, "it works again", kind, about)
             self._post(news)
         if not self._is_healthy:
@@ -72,11 +104,13 @@ class Health:
     def failed(self, error: BrokerError, kind: str, about: str = "") -> None:
         """A read failed; one that is named already says nothing about the others."""
         if not isinstance(error, NotNow):
-            count = self._failing[kind, about] = self._failing.get((kind, about), 0) + 1
-            if count == _named_from(kind):
+            fresh = Failing(kind, about, self._elapsed_s())
+            failing = self._failing.setdefault((kind, about), fresh)
+            failing.count, failing.reason = failing.count + 1, error.reason
+            if failing.count == _named_from(kind):
                 at = self._clock.now()
                 self._post(ReadHealthChanged(at, False, error.reason, kind, about))
-            elif count > FAILURES_MAX:
+            elif failing.count > FAILURES_MAX:
                 return
         self._failures += 1
         if self._is_healthy and self._failures >= FAILURES_MAX:

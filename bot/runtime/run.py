@@ -8,8 +8,8 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
-from datetime import date, datetime
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -20,7 +20,7 @@ from bot.clock import SystemClock, performance_s
 from bot.config.masking import masked_url
 from bot.config.rulebook import on_later_rules, rulebook_of
 from bot.config.settings.load import Loaded
-from bot.config.strategies.load import UnknownSymbols, load_strategies
+from bot.config.strategies.load import UnknownSymbols
 from bot.config.strategies.source_files import hashes_of
 from bot.domain.account import SubAccount
 from bot.domain.entry import Entry
@@ -28,20 +28,25 @@ from bot.domain.errors import Fault
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import FaultFound
 from bot.domain.recovery import Recovery
+from bot.domain.timetable import local_of
 from bot.journal.emergency import EmergencyJournal
 from bot.journal.errors import LeaseLost, Unreachable, WrittenByAnother
 from bot.journal.journal import Journal
 from bot.journal.thread import in_time
 from bot.runtime.activity import Activity, RightOfWay, Tasks, TimeSlice
 from bot.runtime.assemble import make_engine, meet_broker
+from bot.runtime.brake import Brake
+from bot.runtime.broken_strategies import Broken, strategies_to_run
 from bot.runtime.commits import Commits
 from bot.runtime.control.operations import Operations
 from bot.runtime.control.server import ControlServer
 from bot.runtime.control.status import Facts
-from bot.runtime.daemon import Daemon, Parts, unanswered
+from bot.runtime.daemon import Daemon
 from bot.runtime.faults import FaultGuard, ends_the_run
 from bot.runtime.feeds import PollWatch
+from bot.runtime.health.onlookers import Onlookers
 from bot.runtime.history.recording.recorder import begin_recording
+from bot.runtime.hook_watch import HookWatch
 from bot.runtime.inbox import Inbox
 from bot.runtime.journal_file import (
     TO_RUN,
@@ -51,12 +56,15 @@ from bot.runtime.journal_file import (
     take_over,
     taken_over,
 )
+from bot.runtime.notices.notices import Notices
 from bot.runtime.opening import keep_lease, open_journal, take_lease, wait_for_lease
 from bot.runtime.order_manager import OrderManager
+from bot.runtime.parts import Parts, unanswered
 from bot.runtime.pulse import Trouble
 from bot.runtime.reads import DayOrderBook, Health, Reads
-from bot.runtime.run_controls import RunControls, RunOptions, Screen
+from bot.runtime.run_controls import RunControls, RunEnd, RunOptions, Screen
 from bot.runtime.second_factor import SecondFactor, codes_asked
+from bot.runtime.security_notes import before_this, note_start
 from bot.runtime.starting import (
     BrokerRetry,
     EarlyHalt,
@@ -64,6 +72,7 @@ from bot.runtime.starting import (
     handlers_of,
     has_open_work,
     lost_places,
+    recovered_here,
     show_config,
 )
 from bot.runtime.state_dir import make_state_dir
@@ -78,15 +87,6 @@ statement: with Python's own 5 ms a commit beside a busy loop takes 4 times as l
 END_S: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd:
-    """How a run ended."""
-
-    reason: str
-    market_time: datetime
-    seconds: float
-
-
 async def run_bot(
     loaded: Loaded, options: RunOptions, screen: Screen, *, make: MakeEnvironment = make_environment
 ) -> RunEnd:
@@ -99,8 +99,8 @@ async def run_bot(
         stack.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(SWITCH_S)
         run = Run(loaded, options, screen, stack, make)
-        reason = await run.to_its_end()
-        return RunEnd(reason, run.now(), performance_s() - started)
+        with options.telling_end():
+            return RunEnd(await run.to_its_end(), run.now(), performance_s() - started)
 
 
 class Run:
@@ -116,19 +116,25 @@ class Run:
     ) -> None:
         self._loaded = loaded
         self._options = options
-        self._screen = screen
+        self._supervisor = Supervisor()
+        self._screen = Onlookers(loaded, screen, self._supervisor, options.hidden_by)
         self._stack = stack
         self._make = make
-        self._supervisor = Supervisor()
         self._activity = Activity()
         self._inbox = Inbox(Activity())  # nobody looks at it yet: no clock may wait for that
-        self._faults = FaultGuard(loaded.state_dir)
+        self._faults = FaultGuard(loaded.state_dir, self._screen.hiding.text)
+        self._brake = Brake(loaded.state_dir)
+        self._hooks = HookWatch(lambda: self._brake.is_on)
         self._rulebook = rulebook_of(loaded)
         self._emergency = EmergencyJournal(loaded.state_dir)
         self._codes_asked: list[datetime] = []
+        self._down_since: datetime | None = None
         self._damage: tuple[str, ...] = ()
         self._commits: Commits | None = None
-        self._strategies = load_strategies(loaded, only=options.only)
+        self._notices = Notices(loaded, options.told)
+        self._found = strategies_to_run(loaded, options.only)
+        self._strategies = self._found.strategies
+        self._broken = Broken(self._found.broken)
         self._files = hashes_of(self._strategies)
         self._fields = {"mode": loaded.settings.mode, "journal": masked_url(loaded.journal_url)}
 
@@ -137,7 +143,9 @@ class Run:
         loaded, origin = self._loaded, self._loaded.origin_of("journal.url")
         ask = partial(answer, loaded.journal_url)
         make_state_dir(loaded.state_dir)
-        show_config(loaded, self._strategies, self._screen.row)
+        await self._screen.begin(self._stack)
+        self._stack.enter_context(self._brake.on_signal())
+        show_config(loaded, self._found, self._screen.row, self._screen.trouble)
         server = ControlServer(loaded.state_dir, handlers_of(self._fields), {"bot": loaded.bot})
         with journal_errors(origin, what_to_do=TO_RUN):
             opened = await self._open_journal(server)
@@ -152,10 +160,10 @@ class Run:
         self._stack.push_async_callback(server.stop)
         self._enter_environment()
         commits = self._commits = self._commits_of(journal)
-        self._halt = EarlyHalt(commits, self.now)
+        self._halt = EarlyHalt(commits, self.now, self._brake)
         server.serve(handlers_of(self._fields, halt=self._halt), {"bot": loaded.bot})
         with journal_errors(origin):
-            left = await ask(journal.recover(_date_of(SystemClock().now())))
+            left = await ask(journal.recover(local_of(SystemClock().now()).date()))
         met = await self._meet_broker(server, left)
         if met is None:
             with journal_errors(origin):
@@ -163,25 +171,25 @@ class Run:
             return self._controls.reason
         broker, account = met
         with journal_errors(origin):
-            starting = journal.start_run(
-                at=self.environment.market.now(),
-                mode=loaded.settings.mode,
-                version=__version__,
-                config_sha256=loaded.sha256,
-            )
+            facts = {"mode": loaded.settings.mode, "config_sha256": loaded.sha256}
+            starting = journal.start_run(at=self.now(), version=__version__, **facts)
             run_id = await ask(starting)
-            today = _date_of(self.environment.market.now())
-            recovery = replace(await ask(journal.recover(today)), damage=self._damage)
+            today = local_of(self.environment.market.now()).date()
+            recovery = recovered_here(
+                await ask(journal.recover(today)), self._damage, self.environment
+            )
             self._codes_asked += await ask(in_time(partial(codes_asked, loaded.journal_url, today)))
+            before, self._down_since = await ask(in_time(partial(before_this, loaded.journal_url)))
         self._screen.recovered(recovery)
-        parts = self._put_together(commits, epoch, broker, account)
-        recording = begin_recording(parts, loaded, self._files, self._way, self._activity)
-        self._stack.callback(recording.stop)
+        parts = self._assemble(commits, epoch, broker, account)
+        note_start(parts, loaded, self._files, before, self._broken.found(recovery))
+        recorder = begin_recording(parts, loaded, self._files, self._way, self._activity)
+        self._stack.callback(recorder.stop)
         daemon = Daemon(parts, recovery, self._supervisor)
+        self._screen.follow(daemon.work, parts, broker)
         self._serve_control(server, parts, broker)
-        if self._halt.asked is not None:
-            self._inbox.ask(self._halt.asked)
-        with self._controls.on_signals():
+        self._halt.hand_over(self._inbox.ask)
+        with self._controls.on_signals(), self._hooks.at_work():
             try:
                 await self._controls.around(daemon.run(), parts)
             except (LeaseLost, WrittenByAnother) as error:
@@ -195,7 +203,7 @@ class Run:
         reason = self._controls.reason
         if missing := unanswered(parts):
             reason = f"{reason}; without the answer to {', '.join(missing)}"
-        unwritten = left_unwritten(reason, left)
+        unwritten = left_unwritten(reason, left, parts.commits.unkept)
         if parts.commits.is_cut:
             raise unwritten
         with journal_errors(self._loaded.origin_of("journal.url")):
@@ -220,6 +228,8 @@ class Run:
             journal,
             self._emergency,
             timeout_s=self._loaded.settings.journal.write_timeout_s,
+            keep=self._loaded.settings.journal.keep,
+            backups=self._loaded.backups_dir,
             now=self.now,
             post=self._inbox.post,
             trouble=self._trouble,
@@ -274,15 +284,15 @@ class Run:
     ) -> tuple[Broker, SubAccount] | None:
         """Find the broker and our account there; None when the bot was stopped before that.
 
-        With open work `left` it is asked until it answers; the socket says so, and takes a stop.
+        With open work `left`, and in a service, it is asked until it answers or is stopped.
         """
-        has_work, self._lost = has_open_work(left), lost_places(left)
-        self._retry = BrokerRetry(self.environment.waiter, self._screen.trouble, has_work)
-        if not has_work:
+        waits, self._lost = has_open_work(left) or self._options.is_service, lost_places(left)
+        self._retry = BrokerRetry(self.environment.waiter, self._screen.trouble, waits)
+        early = partial(handlers_of, self._fields, halt=self._halt, breaks=left.breaks)
+        if not waits:
+            server.serve(early(), {"bot": self._loaded.bot})
             return await self._sign_in()
-        handlers = handlers_of(
-            self._fields, halt=self._halt, retry=self._retry, stop=self._controls.stop
-        )
+        handlers = early(retry=self._retry, stop=self._controls.stop)
         server.serve(handlers, {"bot": self._loaded.bot})
         with self._controls.on_signals():
             return await self._supervisor.unless_stopped(self._sign_in())
@@ -312,20 +322,25 @@ class Run:
         self._screen.row("2FA", known)
         if limited := self._loaded.settings.risk.account.words:
             self._screen.row("limits", f"{limited} · bot limits")
+        await self._notices.begin(self._stack, self._faults.guard, self.now, self._inbox.post)
         return broker, account
 
-    def _put_together(
-        self, commits: Commits, epoch: int, broker: Broker, account: SubAccount
-    ) -> Parts:
+    def _assemble(self, commits: Commits, epoch: int, broker: Broker, account: SubAccount) -> Parts:
         loaded, environment, post = self._loaded, self.environment, self._inbox.post
         settings, guard = loaded.settings, self._faults.guard
-        market, client, health = environment.market, broker.client, Health(environment.market, post)
+        market, client = environment.market, broker.client
+        health = Health(market, post, environment.elapsed_s)
         brokers = broker.offset if environment.has_machines_time else market
         book = DayOrderBook(client, account, market, brokers, health, post, environment.elapsed_s)
         of_account = partial(replace, account=account.extended_id)
         strategies = [replace(each, plan=of_account(each.plan)) for each in self._strategies]
+        clocks, played = (market, environment.wire), environment.mailed_code
+        taking = broker, clocks, post, loaded.state_dir, self._codes_asked
+        speed = environment.quota_speed
         time_slice = TimeSlice(environment.pace.slice_s)
-        engine = make_engine(settings, self._rulebook, strategies, guard, time_slice.is_over)
+        made_of = settings, self._rulebook, strategies, guard, time_slice.is_over
+        engine = make_engine(*made_of, self._hooks.invoke)
+        shown = self._faults.screen(self._screen.entry, partial(self._on_fault, "the screen"))
         return Parts(
             environment=environment,
             inbox=self._inbox.counted_in(self._activity),
@@ -346,33 +361,25 @@ class Run:
                 fence=self._fence,
                 epoch=epoch,
                 max_in_flight=settings.risk.max_in_flight,
-                gates=(engine.reason_not_to_send, engine.reason_not_to_amend),
+                gates=self._brake.gates_of(engine),
                 post=post,
                 way=self._way,
             ),
             fence=self._fence,
-            second_factor=SecondFactor(
-                broker,
-                (market, environment.wire),
-                post,
-                loaded.state_dir,
-                self._codes_asked,
-                played_code=environment.mailed_code,
-            ),
+            second_factor=SecondFactor(*taking, played_code=played, speed=speed),
             rulebook=self._rulebook,
             bars_file=loaded.state_dir / f"bars-{settings.mode}.csv",
+            ex_dates_file=loaded.state_dir / f"ex-dates-{settings.mode}.csv",
             plans=tuple(each.plan for each in strategies),
-            polls=PollWatch(
-                quota=settings.broker.requests_per_minute, speed=environment.quota_speed, post=post
-            ),
-            show=(
-                self._faults.screen(self._screen.entry, partial(self._on_fault, "the screen")),
-                self._controls.see,
-            ),
-            go_ahead=self._controls.go_ahead,
+            polls=PollWatch(quota=settings.broker.requests_per_minute, speed=speed, post=post),
+            show=(shown, self._controls.see, self._notices.see),
+            go_ahead=self._screen.ahead(self._controls.go_ahead),
             trouble=self._trouble,
             guard=guard,
+            brake=self._brake,
             retry=self._retry,
+            broker=broker,
+            down_since=self._down_since,
         )
 
     def _serve_control(self, server: ControlServer, parts: Parts, broker: Broker) -> None:
@@ -384,13 +391,10 @@ class Run:
             started_at=self.environment.market.now(),
             journal=masked_url(self._loaded.journal_url),
             files=self._files,
+            alerts=lambda: (*self._broken.alerts, *self._notices.standing()),
         )
-        handlers = Operations(parts, facts).handlers()
+        handlers = {**Operations(parts, facts).handlers(), **self._notices.follow(parts)}
         server.serve(
             {word: self._faults.handler(do) for word, do in handlers.items()},
             {"bot": self._loaded.bot, "account": parts.account.masked},
         )
-
-
-def _date_of(instant: datetime) -> date:
-    return instant.astimezone(EXCHANGE_TZ).date()

@@ -4,17 +4,18 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from bot.broker.link import ORDER_BOUNDS
 from bot.domain.asked import Action, OperatorActed
-from bot.domain.entry import Entry, RunState, StateChanged
+from bot.domain.entry import AuthEvent, Entry, Note, RunState, StateChanged
 from bot.domain.recovery import Recovery
 from bot.protocol.secret import Secret
-from bot.runtime.daemon import Parts, unanswered
+from bot.runtime.parts import Parts, unanswered
+from bot.runtime.second_factor import BY_ITSELF
 from bot.runtime.supervisor import Supervisor, on_signals
 from bot.runtime.worlds.environment import Environment
 
@@ -57,15 +58,45 @@ class AskCode(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a command line adds to the settings. Spans are market time, seconds the wall's."""
+    """What a command line adds to the settings. Spans are market time, seconds the wall's.
+
+    `is_service`: nobody sees how a start ends, so it waits for its broker.
+    """
 
     dry_run: bool = False
     is_standby: bool = False
+    is_service: bool = False
     only: tuple[str, ...] = ()
     run_for: timedelta | None = None
     answer_otp_after: timedelta | None = None
     ask_code: AskCode | None = None
     stop_grace_s: float = STOP_GRACE_S
+    told: Callable[[str, str, str, Mapping[str, object]], str] = lambda _, text, *__: text
+    """Says an alert in the language of the notices."""
+    hidden_by: Callable[[Callable[[str], str]], object] = lambda _: None
+    """Is given what takes the secrets of a run out of a text, also after its end."""
+    over: Callable[[BaseException | None], object] = lambda _: None
+    """Hears how a run has ended that has only to let go of what it has open."""
+
+    def telling_end(self) -> ExitStack:
+        """Return what tells how that ends which is done in it."""
+
+        def tell(_kind: object, error: BaseException | None, _trace: object) -> bool:
+            self.over(error)
+            return False
+
+        ending = ExitStack()
+        ending.push(tell)
+        return ending
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ended."""
+
+    reason: str
+    market_time: datetime
+    seconds: float
 
 
 class RunControls:
@@ -89,7 +120,12 @@ class RunControls:
         await run
 
     def see(self, entry: Entry) -> None:
-        """Act on a change of the bot's state."""
+        """Act on a change of the bot's state, and on a token that is about to end or has come."""
+        if isinstance(entry, Note) and entry.numbers.get("alert") == "TWO_FACTOR_ENDING":
+            self._needs_code()
+        has_token = isinstance(entry, AuthEvent) and entry.kind == "ready"
+        if has_token and self._options.ask_code is not None:
+            self._options.ask_code.stop()
         if not isinstance(entry, StateChanged) or entry.scope != "all":
             return
         if entry.to_state is RunState.STOPPING:
@@ -105,8 +141,6 @@ class RunControls:
                 self._end.cancel()  # a stop waits for what is under way, and this is not
         elif entry.to_state is RunState.NEEDS_2FA:
             self._needs_code()
-        elif entry.from_state is RunState.NEEDS_2FA and self._options.ask_code is not None:
-            self._options.ask_code.stop()
 
     def go_ahead(self, entry: Entry) -> None:
         """See a stop although it can't be written now. The journal gets some time to come back."""
@@ -175,13 +209,20 @@ class RunControls:
         if code is None or self._parts is None or self._parts.second_factor.is_ready:
             return
         await self._parts.second_factor.request()
-        await self._parts.second_factor.submit(code)
+        await self._parts.second_factor.submit(code, BY_ITSELF)
 
     async def _submit(self, parts: Parts, text: Secret) -> None:
-        """Hand over what was typed, and ask again until a token is there."""
+        """Hand over what was typed, and ask again until there is a token, another than before."""
+        before = parts.second_factor.state()["until"]
         reply = await parts.second_factor.take(text)
-        if not parts.second_factor.is_ready and self._options.ask_code is not None:
-            self._options.ask_code.ask(str(reply["message"]), parts.second_factor.state())
+        state = parts.second_factor.state()
+        if self._options.ask_code is None:
+            return
+        if state["until"] in {None, before}:
+            said = reply.get("message") or reply.get("warning") or ""
+            self._options.ask_code.ask(str(said), state)
+        else:
+            self._options.ask_code.stop()
 
 
 def _length_of(span: timedelta) -> str:

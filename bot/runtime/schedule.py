@@ -5,22 +5,47 @@ the stepped market (`stepped.py`) or, where time goes on by itself, the driver o
 APScheduler's own scheduler fires by the wall clock, and would sleep for as long as that is set
 back. A job only starts a poll or posts an event: it is never the place where something is decided,
 and never holds a request that a shutdown could cut off.
+
+Every job declares what happens when it comes late, when its time passed while nothing could run,
+and when its next time comes before the work of the last one is done. Nothing is replayed: however
+many times have passed, a job runs once at most, for the last of them, and the others are told.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
 from heapq import heappop, heappush
 
 from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
+from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
+from bot.domain.calendar import TradingCalendar
+from bot.domain.errors import CalendarEnds
+from bot.domain.hours import hours_at
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.domain.rulebook import Rulebook
 
-Fire = Callable[[datetime], None]
-Report = Callable[[str, str], None]
+Started = asyncio.Task[None] | None
+"""What a job has started and is not done at once; None where that is nothing to wait for."""
+Fire = Callable[[datetime], Started]
+
+
+class WhenMissed(StrEnum):
+    """What becomes of a job whose time has passed by more than it may be late."""
+
+    RUN_ONCE = "run once"
+    LIST = "list only"
+
+
+class WhenOverlapping(StrEnum):
+    """What becomes of a job whose work is still under way when it is due again."""
+
+    SKIP = "skip"
+    QUEUE = "queue one"
 
 
 class PhaseTrigger(BaseTrigger):  # type: ignore[misc]
@@ -37,13 +62,153 @@ class PhaseTrigger(BaseTrigger):  # type: ignore[misc]
         return self._rulebook.next_phase_change(self._exchange, previous_fire_time or now).at
 
 
+class BeforeOpening(BaseTrigger):  # type: ignore[misc]
+    """Fires `lead` before the first session of each trading day, and on no other day."""
+
+    def __init__(self, rulebook: Rulebook, exchanges: frozenset[Exchange], lead: timedelta) -> None:
+        self._rulebook = rulebook
+        self._exchanges = exchanges
+        self._lead = lead
+
+    def get_next_fire_time(
+        self, previous_fire_time: datetime | None, now: datetime
+    ) -> datetime | None:
+        """Return the first such instant after the last one fired (or after `now`)."""
+        after = previous_fire_time or now
+        hours = hours_at(self._rulebook, self._exchanges, after)
+        while hours is not None and hours.opens - self._lead <= after:
+            hours = hours_at(self._rulebook, self._exchanges, hours.closes)
+        return None if hours is None else hours.opens - self._lead
+
+
+class OnTradingDays(BaseTrigger):  # type: ignore[misc]
+    """Fires at a local time of each trading day; where the calendar ends, never again.
+
+    With `after_close` it fires so long after the end of a day that ends early.
+    """
+
+    def __init__(
+        self, calendar: TradingCalendar, moment: time, after_close: timedelta | None = None
+    ) -> None:
+        self._calendar = calendar
+        self.moment = moment
+        self._after_close = after_close
+
+    def _on(self, day: date) -> datetime:
+        early, usual = self._calendar.early_closes.get(day), self.moment
+        if early is None or self._after_close is None:
+            return datetime.combine(day, usual, EXCHANGE_TZ)
+        return datetime.combine(day, early.at, EXCHANGE_TZ) + self._after_close
+
+    def get_next_fire_time(
+        self, previous_fire_time: datetime | None, now: datetime
+    ) -> datetime | None:
+        """Return the first such instant after the last one fired (or from `now` on)."""
+        local = (previous_fire_time or now).astimezone(EXCHANGE_TZ)
+        day = local.date()
+        today = self._on(day)
+        is_ahead = today > local if previous_fire_time else today >= local
+        if is_ahead and self._calendar.is_trading_day(day):
+            return today
+        try:
+            following = self._calendar.next_trading_day(day)
+        except CalendarEnds:
+            return None
+        return self._on(following)
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something due again and again."""
+    """Something due again and again, and its policy for a time that can't be kept.
+
+    `late_max`: a run that comes later than that is a missed one; None: it is never too late.
+    `done_by_start`: a start does the same by itself, so one that passed before it is not missed.
+    """
 
     name: str
     trigger: BaseTrigger
     fire: Fire
+    late_max: timedelta | None = None
+    missed: WhenMissed = WhenMissed.RUN_ONCE
+    overlapping: WhenOverlapping = WhenOverlapping.SKIP
+    done_by_start: bool = False
+
+    def next_due(self, now: datetime) -> datetime | None:
+        """Return its first time from `now` on."""
+        return _after(self, None, now)
+
+    def passed_while_down(self, since: datetime, now: datetime) -> "Firing | None":
+        """Return what has passed between two runs of the bot, None: nothing that matters.
+
+        What is run once is so for a time of today alone: an earlier day is told by the start.
+        """
+        first = _after(self, None, since)
+        if self.done_by_start or self.period is not None or first is None or first > now:
+            return None
+        firing = _firing(self, first, now)
+        is_today = local_date(firing.due) == local_date(now)
+        return replace(firing, is_run=is_today and self.missed is WhenMissed.RUN_ONCE, is_down=True)
+
+    @property
+    def period(self) -> timedelta | None:
+        """How far apart its times are, where that is always the same: so polls are."""
+        return self.trigger.interval if isinstance(self.trigger, IntervalTrigger) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """What became of the times of a job that had passed when it was looked at: `count` of them,
+    from `first` to `due`, which alone `is_run`, if any is.
+    """
+
+    job: Job
+    first: datetime
+    due: datetime
+    count: int
+    late: timedelta
+    is_run: bool
+    is_down: bool = False
+    """Whether no bot was there at that time."""
+
+    @property
+    def missed(self) -> int:
+        """How many were not run in time."""
+        if self.is_down:
+            return self.count
+        is_late = self.job.late_max is not None and self.late > self.job.late_max
+        return self.count if is_late else self.count - 1
+
+
+Report = Callable[[Sequence[Firing], str], None]
+"""Takes what came late or not at all, and why."""
+
+
+class Overlaps:
+    """Fires jobs, one run of each at a time: what is due meanwhile follows the job's policy."""
+
+    def __init__(self, on_overlap: Callable[[Job, datetime], None]) -> None:
+        self._on_overlap = on_overlap
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._queued: dict[str, datetime] = {}
+
+    def fire(self, job: Job, due: datetime) -> None:
+        """Run a job, or tell that the run before it is not done."""
+        if job.name in self._under_way:
+            if job.name not in self._queued:
+                self._on_overlap(job, due)
+            if job.overlapping is WhenOverlapping.QUEUE:
+                self._queued[job.name] = due
+            return
+        work = job.fire(due)
+        if work is not None:
+            self._under_way[job.name] = work
+            work.add_done_callback(lambda _: self._done(job))
+
+    def _done(self, job: Job) -> None:
+        del self._under_way[job.name]
+        queued = self._queued.pop(job.name, None)
+        if queued is not None:
+            self.fire(job, queued)
 
 
 def every(period: timedelta, *, start: datetime) -> BaseTrigger:
@@ -53,6 +218,11 @@ def every(period: timedelta, *, start: datetime) -> BaseTrigger:
         start_date=start.astimezone(EXCHANGE_TZ),
         timezone=EXCHANGE_TZ,
     )
+
+
+def once(instant: datetime) -> BaseTrigger:
+    """Fire once."""
+    return DateTrigger(instant.astimezone(EXCHANGE_TZ), timezone=EXCHANGE_TZ)
 
 
 def daily_at(moment: time) -> BaseTrigger:
@@ -73,28 +243,52 @@ class Timetable:
         self._jobs = list(jobs)
         self._heap: list[tuple[datetime, int]] = []
         for number, job in enumerate(self._jobs):
-            self._push(number, job.trigger.get_next_fire_time(None, now.astimezone(EXCHANGE_TZ)))
+            self._push(number, _after(job, None, now))
 
     def _push(self, number: int, due: datetime | None) -> None:
         if due is not None:
-            heappush(self._heap, (due.astimezone(UTC), number))
+            heappush(self._heap, (due, number))
 
     def next_due(self) -> datetime | None:
         """The next instant at which a job is due."""
         return self._heap[0][0] if self._heap else None
 
-    def fire_due(self, now: datetime) -> Sequence[tuple[Job, datetime]]:
-        """Fire all that is due up to `now`, each once however many of its times have passed; return
-        what that was, and when it was due.
+    def fire_due(self, now: datetime) -> Sequence[Firing]:
+        """Fire all that is due up to `now`, each once however many of its times have passed, and by
+        its policy; return what that was.
         """
         fired = []
         while self._heap and self._heap[0][0] <= now:
-            due, number = heappop(self._heap)
+            first, number = heappop(self._heap)
             job = self._jobs[number]
-            following: datetime | None = due
-            while following is not None and following <= now:
-                following = job.trigger.get_next_fire_time(following, now.astimezone(EXCHANGE_TZ))
-            self._push(number, following)
-            fired.append((job, due))
-            job.fire(due)
+            firing = _firing(job, first, now)
+            fired.append(firing)
+            self._push(number, _after(job, firing.due, now))
+            if firing.is_run:
+                job.fire(firing.due)
         return fired
+
+
+def local_date(at: datetime) -> date:
+    """Return the local date of an instant."""
+    return at.astimezone(EXCHANGE_TZ).date()
+
+
+def _after(job: Job, due: datetime | None, now: datetime) -> datetime | None:
+    """Return the first time of a job after `due`, or the first from `now` on."""
+    last = due.astimezone(EXCHANGE_TZ) if due else None
+    found: datetime | None = job.trigger.get_next_fire_time(last, now.astimezone(EXCHANGE_TZ))
+    return found.astimezone(UTC) if found else None
+
+
+def _firing(job: Job, first: datetime, now: datetime) -> Firing:
+    due, count = first, 1
+    if job.period is not None:
+        passed = (now - first) // job.period
+        due, count = first + passed * job.period, 1 + passed
+    else:
+        while (following := _after(job, due, now)) is not None and following <= now:
+            due, count = following, count + 1
+    late = now - due
+    is_in_time = job.late_max is None or late <= job.late_max
+    return Firing(job, first, due, count, late, is_in_time or job.missed is WhenMissed.RUN_ONCE)

@@ -1,10 +1,13 @@
-"""Where a fresh 2FA token comes in: a code or token by prompt, by `bot otp`, or by a demo.
+"""Where a fresh 2FA token comes in: by prompt, by `bot otp`, by the watched file, or by a demo.
 
-A code is never asked for unattended (the broker allows five a day), and nothing is tried against a
+The first valid code or token wins; who came later is told so, and what they gave is not used. A
+code is never asked for unattended (the broker allows five a day), and nothing is tried against a
 code that was not mailed. Code and token go straight to the broker's client and into its memory; no
-event, row or line carries them.
+event, row or line carries them. What happens to them is in the journal, a token by its last four
+signs alone.
 """
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +16,10 @@ from pathlib import Path
 from typing import Final
 
 from bot.broker.broker import Broker
-from bot.broker.errors import BrokerError, Refused
+from bot.broker.errors import BrokerError, Malformed, Refused, Timeout, Unreachable
 from bot.clock import Clock
-from bot.domain.entry import AuthEvent
+from bot.domain.days import CodesCounted
+from bot.domain.entry import AUTH_DROPPED, AUTH_TAKEN, AUTH_TYPED, AuthEvent, Note
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Noted, TwoFactorMissing, TwoFactorReady
 from bot.journal.reader import JournalReader
@@ -39,11 +43,35 @@ NONE_MAILED: Final = "E-2FA-001"
 WRONG: Final = "E-2FA-003"
 USED_UP: Final = "E-2FA-005"
 _NO_CODE: Final = "E-2FA-006"
+NOT_REVOKED: Final = "E-2FA-008"
 _UNUSABLE: Final = "E-2FA-007"
 NO_MORE_MAILS: Final[Mapping[str, str]] = {
     "OTP_RATE_LIMIT_EXCEEDED": f"all {CODES_PER_DAY} codes of today are used",
     "OTP_CONTACT_UNAVAILABLE": "the broker has no e-mail address to send a code to",
 }
+
+TERMINAL: Final = "the terminal"
+BOT_OTP: Final = "bot otp"
+BY_ITSELF: Final = "the demo"
+"""The ways in, as people read them; the watched file's is its own name."""
+AT_ONCE: Final = timedelta(seconds=5)
+"""Two ways that give a token within this time have raced: the second has nothing to replace."""
+BAD_ANSWERS_MAX: Final = 2
+_WAITS_S: Final = (5, 15, 60)
+"""How long a prompt waits after that many bad answers in a row, and after each one more."""
+
+_LACKS: Final[Mapping[str, str]] = {
+    "OTP_SESSION_REQUIRED": "no 2FA token yet today",
+    "OTP_SESSION_EXPIRED": "the 2FA token has ended",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The token that won: when it was taken (wire time), and the way it came."""
+
+    at: datetime
+    way: str
 
 
 @dataclass(slots=True)
@@ -68,27 +96,33 @@ class SecondFactor:
         codes_asked: Sequence[datetime] = (),
         *,
         played_code: Secret | None = None,
+        speed: float = 1.0,
     ) -> None:
         """`clocks` are market and wire: events have the first, tickets age by the second.
 
         `codes_asked`: when codes were asked for before this run, market time. `played_code`: the
-        code of a broker that we play; it mails nothing, so the answer to a request has it.
+        code of a broker that we play; it mails nothing, so the answer to a request has it. `speed`
+        is how many market seconds pass in one of the wire's.
         """
         self._state_dir = state_dir
         self._client, self._two_factor = broker.client, broker.two_factor
         self._market, self._wire = clocks
-        self._post = post
+        self._post, self._speed = post, speed
         self._ticket: _Ticket | None = None
         self._codes_asked = list(codes_asked)
         self._played_code = _PLAYED_CODE.format(played_code.reveal()) if played_code else ""
+        self._exchange = asyncio.Lock()
+        self._taken: _Taken | None = None
+        self._bad_answers = 0
 
     def report(self) -> None:
         """Let the engine know whether a token is there, at the start of a run or day."""
+        self._count_codes()
         if self._two_factor.is_ready:
-            self._post_ready("kept from before")
+            self._post_ready("kept from before", "kept from before")
         else:
-            now = self._market.now()
-            self._post(TwoFactorMissing(now, "OTP_SESSION_REQUIRED", "no 2FA token yet today"))
+            lack = self._two_factor.lack
+            self._post(TwoFactorMissing(self._market.now(), lack, _LACKS[lack]))
 
     @property
     def is_ready(self) -> bool:
@@ -107,7 +141,17 @@ class SecondFactor:
             "tries_left": ticket.tries_left if ticket else 0,
             "codes_used": self._codes_used(),
             "codes_per_day": CODES_PER_DAY,
+            "wait_s": self._wait_s(),
         }
+
+    def _wait_s(self) -> int:
+        """How long a prompt waits before it asks again: two bad answers in a row slow it down."""
+        more = self._bad_answers - BAD_ANSWERS_MAX
+        return 0 if more < 0 else _WAITS_S[min(more, len(_WAITS_S) - 1)]
+
+    def _bad(self, reply: Reply) -> Reply:
+        self._bad_answers += 1
+        return {**reply, "wait_s": self._wait_s()}
 
     async def request(self) -> Reply:
         """Have the broker mail a code. One of five a day."""
@@ -115,33 +159,64 @@ class SecondFactor:
             ticket = await self._client.request_otp()
         except BrokerError as error:
             code = error.error_code if isinstance(error, Refused) else ""
+            if isinstance(error, Timeout | Malformed | Unreachable):
+                self._codes_asked.append(self._market.now())
+                self._note(CODE_REQUESTED, "no good answer: one may have been mailed, and counts")
             if code == "OTP_RATE_LIMIT_EXCEEDED":
                 missing = CODES_PER_DAY - self._codes_used()
                 self._codes_asked += [self._market.now()] * missing
+            self._count_codes()
             reason = NO_MORE_MAILS.get(code, str(error))
             return refused(WRONG, f"no code was mailed: {reason}. A token works too: bot otp token")
         self._ticket = _Ticket(ticket.ticket_id, ticket.masked_destination, self._wire.now())
         self._codes_asked.append(self._market.now())
         self._note(CODE_REQUESTED, f"sent to {ticket.masked_destination}")
+        self._count_codes()
         used = f"{self._codes_used()} of the day's {CODES_PER_DAY} used"
         message = f"a code was mailed to {ticket.masked_destination} ({used}){self._played_code}"
         return {**self.state(), "message": message}
 
-    async def submit(self, code: Secret) -> Reply:
-        """Trade a code for a token. Without a mailed code that is still good none is tried."""
+    async def submit(self, code: Secret, way: str = BOT_OTP) -> Reply:
+        """Trade a code for a token. Without a mailed code that is still good none is tried, and
+        none while another is looked at.
+        """
         if not _CODE.fullmatch(code.reveal()):
-            return refused(_NO_CODE, "a code has six digits; this was not tried")
-        ticket = self._good_ticket()
-        if ticket is None and self._ticket is None:
-            return refused(NONE_MAILED, "no code was mailed yet, so this was not tried")
-        if ticket is None:
-            return refused(USED_UP, "the previous code has expired or was already used")
-        try:
-            token = await self._client.verify_otp(ticket.ticket_id, code)
-        except BrokerError as error:
-            return self._refused(ticket, error)
-        ticket.tries_left = 0
-        return self._take(token.token, token.expires_at, "code")
+            return self._bad(refused(_NO_CODE, "a code has six digits; this was not tried"))
+        before = self._taken
+        async with self._exchange:
+            if self._is_beaten(before, way):
+                return self._too_late(way)
+            ticket = self._good_ticket()
+            if ticket is None and self._ticket is None:
+                reply = refused(NONE_MAILED, "no code was mailed yet, so this was not tried")
+                return self._bad(reply)
+            if ticket is None:
+                reply = refused(USED_UP, "the previous code has expired or was already used")
+                return self._bad(reply)
+            self._note(AUTH_TYPED, f"a code, by {way}")
+            try:
+                token = await self._client.verify_otp(ticket.ticket_id, code)
+            except BrokerError as error:
+                reply = self._refused(ticket, error)
+                return self._too_late(way) if self._is_beaten(before, way) else self._bad(reply)
+            ticket.tries_left = 0
+            if self._is_beaten(before, way):
+                return self._too_late(way)
+            return self._take(token.token, token.expires_at, "code", way)
+
+    def _is_beaten(self, before: _Taken | None, way: str) -> bool:
+        """Whether a token is there that came while this one was on its way, or just before it."""
+        taken = self._taken
+        if taken is None or not self.is_ready:
+            return False
+        return taken is not before or (taken.way != way and self._wire.now() - taken.at <= AT_ONCE)
+
+    def _too_late(self, way: str) -> Reply:
+        """Tell the loser; what they gave is not used."""
+        assert self._taken is not None, "a token has come first"
+        text = f"what {way} gave is not used: a token came first, by {self._taken.way}"
+        self._note("TOO_LATE", text)
+        return {**self.state(), "warning": text}
 
     def _refused(self, ticket: _Ticket, error: BrokerError) -> Reply:
         """Say what came of a try. One without an answer may count at the broker: it does here."""
@@ -167,7 +242,7 @@ class SecondFactor:
         today = self._market.now().astimezone(EXCHANGE_TZ).date()
         return sum(at.astimezone(EXCHANGE_TZ).date() == today for at in self._codes_asked)
 
-    async def take(self, text: Secret) -> Reply:
+    async def take(self, text: Secret, way: str = TERMINAL) -> Reply:
         """Take what was typed at a prompt: nothing, `send`, a code, or a whole token.
 
         Nothing at all has a code mailed, unless one is out already.
@@ -179,20 +254,30 @@ class SecondFactor:
             assert ticket is not None, "nothing was typed while a code is out"
             out = f"a code is out, mailed to {ticket.sent_to}{self._played_code}"
             return {**self.state(), "message": f"{out}. For another: {ANOTHER}"}
-        return await self.submit(text) if typed.isdecimal() else self.submit_token(text)
+        return await self.give(text, way)
 
-    def submit_token(self, token: Secret) -> Reply:
+    async def give(self, text: Secret, way: str) -> Reply:
+        """Take a code or a token, whichever it is."""
+        if text.reveal().isdecimal():
+            return await self.submit(text, way)
+        return self.submit_token(text, way)
+
+    def submit_token(self, token: Secret, way: str = BOT_OTP) -> Reply:
         """Use a token that was made elsewhere; the broker judges it at the next write."""
         if not _TOKEN.fullmatch(token.reveal()):
             text = "a token is one long word of letters, digits and signs; this was not used"
-            return refused(_UNUSABLE, text)
-        return self._take(token, None, "token")
+            return self._bad(refused(_UNUSABLE, text))
+        if self._is_beaten(self._taken, way):
+            return self._too_late(way)
+        return self._take(token, None, "token", way)
 
-    def _take(self, token: Secret, expires_at: datetime | None, by: str) -> Reply:
+    def _take(self, token: Secret, expires_at: datetime | None, by: str, way: str) -> Reply:
         if self._two_factor.has_ended(token, expires_at):
-            return refused("E-2FA-002", "this token has already ended; it was not used")
+            text = "this token has already ended; it was not used"
+            return self._bad(refused("E-2FA-002", text))
         self._two_factor.set_token(token, expires_at)
-        until = self._post_ready(by)
+        self._taken, self._bad_answers = _Taken(self._wire.now(), way), 0
+        until = self._post_ready(by, f"by a {by}, {way}")
         try:
             keep_token(self._state_dir, token, until)
         except OSError as error:
@@ -204,17 +289,33 @@ class SecondFactor:
             return {**self.state(), "warning": text}
         return self.state()
 
-    def forget(self) -> None:
-        """Drop the token: the broker has refused it."""
+    def forget(self, code: str) -> None:
+        """Drop the token: the broker has refused it with this code."""
+        self._note_gone(f"the broker has refused it: {code}")
         self._unkeep()
         self._two_factor.drop()
 
     def lose(self) -> Reply:
         """Drop the token on the operator's word; writes stop until there is a new one."""
         failure = self._unkeep()
+        self._note_gone("dropped by the operator")
         self._two_factor.drop()
         self.report()
         return {**self.state(), "warning": failure} if failure else self.state()
+
+    async def revoke(self) -> Reply:
+        """Have the broker end the session of the token, and drop it; dropped it is in any case."""
+        token = self._two_factor.token()
+        if token is None:
+            return refused(NOT_REVOKED, "there is no token that has not ended; nothing was revoked")
+        reply = self.lose()
+        try:
+            await self._client.revoke_token(token)
+        except BrokerError as error:
+            text = f"the token is dropped here, but the broker has not confirmed its end ({error})"
+            return {**reply, "warning": f"{text}: it ends by itself at midnight"}
+        self._note("REVOKED", "the broker has ended the session of the token")
+        return reply
 
     def _unkeep(self) -> str:
         """Remove the kept token; where that fails, return and note what it means."""
@@ -229,12 +330,29 @@ class SecondFactor:
             return text
         return ""
 
-    def _post_ready(self, by: str) -> datetime:
+    def _post_ready(self, by: str, how: str) -> datetime:
         """Let the engine know that a token is there; return its end."""
-        until = self._two_factor.until
+        until, at = self._two_factor.until, self._market.now()
         assert until is not None, "a token that is ready has an end"
-        self._post(TwoFactorReady(self._market.now(), until, by))
+        ends_at = at + self._two_factor.left * self._speed
+        self._note(AUTH_TAKEN, f"token {self._two_factor.masked}, {how}")
+        self._post(TwoFactorReady(at, until, by, ends_at))
         return until
+
+    def _note_gone(self, why: str) -> None:
+        if masked := self._two_factor.masked:
+            self._note(AUTH_DROPPED, f"token {masked}: {why}")
+
+    def _count_codes(self) -> None:
+        left = max(0, CODES_PER_DAY - self._codes_used())
+        self._post(CodesCounted(self._market.now(), left, CODES_PER_DAY))
+
+    def tell_of_file(self, cause: str, why: str, path: str) -> None:
+        """Tell that what was put into the watched file is not used."""
+        at = self._market.now()
+        text = f"what was put into {path} is not used: {why}. It was for the 2FA token: bot otp"
+        facts = {"alert": "TOKEN_FILE_REFUSED", "file": path, "cause": cause, "detail": why}
+        self._post(Noted(at, Note(at, "ALERT", text, facts)))
 
     def _note(self, kind: str, detail: str) -> None:
         at = self._market.now()

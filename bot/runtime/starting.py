@@ -1,13 +1,16 @@
 """What a bot does until its engine is there: it asks the broker, and answers its operator.
 
 Without open work a broker that is away ends the start at once, so that its operator sees why. With
-open work the bot has to be there when the broker comes back: it asks again, at growing intervals,
-says so, and takes a stop meanwhile. A halt is taken in every start.
+open work, or as a service that nobody watches, the bot has to be there when the broker comes back:
+it asks again, at growing intervals, says so, and takes a stop meanwhile. A halt is taken in every
+start.
 """
 
+import os
+import pwd
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -16,18 +19,21 @@ from typing import Final, TypeVar
 from bot.broker.budget import Waiter
 from bot.broker.errors import BrokerError, is_unknown, refuses_key
 from bot.config.settings.load import Loaded
+from bot.config.strategies.load import SortedOut
+from bot.domain.account import Break
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import AttemptStarted, RunState, StateChanged
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
 from bot.domain.recovery import Recovery
-from bot.engine.settings import LoadedStrategy
 from bot.journal.at_start import damage_of
 from bot.journal.heads import read_heads_file
 from bot.journal.thread import in_time
+from bot.runtime.brake import Brake, Pulled
 from bot.runtime.commits import Commits
 from bot.runtime.control.socket import Handler, Reply, Request, refused
 from bot.runtime.feeds import slowness_of
 from bot.runtime.standby import Standby
+from bot.runtime.worlds.environment import Environment
 
 RETRY_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Waits before the broker is asked again; the last one repeats until the bot is stopped."""
@@ -49,6 +55,15 @@ async def damage_at_start(url: str, state_dir: Path, epoch: int) -> tuple[str, .
         return await in_time(checking, CHECK_S)
     except TimeoutError:
         return (f"it could not be checked within {CHECK_S:g} s",)
+
+
+def user_name() -> str:
+    """Return who runs this process, by name or, where it has none, by number."""
+    user = os.getuid()
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
 
 
 def has_open_work(recovery: Recovery) -> bool:
@@ -79,7 +94,7 @@ class BrokerRetry:
     trouble: str = ""
 
     async def ask(self, question: Callable[[], Awaitable[T]], *, tries_max: int | None = None) -> T:
-        """Return the answer. Raises BrokerError at once where nothing is open, and for a key or a
+        """Return the answer. Raises BrokerError at once where it is not needed, and for a key or a
         name that the broker does not take. With `tries_max` it is asked that often at most.
         """
         tries = 0
@@ -104,8 +119,7 @@ class BrokerRetry:
         """Say on the screen, and keep for the status, what is wrong and when it is tried again."""
         self.trouble = trouble
         self.report(
-            f"{trouble}. Orders may be open, so the bot stays and asks again in "
-            f"{pause_s:.0f} s. To end it: bot stop"
+            f"{trouble}. The bot stays and asks again in {pause_s:.0f} s. To end it: bot stop"
         )
 
     async def pause(self, seconds: float) -> None:
@@ -115,22 +129,53 @@ class BrokerRetry:
 
 @dataclass(slots=True)
 class EarlyHalt:
-    """A halt that is asked for before the engine is there: journalled at once, so that this start,
-    or the next, begins with it. `asked` is for an engine that has read the journal before.
+    """A halt that is asked for before the engine is there, over the socket or by the brake: one
+    over the socket is journalled at once, so that this start, or the next, begins with it. `asked`
+    is for an engine that has read the journal before.
     """
 
     commits: Commits
     now: Callable[[], datetime]
+    brake: Brake
     asked: OperatorActed | None = None
+
+    def __post_init__(self) -> None:
+        self.brake.on_pulled = self._hear
+        if (pulled := self.brake.look()) is not None:
+            self._hear(pulled)
+
+    def _hear(self, pulled: Pulled) -> None:
+        self.asked = OperatorActed(self.now(), Action.HALT, pulled.reason, pulled.by)
 
     async def take(self, request: Request) -> Reply:
         """Take the halt, also when the journal cannot be written."""
-        now, by = self.now(), str(request.get("by") or "operator")
-        self.asked = OperatorActed(now, Action.HALT, str(request.get("reason") or ""), by)
+        reason, by = str(request.get("reason") or ""), str(request.get("by") or "operator")
+        self.brake.pull(reason, by)
+        self._hear(Pulled(reason, by))
         states = RunState.STARTING, RunState.HALTED
-        row = StateChanged(now, *states, self.asked.reason, by, scope="operator")
+        row = StateChanged(self.now(), *states, reason, by, scope="operator")
         await self.commits.protect(row)  # what keeps it from that ends the run: the halt holds
         return {"ok": True}
+
+    def hand_over(self, ask: Callable[[OperatorActed], object]) -> None:
+        """The engine is there: it hears of this halt, by the clock that was found since, and then
+        of each that the brake sees.
+        """
+
+        def tell(pulled: Pulled) -> None:
+            ask(OperatorActed(self.now(), Action.HALT, pulled.reason, pulled.by))
+
+        self.brake.on_pulled = tell
+        if self.asked is not None:
+            ask(replace(self.asked, at=self.now()))
+
+
+def recovered_here(found: Recovery, damage: tuple[str, ...], environment: Environment) -> Recovery:
+    """Return what a run goes on from, with what is wrong with its journal. Where time is played,
+    runs that died within minutes have nothing to say: those are no minutes of this machine's.
+    """
+    crashes = found.crashes if environment.has_machines_time else 0
+    return replace(found, damage=damage, crashes=crashes)
 
 
 def handlers_of(
@@ -139,17 +184,24 @@ def handlers_of(
     halt: EarlyHalt | None = None,
     retry: BrokerRetry | Standby | None = None,
     stop: Callable[[str, str], None] | None = None,
+    breaks: Sequence[Break] = (),
 ) -> Mapping[str, Handler]:
-    """Return what answers until the engine does: the state, with why it takes so long; the halt,
-    where there is a journal; and a `stop` where the broker or, by a standby, the journal is waited
-    for. All else is refused.
+    """Return what answers until the engine does: the state, with why it takes so long and which
+    `breaks` will hold it; the halt, where there is a journal; and a `stop` where the broker or, by
+    a standby, the journal is waited for. All else is refused.
     """
+    held = [
+        f"{each.break_id} holds the start until it is accepted ({each.text})" for each in breaks
+    ]
 
     async def status(_: Request) -> Reply:
         state = RunState.STARTING
         reason = "reading the journal and the broker; nothing is sent yet"
         if retry is not None and retry.trouble:
             reason = retry.trouble
+        reason = "; ".join((reason, *held))
+        if halt is not None:
+            halt.brake.look()
         if halt is not None and halt.asked is not None:
             state = RunState.HALTED
             reason = "; ".join(filter(None, (halt.asked.reason, reason)))
@@ -175,13 +227,24 @@ def handlers_of(
 
 
 def show_config(
-    loaded: Loaded, strategies: Sequence[LoadedStrategy], show: Callable[[str, str], None]
+    loaded: Loaded,
+    found: SortedOut,
+    show: Callable[[str, str], None],
+    complain: Callable[[str], None],
 ) -> None:
-    """Show what the run is made of, and how long its polls take where that is long."""
-    plans = [each.plan for each in strategies]
+    """Show what the run is made of, what of it is broken, and how long its polls take where that is
+    long.
+    """
+    plans = [each.plan for each in found.strategies]
     symbols = {symbol for plan in plans for symbol in plan.symbols}
     counted = f"{len(plans)} {'strategy' if len(plans) == 1 else 'strategies'}"
     word = "symbol" if len(symbols) == 1 else "symbols"
-    show("config", f"{loaded.path}, {counted}, {len(symbols)} {word}")
+    broken = f", {len(found.broken)} broken" if found.broken else ""
+    show("config", f"{loaded.path}, {counted}{broken}, {len(symbols)} {word}")
+    for problem in loaded.warnings:
+        complain(f"warning: {problem.head}")
+    for each in found.broken:
+        for problem in each.problems:
+            complain(f"{each.name} does not run: {problem.head}")
     if words := slowness_of(plans, loaded.settings.broker.requests_per_minute):
         show("polls", words)

@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from signal import Signals
 from typing import TypeVar
 
+from bot.runtime.leaving import not_ignored
+
 T = TypeVar("T")
 
 
 @contextmanager
 def on_signals(numbers: Sequence[Signals], act: Callable[[Signals], object]) -> Iterator[None]:
     """Call `act` with each of these signals that comes, instead of ending the process."""
-    loop = asyncio.get_running_loop()
+    loop, numbers = asyncio.get_running_loop(), not_ignored(numbers)
     for number in numbers:
         loop.add_signal_handler(number, act, number)
     try:

@@ -1,15 +1,18 @@
 """Where the closes come from that confirm a price."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 from bot.config.rulebook import load_rulebook
+from bot.domain.entry import Note
 from bot.domain.instrument import Exchange, Instrument
+from bot.domain.message import Noted, ReadHealthChanged
 from bot.domain.quote import ClosesRead, LastClose
-from bot.runtime.closes import Closes
+from bot.runtime.closes import EX_PAUSE, EX_TRIES, Closes
 from tests.staging import DAY, Stage, scenario, set_stage
 
 YESTERDAY = DAY - timedelta(days=1)
@@ -67,16 +70,27 @@ async def test_what_the_journal_knows_of_yesterday_is_not_asked_for(
     assert prices(found) == {"HPG": (26_500, YESTERDAY), "SHS": (18_500, YESTERDAY)}
 
 
-async def test_known_ex_dates_come_along(tmp_path: Path, sqlite_url: str) -> None:
-    dividend = {
-        "do": "cash_dividend",
-        "symbol": "HPG",
-        "vnd_per_share": 2_000,
-        "ex_date": DAY.isoformat(),
-        "pays_on": "2026-12-10",
-    }
+DIVIDEND = {
+    "do": "cash_dividend",
+    "symbol": "HPG",
+    "vnd_per_share": 2_000,
+    "ex_date": DAY.isoformat(),
+    "pays_on": "2026-12-10",
+}
+NO_NEWS: Mapping[str, Any] = {
+    "match": {"path": "*/market/news", "times": 0},
+    "action": {"do": "status", "status": 404, "body": "{}"},
+}
 
-    found = await told(tmp_path, sqlite_url, corporate_actions=[dividend])
+
+def said(stage: Stage) -> list[str]:
+    """What is noted beside the events."""
+    notes = (each.entry for each in stage.events if isinstance(each, Noted))
+    return [each.text for each in notes if isinstance(each, Note)]
+
+
+async def test_known_ex_dates_come_along(tmp_path: Path, sqlite_url: str) -> None:
+    found = await told(tmp_path, sqlite_url, corporate_actions=[DIVIDEND])
 
     assert [DAY in each.ex_dates for each in found] == [True, False]
 
@@ -100,6 +114,54 @@ async def test_a_history_that_fails_is_asked_for_again(tmp_path: Path, sqlite_ur
     assert not closes.are_missing
     assert [each.price for each in first.closes] == [26_900, None]
     assert prices(second.closes) == {"HPG": (27_000, YESTERDAY), "SHS": (18_500, YESTERDAY)}
+    await stage.strike()
+
+
+async def test_ex_dates_that_cannot_be_read_are_asked_for_again_and_said(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    more = {"faults": [{**NO_NEWS, "match": {**NO_NEWS["match"], "times": 2}}]}
+    stage = await set_stage(tmp_path, sqlite_url, scenario(corporate_actions=[DIVIDEND], **more))
+    closes, again = closes_of(stage), list[str]()
+    closes.on_ex_dates = again.extend
+
+    await closes.read(TRADED)
+    was_missing = closes.are_missing
+    await closes.read_missing()
+    await closes.read_missing()
+
+    read = [each for each in stage.events if isinstance(each, ClosesRead)]
+    first, last = said(stage)
+    assert was_missing
+    assert not closes.are_missing
+    assert first.startswith("the ex-dates can't be read (")
+    assert "asked again every minute" in first
+    assert last == "the ex-dates are known now"
+    assert [[DAY in close.ex_dates for close in each.closes] for each in read] == [
+        [False, False],
+        [True, False],
+    ]
+    assert again == ["HPG", "SHS"]
+    await stage.strike()
+
+
+async def test_ex_dates_that_never_come_are_not_asked_for_without_end(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    stage = await set_stage(tmp_path, sqlite_url, scenario(faults=[NO_NEWS]))
+    closes = closes_of(stage)
+
+    await closes.read(TRADED)
+    for _ in range(EX_TRIES + 3):
+        await closes.read_missing()
+
+    assert len(said(stage)) == 2
+    assert "asked again every hour" in said(stage)[1]
+    failed = [each for each in stage.events if isinstance(each, ReadHealthChanged)]
+    assert len(failed) == EX_TRIES
+    stage.clock.advance_to(stage.clock.now() + EX_PAUSE)
+    await closes.read_missing()
+    assert len([each for each in stage.events if isinstance(each, ReadHealthChanged)]) > EX_TRIES
     await stage.strike()
 
 

@@ -20,7 +20,7 @@ from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal
 from bot.journal.thread import in_time
 from bot.runtime.commits import Commits, Committed
-from bot.runtime.journal_file import answer, take_over
+from bot.runtime.journal_file import answer, left_unwritten, take_over
 from tests.faults.hanging import locked
 from tests.journal.facts import Story, after
 from tests.staging import commits_of
@@ -127,17 +127,20 @@ async def test_a_file_that_hangs_too_is_said_and_nothing_leaves(room: Room, tmp_
     with hanging_file(tmp_path):
         room.commits.lose("no space left")
         first = await room.commits.protect(STARTED)
-        again = await asyncio.wait_for(room.commits.protect(STARTED), 1)
+        again = await asyncio.wait_for(room.commits.protect(STARTED), 30)
 
     assert (first.is_stored, again.is_stored) == (False, False)
     assert "does not answer either" in room.said[-1]
+    said = str(left_unwritten("SIGTERM", [HALT], room.commits.unkept))
+    assert "1 StateChanged. And the emergency journal does not answer either: a halt" in said
+    assert "which the next start takes over" in str(left_unwritten("SIGTERM", [HALT], ""))
 
 
 async def test_a_write_that_hangs_is_seen_by_looking(room: Room) -> None:
     with locked(file_of(room.url)):
         writing = asyncio.ensure_future(room.commits.write([HALT]))
         watching = asyncio.ensure_future(room.commits.watch())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await room.commits._cut.wait()
         watching.cancel()
     await writing

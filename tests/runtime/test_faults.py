@@ -10,8 +10,10 @@ from bot.config.problems import OperatorMistake
 from bot.domain.entry import Note
 from bot.domain.errors import Fault
 from bot.journal.errors import LeaseLost
+from bot.protocol.secret import Secret
 from bot.runtime.control.socket import Reply, Request
 from bot.runtime.faults import REPORTS_MAX, FaultGuard, ends_the_run
+from bot.runtime.hush import Hiding
 
 
 def _raise(error: BaseException) -> None:
@@ -29,6 +31,17 @@ def test_a_step_that_raises_becomes_a_fault_with_a_report(tmp_path: Path) -> Non
     assert report.parent == tmp_path / "bugs"
     assert "KeyError" in report.read_text()
     assert report.stat().st_mode & 0o777 == 0o600
+
+
+def test_no_secret_of_the_run_is_in_a_fault_or_its_report(tmp_path: Path) -> None:
+    hide = Hiding(lambda: (Secret("hook-4711"),)).text
+
+    fault = FaultGuard(tmp_path, hide).guard(lambda: _raise(OSError("no way to /hook-4711")))
+
+    assert fault is not None
+    assert fault.error == "OSError: no way to /***"
+    assert "hook-4711" not in fault.trace
+    assert "OSError: no way to /***" in Path(fault.report).read_text()
 
 
 def test_a_step_that_does_its_work_is_no_fault(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import time
+from datetime import time, timedelta
 from pathlib import Path
 
 import pytest
@@ -292,7 +292,7 @@ async def test_a_no_signal_waits_no_longer_than_it_may(tmp_path: Path, sqlite_ur
     running = asyncio.ensure_future(room.loop.run(stopped))
 
     room.inbox.post(Noted(NOW, SKIP))
-    await asyncio.wait_for(room.journal.written.wait(), 5)
+    await asyncio.wait_for(room.journal.written.wait(), 30)
     await room.loop._inbox._activity.idle()
 
     assert room.shown == [(SKIP, 1)]
@@ -315,9 +315,25 @@ async def test_an_event_heard_during_a_commit_is_over_when_nothing_follows_from_
     assert not room.inbox.has_more
     room.journal.gate.set()
 
-    await asyncio.wait_for(room.inbox._activity.idle(), 5)
+    await asyncio.wait_for(room.inbox._activity.idle(), 30)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_equal_nos_are_shown_each_and_stored_as_the_first_and_the_last(room: Room) -> None:
+    skips = [replace(SKIP, at=NOW + timedelta(seconds=number)) for number in range(5)]
+    for skip in skips:
+        room.inbox.post(Noted(skip.at, skip))
+    await room.loop.step()
+
+    await room.loop.finish()
+
+    written = [entry for entries, _ in room.journal.writes for entry in entries]
+    assert [entry for entry, _ in room.shown] == skips
+    assert [(entry.at, getattr(entry, "numbers", {}).get("folded")) for entry in written] == [
+        (skips[0].at, None),
+        (skips[-1].at, 4),
+    ]
 
 
 async def test_a_no_signal_is_stored_at_a_clean_stop(room: Room) -> None:
@@ -327,6 +343,45 @@ async def test_a_no_signal_is_stored_at_a_clean_stop(room: Room) -> None:
     await room.loop.finish()
 
     assert room.shown == [(SKIP, 1)]
+
+
+async def test_an_order_waits_for_no_strangers_no_but_for_what_led_up_to_it(room: Room) -> None:
+    mine = replace(SKIP, strategy=PLAN.name)
+    stranger, other_symbol = replace(SKIP, strategy="another"), replace(mine, symbol="SSI")
+    for skip in (stranger, mine, other_symbol):
+        room.inbox.post(Noted(NOW, skip))
+    room.buy()
+
+    await room.loop.step()
+
+    [(entries, [_])] = room.journal.writes
+    shown = [entry for entry, _ in room.shown]
+    assert entries[0] == shown[0] == mine
+    assert stranger not in shown
+    assert other_symbol not in shown
+    assert not room.inbox._activity.is_idle
+
+    await room.answers()
+    await room.loop.finish()
+
+    later = [entry for entry, _ in room.shown[len(shown) :]]
+    assert later == [stranger, other_symbol]
+    assert room.inbox._activity.is_idle
+
+
+async def test_a_no_whose_time_is_over_is_stored_with_an_order(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    room = await _room(tmp_path, sqlite_url, lazy_s=0)
+    stranger = replace(SKIP, strategy="another")
+    room.inbox.post(Noted(NOW, stranger))
+    room.buy()
+
+    await room.loop.step()
+
+    assert room.shown[0] == (stranger, 1)
+    await room.answers()
+    await room.stage.strike()
 
 
 async def test_of_many_no_signals_only_so_many_wait(room: Room) -> None:

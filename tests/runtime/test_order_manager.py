@@ -20,6 +20,7 @@ from bot.domain.message import (
     PlaceAnswered,
     SendStarted,
     TodaysOrdersRead,
+    TwoFactorMissing,
 )
 from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
@@ -65,6 +66,35 @@ async def test_an_accepted_place_is_one_order_and_says_when_it_left(stage: Stage
     assert kinds.index(SendStarted) < kinds.index(PlaceAnswered)
 
 
+@pytest.mark.parametrize("change", ["place", "cancel", "amend"])
+async def test_a_token_that_ended_after_the_signature_is_told_of_before_the_answer(
+    stage: Stage, change: str
+) -> None:
+    wanted = await stage.ready(intent())
+    if change == "place":
+        working = stage.orders.place(wanted)
+    elif change == "cancel":
+        cancel = CancelOrder("ORD1", wanted.intent_id, wanted.account, "test")
+        working = stage.orders.cancel(cancel)
+    else:
+        amend = AmendOrder("ORD1", wanted.intent_id, wanted.account, 26_000, None, "test")
+        working = stage.orders.amend(amend)
+    stage.broker.two_factor.drop()
+    stage.events.clear()
+
+    await working
+
+    answers = (PlaceAnswered, CancelAnswered, AmendAnswered)
+    told = [each for each in stage.events if isinstance(each, (TwoFactorMissing, *answers))]
+    missing, answer = told
+    assert isinstance(missing, TwoFactorMissing)
+    assert (missing.code, missing.is_needed) == ("OTP_SESSION_REQUIRED", True)
+    assert isinstance(answer, answers)
+    assert isinstance(answer.outcome, NotSent)
+    assert answer.outcome.reason.startswith("TWO_FACTOR")
+    assert stage.placed() == []
+
+
 async def test_an_order_has_the_right_of_way_until_its_answer(stage: Stage) -> None:
     wanted, way = await stage.ready(intent()), stage.orders._way
 
@@ -74,7 +104,7 @@ async def test_an_order_has_the_right_of_way_until_its_answer(stage: Stage) -> N
 
     assert not poll.done()
     await sent
-    await asyncio.wait_for(poll, 1)
+    await asyncio.wait_for(poll, 30)
 
 
 @pytest.mark.parametrize(

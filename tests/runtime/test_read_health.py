@@ -62,3 +62,27 @@ def test_the_wait_for_the_quota_names_no_read() -> None:
         judge.failed(waits, "the quote", "VNM")
 
     assert [type(one) for one in posted] == [BrokerHealthChanged]
+
+
+def test_each_kind_has_an_age_and_what_fails_is_named_with_how_long() -> None:
+    now_s = [100.0]
+    judge = Health(SimulatedClock(START), list[Event]().append, lambda: now_s[0])
+    judge.succeeded("the quote", "HPG")
+    judge.succeeded(BOOK)
+    now_s[0] = 130.0
+    judge.failed(FAILED, "the quote", "VNM")
+    judge.failed(FAILED, "the quote", "SHS")  # once is no news
+    now_s[0] = 140.0
+    judge.failed(BrokerError("quote", "no answer"), "the quote", "VNM")
+    judge.failed(FAILED, BOOK)
+    now_s[0] = 155.0
+    judge.succeeded("the quote", "HPG")
+
+    assert judge.ages_s() == {"the quote": 0.0, BOOK: 55.0}
+    assert [(it.words, it.reason, for_s) for it, for_s in judge.dead()] == [
+        ("the quote of VNM", "no answer", 25.0),
+        (BOOK, "HTTP 500", 15.0),
+    ]
+    judge.succeeded("the quote", "VNM")
+    judge.succeeded(BOOK)
+    assert judge.dead() == []

@@ -10,8 +10,8 @@ from bot.clock import Clock, SimulatedClock
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import RunState, StateChanged
 from bot.runtime.activity import Activity, AllAtOnce, Tasks
-from bot.runtime.daemon import Parts
 from bot.runtime.inbox import Inbox
+from bot.runtime.parts import Parts
 from bot.runtime.run_controls import RunControls, RunOptions
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.worlds.environment import Environment

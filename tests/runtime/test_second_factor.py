@@ -1,5 +1,6 @@
 """Where codes come in: wrong ones, old ones, and what the operator is told."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,8 +15,9 @@ from bot.broker.budget import RequestBudget, SystemWaiter
 from bot.broker.signer import Credentials
 from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
-from bot.domain.entry import AuthEvent
-from bot.domain.message import Event, Noted, TwoFactorReady
+from bot.domain.days import CodesCounted
+from bot.domain.entry import AuthEvent, Note
+from bot.domain.message import Event, Noted, TwoFactorMissing, TwoFactorReady
 from bot.protocol.secret import Secret
 from bot.runtime.control.socket import Reply
 from bot.runtime.second_factor import (
@@ -24,6 +26,7 @@ from bot.runtime.second_factor import (
     TRIES_PER_TICKET,
     SecondFactor,
 )
+from bot.runtime.token_file import Found, TokenFile
 from bot.sandbox.sandbox import Sandbox
 from tests.staging import START, scenario
 
@@ -268,3 +271,199 @@ async def test_a_kept_token_that_cannot_be_removed_is_dropped_all_the_same(offic
 
     assert reply["is_ready"] is False
     assert "a restart would take it again" in str(reply["warning"])
+
+
+async def test_a_request_whose_answer_is_lost_counts_as_a_code_and_a_token_still_does(
+    tmp_path: Path,
+) -> None:
+    clock = SimulatedClock(START)
+    dead = {
+        "match": {"verb": "POST", "path": "*/request"},
+        "action": {"do": "truncate", "length": 9},
+    }
+    sandbox = Sandbox(scenario(faults=[dead]), load_rulebook(), clock=clock, wire=clock)
+    broker = _broker(sandbox, clock)
+    events: list[Event] = []
+    second_factor = SecondFactor(broker, (clock, clock), events.append, tmp_path)
+
+    reply = await second_factor.request()
+    used = second_factor.state()["codes_used"]
+    given = second_factor.submit_token(Secret("made-elsewhere"))
+    await broker.close()
+
+    assert code_of(reply) == "E-2FA-003"
+    assert str(reply["message"]).endswith("A token works too: bot otp token")
+    assert used == 1, "it may have been mailed"
+    assert given["is_ready"] is True
+
+
+# ----------------------------------------------------------------------------- several ways at once
+
+
+async def test_a_code_given_by_two_ways_at_once_is_tried_once_and_the_loser_is_told(
+    office: Office,
+) -> None:
+    await office.second_factor.request()
+
+    by_hand, by_file = await asyncio.gather(
+        office.second_factor.submit(office.right, "the terminal"),
+        office.second_factor.give(office.right, "the file otp"),
+    )
+
+    lost = "what the file otp gave is not used: a token came first, by the terminal"
+    assert "warning" not in by_hand
+    assert (by_file["ok"], by_file["is_ready"], by_file["warning"]) == (True, True, lost)
+    assert [each.detail for each in office.notes if each.kind == "TOO_LATE"] == [lost]
+    assert [each for each in office.notes if each.kind == "CODE_REFUSED"] == []
+    assert sum(isinstance(each, TwoFactorReady) for each in office.events) == 1
+
+
+async def test_a_wrong_code_at_the_same_time_does_not_keep_the_right_one_out(
+    office: Office,
+) -> None:
+    await office.second_factor.request()
+
+    wrong, right = await asyncio.gather(
+        office.second_factor.submit(WRONG, "the terminal"),
+        office.second_factor.submit(office.right, "bot otp"),
+    )
+
+    assert (code_of(wrong), code_of(right)) == ("E-2FA-003", None)
+    assert right["is_ready"] is True
+
+
+async def test_a_token_that_comes_while_a_code_is_looked_at_wins(office: Office) -> None:
+    await office.second_factor.request()
+    by_code = asyncio.create_task(office.second_factor.submit(office.right, "the terminal"))
+    await asyncio.sleep(0)
+
+    by_token = office.second_factor.submit_token(Secret("made-elsewhere"), "bot otp")
+    late = await by_code
+
+    assert "warning" not in by_token
+    assert late["warning"] == "what the terminal gave is not used: a token came first, by bot otp"
+    assert sum(isinstance(each, TwoFactorReady) for each in office.events) == 1
+
+
+async def test_a_person_may_replace_a_token_later(office: Office) -> None:
+    office.second_factor.submit_token(Secret("made-elsewhere"), "the terminal")
+    office.wait(timedelta(minutes=1))
+
+    reply = office.second_factor.submit_token(Secret("another-one-of-today"), "bot otp")
+
+    assert "warning" not in reply
+    assert sum(isinstance(each, TwoFactorReady) for each in office.events) == 2
+
+
+async def test_two_bad_answers_in_a_row_slow_the_prompt_down_until_a_good_one(
+    office: Office,
+) -> None:
+    waits = [
+        (await office.second_factor.take(Secret(typed))).get("wait_s")
+        for typed in ("12345", "1", "2", "3", "4")
+    ]
+    assert waits == [0, 5, 15, 60, 60]
+    await office.second_factor.request()
+
+    await office.second_factor.take(office.right)
+
+    assert office.second_factor.state()["wait_s"] == 0
+
+
+# -------------------------------------------------------------------------------- giving a token up
+
+
+async def test_a_revoked_token_is_over_for_everybody(office: Office) -> None:
+    await office.second_factor.request()
+    await office.second_factor.submit(office.right)
+
+    reply = await office.second_factor.revoke()
+
+    assert (reply["ok"], reply["is_ready"]) == (True, False)
+    assert "warning" not in reply
+    assert [each.kind for each in office.notes][-1] == "REVOKED"
+    assert isinstance(office.events[-2], TwoFactorMissing)
+    assert not (office.state_dir / "two-factor.json").exists()
+
+
+async def test_without_a_token_nothing_is_revoked(office: Office) -> None:
+    assert code_of(await office.second_factor.revoke()) == "E-2FA-008"
+
+
+async def test_a_token_that_the_broker_does_not_know_is_dropped_here_all_the_same(
+    office: Office,
+) -> None:
+    office.second_factor.submit_token(Secret("made-elsewhere"))
+
+    reply = await office.second_factor.revoke()
+
+    assert reply["is_ready"] is False
+    assert "made-elsewhere" not in str((reply, office.events))
+
+
+async def test_what_a_file_held_is_told_of_without_it(office: Office) -> None:
+    file = TokenFile(office.state_dir, office.clock.now)
+
+    await file.hand_over(Found(given=Secret("short")), office.second_factor)
+    await file.hand_over(Found(objection="READABLE"), office.second_factor)
+    await file.hand_over(Found(given=Secret("made-elsewhere")), office.second_factor)
+
+    told = [each.entry for each in office.events if isinstance(each, Noted)]
+    facts = [each.numbers["cause"] for each in told if isinstance(each, Note)]
+    assert facts == ["REFUSED", "READABLE"]
+    assert "short" not in str(told)
+    assert office.has_token
+
+
+# ------------------------------------------------------------------------------- the day's story
+
+
+def _long_token(clock: SimulatedClock, life: timedelta, name: str) -> Secret:
+    claims = {"exp": int((clock.now() + life).timestamp()), "sub": name}
+    return Secret(jwt.encode(claims, "k" * 32, algorithm="HS256"))
+
+
+async def test_a_token_s_own_end_is_told_to_the_engine_in_market_time(tmp_path: Path) -> None:
+    clock = SimulatedClock(START)
+    sandbox = Sandbox(scenario(), load_rulebook(), clock=clock, wire=clock)
+    events: list[Event] = []
+    broker = _broker(sandbox, clock)
+    fast = SecondFactor(broker, (clock, clock), events.append, tmp_path, speed=60.0)
+
+    fast.submit_token(_long_token(clock, timedelta(minutes=2), "a"))
+
+    [ready] = [each for each in events if isinstance(each, TwoFactorReady)]
+    assert ready.until == START + timedelta(minutes=2)
+    assert ready.ends_at == START + timedelta(hours=2)
+    await broker.close()
+
+
+async def test_two_tokens_are_told_apart_by_four_signs_and_never_more(office: Office) -> None:
+    tokens = [_long_token(office.clock, timedelta(hours=1), name) for name in ("a", "b")]
+
+    office.second_factor.submit_token(tokens[0])
+    office.second_factor.forget("OTP_SESSION_INVALID")
+    office.second_factor.submit_token(tokens[1])
+
+    tails = [each.reveal()[-4:] for each in tokens]
+    assert [(each.kind, each.detail) for each in office.notes] == [
+        ("TAKEN", f"token …{tails[0]}, by a token, bot otp"),
+        ("DROPPED", f"token …{tails[0]}: the broker has refused it: OTP_SESSION_INVALID"),
+        ("TAKEN", f"token …{tails[1]}, by a token, bot otp"),
+    ]
+    assert all(each.reveal()[-5:] not in str(office.events) for each in tokens)
+
+
+async def test_of_a_short_token_nothing_is_shown(office: Office) -> None:
+    office.second_factor.submit_token(Secret("made-elsewhere"))
+
+    assert [each.detail for each in office.notes] == ["token …, by a token, bot otp"]
+
+
+async def test_each_code_that_was_asked_for_is_counted_for_the_engine(office: Office) -> None:
+    office.second_factor.report()
+    await office.second_factor.request()
+    await office.second_factor.request()
+
+    counted = [each for each in office.events if isinstance(each, CodesCounted)]
+    assert [(each.left, each.of) for each in counted] == [(5, 5), (4, 5), (3, 5)]

@@ -1,19 +1,23 @@
 """When a start waits for a broker that is away."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from bot.broker.errors import BrokerError, Refused, Unreachable
 from bot.clock import SimulatedClock
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.message import Event
 from bot.domain.order import OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
+from bot.runtime.brake import Brake, raise_flag
+from bot.runtime.commits import Commits
 from bot.runtime.journal_file import prepare_journal
 from bot.runtime.starting import BrokerRetry, EarlyHalt, has_open_work
 from tests.engine.stage import DAY, START, Stage
@@ -113,7 +117,8 @@ async def test_a_halt_of_a_start_stands_where_the_journal_takes_nothing(tmp_path
     acquire(url, Holder(2, "elsewhere", START)).release()
     journal = Journal.open(url, epoch=ours.epoch)
     clock = SimulatedClock(START)
-    halt = EarlyHalt(commits_of(journal, tmp_path, list[Event]().append, clock), clock.now)
+    commits = commits_of(journal, tmp_path, list[Event]().append, clock)
+    halt = EarlyHalt(commits, clock.now, Brake(tmp_path))
 
     reply = await halt.take({"do": "halt", "reason": "wrong prices", "by": "me"})
     await journal.close()
@@ -121,3 +126,15 @@ async def test_a_halt_of_a_start_stands_where_the_journal_takes_nothing(tmp_path
     assert reply == {"ok": True}
     assert halt.asked is not None
     assert (halt.asked.reason, halt.asked.by) == ("wrong prices", "me")
+
+
+def test_a_halt_of_a_start_is_told_by_the_clock_that_was_found_since(tmp_path: Path) -> None:
+    """Else the engine would stand in the time of the machine, ahead of that of a played market."""
+    raise_flag(tmp_path, "enough")
+    clocks, told = [START + timedelta(days=4)], list[OperatorActed]()
+    halt = EarlyHalt(cast(Commits, None), lambda: clocks[-1], Brake(tmp_path))
+
+    clocks.append(START)
+    halt.hand_over(told.append)
+
+    assert told == [OperatorActed(START, Action.HALT, "enough", "operator")]

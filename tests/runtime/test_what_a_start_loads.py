@@ -72,7 +72,7 @@ def told(script: str, folder: Path, *, file: str = "journal.db") -> list[str]:
         [sys.executable, "-c", script, f"sqlite:///{folder / file}"],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
         check=True,
     )
     assert done.stderr == ""

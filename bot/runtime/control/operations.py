@@ -1,7 +1,7 @@
 """What an operator may ask of a running bot, one handler for each word of the control socket."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -18,28 +18,39 @@ from bot.domain.asked import (
     VerdictAsked,
 )
 from bot.domain.entry import RunState
+from bot.journal.thread import in_time
 from bot.protocol.secret import Secret
 from bot.runtime import api
+from bot.runtime.brake import Pulled
+from bot.runtime.commits import KEEP_S
 from bot.runtime.control.shapes import (
     depth_fields,
     fields_of,
     instant,
+    job_fields,
     phase_fields,
     whole_or_none,
 )
 from bot.runtime.control.socket import Handler, Reply, Request, refused
-from bot.runtime.control.status import Facts, comparison_fields, order_fields, status_of
-from bot.runtime.daemon import Parts
+from bot.runtime.control.status import (
+    Facts,
+    balance_fields,
+    comparison_fields,
+    order_fields,
+    status_of,
+)
+from bot.runtime.parts import Parts
 from bot.runtime.second_factor import NONE_MAILED, USED_UP
 
 _NO_TEXT: Final = refused("E-CTL-002", "the request lacks its text")
 _TOO_MANY: Final = refused("E-CTL-007", "too many commands wait already; nothing was done")
 _BY_HAND: Final = "by hand"
+_NO_REASON: Final = 'the bot is HALTED: to leave that, say why: bot resume --reason "…"'
 _GET_ONE: Final = "Have one mailed: bot otp request"
 WORDS: Final = (
-    *("status", "modify", "cancel", "quote", "api", "phases", "reconcile", "read_all", "accept"),
-    "verdict",
-    *("otp_state", "otp_request", "otp_submit", "otp_token", "otp_forget"),
+    *("status", "modify", "cancel", "quote", "api", "phases", "reconcile", "balance", "jobs"),
+    *("read_all", "accept", "verdict"),
+    *("otp_state", "otp_request", "otp_submit", "otp_token", "otp_forget", "otp_revoke"),
 )
 """What is asked of a bot beside its actions: the names of the methods that answer."""
 
@@ -76,10 +87,49 @@ class Operations:
             strategy=str(strategy) if strategy else None,
             symbol=str(symbol).upper() if symbol else None,
             cancel_open=bool(request.get("cancel_open")),
+            entries_only=bool(request.get("entries_only")),
+            flatten=bool(request.get("flatten")),
         )
         if acted.symbol and (refusal := self.parts.engine.objection_to_resume(acted.symbol)):
             return refused("E-ASK-004", f"{refusal}; nothing was changed")
+        is_whole = acted.symbol is None and acted.strategy is None
+        if is_whole and action is Action.HALT:
+            halted = self.parts.brake.pull(acted.reason, acted.by)
+            if acted.flatten and (why := await self._allow_sales(halted)):
+                self.parts.inbox.ask(replace(acted, flatten=False))
+                return refused("E-RUN-012", f"the bot is HALTED, and sells nothing: {why}")
+        elif is_whole and action is Action.RESUME:
+            account = str(request.get("account") or "")
+            if refusal_to_leave := await self._leave_halt(acted.reason, account):
+                return refusal_to_leave
         return {"ok": True} if self.parts.inbox.ask(acted) else _TOO_MANY
+
+    async def _allow_sales(self, halted: Pulled) -> str:
+        """Let what is sold pass the halt; return why that failed, or nothing."""
+        try:
+            return await in_time(partial(self.parts.brake.allow_sales, halted), KEEP_S)
+        except TimeoutError:
+            return f"the disk did not answer within {KEEP_S:g} s"
+
+    async def _leave_halt(self, reason: str, typed: str) -> Reply | None:
+        """Take the brake off for who gives a reason and, with real money, names the account; else
+        return why not. Until the engine has resumed it sends nothing by itself.
+        """
+        parts, account = self.parts, self.parts.account
+        causes = {each.state for each in parts.engine.status().causes}
+        if RunState.HALTED not in causes and parts.brake.look() is None:
+            return None
+        if not reason.strip():
+            return refused("E-RUN-003", _NO_REASON)
+        if self.facts.mode == "live" and typed.strip() not in {account.id, account.extended_id}:
+            said = f"'{typed}' is not its account id" if typed else "its account id is missing"
+            text = f"to trade with real money again, type the account's id ({account.masked})"
+            return refused("E-RUN-009", f"{said}; {text}. Nothing was changed")
+        try:
+            why = await in_time(parts.brake.release, KEEP_S)
+        except TimeoutError:
+            why = f"the disk did not answer within {KEEP_S:g} s"
+        return refused("E-RUN-010", f"the bot stays HALTED: {why}") if why else None
 
     async def modify(self, request: Request) -> Reply:
         """Ask to change one field of an order; `amends` in the status shows the result."""
@@ -133,6 +183,17 @@ class Operations:
         """Show journal, day order book and account beside one another, as they were read last."""
         return {"ok": True, "compared": comparison_fields(self.parts.engine.reconciliation())}
 
+    async def balance(self, _: Request) -> Reply:
+        """Show what the account is worth, ours and the broker's numbers, as they were read last."""
+        found = [balance_fields(each, {}) for each in self.parts.engine.balances()]
+        return {"ok": True, "at": instant(self._now()), "balances": found}
+
+    async def jobs(self, _: Request) -> Reply:
+        """Show the timetable: what is due next, and its policy."""
+        now = self._now()
+        found = [job_fields(job, now) for job in self.parts.jobs]
+        return {"ok": True, "at": instant(now), "jobs": found}
+
     async def read_all(self, request: Request) -> Reply:
         """Read orders and account now, merge and compare; what comes of it is shown by the next."""
         ask = ReconcileAsked(self._now(), str(request.get("by") or "operator"))
@@ -178,6 +239,11 @@ class Operations:
 
     async def otp_forget(self, _: Request) -> Reply:
         return self.parts.second_factor.lose()
+
+    async def otp_revoke(self, _: Request) -> Reply:
+        """Have the broker end the token's session, and drop it."""
+        async with self.parts.tasks.part():
+            return await self.parts.second_factor.revoke()
 
     async def quote(self, request: Request) -> Reply:
         """Show the market of a symbol.

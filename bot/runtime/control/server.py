@@ -8,22 +8,30 @@ import json
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bot.journal.thread import in_time
 from bot.runtime.control.socket import (
     FOLDER,
     LINE_MAX,
+    SAFER,
     SOCKET,
     Handler,
     Reply,
     control_folder,
+    has_hung_up,
+    peer_of,
     refused,
-    user_of_peer,
 )
 from bot.runtime.state_dir import make_state_dir
 
+REMOVE_S: Final = 1.0
+"""How long the end of a run waits for a disk to remove the socket."""
 _ROOT: Final = 0
+_GIVEN_UP: Final = refused("E-CTL-003", "who asked has given up; nothing was done")
 _NOT_YOURS: Final = refused("E-CTL-004", "this bot answers its own user only")
 
 
@@ -58,18 +66,24 @@ class ControlServer:
         self._handlers, self._sender = handlers, sender
 
     async def stop(self) -> None:
-        """Listen no more and remove the socket; once, for the next one there is another's."""
+        """Listen no more and remove the socket; once, for the next one there is another's. One that
+        its disk keeps is replaced by the next start.
+        """
         if self._server is not None:
             self._server.close()
             self._server = None
-            (self._state_dir / FOLDER / SOCKET).unlink(missing_ok=True)
+            removing = partial((self._state_dir / FOLDER / SOCKET).unlink, missing_ok=True)
+            with suppress(OSError):  # a disk that hangs (TimeoutError) or takes nothing any more
+                await in_time(removing, REMOVE_S)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             line = await reader.readline()
-            peer = user_of_peer(writer.get_extra_info("socket"))
-            is_ours = peer in {os.geteuid(), _ROOT}
-            reply = {**await self._reply_to(line), **self._sender} if is_ours else _NOT_YOURS
+            connection = writer.get_extra_info("socket")
+            is_ours = peer_of(connection)[1] in {os.geteuid(), _ROOT}
+            reply = _NOT_YOURS
+            if is_ours:
+                reply = {**await self._reply_to(line, connection), **self._sender}
             writer.write(json.dumps(reply, ensure_ascii=False, default=str).encode() + b"\n")
             await writer.drain()
         except (ConnectionError, ValueError, asyncio.CancelledError):
@@ -77,10 +91,14 @@ class ControlServer:
         finally:
             writer.close()
 
-    async def _reply_to(self, line: bytes) -> Reply:
+    async def _reply_to(self, line: bytes, connection: socket.socket) -> Reply:
         try:
             request = json.loads(line)
             handler = self._handlers[request["do"]]
         except (ValueError, KeyError, TypeError, RecursionError):
             return refused("E-CTL-001", "not a request this bot knows")
+        if has_hung_up(connection):
+            if request["do"] not in SAFER:
+                return _GIVEN_UP
+            request = {**request, "flatten": False}
         return await handler(request)

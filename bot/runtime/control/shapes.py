@@ -8,6 +8,7 @@ from typing import Any
 
 from bot.domain.quote import Depth
 from bot.protocol.values.border import MarketPhase
+from bot.runtime.schedule import Job
 
 Fields = dict[str, object]
 
@@ -21,6 +22,20 @@ def fields_of(value: Any) -> Fields:
     """The fields of a flat dataclass, by their names; instants as text."""
     found = {field.name: getattr(value, field.name) for field in fields(value)}
     return {name: instant(it) if isinstance(it, datetime) else it for name, it in found.items()}
+
+
+def job_fields(job: Job, now: datetime) -> Fields:
+    """A job of the timetable: when it is due, and what becomes of a time that can't be kept."""
+    late, period = job.late_max, job.period
+    return {
+        "job": job.name,
+        "next": instant(job.next_due(now)),
+        "every_s": period.total_seconds() if period else None,
+        "late_max_s": late.total_seconds() if late else None,
+        "missed": job.missed,
+        "overlapping": job.overlapping,
+        "done_by_start": job.done_by_start,
+    }
 
 
 def whole_or_none(value: object) -> int | None:

@@ -5,10 +5,14 @@ talk to; `server.py` holds its other end. Codes and tokens pass through it and a
 kept or logged, so each side makes sure of the other: folder and process must be of one user. The
 folder is opened once and reached by its descriptor, so that nobody can exchange it in between, and
 a state directory may have a path of any length (a socket's own path holds 107 bytes).
+
+Who asks a bot that is stopped or hangs gives up some time. What was given up is not done when the
+bot moves again, unless it only makes safer: the asker's closed end says so.
 """
 
 import json
 import os
+import select
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -32,6 +36,10 @@ LINE_MAX: Final = 1 << 20
 REPLY_MAX: Final = 1 << 26
 """More than the largest answer of the broker that a bot passes on."""
 ASK_TIMEOUT_S: Final = 30.0
+SILENT_S: Final = 1.5
+"""After so long without an answer who asks is told that there is none yet."""
+SAFER: Final = frozenset({"halt", "pause"})
+"""What a bot does though its asker has given up; but it sells nothing for that."""
 FOLDER: Final = "control"
 SOCKET: Final = "socket"
 _OTHERS: Final = 0o077
@@ -69,11 +77,18 @@ def control_folder(state_dir: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def user_of_peer(connection: socket.socket) -> int:
-    """Return the user of the process at the other end."""
+def peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Return the process at the other end, and its user."""
     packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(packed)
-    return int(user)
+    process, user, _ = _CREDENTIALS.unpack(packed)
+    return int(process), int(user)
+
+
+def has_hung_up(connection: socket.socket) -> bool:
+    """Whether nobody is there any more to hear an answer."""
+    looking = select.poll()
+    looking.register(connection.fileno(), 0)  # the end of both directions is always told
+    return bool(looking.poll(0))
 
 
 def not_ours(text: str) -> OperatorMistake:
@@ -82,9 +97,14 @@ def not_ours(text: str) -> OperatorMistake:
 
 
 def ask(
-    state_dir: Path, request: Request, *, timeout_s: float = ASK_TIMEOUT_S
+    state_dir: Path,
+    request: Request,
+    *,
+    timeout_s: float = ASK_TIMEOUT_S,
+    on_silence: Callable[[int], object] = lambda _: None,
 ) -> dict[str, object]:
-    """Send one request to the running bot and return its reply.
+    """Send one request to the running bot and return its reply; tell `on_silence` which process
+    it is that does not answer at once.
 
     Raises NoBotRunning, TimeoutError, OperatorMistake where it is not surely ours or the request is
     too long, and PermissionError for another user's bot.
@@ -98,10 +118,13 @@ def ask(
         with control_folder(state_dir) as folder, socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(timeout_s)
             connection.connect(str(folder / SOCKET))
-            user = user_of_peer(connection)
+            process, user = peer_of(connection)
             if user != os.geteuid():
                 raise not_ours(f"a process of user {user}, not of yours, listens at {path}")
             connection.sendall(said)
+            if timeout_s > SILENT_S and not select.select([connection], [], [], SILENT_S)[0]:
+                on_silence(process)
+                connection.settimeout(timeout_s - SILENT_S)
             with connection.makefile("rb") as stream:
                 line = stream.readline(REPLY_MAX)
     except BlockingIOError as error:

@@ -1,6 +1,6 @@
 """`bot status` of a running bot: one dictionary with stable keys, made from the engine's status."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,13 +8,15 @@ from bot.broker.broker import Broker
 from bot.config.strategies.source_files import Hashes
 from bot.domain.account import masked_account
 from bot.domain.entry import OrderUpdated
+from bot.engine.balances import Balance
 from bot.engine.comparing import Compared, Reconciliation
 from bot.engine.risk.used import LimitUse
-from bot.engine.status import StrategyStatus
+from bot.engine.status import BotStatus, StrategyStatus
 from bot.engine.watched import Standing
+from bot.journal.values import PriceRow
 from bot.runtime.control.shapes import Fields, fields_of, instant
-from bot.runtime.daemon import Parts
 from bot.runtime.inbox import Urgency
+from bot.runtime.parts import Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +31,15 @@ class Facts:
     journal: str
     files: Mapping[str, Hashes]
     """What each strategy was loaded from, by its name."""
+    alerts: Callable[[], Sequence[Standing]]
+    """What else is wrong now: broken strategies, channels of notices that take nothing."""
 
 
 def status_of(parts: Parts, facts: Facts) -> Fields:
     """Return all that an operator may want to see. Money is VND, instants are UTC."""
     status, broker = parts.engine.status(), facts.broker
     trouble = {"text": parts.trouble.text, "since": instant(parts.trouble.since)}
-    standing = [*_waiting(parts.retry.trouble), *status.standing]
+    standing = [*_waiting(parts.retry.trouble), *status.standing, *facts.alerts()]
     return {
         "trouble": trouble if parts.trouble.text else None,
         "state": status.state,
@@ -49,11 +53,7 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
         "account": parts.account.masked,
         "journal": facts.journal,
         "phases": {str(exchange): phase for exchange, phase in sorted(status.phases.items())},
-        "two_factor": {
-            "until": instant(status.token_until),
-            "is_unproven": status.is_unproven,
-            "missed_signals": status.missed_signals,
-        },
+        "two_factor": _two_factor(parts, status),
         "strategies": [_strategy(each, facts) for each in status.strategies],
         "positions": [fields_of(each) for each in status.positions],
         "open_orders": [order_fields(each) for each in status.open_orders],
@@ -88,6 +88,18 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
         },
         "limits": limit_fields(parts.engine.limits()),
         "drift": [fields_of(each) for each in broker.drift.seen],
+    }
+
+
+def _two_factor(parts: Parts, status: BotStatus) -> Fields:
+    """The token, which ends by the broker's clock, and what a person can still have mailed."""
+    token = parts.second_factor.state()
+    return {
+        "until": instant(status.token_until) if token["is_ready"] else None,
+        "is_unproven": status.is_unproven,
+        "missed_signals": status.missed_signals,
+        "codes_used": token["codes_used"],
+        "codes_per_day": token["codes_per_day"],
     }
 
 
@@ -167,6 +179,54 @@ def comparison_fields(found: Reconciliation) -> Fields:
         "doubts": list(found.doubts),
         "unsettled": list(found.unsettled),
         "external": [order_fields(each) for each in found.external],
+    }
+
+
+def balance_fields(each: Balance, prices: Mapping[str, PriceRow]) -> Fields:
+    """Return it ready for JSON; `prices` are of the journal, for shares that have none here.
+
+    `net_assets` is ours: cash, what is due, and shares at their last price; None while one has
+    none. What it differs by is the sum of what cash differs by, of `due` (sale money that the
+    broker's figure leaves out) and of `rest`: what the broker counts beside cash, as one number
+    (`other`), less what our shares are worth. The keys are a stable contract; the account is
+    masked.
+    """
+    held = list[Fields]()
+    for one in each.held:
+        price = prices.get(one.symbol) if one.last is None else None
+        last, at = (price.last, price.at) if price else (one.last, one.last_at)
+        value = None if last is None else one.total * last
+        held.append({**fields_of(one), "last": last, "last_at": instant(at), "value": value})
+    values, due = [row["value"] for row in held], sum(one.cash for one in each.due)
+    known = [value for value in values if isinstance(value, int)]
+    worth = each.cash + due + sum(known) if len(known) == len(values) else None
+    other = each.broker_net_assets - each.broker_cash
+    apart, in_cash = other - sum(known) - due, each.broker_cash - each.cash
+    left_out = -due if abs(apart + due) < abs(apart) else 0
+    return {
+        "account": masked_account(each.account),
+        "read_at": instant(each.read_at),
+        "cash": each.cash,
+        "buying_power": each.buying_power,
+        "due": [
+            {"at": instant(one.at), "cash": one.cash, "shares": dict(one.shares)}
+            for one in each.due
+        ],
+        "due_cash": due,
+        "holdings": held,
+        "holdings_value": sum(known),
+        "net_assets": worth,
+        "broker": {
+            "cash": each.broker_cash,
+            "other": other,
+            "net_assets": each.broker_net_assets,
+        },
+        "difference": {
+            "cash": in_cash,
+            "due": left_out,
+            "rest": None if worth is None else apart - left_out,
+            "net_assets": None if worth is None else in_cash + apart,
+        },
     }
 
 

@@ -17,7 +17,11 @@ from bot.runtime.state_dir import LEDGER, forget_token, make_state_dir
 from bot.sandbox.house.ledger import is_finished, read_ledger
 
 BARS: Final = "bars-sandbox.csv"
-_FILES: Final = ("journal.db", "journal.db-wal", "journal.db-shm", FILE, OLDER, LEDGER, BARS)
+EX_DATES: Final = "ex-dates-sandbox.csv"
+_FILES: Final = (
+    *("journal.db", "journal.db-wal", "journal.db-shm", FILE, OLDER, LEDGER),
+    *(BARS, EX_DATES),
+)
 
 
 class NotAlone(Exception):

@@ -155,10 +155,13 @@ def access_of(loaded: Loaded) -> Access:
         )
         raise OperatorMistake.of("E-CFG-043", text, ExitCode.CONFIG)
     if broker.api_key is None or broker.api_secret is None:
+        keys = {"api-key": broker.api_key, "api-secret": broker.api_secret}
+        missing = [name for name, found in keys.items() if found is None]
         raise OperatorMistake.of(
             "E-SEC-001",
-            "no API key or secret. Put them in BOT_BROKER__API_KEY and BOT_BROKER__API_SECRET, in "
-            "a 0600 file, or in systemd credentials. Without an account: bot demo",
+            f"no {' and no '.join(missing)}. Put it in with: bot secret set {missing[0]} (or by "
+            "systemd credentials, or, but in live mode, BOT_BROKER__API_KEY and "
+            "BOT_BROKER__API_SECRET). Without an account: bot demo",
             ExitCode.SECRET,
         )
     return Access(broker.base_url, broker.api_key, broker.api_secret)

@@ -22,7 +22,7 @@ from typing import Final, Protocol
 
 from bot.clock import SimulatedClock, monotonic_s
 from bot.runtime.activity import Activity, Turn
-from bot.runtime.schedule import Timetable
+from bot.runtime.schedule import Fire, Timetable
 
 LAG_MAX_S: Final = 5.0
 """Behind the pace by more than this, the pace is kept from now on instead of caught up with."""
@@ -96,7 +96,7 @@ class SteppedMarket:
         waiter: SteppedWaiter,
         market: Market,
         timetable: Timetable,
-        on_due: Callable[[datetime], None],
+        on_due: Fire,
         speed: float,
         is_code_out: Callable[[], bool],
     ) -> None:

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.broker.budget import SystemWaiter, Waiter
-from bot.clock import Clock, SteadyClock, boottime_s, monotonic_s
+from bot.clock import Clock, SteadyClock, boottime_s, suspended_s
 from bot.domain.entry import Entry
 from bot.protocol.secret import Secret
 from bot.runtime.activity import AllAtOnce, Post, Turn
-from bot.runtime.schedule import Fire, Job, Report, Timetable
+from bot.runtime.schedule import Fire, Firing, Job, Report, Timetable
 from bot.runtime.time_watch import TimeWatch
 from bot.runtime.worlds.environment import REAL_TIME, Access, Driver, Elapsed, Mark
 
@@ -22,8 +22,8 @@ LOOK_AGAIN_S: Final = 1.0
 """How late a job may be after the machine was suspended: the loop's own timers stand still then."""
 LATE_S: Final = 1.0
 """A job that comes later is told of."""
-TOLD_S: Final = 60.0
-"""How often it is: a machine that is too slow is so for a while."""
+SLEPT: Final = "the machine slept"
+BLOCKED: Final = "the bot was busy or stood still"
 
 
 def unmarked(entry: Entry) -> Entry:
@@ -89,7 +89,7 @@ class ClockDriver:
         self._wakes_at: datetime | None = None
         """When it looks at the engine's deadline; None while it does not sleep."""
         self._nudge = asyncio.Event()
-        self._told_s: float | None = None
+        self._slept_s = suspended_s()
 
     def wake_at(self, instant: datetime | None) -> None:
         """Have the engine woken at `instant`, in place of what was asked before."""
@@ -104,7 +104,7 @@ class ClockDriver:
             while not stopping.is_set():
                 await self._sleep()
                 now = self._clock.now()
-                self._tell_of_late(self._timetable.fire_due(now), now)
+                self._tell(self._timetable.fire_due(now), now)
                 if self._engine_due is not None and self._engine_due <= now:
                     self._engine_due = None
                     self._on_due(now)
@@ -127,13 +127,9 @@ class ClockDriver:
                 self._nudge.clear()
         self._wakes_at = None
 
-    def _tell_of_late(self, fired: Sequence[tuple[Job, datetime]], now: datetime) -> None:
-        late = [(due, job.name) for job, due in fired]
-        late = [each for each in late if (now - each[0]).total_seconds() > LATE_S * self._speed]
-        if not late or (self._told_s is not None and monotonic_s() - self._told_s < TOLD_S):
-            return
-        self._told_s = monotonic_s()
-        first, name = min(late)
-        others = f" and {len(late) - 1} others" if len(late) > 1 else ""
-        span_s = (now - first).total_seconds() / self._speed
-        self._report(f"{name}{others}", f"came {span_s:.1f} s late")
+    def _tell(self, fired: Sequence[Firing], now: datetime) -> None:
+        slept_s, self._slept_s = suspended_s() - self._slept_s, suspended_s()
+        late_max = timedelta(seconds=LATE_S * self._speed)
+        late = [each for each in fired if now - each.first > late_max]
+        if late:
+            self._report(late, SLEPT if slept_s > LATE_S else BLOCKED)

@@ -1,6 +1,7 @@
 """Both ends of the control socket, and who is kept from them."""
 
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -13,10 +14,19 @@ from typing import Any
 
 import pytest
 
-from bot.cli.target import require_none_running
+from bot.cli.target import require_none_running, when_given_up
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.runtime.control.server import ControlServer
-from bot.runtime.control.socket import FOLDER, LINE_MAX, SOCKET, NoBotRunning, Reply, Request, ask
+from bot.runtime.control.socket import (
+    FOLDER,
+    LINE_MAX,
+    SILENT_S,
+    SOCKET,
+    NoBotRunning,
+    Reply,
+    Request,
+    ask,
+)
 from bot.runtime.starting import handlers_of
 
 SOMEBODY_ELSE = 65_534
@@ -261,7 +271,7 @@ def test_a_bot_that_hangs_and_has_a_full_queue_is_one_that_does_not_answer(tmp_p
 
         with pytest.raises(TimeoutError):
             ask(tmp_path, {"do": "status"})
-        with pytest.raises(OperatorMistake, match="did not answer in time"):
+        with pytest.raises(OperatorMistake, match="did not answer in time; nothing is changed"):
             require_none_running(tmp_path)
 
 
@@ -277,3 +287,73 @@ def test_a_bot_that_dies_in_the_midst_of_its_answer_is_gone(tmp_path: Path) -> N
 
         with pytest.raises(NoBotRunning):
             ask(tmp_path, {"do": "status"})
+
+
+# ---------------------------------------------------------------------- who asks and gives up
+
+
+async def _given_up(state_dir: Path, *requests: Request) -> list[Request]:
+    """What a bot does of requests whose askers have gone before it could look at them."""
+    done = list[Request]()
+
+    async def do(request: Request) -> Reply:
+        done.append(request)
+        return {"ok": True}
+
+    words = ("resume", "stop", "halt", "pause", "status")
+    server = ControlServer(state_dir, dict.fromkeys(words, do), {})
+    await server.start()
+    for request in requests:
+        with socket.socket(socket.AF_UNIX) as asker:
+            asker.connect(str(state_dir / FOLDER / SOCKET))
+            asker.sendall(json.dumps(request).encode() + b"\n")
+    await ping_of(state_dir)
+    await server.stop()
+    return done
+
+
+async def ping_of(state_dir: Path) -> None:
+    """Ask something after all of before."""
+    reader, writer = await asyncio.open_unix_connection(state_dir / FOLDER / SOCKET)
+    writer.write(b"{}\n")
+    await reader.readline()
+    writer.close()
+
+
+async def test_what_was_given_up_is_not_done_when_the_bot_moves_again(tmp_path: Path) -> None:
+    assert await _given_up(tmp_path, {"do": "resume"}, {"do": "stop"}, {"do": "status"}) == []
+
+
+async def test_what_only_makes_safer_is_done_though_it_was_given_up(tmp_path: Path) -> None:
+    pause, halt = {"do": "pause", "entries_only": True}, {"do": "halt", "flatten": True}
+
+    done = await _given_up(tmp_path, pause, halt)
+
+    assert done == [{**pause, "flatten": False}, {**halt, "flatten": False}]
+
+
+def test_who_waits_for_a_silent_bot_hears_which_process_it_is(tmp_path: Path) -> None:
+    silent = list[int]()
+
+    with wedged(tmp_path) as listening:
+        listening.listen(5)
+        with pytest.raises(TimeoutError):
+            ask(tmp_path, {"do": "status"}, timeout_s=SILENT_S + 0.01, on_silence=silent.append)
+
+    assert silent == [os.getpid()]
+
+
+@pytest.mark.parametrize(
+    ("request_", "later"),
+    [
+        ({"do": "status"}, "nothing is changed"),
+        ({"do": "resume"}, "'resume' is not done later either"),
+        ({"do": "pause"}, "the bot does the 'pause' all the same when it moves again"),
+        (
+            {"do": "halt", "flatten": True},
+            "the bot does the 'halt' all the same when it moves again, and sells nothing",
+        ),
+    ],
+)
+def test_what_becomes_of_a_request_that_is_given_up_is_said(request_: Request, later: str) -> None:
+    assert when_given_up(request_) == later

@@ -141,7 +141,7 @@ async def test_a_cut_off_waiter_leaves_the_count_and_the_turn_right() -> None:
     await stand.tasks.drain(0.01)
 
     assert stand.activity.is_idle
-    await asyncio.wait_for(stand.turn.take(), 1)
+    await asyncio.wait_for(stand.turn.take(), 30)
 
 
 async def test_the_end_of_a_wait_that_was_cut_off_counts_nothing() -> None:
@@ -163,7 +163,7 @@ async def test_the_walk_ends_when_told_even_while_something_is_under_way() -> No
 
     stand.stopping.set()
 
-    await asyncio.wait_for(walking, 1)
+    await asyncio.wait_for(walking, 30)
 
 
 async def test_a_code_that_is_out_is_not_over_before_a_person_has_typed_it() -> None:

@@ -5,7 +5,6 @@ the terms never change under an account, and symbols are only ever added.
 """
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from bot.config.private_files import replace_private
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.rulebook import paper_fee_ppm
 from bot.config.settings.model import Settings
@@ -134,14 +134,8 @@ def read_beginning(state_dir: Path, wanted: Terms) -> Beginning | None:
 
 def keep_beginning(state_dir: Path, beginning: Beginning) -> None:
     """Write it whole or not at all."""
-    state_dir.mkdir(parents=True, exist_ok=True)
-    path = state_dir / BEGINNING
-    draft = path.with_suffix(".draft")
-    with draft.open("wb") as file:
-        file.write(_Beginning.dump_json(beginning, indent=1))
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_private(state_dir / BEGINNING, _Beginning.dump_json(beginning, indent=1))
 
 
 _KEYS: Final[Mapping[str, str]] = {"account": "broker.account"}

@@ -1,0 +1,344 @@
+"""The brake: the last thing that an order passes, and what stops it when nothing else can.
+
+    bot halt · a file `HALT` in the state directory · SIGUSR1   ─►   the brake is on   ─►   halted
+
+A halt has to hold though the journal hangs, the engine has not begun, or a strategy keeps the loop
+busy. So the brake needs none of them: one bit in memory and one file, looked at just before an
+order's first byte. What is decided already does not leave either. The engine hears of it a moment
+later, journals the halt and cancels; the file keeps it over a kill.
+
+Anything called `HALT` counts, in capitals or not, whatever it is or holds: its text is the reason
+where it has one. Removing the file ends nothing. A person resumes, with a reason, and that removes
+it.
+
+While a halt sells, a file `FLATTEN` beside it allows that, and says for which `HALT`. The bot alone
+makes it; whoever halts removes it first, from outside too, and a `HALT` that is touched or written
+again is another halt. So a plain halt ends the selling though the bot hangs or is dead.
+"""
+
+import asyncio
+import os
+import signal
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from bot.clock import monotonic_s
+from bot.domain.order import Intent
+from bot.domain.visible import visible
+
+if TYPE_CHECKING:  # a command line that halts need not load it
+    from bot.engine.engine import Engine
+
+FLAG: Final = "HALT"
+"""The file's name, in the state directory."""
+SALES: Final = "FLATTEN"
+"""The name of the file that allows the sales of a halt."""
+HALTED: Final = "HALTED"
+"""How the reason begins for which an order was not sent."""
+BY_FILE: Final = "operator"
+BY_SIGNAL: Final = "signal"
+SIGUSR1: Final = "SIGUSR1"
+LOOK_EVERY_S: Final = 0.25
+DISK_S: Final = 1.5
+"""How long the disk may take to keep a halt, or to end one, before a person is told."""
+_NO_DISK: Final = f"the disk did not answer within {DISK_S:g} s"
+_OVERTAKEN: Final = "another halt came meanwhile"
+REASON_MAX: Final = 200
+"""Characters of a reason."""
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+T = TypeVar("T")
+Marks = frozenset[tuple[str, int, int]]
+"""Files by name, number and time of their last change: another one is another halt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """Why the brake is on, and who put it on."""
+
+    reason: str
+    by: str
+
+
+def raise_flag(state_dir: Path, reason: str) -> str:
+    """Make the file, for its owner alone, and have it on the disk; return why that failed, or
+    nothing. One that is there already stays as it is, and sells nothing any more. It blocks for as
+    long as the disk takes.
+    """
+    path = state_dir / FLAG
+    why = stop_sales(state_dir)
+    try:
+        descriptor = os.open(path, _CREATE, 0o600)
+    except FileExistsError:
+        return why
+    except OSError as error:
+        return f"{path} can't be made: {error.strerror}"
+    try:
+        with suppress(OSError):  # on a full disk it is empty, and counts all the same
+            os.write(descriptor, f"{visible(reason, REASON_MAX)}\n".encode())
+        os.fsync(descriptor)
+    except OSError as error:
+        return f"{path} may not survive a power cut: {error.strerror}"
+    finally:
+        os.close(descriptor)
+    return why
+
+
+def within(seconds: float, raising: Callable[[], str], state_dir: Path) -> str:
+    """Raise the flag, but wait no longer than that for a disk that hangs: the bot itself still has
+    to be asked. Return why it failed, or nothing.
+    """
+    found = [f"{state_dir / FLAG} is not on its disk after {seconds:g} s; the bot is asked to halt"]
+    thread = threading.Thread(target=lambda: found.append(raising()), name="flag", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return found[-1]
+
+
+def stop_sales(state_dir: Path) -> str:
+    """Allow no sale of a halt any more; return why that failed, or nothing."""
+    try:
+        (state_dir / SALES).unlink(missing_ok=True)
+    except OSError as error:
+        return f"{state_dir / SALES} can't be removed, and the bot may sell: {error.strerror}"
+    return ""
+
+
+def flags_in(state_dir: Path) -> list[Path]:
+    """Return what is called `HALT`, in whatever case. Raises OSError, not for want of a folder."""
+    try:
+        # Asked before every order: a Path for each file there would take most of the time.
+        found = sorted(name for name in os.listdir(state_dir) if name.upper() == FLAG)  # noqa: PTH208
+    except FileNotFoundError:
+        return []
+    return [state_dir / name for name in found]
+
+
+def lower_flag(state_dir: Path) -> str:
+    """Remove the file; return why that failed, or nothing."""
+    path = state_dir
+    try:
+        for path in flags_in(state_dir):
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()
+            else:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        return f"{path} can't be removed: {error.strerror}. Remove it by hand, then resume again"
+    return stop_sales(state_dir)
+
+
+def is_raised(state_dir: Path) -> bool:
+    """Whether the file is there; also where that can't be seen."""
+    return reason_of_flag(state_dir) is not None
+
+
+def reason_of_flag(state_dir: Path) -> str | None:
+    """Return the file's text, or what can be said of it; None without one.
+
+    What can't even be looked at counts as there: an order that waits costs less than one too many.
+    """
+    try:
+        found = flags_in(state_dir)
+        kind = found[0].lstat().st_mode if found else 0
+    except FileNotFoundError:  # removed between two looks
+        return None
+    except OSError as error:
+        return f"{state_dir} can't be looked at: {error.strerror}"
+    if not found:
+        return None
+    name, text = found[0].name, ""
+    if stat.S_ISREG(kind):
+        try:
+            with os.fdopen(os.open(found[0], _READ), "rb") as file:
+                text = file.read(4 * REASON_MAX).decode(errors="replace")
+        except OSError as error:
+            return f"the file {name}, which can't be read: {error.strerror}"
+    said = visible(" ".join(text.split()), REASON_MAX)
+    if said and name != FLAG:
+        return f"{said} (the file {name})"
+    return said or f"the file {name}"
+
+
+def _marks_of(state_dir: Path) -> Marks:
+    """Say what is called `HALT` now; nothing where that can't be seen."""
+    with suppress(OSError):
+        looks = [(path.name, path.lstat()) for path in flags_in(state_dir)]
+        return frozenset((name, one.st_ino, one.st_mtime_ns) for name, one in looks)
+    return frozenset()
+
+
+def _marked(marks: Marks) -> str:
+    return "".join(f"{name} {number} {changed}\n" for name, number, changed in sorted(marks))
+
+
+def _sales_in(state_dir: Path) -> str | None:
+    """Return which halt may sell, as its bot has noted; None where none may."""
+    with suppress(OSError, ValueError):
+        return (state_dir / SALES).read_text("ascii")
+    return None
+
+
+class Brake:
+    """The brake of one run. `on_pulled` hears of each halt from outside that is news: of the first,
+    and of each that ends the sales of one before.
+    """
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._pulled: Pulled | None = None
+        self._keeping: threading.Thread | None = None
+        self._seen: Marks = frozenset()
+        self._sells = self._is_noted(_marks_of(state_dir))
+        self.on_pulled: Callable[[Pulled], object] = lambda _: None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it is on; any thread may ask."""
+        return self._pulled is not None or is_raised(self._state_dir)
+
+    @property
+    def sells(self) -> bool:
+        """Whether the sales that were asked for with the halt may pass it."""
+        return self._sells and os.path.lexists(self._state_dir / SALES)
+
+    def _is_noted(self, marks: Marks) -> bool:
+        """Whether this very halt is the one that may sell."""
+        noted = _sales_in(self._state_dir)
+        return bool(noted) and noted == _marked(marks)
+
+    def objection(self) -> str | None:
+        """Say why no order may leave; None: it may. It costs microseconds, and is never wrong for
+        longer than that.
+        """
+        pulled = self.look()
+        return f"{HALTED}: {pulled.reason}" if pulled is not None else None
+
+    def look(self) -> Pulled | None:
+        """Look whether the brake is on, by memory and by file; tell of it when that is new."""
+        if self._pulled is None:
+            if (reason := reason_of_flag(self._state_dir)) is not None:
+                self._seen = _marks_of(self._state_dir)
+                self._sells = self._sells and self._is_noted(self._seen)
+                self._pulled = Pulled(reason, BY_FILE)
+                self._tell()
+        elif self._sells and not (self._keeping is not None and self._keeping.is_alive()):
+            marks = _marks_of(self._state_dir)
+            if marks - self._seen or not self.sells:
+                self._seen, reason = marks, reason_of_flag(self._state_dir)
+                self._pulled = self.pull(reason or f"the file {SALES} was removed", BY_FILE)
+                self._tell()
+        return self._pulled
+
+    def before(
+        self, gate: Callable[[T], str | None], spares: Callable[[T], bool] = lambda _: False
+    ) -> Callable[[T], str | None]:
+        """Return the same gate with the brake before it, but for what it `spares`: the sales that a
+        person has asked for with the halt itself.
+        """
+
+        def ask(asked: T) -> str | None:
+            why = self.objection()
+            return None if why and spares(asked) and self.sells else why
+
+        return lambda asked: ask(asked) or gate(asked)
+
+    def pull(self, reason: str, by: str) -> Pulled:
+        """Put it on, in memory at once, and allow no sale; the file follows on a thread that no
+        disk can hold up.
+        """
+        self._pulled, self._sells = Pulled(reason, by), False
+        if self._keeping is None or not self._keeping.is_alive():
+            work = partial(self._keep, reason)
+            self._keeping = threading.Thread(target=work, name="brake", daemon=True)
+            self._keeping.start()
+        return self._pulled
+
+    def _keep(self, reason: str) -> None:
+        raise_flag(self._state_dir, reason)
+        self._seen = _marks_of(self._state_dir)
+
+    def allow_sales(self, halt: Pulled) -> str:
+        """Let the sales pass that a person has asked for with a halt; return why that failed, or
+        nothing. It blocks for as long as the disk takes.
+        """
+        if not self._is_kept():
+            return _NO_DISK
+        try:
+            with os.fdopen(os.open(self._state_dir / SALES, _CREATE, 0o600), "w") as file:
+                file.write(_marked(self._seen))
+        except OSError as error:
+            return f"{self._state_dir / SALES} can't be made: {error.strerror}"
+        if self._pulled is not halt:
+            return stop_sales(self._state_dir) or _OVERTAKEN
+        self._sells = True
+        return ""
+
+    def release(self) -> str:
+        """Take it off; return why that failed, or nothing: then it is still on. It blocks for as
+        long as the disk takes; who asked is told by then that it stays on, and so it does.
+        """
+        began, pulled = monotonic_s(), self._pulled
+        if not self._is_kept():
+            return _NO_DISK
+        if why := lower_flag(self._state_dir):
+            return why
+        is_late = monotonic_s() - began > DISK_S
+        if is_late or self._pulled is not pulled:
+            raise_flag(self._state_dir, pulled.reason if pulled is not None else "")
+            return _NO_DISK if is_late else _OVERTAKEN
+        self._pulled, self._sells = None, False
+        return ""
+
+    def _is_kept(self) -> bool:
+        """Wait until the file of the last halt is there, within bounds."""
+        if (keeping := self._keeping) is None:
+            return True
+        keeping.join(DISK_S)
+        return not keeping.is_alive()
+
+    def gates_of(
+        self, engine: "Engine"
+    ) -> tuple[
+        Callable[[Intent], str | None], Callable[[str], str | None], Callable[[Intent], bool]
+    ]:
+        """Return what an order and an amendment pass last, and which order passes a halt."""
+        order = self.before(engine.reason_not_to_send, engine.passes_halt)
+        return order, self.before(engine.reason_not_to_amend), engine.passes_halt
+
+    def _tell(self) -> None:
+        if self._pulled is not None:
+            self.on_pulled(self._pulled)
+
+    async def watch(self) -> None:
+        """Look for the file, for ever."""
+        while True:
+            self.look()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    @contextmanager
+    def on_signal(self) -> Iterator[None]:
+        """Put it on at SIGUSR1, at once: between two steps of whatever runs, a hook that never
+        returns too. (A handler of asyncio would wait for the loop.)
+        """
+        loop = asyncio.get_running_loop()
+
+        def handle(_number: int, _frame: FrameType | None) -> None:
+            if self._pulled is not None and not self._sells:
+                return
+            self.pull(SIGUSR1, BY_SIGNAL)
+            loop.call_soon_threadsafe(self._tell)
+
+        before = signal.signal(signal.SIGUSR1, handle)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGUSR1, before)

@@ -1,0 +1,123 @@
+"""What the doctor asks the broker, by reads alone: clock, key, account, symbols."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from bot.broker.broker import Broker
+from bot.broker.errors import BrokerError, KeyRefused, is_unknown, refuses_key
+from bot.config.problems import OperatorMistake
+from bot.config.settings.load import Loaded
+from bot.config.strategies.load import load_strategies
+from bot.runtime.api import own_broker
+from bot.runtime.assemble import choose_account, unreachable
+from bot.runtime.health.findings import Finding, fail, ok, skipped, warn
+from bot.runtime.morning import clock_row
+
+ASKED: Final = ("broker", "clock", "key", "account", "symbols")
+SIGNED_READS: Final = 3
+_UNASKED: Final = "the broker was not reached"
+
+
+async def look_at_broker(loaded: Loaded) -> Sequence[Finding]:
+    """Return a row for each thing."""
+    if loaded.settings.is_embedded:
+        return [ok("broker", "simulated in this process"), *_skipped(1, "there is none to ask")]
+    try:
+        async with own_broker(loaded) as broker:
+            return await asked(loaded, broker)
+    except OperatorMistake as mistake:
+        fix = "put that right in bot.yaml, or: bot secret list"
+        return [fail("broker", mistake.problems[0].head, fix=fix), *_skipped(1, _UNASKED)]
+
+
+def _skipped(begin: int, why: str) -> Iterator[Finding]:
+    return (skipped(name, why) for name in ASKED[begin:])
+
+
+async def asked(loaded: Loaded, broker: Broker) -> Sequence[Finding]:
+    url = loaded.settings.broker.base_url
+    if (error := await refusal_of(broker)) is not None:
+        if refuses_key(error):
+            fix = "bot secret set api-key, then api-secret; at the broker: is the key active?"
+            refused = fail("key", str(error), fix=fix)
+            rest = _skipped(3, "the key is refused")
+            return [ok("broker", f"{url} answers"), of_clock(loaded, broker), refused, *rest]
+        fix = "look at the network, DNS and a firewall, and at broker.base_url"
+        return [fail("broker", f"{url}: {error}", fix=fix), *_skipped(1, _UNASKED)]
+    account, symbols = await of_account(loaded, broker), await of_symbols(loaded, broker)
+    clock = of_clock(loaded, broker)  # last: the more answers, the surer it is
+    return [ok("broker", f"{url} answers"), clock, ok("key", "accepted"), account, symbols]
+
+
+async def check_key(loaded: Loaded) -> Finding:
+    """Make signed reads; return how the clocks agree.
+
+    Raises OperatorMistake where the broker does not take the key, or does not answer.
+    """
+    async with own_broker(loaded) as broker:
+        if (error := await refusal_of(broker)) is not None:
+            raise unreachable(error) from error
+        return of_clock(loaded, broker)
+
+
+async def refusal_of(broker: Broker) -> BrokerError | None:
+    """Return why the broker takes no signed read; None when it does.
+
+    Two answers tell how far our clock is off, and what is signed then is signed by the broker's:
+    so a right key is told from a wrong one on a machine with a wrong clock too.
+    """
+    refused: BrokerError | None = None
+    for _ in range(SIGNED_READS):
+        try:
+            await broker.client.user()
+            refused = None
+        except KeyRefused:  # twice was enough, and the clock is not why
+            break
+        except BrokerError as error:
+            refused = error
+            if not refuses_key(error):
+                break
+    return refused
+
+
+async def of_account(loaded: Loaded, broker: Broker) -> Finding:
+    try:
+        account = await choose_account(broker.client, loaded.settings.broker.account)
+    except OperatorMistake as mistake:
+        text = mistake.problems[0].message
+        return fail("account", text, fix="set broker.account: bot api sub-accounts")
+    except BrokerError as error:
+        return fail("account", str(error), fix="ask again; then the broker")
+    return ok("account", f"{account.masked} {account.type}")
+
+
+def of_clock(loaded: Loaded, broker: Broker) -> Finding:
+    row = clock_row(broker.offset.value)
+    if broker.offset.blocks_writes:
+        most = loaded.settings.clock.max_offset_s
+        text = f"{row.found}: no order leaves from {most} s on"
+        return fail("clock", text, fix=row.fix)
+    if not row.is_ok:
+        return warn("clock", row.found, fix=row.fix)
+    return ok("clock", row.found)
+
+
+async def of_symbols(loaded: Loaded, broker: Broker) -> Finding:
+    try:
+        strategies = load_strategies(loaded)
+    except OperatorMistake:
+        return skipped("symbols", "the strategies can't be read")
+    symbols = sorted({symbol for each in strategies for symbol in each.plan.symbols})
+    unknown = []
+    for symbol in symbols:
+        try:
+            await broker.client.quote(symbol)
+        except BrokerError as error:
+            if not is_unknown(error):
+                fix = "ask again; bot quote SYMBOL says more"
+                return fail("symbols", f"{symbol}: {error}", fix=fix)
+            unknown.append(symbol)
+    if unknown:
+        text = f"the broker knows no {', '.join(unknown)}"
+        return fail("symbols", text, fix="take it out of its strategy file, or mend its name")
+    return ok("symbols", f"{len(symbols)} known: {', '.join(symbols)}")

@@ -1,0 +1,157 @@
+"""Everybody who is shown a run: its screen, and beside it the service manager and the
+log of the process.
+
+What is beside the screen never keeps the run from its work: it takes what it is shown at once, and
+bears what goes wrong with it.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from types import TracebackType
+
+from bot import __version__
+from bot.broker.broker import Broker
+from bot.clock import SystemClock
+from bot.config.settings.load import Loaded
+from bot.config.settings.sources import process_environment
+from bot.domain.entry import Entry
+from bot.domain.recovery import Recovery
+from bot.protocol.secret import Secret
+from bot.runtime.health.heartbeat import Heartbeat, words_of
+from bot.runtime.health.listening import HOST, Listening, Taken
+from bot.runtime.health.log_place import log_file
+from bot.runtime.health.notify_socket import ServiceManager
+from bot.runtime.health.process_log import MEGABYTE, ProcessLog
+from bot.runtime.health.progress import Progress, Work
+from bot.runtime.health.readings import Counts, Readings
+from bot.runtime.hush import Hiding, hiding
+from bot.runtime.parts import Parts
+from bot.runtime.run_controls import Screen
+from bot.runtime.supervisor import Supervisor
+
+
+class Onlookers:
+    """Shows a run to each of them."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        screen: Screen,
+        supervisor: Supervisor,
+        hidden_by: Callable[[Callable[[str], str]], object],
+    ) -> None:
+        self._loaded = loaded
+        self._supervisor = supervisor
+        self._manager = ServiceManager(process_environment())
+        self._heartbeat = Heartbeat(self._manager, supervisor.is_up)
+        self._secrets: list[Callable[[], Secret | None]] = []
+        self._channels = loaded.channels(process_environment())
+        self.hiding = Hiding(self._known)
+        """Takes what is secret in this run out of a text."""
+        hidden_by(self.hiding.text)
+        self._log = log_of(loaded, self.hiding)
+        beside = (self._heartbeat, *((self._log,) if self._log else ()))
+        self._screens: tuple[Screen, ...] = (screen, *beside)
+        self._counts = Counts()
+        port = loaded.settings.health.port
+        self._listening = Listening(port) if port is not None else None
+
+    async def begin(self, stack: AsyncExitStack) -> None:
+        """Begin with the run; what has to end goes on the stack."""
+        stack.enter_context(hiding(self._known))
+        if self._log is not None:
+            self._log.begin()
+            stack.callback(self._log.end)
+            facts = {**self._loaded.bot, "version": __version__, "pid": os.getpid()}
+            self._log.say("info", "run_started", facts)
+        stack.push(self._at_the_end)
+        if self._listening is not None:
+            try:
+                self._listening.begin()
+            except Taken as taken:  # a monitor will notice: that is no reason not to trade
+                text = f"{taken}: no pages of health there. Set another health.port"
+                self.trouble(text)
+                self._listening = None
+            else:
+                stack.callback(self._listening.end)
+                self.row("health", f"http://{HOST}:{self._listening.port}/metrics")
+        beating = asyncio.create_task(self._supervisor.guard(self._heartbeat.run()))
+        stack.callback(beating.cancel)
+
+    def follow(self, work: Work, parts: Parts, broker: Broker) -> None:
+        """From here on there is work to get on with."""
+        self._secrets.append(broker.two_factor.token)
+
+        def words() -> str:
+            return words_of(parts.engine.status(), parts.trouble.text)
+
+        progress = Progress(work)
+        self._heartbeat.follow(progress, words)
+        if self._listening is not None:
+            mode = self._loaded.settings.mode
+            self._listening.follow(Readings(parts, broker, progress, self._counts, mode))
+
+    def _known(self) -> Iterator[Secret | None]:
+        """The secrets that this process has now."""
+        yield self._loaded.settings.broker.api_key
+        yield self._loaded.settings.broker.api_secret
+        for channel in self._channels:
+            yield from channel.secrets
+        yield from (secret() for secret in self._secrets)
+
+    def _at_the_end(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Say why the run ended, to those who are not the screen."""
+        words = f"{type(error).__name__}: {error}" if error else "stopped"
+        self._heartbeat.end(f"ended: {words}" if error else words)
+        if self._log is not None:
+            self._log.say("error" if error else "info", "run_ended", {"why": words})
+
+    def ahead(self, show: Callable[[Entry], None]) -> Callable[[Entry], None]:
+        """Return what also logs the entries that the journal can't take now."""
+
+        def shown(entry: Entry) -> None:
+            if self._log is not None:
+                self._log.ahead(entry)
+            show(entry)
+
+        return shown
+
+    # ------------------------------------------------------------------------------- as a screen
+
+    def entry(self, entry: Entry) -> None:
+        self._counts.see(entry)
+        for each in self._screens:
+            each.entry(entry)
+
+    def recovered(self, recovery: Recovery) -> None:
+        for each in self._screens:
+            each.recovered(recovery)
+
+    def row(self, name: str, text: str) -> None:
+        for each in self._screens:
+            each.row(name, text)
+
+    def trouble(self, text: str) -> None:
+        for each in self._screens:
+            each.trouble(text)
+
+
+def log_of(loaded: Loaded, hiding: Hiding) -> ProcessLog | None:
+    settings = loaded.settings.log
+    if settings.level == "off":
+        return None
+    return ProcessLog(
+        log_file(loaded),
+        level=settings.level,
+        bytes_max=settings.max_mb * MEGABYTE,
+        keep=settings.keep,
+        hiding=hiding,
+        now=SystemClock().now,
+    )

@@ -1,0 +1,223 @@
+"""The log of the process: a line of JSON for each thing that happened, in files of bounded size.
+
+It has what the journal has, and what the journal can't have: the start, what is wrong while the
+journal is out of reach, warnings of libraries, and why the run ended. A thread writes it, from a
+bounded queue, so that a slow or full disk holds up nobody; what could not be written is counted,
+and the next line that can says how many lines are missing. A file that somebody moved or removed is
+begun anew.
+"""
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from queue import Full, Queue
+from typing import Final, TextIO
+
+from bot.domain.entry import AccountSeen, Decision, Entry, Note, RunState, StateChanged, Verdict
+from bot.domain.recovery import Recovery
+from bot.domain.visible import visible_json
+from bot.runtime.hush import Hiding
+
+LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+QUEUE_MAX: Final = 10_000
+END_S: Final = 1.0
+"""How long the end of a run waits for the last lines."""
+GATHER_S: Final = 0.02
+"""How long the thread waits for more lines: when an order is told of, its bytes have yet to leave,
+and both need the interpreter.
+"""
+BURST_MAX: Final = 1_000
+"""After so many lines in one go it is looked again whether the file is still the one."""
+MEGABYTE: Final = 1_000_000
+_ILL: Final = {RunState.HALTED, RunState.DEGRADED, RunState.NEEDS_2FA}
+_LEVEL_OF_NOTE: Final = {"ALERT": "warning", "FAULT": "error", "PULSE": "debug", "QUOTE": "debug"}
+
+Line = tuple[datetime, str, str, object]
+"""When, how bad, the event's name, and its facts or the entry that has them."""
+
+
+class ProcessLog:
+    """Writes what it is shown. One more screen of a run.
+
+    `level` and worse is written; a file takes `bytes_max`, and `keep` older ones stay beside it.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        *,
+        level: str,
+        bytes_max: int,
+        keep: int,
+        hiding: Hiding,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._file, self._hiding, self._now = file, hiding, now
+        self._least, self._bytes_max, self._keep = LEVELS[level], bytes_max, keep
+        self._queue: Queue[Line | None] = Queue(QUEUE_MAX)
+        self._open: TextIO | None = None
+        self.lost = 0
+        """How many lines were not written since the last that was."""
+        self._is_ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._library = _Library(self)
+
+    def begin(self) -> None:
+        """Begin to write; libraries are heard as well."""
+        logging.getLogger().addHandler(self._library)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Write what waits, but not for ever."""
+        logging.getLogger().removeHandler(self._library)
+        self._is_ending.set()
+        with suppress(Full):
+            self._queue.put(None, timeout=END_S)
+        self._thread.join(END_S)
+
+    def say(self, level: str, event: str, facts: object) -> None:
+        """Have one line written; from any thread, and never waiting."""
+        if LEVELS[level] < self._least:
+            return
+        try:
+            self._queue.put_nowait((self._now(), level, event, facts))
+        except Full:
+            self.lost += 1
+
+    # ------------------------------------------------------------------------------- as a screen
+
+    def entry(self, entry: Entry) -> None:
+        self.say(level_of(entry), name_of(entry), entry)
+
+    def ahead(self, entry: Entry) -> None:
+        """Log what the journal can't take now; it comes once more when the journal has it."""
+        facts = {"in_journal": False, "entry": entry}
+        self.say(level_of(entry), name_of(entry), facts)
+
+    def recovered(self, recovery: Recovery) -> None:
+        orders, intents = len(recovery.orders), len(recovery.intents)
+        self.say("info", "recovered", {"orders": orders, "intents": intents})
+
+    def row(self, name: str, text: str) -> None:
+        self.say("info", "start", {"step": name, "text": text})
+
+    def trouble(self, text: str) -> None:
+        self.say("error", "trouble", {"text": text})
+
+    # ----------------------------------------------------------------------------- on the thread
+
+    def _run(self) -> None:
+        burst = 0
+        while (line := self._queue.get()) is not None:
+            try:
+                if burst == 0:
+                    self._is_ending.wait(GATHER_S)
+                    self._leave_if_moved()
+                self._write(line)
+            except (OSError, ValueError, TypeError, RecursionError):  # no room, or not to be told
+                self.lost += 1
+                self._close()
+            finally:
+                burst = 0 if self._queue.empty() else (burst + 1) % BURST_MAX
+                self._queue.task_done()
+        self._close()
+
+    def _write(self, line: Line) -> None:
+        text = self._text(line)
+        if self._open is None:
+            self._open = opened_privately(self._file)
+            self._open.write(self._end_of_a_torn_line())
+        if self.lost:
+            gap = (self._now(), "warning", "lines_lost", {"count": self.lost})
+            self._open.write(self._text(gap))
+        self._open.write(text)
+        self._open.flush()
+        self.lost = 0
+        if self._open.tell() >= self._bytes_max:
+            self._close()
+            for number in range(self._keep, 0, -1):
+                older = self._numbered(number - 1)
+                if older.exists():
+                    older.replace(self._numbered(number))
+
+    def _end_of_a_torn_line(self) -> str:
+        """A full disk may have taken half a line; the next one is not to be lost with it."""
+        with self._file.open("rb") as written:
+            size = written.seek(0, os.SEEK_END)
+            written.seek(max(0, size - 1))
+            return "\n" if written.read(1) not in {b"", b"\n"} else ""
+
+    def _numbered(self, number: int) -> Path:
+        return self._file.with_name(f"{self._file.name}.{number}") if number else self._file
+
+    def _leave_if_moved(self) -> None:
+        """Let go of the file that we write unless it is still the one of that name."""
+        if self._open is None:
+            return
+        ours = os.fstat(self._open.fileno())
+        try:
+            found = self._file.stat()
+        except FileNotFoundError:
+            self._close()
+        else:
+            if (found.st_dev, found.st_ino) != (ours.st_dev, ours.st_ino):
+                self._close()
+
+    def _close(self) -> None:
+        if self._open is not None:
+            with suppress(OSError):  # what it could not flush was counted
+                self._open.close()
+            self._open = None
+
+    def _text(self, line: Line) -> str:
+        time, level, event, facts = line
+        found = self._hiding.plain(facts)
+        head = {"time": time.isoformat(timespec="milliseconds"), "level": level, "event": event}
+        rest = found if isinstance(found, Mapping) else {"text": found}
+        return visible_json(json.dumps({**head, **rest}, ensure_ascii=False)) + "\n"
+
+
+class _Library(logging.Handler):
+    """What a library logs, as lines of ours."""
+
+    def __init__(self, log: ProcessLog) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = "error" if record.levelno >= logging.ERROR else "warning"
+        self._log.say(level, "library", {"logger": record.name, "text": record.getMessage()})
+
+
+def opened_privately(file: Path) -> TextIO:
+    """Open a log for its owner alone; never through a link that somebody else has laid."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(file, flags, 0o600), "a", encoding="utf-8")
+
+
+def name_of(entry: Entry) -> str:
+    """`order_updated` of an OrderUpdated; a note has its own word."""
+    if isinstance(entry, Note):
+        return entry.kind.lower()
+    return _word_of(type(entry).__name__)
+
+
+@cache
+def _word_of(name: str) -> str:
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")
+
+
+def level_of(entry: Entry) -> str:
+    if isinstance(entry, Note):
+        return _LEVEL_OF_NOTE.get(entry.kind, "info")
+    if isinstance(entry, StateChanged):
+        return "warning" if entry.to_state in _ILL else "info"
+    if isinstance(entry, Decision):
+        return "debug" if entry.verdict is Verdict.SKIPPED else "info"
+    return "debug" if isinstance(entry, AccountSeen) else "info"

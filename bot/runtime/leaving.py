@@ -1,0 +1,58 @@
+"""Ends a process that is over and does not go.
+
+A run ends when its journal is closed. What a plug-in began may go on: a thread that Python waits
+for, a task that will not be cancelled. Nothing of ours is open then, so it is left where it is.
+A disk that hangs may keep a run from closing its files: all that matters is written by then, or
+never will be, and the next start goes on as after a kill.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+LEAVE_S: Final = 2.0
+"""How long what is over may take to go."""
+LET_GO_S: Final = 8.0
+"""How long a run that is over may take to close what it has open: more than all its parts wait for
+a disk that hangs. With what a stop waits for before, it is less than a service manager's patience.
+"""
+WORDS_S: Final = 1.0
+"""How long the last words may take: what hangs may be the disk that they go to."""
+
+
+def not_ignored(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
+    """Return the signals that a process may listen for. Whoever has it begun by `nohup` wants it to
+    outlive its terminal: then SIGHUP stays ignored.
+    """
+    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [each for each in numbers if not (is_ignored and each is signal.SIGHUP)]
+
+
+def leave_within(
+    seconds: float, code: int, called_off: threading.Event, tell: Callable[[str], object]
+) -> None:
+    """End the process with `code` after so long, unless that is called off meanwhile."""
+
+    def wait() -> None:
+        if called_off.wait(seconds):
+            return
+        left = [each.name for each in threading.enumerate() if not each.daemon]
+        threads = ", ".join(name for name in left if name != threading.main_thread().name)
+        what = f"threads that do not end ({threads})" if threads else "tasks that do not end"
+        text = f"ended without waiting for {what}: a plug-in of yours may have begun them"
+
+        def say() -> None:
+            with suppress(OSError, ValueError):  # closed, or nobody reads
+                tell(text)
+                sys.stdout.flush()
+
+        saying = threading.Thread(target=say, name="last words", daemon=True)
+        saying.start()
+        saying.join(WORDS_S)
+        os._exit(code)
+
+    threading.Thread(target=wait, name="leaving", daemon=True).start()

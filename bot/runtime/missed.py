@@ -1,0 +1,106 @@
+"""Tells of runs of the timetable that came late or not at all, so that none is missed in silence.
+
+A job with times of its own (a timer, the day's end) has a row for every gap. Polls are many and
+alike: all of a gap are one row with their count, and one a minute at most where a machine is slow;
+what is held back by that is told with the next.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from bot.domain.entry import LATE_NOTE, MISSED_NOTE, Note, Number
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.runtime.schedule import Firing, Job, WhenOverlapping
+
+TOLD: Final = timedelta(seconds=60)
+"""How often polls are told of: a machine that is too slow is so for a while."""
+OVERLAPS: Final = "the run before is still under way"
+DOWN: Final = "the bot was down"
+
+
+class MissedRuns:
+    """Makes the notes of one run of the bot."""
+
+    def __init__(self) -> None:
+        self._told: datetime | None = None
+        self._polls: list[Firing] = []
+        self._why = ""
+
+    def notes(self, firings: Sequence[Firing], why: str, now: datetime) -> list[Note]:
+        """Return what is to be told now of these. What is held back is told with the next, or by a
+        call without any.
+        """
+        self._why = why or self._why
+        own = [each for each in firings if each.job.period is None]
+        self._polls += [each for each in firings if each.job.period is not None]
+        found = [
+            missed_note(each, why, now) if each.missed else late_note([each], why, now)
+            for each in own
+        ]
+        if not self._polls or (self._told is not None and now - self._told < TOLD):
+            return found
+        self._told, polls, self._polls = now, self._polls, []
+        missed, late = [each for each in polls if each.missed], [p for p in polls if not p.missed]
+        if missed:
+            first, due = min(each.first for each in missed), max(each.due for each in missed)
+            count, when = sum(each.missed for each in missed), f"{_clock(first, now)} to"
+            runs = f"{count:,} run{'s' * (count != 1)} missed, {when} {_clock(due, now)}"
+            numbers = _numbers(missed, self._why, "each run once")
+            found.append(Note(now, MISSED_NOTE, f"{_named(missed)}: {runs}: {self._why}", numbers))
+        if late:
+            found.append(late_note(late, self._why, now))
+        return found
+
+
+def late_note(firings: Sequence[Firing], why: str, now: datetime) -> Note:
+    """The row of runs that came late and were as good as in time."""
+    late_s = max(each.late for each in firings).total_seconds()
+    numbers = {**_numbers(firings, why, f"run, {late_s:.1f} s late"), "count": len(firings)}
+    return Note(now, LATE_NOTE, f"{_named(firings)} came {late_s:.1f} s late: {why}", numbers)
+
+
+def missed_note(firing: Firing, why: str, now: datetime) -> Note:
+    """The row of a job with times of its own."""
+    job = firing.job
+    then = "run once, late" if firing.is_run else "not run"
+    if firing.is_run and firing.missed < firing.count:
+        then = "run for the last time alone"
+    when = f"{firing.count} times from {_clock(firing.first, now)} to {_clock(firing.due, now)}"
+    if firing.count == 1:
+        when = f"due {_clock(firing.due, now)}"
+    numbers = _numbers([firing], why, then)
+    return Note(now, MISSED_NOTE, f"{job.name}, {when}: {then}: {why}", numbers)
+
+
+def overlap_note(job: Job, due: datetime, now: datetime) -> Note:
+    """The row of a run that was due while the one before it still worked."""
+    is_queued = job.overlapping is WhenOverlapping.QUEUE
+    then = "runs after it" if is_queued else "not run"
+    firing = Firing(job, due, due, 1, now - due, is_queued)
+    text = f"{job.name}, due {_clock(due, now)}: {then}: {OVERLAPS}"
+    return Note(now, MISSED_NOTE, text, _numbers([firing], OVERLAPS, then))
+
+
+def _numbers(firings: Sequence[Firing], why: str, then: str) -> dict[str, Number]:
+    first, due = min(each.first for each in firings), max(each.due for each in firings)
+    return {
+        "job": _named(firings),
+        "first": first.isoformat(),
+        "last": due.isoformat(),
+        "count": sum(each.missed for each in firings) or 1,
+        "why": why,
+        "then": then,
+    }
+
+
+def _named(firings: Iterable[Firing]) -> str:
+    names = sorted({each.job.name for each in firings})
+    others = len(names) - 1
+    return f"{names[0]} and {others} other{'s' * (others > 1)}" if others else names[0]
+
+
+def _clock(instant: datetime, now: datetime) -> str:
+    local = instant.astimezone(EXCHANGE_TZ)
+    is_today = local.date() == now.astimezone(EXCHANGE_TZ).date()
+    return f"{local:%H:%M:%S}" if is_today else f"{local:%a %m-%d %H:%M:%S}"

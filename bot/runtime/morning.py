@@ -1,0 +1,194 @@
+"""Looks before the first session whether all is there that a day of trading needs.
+
+Nine rows, each of which can fail and then names its fix. All of them are one line of the journal
+and of the screen; in the morning each that fails is an alert, too. Rows are told from plain facts,
+so that they say the same whoever asks: `bot doctor` does, too.
+"""
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Final, Self
+
+from bot.broker.broker import Broker
+from bot.broker.clock_offset import WARN_OFFSET
+from bot.domain.calendar import TradingCalendar, day_words
+from bot.domain.entry import Note, Number
+from bot.domain.message import Noted
+from bot.engine.comparing import Reconciliation
+from bot.engine.disk import LOW_BYTES
+from bot.engine.engine import Engine
+from bot.engine.status import BotStatus
+from bot.journal.thread import in_time
+from bot.runtime.activity import Post
+from bot.runtime.disk_watch import ANSWER_S, free_on
+from bot.runtime.feeds import SLOWER_MAX, PollWatch
+from bot.runtime.parts import Parts
+from bot.runtime.pulse import Trouble
+from bot.runtime.schedule import local_date
+from bot.runtime.second_factor import SecondFactor
+
+AT_START: Final = frozenset({"calendar"})
+"""What is an alert at a start, too: all else that fails there has one as soon as it is certain."""
+AHEAD: Final = timedelta(days=30)
+"""A calendar that ends sooner is told of."""
+_MB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One check: what was found, and where that is not good, what to do."""
+
+    name: str
+    is_ok: bool
+    found: str
+    fix: str = ""
+
+
+def calendar_row(calendar: TradingCalendar, day: date) -> Row:
+    """Whether it is known if the exchanges trade today, and in the next weeks."""
+    last = date(max(calendar.years), 12, 31)
+    fix = "add the year and its closed days to the file of market_rules, or update the bot"
+    if not calendar.covers(day):
+        found = f"{day} is in no year of the calendar, which ends on {last}: nothing is traded"
+        return Row("calendar", False, found, fix)
+    if not calendar.covers(day + AHEAD):
+        return Row("calendar", False, f"the calendar ends on {last}: no day after is traded", fix)
+    return Row("calendar", True, day_words(calendar, day))
+
+
+def token_row(calendar: TradingCalendar, day: date, *, is_ready: bool) -> Row:
+    """Whether something can be written today; on a day that does not trade nothing has to be."""
+    if not calendar.is_trading_day(day):
+        return Row("token", True, "none is needed on a day without trading")
+    found = "is there" if is_ready else "no 2FA token that is good today"
+    return Row("token", is_ready, found, "bot otp request")
+
+
+def clock_row(offset: timedelta) -> Row:
+    """Whether our clock is as good as the broker's, which is `offset` ahead of it."""
+    fix = "set the clock: timedatectl set-ntp true"
+    if abs(offset) < WARN_OFFSET:
+        return Row("clock", True, f"within {WARN_OFFSET.total_seconds():g} s of the broker's", fix)
+    seconds, side = abs(offset.total_seconds()), "behind" if offset > timedelta() else "ahead of"
+    return Row("clock", False, f"ours is {seconds:.1f} s {side} the broker's", fix)
+
+
+def disk_row(free: int) -> Row:
+    """Whether what happens can still be written."""
+    fix = f"make room (df, du): below {LOW_BYTES // _MB:,} MB nothing is bought"
+    if free >= LOW_BYTES:
+        return Row("disk", True, f"at least {LOW_BYTES // _MB:,} MB free", fix)
+    return Row("disk", False, f"{free // _MB:,} MB free", fix)
+
+
+def symbols_row(traded: Sequence[str], listed_on: Mapping[str, date], day: date) -> Row:
+    """Whether the broker has said today where each symbol trades."""
+    old = [symbol for symbol in traded if listed_on.get(symbol) != day]
+    if not old:
+        return Row("symbols", True, f"{len(traded)} symbols where the broker lists them")
+    found = f"the broker has not said today where {', '.join(old)} trades: it may have moved"
+    return Row("symbols", False, found, f"look at bot quote {old[0]}, then restart the bot")
+
+
+def book_rows(status: BotStatus, compared: Reconciliation, day: date) -> Iterator[Row]:
+    """Whether every order of an earlier day has ended, and journal and broker agree."""
+    open_rows = [row.order_id for row in status.open_orders if row.trading_date < day]
+    open_rows += [each.intent_id for each in status.unknown if each.trading_date < day]
+    found = f"not known how {', '.join(open_rows)} of an earlier day ended"
+    if open_rows:
+        yield Row("orders", False, found, f"bot order {open_rows[0]} --timeline")
+    else:
+        yield Row("orders", True, "all orders of earlier days have ended")
+    reads = (compared.book_read_at, compared.account_read_at)
+    apart = [one.text for one in compared.breaks] + list(compared.doubts)
+    if apart:
+        yield Row("positions", False, "; ".join(apart), "bot reconcile")
+    elif any(read is None or local_date(read) != day for read in reads):
+        found = "orders or account have not been read today"
+        yield Row("positions", False, found, "bot reconcile --apply")
+    else:
+        yield Row("positions", True, "journal and broker agree")
+
+
+@dataclass(eq=False, slots=True)
+class MorningCheck:
+    """Gathers the facts of a run, and posts what they come to."""
+
+    engine: Engine
+    broker: Broker
+    second_factor: SecondFactor
+    polls: PollWatch
+    trouble: Trouble
+    folder: Path
+    calendar: TradingCalendar
+    traded: Sequence[str]
+    listed_on: Mapping[str, date]
+    post: Post
+
+    @classmethod
+    def of(cls, parts: Parts, listed_on: Mapping[str, date]) -> Self:
+        """Make it of a run's parts. `listed_on` goes on being filled."""
+        return cls(
+            engine=parts.engine,
+            broker=parts.broker,
+            second_factor=parts.second_factor,
+            polls=parts.polls,
+            trouble=parts.trouble,
+            folder=parts.commits.folder,
+            calendar=parts.rulebook.calendar,
+            traded=sorted({symbol for plan in parts.plans for symbol in plan.symbols}),
+            listed_on=listed_on,
+            post=parts.inbox.post,
+        )
+
+    async def check(self, at: datetime, *, alerting: Container[str] | None = None) -> None:
+        """Tell all in one line, and each row that fails as an alert; of those that are `alerting`,
+        where not all are.
+        """
+        for row in await self.tell(at):
+            if alerting is not None and row.name not in alerting:
+                continue
+            text = f"before the open, {row.name}: {row.found}. {row.fix}"
+            numbers: dict[str, Number] = {"alert": "MORNING_CHECK", "check": row.name}
+            numbers |= {"found": row.found, "fix": row.fix}
+            self.post(Noted(at, Note(at, "ALERT", text, numbers)))
+
+    async def tell(self, at: datetime) -> list[Row]:
+        """Tell all in one line; return what is not as it should be."""
+        rows = await self.rows(at)
+        failed = [row for row in rows if not row.is_ok]
+        named = " · ".join(f"{row.name}: {row.found} ({row.fix})" for row in failed)
+        text = f"{len(rows) - len(failed)} of {len(rows)} checks ok{' · ' if failed else ''}{named}"
+        numbers: dict[str, Number] = {row.name: row.found for row in rows}
+        numbers["failed"] = ", ".join(row.name for row in failed)
+        self.post(Noted(at, Note(at, "MORNING", text, numbers)))
+        return failed
+
+    async def rows(self, at: datetime) -> list[Row]:
+        """Look at everything, now. What is good is said without the machine's own figures: the same
+        day is the same story on another.
+        """
+        day, status = local_date(at), self.engine.status()
+        quota = f"{self.polls.needed:,.0f} polls a minute, {self.polls.room:,} have room"
+        is_fast = self.polls.slower <= SLOWER_MAX and not self.broker.budget.is_degraded
+        try:
+            free = await in_time(lambda: free_on(self.folder), ANSWER_S)
+        except (TimeoutError, OSError):
+            free = 0
+        return [
+            calendar_row(self.calendar, day),
+            symbols_row(self.traded, self.listed_on, day),
+            token_row(self.calendar, day, is_ready=self.second_factor.is_ready),
+            clock_row(self.broker.offset.value),
+            Row("quota", is_fast, quota, "poll fewer symbols or less often, or ask for a class"),
+            disk_row(free),
+            Row(
+                "journal",
+                not self.trouble.text,
+                self.trouble.text or "is written",
+                "bot db check, bot status",
+            ),
+            *book_rows(status, self.engine.reconciliation(), day),
+        ]

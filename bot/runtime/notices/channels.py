@@ -1,0 +1,226 @@
+"""The services that notices go to, spoken to by Apprise: the only module that knows it.
+
+An address is checked before anything starts: a service that Apprise knows, over TLS or to this
+machine, and no redirects. A name is looked up before each message, and one that leads into a
+private network or to a cloud's metadata is refused. Apprise does the connecting itself, so what a
+name leads to may change in between: that is as far as it lets us go. What a service answers may
+hold the address that we asked, so it is told in few words of our own.
+"""
+
+import ipaddress
+import logging
+import re
+import socket
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bot.config.problems import OperatorMistake, Problem
+from bot.config.settings.notify import ChannelPlan
+from bot.domain.notice import Severity, Volume
+
+MISSING: Final = (
+    "notices need Apprise, which is not installed: pip install 'vnbot[notify]' (in a clone: "
+    "sh scripts/setup.sh)"
+)
+CONNECT_S: Final = 5.0
+READ_S: Final = 5.0
+"""How long a service may take to connect, and between two pieces of its answer."""
+TITLE_MAX: Final = 120
+BODY_MAX: Final = 3_000
+_TYPES: Final = {
+    Severity.INFO: "info",
+    Severity.WARNING: "warning",
+    Severity.CRITICAL: "failure",
+}
+_SILENT: Final[Mapping[str, Mapping[str, str]]] = {
+    "tgram": {"silent": "yes"},
+    "ntfys": {"priority": "low"},
+    "ntfy": {"priority": "low"},
+    "pover": {"priority": "low"},
+}
+"""What makes a message of a service come without a sound; the others know no such thing."""
+_REASONS: Final = (
+    (re.compile(r"timed? ?out", re.IGNORECASE), "no answer in time"),
+    (re.compile(r"refused", re.IGNORECASE), "the connection was refused"),
+    (
+        re.compile(r"name or service|resol|getaddrinfo|nodename", re.IGNORECASE),
+        "its name is not found",
+    ),
+    (re.compile(r"certificate|ssl", re.IGNORECASE), "its TLS certificate is not good"),
+    (re.compile(r"authenticat|unauthorized", re.IGNORECASE), "it refused our token"),
+)
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_INSIDE: Final = (
+    "it leads into a private network, or to a cloud's metadata, and nothing is sent there"
+)
+_HEARD: Final = (Volume.ON, Volume.SILENT)
+_LINES_MAX: Final = 50
+_LINE_MAX: Final = 1_000
+_STATUS: Final = re.compile(r"error=(\d{3})\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What one channel is sent."""
+
+    severity: Severity
+    volume: Volume
+    title: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What came of a message: whether the service took it, else why not, in few words."""
+
+    is_taken: bool
+    words: str
+
+
+class Channel:
+    """One service, with a plug-in of Apprise that speaks to it."""
+
+    def __init__(self, plan: ChannelPlan, plugins: Mapping[Volume, Any]) -> None:
+        self.plan = plan
+        self._plugins = plugins
+        plugin = plugins[Volume.ON]
+        self.service = str(plugin.service_name)
+        self._host = _host_of(plugin)
+
+    def send(self, message: Message) -> Sent:
+        """Send a message; it may take as long as the network does, and never raises."""
+        plugin = self._plugins[message.volume]
+        try:
+            if why := objection_to(self._host):
+                return Sent(is_taken=False, words=why)
+            with _Said() as said:
+                is_taken = plugin.notify(
+                    title=message.title[:TITLE_MAX],
+                    body=message.body[:BODY_MAX],
+                    notify_type=_TYPES[message.severity],
+                )
+        except Exception as error:
+            return Sent(is_taken=False, words=f"its plug-in failed ({type(error).__name__})")
+        return Sent(True, "taken") if is_taken else Sent(False, reason_of("\n".join(said.lines)))
+
+
+def open_channels(plans: Sequence[ChannelPlan]) -> tuple[Channel, ...]:
+    """Return what speaks to each channel. Raises OperatorMistake, which shows no address."""
+    if not plans:
+        return ()
+    try:
+        import apprise
+    except ImportError as error:
+        raise OperatorMistake.of("E-CFG-051", MISSING) from error
+    logger = logging.getLogger("apprise")
+    logger.propagate = False  # it would write to the screen, and may name an address
+    logger.setLevel(logging.DEBUG)  # the reason of a failure is said there alone
+    asset = apprise.AppriseAsset(http_redirects=False)
+    channels, problems = list[Channel](), list[Problem]()
+    for plan in plans:
+        with _Said(), warnings.catch_warnings(action="ignore"):  # of modules that Apprise loads
+            plugins = {volume: plugin_for(apprise, asset, plan, volume) for volume in _HEARD}
+        if why := fault_in(plugins[Volume.ON]):
+            text = f"the address of channel '{plan.name}': {why}"
+            problems.append(Problem("E-CFG-050", f"{plan.origin}: {text}"))
+        else:
+            channels.append(Channel(plan, plugins))
+    if problems:
+        raise OperatorMistake(problems)
+    return tuple(channels)
+
+
+def plugin_for(apprise: Any, asset: Any, plan: ChannelPlan, volume: Volume) -> Any:
+    """Return a plug-in of Apprise for an address; None where it knows none for it."""
+    found = apprise.Apprise.instantiate(
+        plan.address.reveal(), asset=asset, suppress_exceptions=True
+    )
+    if found is None or not hasattr(found, "notify"):
+        return None
+    extra = _SILENT.get(found.schema, {}) if volume is Volume.SILENT else {}
+    if extra:
+        address = found.url(privacy=False)
+        address += ("&" if "?" in address else "?") + "&".join(f"{k}={v}" for k, v in extra.items())
+        found = apprise.Apprise.instantiate(address, asset=asset, suppress_exceptions=True) or found
+    found.redirects = False  # an address may not switch it on again
+    found.socket_connect_timeout = CONNECT_S
+    found.socket_read_timeout = READ_S
+    return found
+
+
+def fault_in(plugin: Any) -> str:
+    """What is wrong with an address, without showing any of it; empty when nothing is."""
+    if plugin is None:
+        return (
+            "not one that Apprise knows, or a part of it is missing; wanted one like tgram://…, "
+            "mailtos://…, ntfys://… (docs/notices.md)"
+        )
+    host, secure = _host_of(plugin), plugin.secure_protocol or ()
+    if host in _LOOPBACK:
+        return ""
+    if plugin.schema not in ((secure,) if isinstance(secure, str) else secure):
+        known = secure if isinstance(secure, str) else next(iter(secure), "")
+        instead = f"use {known}://" if known else "use a service over TLS"
+        return (
+            f"{plugin.schema}:// is not encrypted, so it may lead to this machine only; {instead}"
+        )
+    if not plugin.verify_certificate:
+        return "it switches off the check of the TLS certificate; take verify=no out"
+    return _fault_of_ip(host)
+
+
+def _host_of(plugin: Any) -> str:
+    """Return the host of an address that has one; of others it would be a token."""
+    has_host = any("{host}" in str(each) for each in plugin.templates)
+    smtp = getattr(plugin, "smtp_host", None)
+    return str(smtp or plugin.host or "").strip("[]").lower() if has_host or smtp else ""
+
+
+def _fault_of_ip(host: str) -> str:
+    try:
+        is_global = ipaddress.ip_address(host).is_global
+    except ValueError:
+        return ""
+    return "" if is_global else _INSIDE
+
+
+def objection_to(host: str) -> str:
+    """Say why a host may not be asked: its name leads into a private network."""
+    if not host or host in _LOOPBACK:
+        return ""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return ""  # a proxy may know it; else Apprise says that it is not found
+    faults = (_fault_of_ip(str(address[0]).partition("%")[0]) for *_, address in found)
+    return next(filter(None, faults), "")
+
+
+class _Said(logging.Handler):
+    """Collects what Apprise says on this thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = list[str]()
+        self._thread = threading.get_ident()
+
+    def __enter__(self) -> "_Said":
+        logging.getLogger("apprise").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("apprise").removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if threading.get_ident() == self._thread and len(self.lines) < _LINES_MAX:
+            self.lines.append(record.getMessage()[:_LINE_MAX])
+
+
+def reason_of(said: str) -> str:
+    """Why a message was not taken, in words of our own: no part of an address is in them."""
+    if status := _STATUS.search(said):
+        return f"it answered HTTP {status[1]}"
+    return next((words for found, words in _REASONS if found.search(said)), "it was not taken")

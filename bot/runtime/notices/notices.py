@@ -1,0 +1,250 @@
+"""The consumer of committed entries that tells people: pick, decide, hand to the channels.
+
+All of it runs on the loop and takes microseconds; only the channels' threads wait for a network.
+What came of each message is journalled as a note, and a channel that fails repeatedly is an alert.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from datetime import date, datetime, time, timedelta
+from functools import partial
+from typing import Final
+
+from bot.clock import monotonic_s
+from bot.config.settings.load import Loaded
+from bot.config.settings.sources import process_environment
+from bot.domain.entry import MUTE_NOTE, NOTICE_NOTE, Entry, Note, Numbers
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.message import Noted
+from bot.domain.notice import Notice, NoticeKind, Volume
+from bot.engine.engine import Guard
+from bot.engine.risk.used import LimitUse
+from bot.engine.watched import Standing
+from bot.journal.at_start import last_note
+from bot.journal.thread import in_time
+from bot.runtime.activity import Post
+from bot.runtime.control.socket import Handler, Reply, Request, refused
+from bot.runtime.journal_file import answer, crashed, journal_errors
+from bot.runtime.notices.channels import open_channels
+from bot.runtime.notices.picking import Picker, Told
+from bot.runtime.notices.policy import MUTE_MAX, Policy, Ready
+from bot.runtime.notices.sender import Result, Sender
+from bot.runtime.notices.wording import Wording, clock_of
+from bot.runtime.parts import Parts
+
+PULSE_NOTE: Final = "PULSE"
+NEAR_PERCENT: Final = 80
+_FLOOR: Final = "min_cash"
+ALIVE_AT: Final = time(8, 45)
+ALIVE_UNTIL: Final = time(9, 0)
+"""Local to the exchange: a bot that begins later says that it runs."""
+TICK_S: Final = 0.5
+"""How often it is looked for what has waited long enough (wall clock)."""
+STOP_S: Final = 2.0
+"""How long the end of a run waits for messages that are on their way, all channels together."""
+BUSY_MAX_S: Final = 30.0
+"""A service that takes so long for one message, or for its name, takes none for now: an alert."""
+FAILS_MAX: Final = 3
+"""Messages in a row that a channel has not taken: then it is an alert."""
+
+
+def is_near(limit: LimitUse) -> bool:
+    """Tell whether a limit is used to 80 %; a least that has to be there is no such limit."""
+    if limit.used is None or not limit.allowed or limit.key == _FLOOR:
+        return False
+    return limit.used * 100 >= NEAR_PERCENT * limit.allowed
+
+
+class Notices:
+    """Tells what is worth telling, where channels for that are set up; else it does nothing.
+
+    `told` says an alert in a language. Raises OperatorMistake for an address that is not good.
+    """
+
+    def __init__(self, loaded: Loaded, told: Told) -> None:
+        settings = loaded.settings.notify
+        language = settings.language or loaded.settings.language
+        self._journal_url, self._origin = loaded.journal_url, loaded.origin_of("journal.url")
+        self._wording = Wording(language, loaded.name, loaded.settings.mode)
+        self._picker = Picker(self._wording, told)
+        group = timedelta(seconds=settings.group_s)
+        self._policy = Policy(group=group, quiet_hours=settings.quiet_hours.of)
+        self._channels = open_channels(loaded.channels(process_environment()))
+        self._plans = {each.plan.name: each.plan for each in self._channels}
+        self._fails = dict.fromkeys(self._plans, 0)
+        self._senders = dict[str, Sender]()
+        self._has_fault = False
+        self._parts: Parts | None = None
+        self._near = set[tuple[date, str]]()
+        self._alive_on: date | None = None
+        self._standing = dict[str, Standing]()
+
+    async def begin(
+        self, stack: AsyncExitStack, guard: Guard, now: Callable[[], datetime], post: Post
+    ) -> None:
+        """Begin to send, before the journal's new run begins. `now` is market time."""
+        self._guard, self._now, self._post = guard, now, post
+        if not self._channels:
+            return
+        self._loop = asyncio.get_running_loop()
+        url = self._journal_url
+        with journal_errors(self._origin):
+            has_crashed = await answer(url, in_time(partial(crashed, url)))
+            muted = await answer(url, in_time(partial(last_note, url, MUTE_NOTE)))
+        for each in self._channels:
+            dropped = partial(self._wording.said, "dropped")
+            sender = Sender(each.plan.name, each.send, self._report, dropped_words=dropped)
+            self._senders[each.plan.name] = sender
+            sender.start()
+        ends = str(muted.get("until") or "")
+        if ends and (until := datetime.fromisoformat(ends)) > now():
+            self._policy.mute(until)
+            text = f"still muted until {clock_of(until)}. To end it: bot notify mute 0s"
+            self._note(MUTE_NOTE, text, {"until": ends})
+        ticking = asyncio.create_task(self._tick())
+        stack.callback(self.stop)
+        stack.callback(ticking.cancel)
+        if has_crashed:
+            text = self._wording.said("crash")
+            self._take([self._wording.notice(now(), NoticeKind.RESTART, text)])
+
+    def follow(self, parts: Parts) -> Mapping[str, Handler]:
+        """Look after these parts from now on; return what answers an operator."""
+        self._parts = parts
+        return {"notify_mute": self.mute}
+
+    def standing(self) -> tuple[Standing, ...]:
+        """Return the alerts that hold now: channels that take nothing."""
+        return tuple(self._standing.values())
+
+    async def mute(self, request: Request) -> Reply:
+        """Keep all but critical notices for a while; 0 seconds end it."""
+        seconds = request.get("seconds")
+        is_length = isinstance(seconds, int | float) and 0 <= seconds <= MUTE_MAX.total_seconds()
+        if not is_length or not self._senders:
+            return refused("E-CTL-002", "no channel is set up, or the request lacks its seconds")
+        span = timedelta(seconds=float(str(seconds)))
+        until = self._now() + span if span else None
+        self._policy.mute(until)
+        by = str(request.get("by") or "operator")
+        text = f"muted until {clock_of(until)}" if until else "no longer muted"
+        ends = until.isoformat() if until else ""
+        self._note(MUTE_NOTE, f"{text}, by {by}", {"until": ends})
+        return {"ok": True, "until": ends or None}
+
+    def see(self, entry: Entry) -> None:
+        """Take in a committed entry. A bug of ours is told of once, and holds up nothing."""
+        if self._senders:
+            self._safely(lambda: self._take(self._picker.pick(entry)))
+            if isinstance(entry, Note) and entry.kind == PULSE_NOTE:
+                self._safely(self._look_at_limits)
+
+    def _take(self, notices: Sequence[Notice]) -> None:
+        for notice in notices:
+            self._hand_over(self._policy.take(notice))
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._safely(self._look)
+
+    def _look(self) -> None:
+        now = self._now()
+        local = now.astimezone(EXCHANGE_TZ)
+        is_time = ALIVE_AT <= local.time() < ALIVE_UNTIL and self._alive_on != local.date()
+        if is_time and self._parts is not None:
+            self._alive_on = local.date()
+            if self._parts.rulebook.calendar.is_trading_day(local.date()):
+                state = self._parts.engine.status().state
+                text = self._wording.said("alive", state=state)
+                self._take([self._wording.notice(now, NoticeKind.ALIVE, text)])
+        self._hand_over(self._policy.due(now))
+        for name, sender in self._senders.items():
+            if sender.busy_s() > BUSY_MAX_S and name not in self._standing:
+                self._alert(name, sender.waiting + 1, f"no answer for {BUSY_MAX_S:g} s")
+
+    def _look_at_limits(self) -> None:
+        """Tell of each limit that is used to 80 %, once a day."""
+        if self._parts is None:
+            return
+        now = self._now()
+        for each in self._parts.engine.limits():
+            name = f"{each.scope} {each.of} {each.key}"
+            day = now.astimezone(EXCHANGE_TZ).date()
+            if is_near(each) and (day, name) not in self._near:
+                self._near = {(on, which) for on, which in self._near if on == day} | {(day, name)}
+                used, allowed = f"{each.used:,}", f"{each.allowed:,} {each.unit}"
+                scope = each.scope if each.scope == "account" else f"{each.scope} {each.of}"
+                text = self._wording.said(
+                    "limit", scope=scope, key=each.key, used=used, allowed=allowed
+                )
+                self._take([self._wording.notice(now, NoticeKind.LIMIT, text, group=name)])
+
+    def _safely(self, step: Callable[[], object]) -> None:
+        fault = self._guard(step)
+        if fault is not None and not self._has_fault:
+            self._has_fault = True
+            text = (
+                f"a bug in the notices ({fault.error}): some may be missing from now on. Trading "
+                f"goes on. Look at the report: {fault.report}"
+            )
+            facts: Numbers = {"error": fault.error, "report": fault.report}
+            self._note("ALERT", text, {"alert": "NOTICE_FAULT", **facts})
+
+    def _hand_over(self, ready: Sequence[Ready]) -> None:
+        for each in ready:
+            for name, plan in self._plans.items():
+                if (volume := plan.volume(each.kind)) is not Volume.OFF:
+                    self._senders[name].put(self._wording.message(each, volume))
+
+    def stop(self) -> None:
+        """Hand over what waits, and give the channels a moment to send it."""
+        self._safely(lambda: self._hand_over(self._policy.all_left(self._now())))
+        until_s = monotonic_s() + STOP_S
+        for sender in self._senders.values():
+            sender.stop()
+        for sender in self._senders.values():
+            sender.join(max(0.0, until_s - monotonic_s()))
+
+    # ----------------------------------------------------------------------- what came of a message
+
+    def _report(self, result: Result) -> None:
+        """Called on a channel's thread."""
+        with suppress(RuntimeError):  # the loop has ended: nobody is there to hear it
+            self._loop.call_soon_threadsafe(self._journal, result)
+
+    def _journal(self, result: Result) -> None:
+        name, sent = result.channel, result.sent
+        head = result.message.title
+        facts: Numbers = {
+            "channel": name,
+            "is_taken": sent.is_taken,
+            "tries": result.tries,
+            "dropped": result.dropped,
+        }
+        if sent.is_taken:
+            text = f"{name} took: {head}"
+            if self._standing.pop(name, None) is not None:
+                self._note("RESUME", f"channel {name} takes notices again", {"channel": name})
+            self._fails[name] = 0
+        else:
+            text = f"{name} did not take: {head} ({sent.words})"
+            self._fails[name] += 1
+        self._note(NOTICE_NOTE, text, facts)
+        if self._fails[name] >= FAILS_MAX and name not in self._standing:
+            self._alert(name, self._fails[name], sent.words)
+
+    def _alert(self, name: str, count: int, why: str) -> None:
+        last = f"last {count} notices" if count > 1 else "last notice"
+        text = (
+            f"channel {name} has not taken the {last} ({why}): nobody is told by it. "
+            f"Trading goes on. Look at its address and service: bot notify test {name}"
+        )
+        facts: Numbers = {"channel": name, "count": count, "detail": why}
+        self._standing[name] = Standing("NOTICE_FAILS", text, facts)
+        self._note("ALERT", text, {"alert": "NOTICE_FAILS", **facts})
+
+    def _note(self, kind: str, text: str, facts: Numbers) -> None:
+        now = self._now()
+        self._post(Noted(now, Note(now, kind, text, facts)))

@@ -1,0 +1,141 @@
+"""What of the notices goes out, when, and to whom. Pure: all its times come from what it is given.
+
+The first notice of a group goes out at once. What follows within `group_s` is counted and told in
+one summary at the end of that time; while a storm lasts the time is doubled, to an hour at most.
+In quiet hours, or while a person has muted the notices, all but critical ones are kept and told
+together afterwards. No list grows without a bound, and what did not fit is counted and told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
+from typing import Final
+
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.notice import SEVERITIES, Notice, NoticeKind, Severity
+
+SPAN_MAX: Final = timedelta(hours=1)
+GROUPS_MAX: Final = 500
+"""Groups that are remembered; the oldest is told of and forgotten."""
+LISTED_MAX: Final = 5
+"""Of a summary, so many notices are told in words; the others are counted."""
+
+
+MUTE_MAX: Final = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What is to go out now: notices of one kind, told in one message.
+
+    `count` is how many there were in all, of which `notices` are the last ones. `is_late`: they
+    have waited for the end of quiet hours.
+    """
+
+    at: datetime
+    kind: NoticeKind
+    notices: tuple[Notice, ...]
+    count: int
+    is_late: bool = False
+
+
+@dataclass(slots=True)
+class _Group:
+    """Notices that are told together, since the first of them went out."""
+
+    kind: NoticeKind
+    until: datetime
+    span: timedelta
+    count: int = 0
+    last: list[Notice] = field(default_factory=list)
+
+    def add(self, notice: Notice) -> None:
+        self.count += 1
+        self.last = [*self.last, notice][-LISTED_MAX:]
+
+
+class Policy:
+    """Takes notices and gives back what is to go out, both in the order of time."""
+
+    def __init__(
+        self, *, group: timedelta, quiet_hours: Mapping[Severity, tuple[time, time]]
+    ) -> None:
+        self._span = group
+        self._quiet_hours = quiet_hours
+        self._groups: dict[str, _Group] = {}
+        self._kept: dict[NoticeKind, _Group] = {}
+        self._muted_until: datetime | None = None
+
+    @property
+    def muted_until(self) -> datetime | None:
+        return self._muted_until
+
+    def mute(self, until: datetime | None) -> None:
+        """Keep all but critical notices until then; None ends it."""
+        self._muted_until = until
+
+    def take(self, notice: Notice) -> list[Ready]:
+        """Take one notice in; return what goes out now."""
+        ready = self.due(notice.at)
+        group = self._groups.get(notice.group)
+        if group is not None:
+            group.add(notice)
+            return ready
+        if len(self._groups) >= GROUPS_MAX:
+            ready += self._told(self._groups.pop(next(iter(self._groups))), notice.at)
+        until = notice.at + self._span
+        self._groups[notice.group] = _Group(notice.kind, until, self._span)
+        return ready + self._out(Ready(notice.at, notice.kind, (notice,), 1))
+
+    def due(self, at: datetime) -> list[Ready]:
+        """Return what has waited long enough: summaries, and what quiet hours have held."""
+        ready = list[Ready]()
+        if self._muted_until is not None and at >= self._muted_until:
+            self._muted_until = None
+        for name in [name for name, group in self._groups.items() if group.until <= at]:
+            group = self._groups.pop(name)
+            if group.count:
+                ready += self._told(group, at)
+                span = min(2 * group.span, max(SPAN_MAX, self._span))
+                self._groups[name] = _Group(group.kind, at + span, span)
+        for kind in [kind for kind in self._kept if not self._is_quiet(kind, at)]:
+            kept = self._kept.pop(kind)
+            ready.append(Ready(at, kind, tuple(kept.last), kept.count, is_late=True))
+        return ready
+
+    def all_left(self, at: datetime) -> list[Ready]:
+        """Return everything that waits, for the end is near."""
+        ready = [each for group in self._groups.values() for each in self._told(group, at)]
+        late = [Ready(at, k, tuple(g.last), g.count, is_late=True) for k, g in self._kept.items()]
+        self._groups, self._kept = {}, {}
+        return [*ready, *late]
+
+    def _told(self, group: _Group, at: datetime) -> list[Ready]:
+        if not group.count:
+            return []
+        return self._out(Ready(at, group.kind, tuple(group.last), group.count))
+
+    def _out(self, ready: Ready) -> list[Ready]:
+        """Let it go out, or keep it where it is quiet."""
+        if not self._is_quiet(ready.kind, ready.at):
+            return [ready]
+        kept = self._kept.setdefault(ready.kind, _Group(ready.kind, ready.at, self._span))
+        kept.count += ready.count
+        kept.last = [*kept.last, *ready.notices][-LISTED_MAX:]
+        return []
+
+    def _is_quiet(self, kind: NoticeKind, at: datetime) -> bool:
+        severity = SEVERITIES[kind]
+        if severity is Severity.CRITICAL:
+            return False
+        if self._muted_until is not None and at < self._muted_until:
+            return True
+        hours = self._quiet_hours.get(severity)
+        return hours is not None and is_within(hours, at)
+
+
+def is_within(hours: tuple[time, time], at: datetime) -> bool:
+    """Tell whether an instant is in hours of the exchange's day, which may go over midnight."""
+    begin, end = hours
+    now = at.astimezone(EXCHANGE_TZ).time()
+    return begin <= now < end if begin < end else now >= begin or now < end

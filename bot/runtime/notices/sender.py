@@ -1,0 +1,123 @@
+"""One thread for each channel, with a short queue: a service that hangs holds up nobody else.
+
+Nothing waits for these threads: not trading, not the other channels, and the end of the process
+only for a moment. A message is tried three times. When the queue is full the oldest of the least
+urgent messages makes room, and is counted.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from bot.clock import monotonic_s
+from bot.runtime.notices.channels import Message, Sent
+
+QUEUE_MAX: Final = 100
+TRIES: Final = 3
+PAUSES_S: Final = (2.0, 10.0)
+"""Between one try and the next; a channel that has failed before has one try a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one message on one channel. `dropped` came before it and made room."""
+
+    channel: str
+    message: Message
+    sent: Sent
+    tries: int
+    dropped: int
+
+
+class Sender:
+    """The thread of one channel. `report` is called on it with what came of each message."""
+
+    def __init__(
+        self,
+        name: str,
+        send: Callable[[Message], Sent],
+        report: Callable[[Result], None],
+        *,
+        dropped_words: Callable[..., str],
+    ) -> None:
+        self.name = name
+        self._send = send
+        self._report = report
+        self._dropped_words = dropped_words
+        self._queue = list[Message]()
+        self._dropped = 0
+        self._is_failing = False
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._busy_since: float | None = None
+        self._thread = threading.Thread(target=self._run, name=f"notices {name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait."""
+        return len(self._queue)
+
+    def busy_s(self) -> float:
+        """How long the service has been taking for the message that it is asked to take."""
+        since = self._busy_since
+        return 0.0 if since is None else monotonic_s() - since
+
+    def put(self, message: Message) -> None:
+        """Queue a message; called on the loop, and never waits for the network."""
+        with self._changed:
+            if len(self._queue) >= QUEUE_MAX:
+                least = min(range(len(self._queue)), key=lambda at: self._queue[at].severity)
+                if self._queue[least].severity > message.severity:
+                    self._dropped += 1
+                    return
+                del self._queue[least]
+                self._dropped += 1
+            self._queue.append(message)
+            self._changed.notify()
+
+    def stop(self) -> None:
+        """Send what waits, once each, and end."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+
+    def join(self, timeout_s: float) -> None:
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (taken := self._take()) is not None:
+            message, dropped = taken
+            if dropped:
+                words = f"{message.body}\n{self._dropped_words(count=dropped)}"
+                message = Message(message.severity, message.volume, message.title, words)
+            tries, sent = 0, Sent(is_taken=False, words="")
+            while not sent.is_taken and tries < (1 if self._is_failing else TRIES):
+                if tries and self._waits(PAUSES_S[tries - 1]):
+                    break
+                tries += 1
+                self._busy_since = monotonic_s()
+                sent = self._send(message)
+                self._busy_since = None
+            self._is_failing = not sent.is_taken
+            self._report(Result(self.name, message, sent, tries, dropped))
+
+    def _take(self) -> tuple[Message, int] | None:
+        """Wait for the next message, the most urgent first; None at the end."""
+        with self._changed:
+            while not self._queue and not self._stopping:
+                self._changed.wait()
+            if not self._queue:
+                return None
+            first = max(range(len(self._queue)), key=lambda at: self._queue[at].severity)
+            dropped, self._dropped = self._dropped, 0
+            return self._queue.pop(first), dropped
+
+    def _waits(self, pause_s: float) -> bool:
+        """Let a while pass before the next try; True: the end has come."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping, pause_s)
+            return self._stopping

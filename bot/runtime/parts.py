@@ -1,0 +1,75 @@
+"""The parts that a run works with, put together in `run.py`."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from bot.broker.broker import Broker
+from bot.broker.client import BrokerClient
+from bot.domain.account import SubAccount
+from bot.domain.plan import StrategyPlan
+from bot.domain.rulebook import Rulebook
+from bot.engine.engine import Engine, Guard
+from bot.runtime.activity import Tasks, TimeSlice
+from bot.runtime.brake import Brake
+from bot.runtime.commits import Commits
+from bot.runtime.feeds import PollWatch
+from bot.runtime.fence import Fence
+from bot.runtime.inbox import Inbox
+from bot.runtime.live import Show
+from bot.runtime.order_manager import OrderManager, order_words
+from bot.runtime.pulse import Trouble
+from bot.runtime.reads import DayOrderBook, Reads
+from bot.runtime.schedule import Job
+from bot.runtime.second_factor import SecondFactor
+from bot.runtime.starting import BrokerRetry
+from bot.runtime.worlds.environment import Environment
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts that the daemon works with, put together in `run.py`."""
+
+    environment: Environment
+    inbox: Inbox
+    time_slice: TimeSlice
+    tasks: Tasks
+    engine: Engine
+    commits: Commits
+    client: BrokerClient
+    account: SubAccount
+    reads: Reads
+    day_order_book: DayOrderBook
+    orders: OrderManager
+    fence: Fence
+    second_factor: SecondFactor
+    rulebook: Rulebook
+    bars_file: Path
+    ex_dates_file: Path
+    """Where bars are kept for the next start. By mode: a sandbox's prices are no market's."""
+    plans: tuple[StrategyPlan, ...]
+    polls: PollWatch
+    show: tuple[Show, ...]
+    go_ahead: Show
+    trouble: Trouble
+    guard: Guard
+    brake: Brake
+    retry: BrokerRetry
+    broker: Broker
+    down_since: datetime | None
+    """When the journal was written last before this run; None: there was none before."""
+    jobs: list[Job] = field(default_factory=list)
+    """The timetable, once the run has begun."""
+
+
+def unanswered(parts: Parts) -> tuple[str, ...]:
+    """Return, in words, what was sent or is about to be, and has no trusted answer yet."""
+    status = parts.engine.status()
+    rows = {f"({row.intent_id})": row for row in status.open_orders if row.intent_id}
+    found = [*parts.orders.under_way, *map(order_words, status.unknown)]
+    named = dict.fromkeys(found)
+    for words in found:  # a cancel or a change says which order it is of
+        row = rows.get(words.rpartition(" ")[2])
+        if row is not None and row.order_id in words:
+            named[words] = f"{words}: {row.side} {row.quantity:,} {row.symbol}"
+    return tuple(each or words for words, each in named.items())

@@ -1,0 +1,83 @@
+"""Code that Python runs before the bot's own, and that no installed package brought along.
+
+A `.pth` file beside the packages, or a module called `sitecustomize` or `usercustomize`, runs in
+every process of this Python, and could read the key before a line of ours does. One that belongs to
+a package is in that package's RECORD with its hash; what comes with Python itself is as safe as it.
+"""
+
+import importlib.util
+import site
+import sys
+import sysconfig
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Final
+
+from bot.config.problems import ExitCode, OperatorMistake
+
+CUSTOMISERS: Final = ("sitecustomize", "usercustomize")
+MADE_BY_TOOLS: Final = {"_virtualenv.pth": "import _virtualenv"}
+"""What tools that make an environment write into it, after no package and always the same."""
+FILES_MAX: Final = 1_000
+"""Of `.pth` files beside the packages that are looked at."""
+
+
+def require_nothing_planted() -> None:
+    """Raise OperatorMistake that names each file that runs at Python's start and came with nothing.
+
+    A bot with real money does not start then; the key should be changed if it has been read.
+    """
+    if found := list(planted(_site_folders(), _customisers())):
+        text = (
+            f"{' and '.join(map(str, found))} would run at the start of every Python process here, "
+            "and no installed package brought it along. Look at it, take it away, and if nobody "
+            "here put it there, have the broker give you another key"
+        )
+        raise OperatorMistake.of("E-SEC-006", text, ExitCode.SECRET)
+
+
+def planted(folders: Iterable[Path], customisers: Iterable[Path]) -> Iterator[Path]:
+    """Yield what of the `.pth` files in `folders`, and of these modules, came with no package."""
+    stdlib = Path(sysconfig.get_path("stdlib")).resolve()
+    for folder in folders:
+        files = sorted(folder.glob("*.pth"))[:FILES_MAX]
+        unknown = [file for file in files if not _is_made_by_a_tool(file)]
+        recorded = _recorded(folder) if unknown else {}
+        yield from (file for file in unknown if recorded.get(file.name) != _hash_of(file))
+    for module in customisers:
+        is_python_s = module.parent.resolve() == stdlib or module.parent == stdlib
+        if not is_python_s and _recorded(module.parent).get(module.name) != _hash_of(module):
+            yield module
+
+
+def _site_folders() -> list[Path]:
+    folders = [*site.getsitepackages(), site.getusersitepackages() if site.ENABLE_USER_SITE else ""]
+    return [Path(folder) for folder in dict.fromkeys(folders) if folder in sys.path]
+
+
+def _customisers() -> list[Path]:
+    specs = (importlib.util.find_spec(name) for name in CUSTOMISERS)
+    return [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
+
+
+def _is_made_by_a_tool(file: Path) -> bool:
+    wanted = MADE_BY_TOOLS.get(file.name)
+    return wanted is not None and file.read_text("utf-8", "replace").strip() == wanted
+
+
+def _recorded(folder: Path) -> dict[str, str]:
+    """The files right in a folder of packages, with the hashes that their packages give."""
+    return {
+        str(file): file.hash.value
+        for package in distributions(path=[str(folder)])
+        for file in package.files or ()
+        if len(file.parts) == 1 and file.suffix in {".pth", ".py"} and file.hash is not None
+    }
+
+
+def _hash_of(file: Path) -> str:
+    """As a RECORD writes it (PyPA, recording installed projects)."""
+    return urlsafe_b64encode(sha256(file.read_bytes()).digest()).decode().rstrip("=")

@@ -1,0 +1,138 @@
+"""The watched file: another program puts a code or a token there, and the bot takes it.
+
+The file is the owner's alone (0600), a plain one, small and of today: a token of yesterday that was
+left there while the bot was down is never sent. It is read once and deleted, whatever it held. What
+is being written is waited for: only a file that stays the same between two looks is read.
+"""
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.journal.thread import in_time
+from bot.protocol.secret import Secret
+from bot.runtime.activity import Tasks
+from bot.runtime.second_factor import SecondFactor
+
+NAME: Final = "otp"
+"""In the state directory."""
+LOOK_S: Final = 1.0
+ANSWER_S: Final = 5.0
+BYTES_MAX: Final = 4_200
+"""A token has at most 4,096 characters."""
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+OBJECTIONS: Final = {
+    "LINK": "it is a link",
+    "NOT_A_FILE": "it is no plain file",
+    "NOT_OURS": "it belongs to another user",
+    "READABLE": "others may read or write it: chmod 600, and ask for a fresh code",
+    "TOO_LARGE": "it is too large to be a code or a token",
+    "OLD": "it is of an earlier day",
+    "UNREADABLE": "it cannot be read",
+    "NOT_DELETED": "it cannot be deleted",
+}
+"""Why a file is not used, by the word in the alert."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a look has found: what the file held, or why it is not used."""
+
+    given: Secret | None = None
+    objection: str = ""
+
+
+class TokenFile:
+    """Looks at the file. `now` is the machine's own time, as that of its files."""
+
+    def __init__(self, state_dir: Path, now: Callable[[], datetime]) -> None:
+        self.path = state_dir / NAME
+        self._now = now
+        self._seen: tuple[int, int, int] | None = None
+        self._refused: tuple[int, int, int] | None = None
+
+    def look(self) -> Found | None:
+        """Return what is there for the first time in its present form; None: nothing new."""
+        try:
+            status = os.lstat(self.path)
+        except OSError:
+            self._seen = self._refused = None
+            return None
+        form = (status.st_ino, status.st_size, status.st_mtime_ns)
+        is_settled, self._seen = form == self._seen, form
+        if not is_settled or form == self._refused:
+            return None
+        found = self._read(status)
+        if found.objection:
+            self._refused = form
+        return found
+
+    def _read(self, before: os.stat_result) -> Found:
+        """Read and delete it. A file that took its place meanwhile is looked at the next time."""
+        if stat.S_ISLNK(before.st_mode):
+            self._delete(before)
+            return Found(objection="LINK")
+        if not stat.S_ISREG(before.st_mode):
+            return Found(objection="NOT_A_FILE")
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with os.fdopen(os.open(self.path, flags), "rb") as file:
+                status = os.fstat(file.fileno())
+                objection = self._objection(status)
+                held = b"" if objection else file.read(BYTES_MAX + 1)
+        except OSError:
+            return Found(objection="UNREADABLE")
+        if objection == "NOT_OURS":
+            return Found(objection=objection)
+        is_deleted = self._delete(status)
+        if objection:
+            return Found(objection=objection)
+        if not is_deleted:
+            return Found(objection="NOT_DELETED")
+        return Found(Secret(held.decode("utf-8", "replace").strip()))
+
+    def _objection(self, status: os.stat_result) -> str:
+        if not stat.S_ISREG(status.st_mode):
+            return "NOT_A_FILE"
+        if status.st_uid != os.geteuid():
+            return "NOT_OURS"
+        if stat.S_IMODE(status.st_mode) & _OTHERS or status.st_nlink > 1:
+            return "READABLE"
+        if status.st_size > BYTES_MAX:
+            return "TOO_LARGE"
+        written = datetime.fromtimestamp(status.st_mtime, UTC).astimezone(EXCHANGE_TZ).date()
+        return "OLD" if written < self._now().astimezone(EXCHANGE_TZ).date() else ""
+
+    def _delete(self, status: os.stat_result) -> bool:
+        with suppress(OSError):
+            if os.lstat(self.path).st_ino == status.st_ino:
+                self.path.unlink()
+            return True
+        return False
+
+    async def watch(self, second_factor: SecondFactor, tasks: Tasks) -> None:
+        """Look again and again, for ever, and give what is found to the second factor."""
+        while True:
+            found = None
+            with suppress(TimeoutError):
+                found = await in_time(self.look, ANSWER_S)
+            if found is not None:
+                async with tasks.part():
+                    await self.hand_over(found, second_factor)
+            await asyncio.sleep(LOOK_S)
+
+    async def hand_over(self, found: Found, second_factor: SecondFactor) -> None:
+        """Use what was found, or tell why not."""
+        cause, why = found.objection, OBJECTIONS.get(found.objection, "")
+        if found.given is not None:
+            reply = await second_factor.give(found.given, f"the file {NAME}")
+            cause, why = ("", "") if reply["ok"] else ("REFUSED", str(reply["message"]))
+        if cause:
+            second_factor.tell_of_file(cause, why, str(self.path))

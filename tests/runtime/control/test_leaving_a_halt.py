@@ -1,0 +1,98 @@
+"""Who may take the brake off: the bot itself asks for a reason and, with real money, the account's
+id, whatever a command line has asked before.
+"""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from bot.clock import SimulatedClock
+from bot.domain.account import SubAccount
+from bot.domain.asked import Action, OperatorActed
+from bot.runtime.activity import Activity
+from bot.runtime.brake import SALES, Brake
+from bot.runtime.control.operations import Operations
+from bot.runtime.control.socket import Reply
+from bot.runtime.control.status import Facts
+from bot.runtime.inbox import Inbox
+from bot.runtime.parts import Parts
+from tests.engine.stage import Stage
+
+MINE = SubAccount("0009000011", "120C900001.1", "NORMAL")
+
+
+def _halted(tmp_path: Path, mode: str = "sandbox") -> tuple[Operations, Brake, Inbox]:
+    """The handlers over a halted engine and a brake that is on."""
+    stage, brake = Stage(), Brake(tmp_path)
+    stage.handle(OperatorActed(stage.now, Action.HALT, "enough", "operator"))
+    brake.pull("enough", "operator")
+    clock = SimulatedClock(stage.now)
+    inbox = Inbox(Activity())
+    environment = SimpleNamespace(market=clock)
+    parts = SimpleNamespace(
+        engine=stage.engine, brake=brake, account=MINE, inbox=inbox, environment=environment
+    )
+    operations = Operations(cast(Parts, parts), cast(Facts, SimpleNamespace(mode=mode)))
+    return operations, brake, inbox
+
+
+async def _resume(tmp_path: Path, *, mode: str, **request: object) -> tuple[Reply, Brake, Inbox]:
+    """Ask the handlers to leave the halt."""
+    operations, brake, inbox = _halted(tmp_path, mode)
+    return await operations.act(Action.RESUME, request), brake, inbox
+
+
+@pytest.mark.parametrize("typed", ["", "  ", "0009000012", "120C900001", "LIVE"])
+async def test_a_live_bot_stays_halted_without_its_account_id(tmp_path: Path, typed: str) -> None:
+    reply, brake, inbox = await _resume(tmp_path, mode="live", reason="checked", account=typed)
+
+    assert (reply["ok"], reply["code"]) == (False, "E-RUN-009")
+    assert brake.is_on
+    assert inbox.take() is None
+
+
+@pytest.mark.parametrize("typed", [MINE.id, f" {MINE.extended_id} "])
+async def test_a_live_bot_resumes_with_its_account_id(tmp_path: Path, typed: str) -> None:
+    reply, brake, inbox = await _resume(tmp_path, mode="live", reason="checked", account=typed)
+
+    assert reply == {"ok": True}
+    assert not brake.is_on
+    assert isinstance(inbox.take(), OperatorActed)
+
+
+async def test_a_bot_stays_halted_without_a_reason_in_any_mode(tmp_path: Path) -> None:
+    reply, brake, inbox = await _resume(tmp_path, mode="sandbox", reason=" ", account=MINE.id)
+
+    assert (reply["ok"], reply["code"]) == (False, "E-RUN-003")
+    assert brake.is_on
+    assert inbox.take() is None
+
+
+# -------------------------------------------------------------------------------- a halt that sells
+
+
+async def test_a_halt_that_sells_is_asked_for_once_its_sales_may_pass(tmp_path: Path) -> None:
+    operations, brake, inbox = _halted(tmp_path)
+
+    reply = await operations.act(Action.HALT, {"flatten": True, "reason": "enough"})
+
+    asked = inbox.take()
+    assert reply == {"ok": True}
+    assert isinstance(asked, OperatorActed)
+    assert (asked.flatten, brake.sells) == (True, True)
+
+
+async def test_where_the_sales_cannot_be_allowed_it_is_a_plain_halt_and_said(
+    tmp_path: Path,
+) -> None:
+    operations, brake, inbox = _halted(tmp_path)
+    (tmp_path / SALES / "in the way").mkdir(parents=True)
+
+    reply = await operations.act(Action.HALT, {"flatten": True, "reason": "enough"})
+
+    asked = inbox.take()
+    assert (reply["ok"], reply["code"]) == (False, "E-RUN-012")
+    assert isinstance(asked, OperatorActed)
+    assert (asked.flatten, brake.sells, brake.is_on) == (False, False, True)

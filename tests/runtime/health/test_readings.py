@@ -1,0 +1,37 @@
+"""What the page of metrics counts."""
+
+from datetime import UTC, datetime
+
+from bot.domain.entry import Note
+from bot.runtime.health.exposition import exposed, labelled
+from bot.runtime.health.readings import LABELS_MAX, Counts
+
+NOW = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)
+
+
+def alert(code: str) -> Note:
+    return Note(NOW, "ALERT", "something", {"code": code})
+
+
+def test_alerts_are_counted_by_code_and_other_notes_are_not() -> None:
+    counts = Counts()
+
+    for note in (alert("DISK_LOW"), alert("DISK_LOW"), Note(NOW, "QUOTE", "FPT", {"last": 1})):
+        counts.see(note)
+
+    assert dict(counts.alerts) == {"DISK_LOW": 2}
+
+
+def test_codes_without_end_are_told_apart_up_to_a_bound() -> None:
+    counts = Counts()
+
+    for number in range(LABELS_MAX + 7):
+        counts.see(alert(f"CODE_{number}"))
+
+    assert (len(counts.alerts), counts.alerts["other"]) == (LABELS_MAX + 1, 7)
+
+
+def test_a_large_count_with_a_label_keeps_its_last_digit() -> None:
+    page = exposed([labelled("x_total", "counter", "X.", "code", {"A": 1_234_567.0})])
+
+    assert page.splitlines()[-1] == 'x_total{code="A"} 1234567'

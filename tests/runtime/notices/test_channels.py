@@ -1,0 +1,116 @@
+"""The addresses of channels: which are good, what is said of the others, and that none is shown."""
+
+import io
+import logging
+
+import pytest
+
+from bot.config.problems import OperatorMistake
+from bot.config.settings.notify import ChannelPlan
+from bot.domain.notice import Severity, Volume
+from bot.protocol.secret import Secret
+from bot.runtime.notices.channels import Message, Sent, open_channels
+from tests.notice_server import notice_server
+from tests.rows import every_row
+
+pytest.importorskip("apprise")
+CANARY = "c4n4ryT0ken"
+MESSAGE = Message(Severity.INFO, Volume.ON, "a title", "what happened")
+GOOD = (
+    f"tgram://123456789:{CANARY}_abcdefgh/12315544/",
+    f"mailtos://me:{CANARY}@gmail.com",
+    f"ntfys://{CANARY}",
+    f"ntfys://ntfy.sh/{CANARY}",
+    "json://127.0.0.1:8080/",
+    "json://localhost/",
+)
+BAD = {
+    f"notaurl{CANARY}": "not one that Apprise knows",
+    f"foo://{CANARY}": "not one that Apprise knows",
+    f"json://{CANARY}\u202e@/": "not one that Apprise knows",
+    f"json://me:{CANARY}@example.com/": "use jsons://",
+    f"ntfy://{CANARY}": "use ntfys://",
+    f"mailto://me:{CANARY}@gmail.com": "use mailtos://",
+    f"jsons://me:{CANARY}@example.com/?verify=no": "take verify=no out",
+    f"jsons://me:{CANARY}@169.254.169.254/latest": "private network",
+    f"jsons://me:{CANARY}@10.0.0.1/": "private network",
+    f"jsons://me:{CANARY}@[fd00::1]/": "private network",
+    f"jsons://me:{CANARY}@[::ffff:10.0.0.1]/": "private network",
+}
+
+
+def plan(url: str) -> ChannelPlan:
+    return ChannelPlan("phone", Secret(url), "notify.yaml")
+
+
+@every_row("url", GOOD)
+def test_an_address_over_tls_or_to_this_machine_is_good(url: str) -> None:
+    [channel] = open_channels([plan(url)])
+
+    assert CANARY not in repr(channel.plan)
+
+
+@every_row("url", [*BAD])
+def test_an_address_that_is_not_good_is_named_and_not_shown(url: str) -> None:
+    with pytest.raises(OperatorMistake) as raised:
+        open_channels([plan(url)])
+
+    said = str(raised.value)
+    assert said.startswith("E-CFG-050 notify.yaml: the address of channel 'phone': ")
+    assert BAD[url] in said
+    assert CANARY not in said
+
+
+def test_all_bad_addresses_are_named_at_once() -> None:
+    with pytest.raises(OperatorMistake) as raised:
+        open_channels([plan(url) for url in BAD])
+
+    assert len(raised.value.problems) == len(BAD)
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed_whatever_the_address_says(status: int) -> None:
+    with notice_server() as inside, notice_server() as service:
+        service.status = status
+        service.headers["Location"] = inside.url.replace("json", "http")
+
+        [channel] = open_channels([plan(f"{service.url}?redirect=yes")])
+        sent = channel.send(MESSAGE)
+
+    assert sent == Sent(is_taken=False, words=f"it answered HTTP {status}")
+    assert (len(service.messages), inside.messages) == (1, [])
+
+
+@pytest.mark.wire
+def test_what_goes_wrong_is_told_in_words_that_hold_no_address(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    heard = io.StringIO()
+    handler = logging.StreamHandler(heard)
+    logging.getLogger().addHandler(handler)
+    with notice_server() as service:
+        [channel] = open_channels([plan(f"{service.url}{CANARY}?token={CANARY}")])
+        taken = channel.send(MESSAGE)
+        service.status = 500
+        failed = channel.send(MESSAGE)
+    refused = channel.send(MESSAGE)
+
+    assert taken == Sent(is_taken=True, words="taken")
+    assert failed == Sent(is_taken=False, words="it answered HTTP 500")
+    assert refused == Sent(is_taken=False, words="the connection was refused")
+    logging.getLogger().removeHandler(handler)
+    shown = capsys.readouterr()
+    assert CANARY not in heard.getvalue() + shown.out + shown.err
+
+
+@pytest.mark.wire
+def test_a_name_that_leads_inside_is_asked_nothing() -> None:
+    with notice_server() as service:
+        port = service.url.rpartition(":")[2]
+        [channel] = open_channels([plan(f"jsons://localhost.localdomain:{port}")])
+
+        sent = channel.send(MESSAGE)
+
+    assert not sent.is_taken
+    assert service.messages == []

@@ -1,0 +1,144 @@
+"""The consumer of entries with a real service on loopback: it tells, and it holds nothing up."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+
+from bot.clock import monotonic_s
+from bot.config.settings.load import load_settings
+from bot.domain.entry import IntentMoved, Note
+from bot.domain.message import Event, Noted
+from bot.domain.order import SendState
+from bot.runtime.faults import FaultGuard
+from bot.runtime.notices.notices import BUSY_MAX_S, FAILS_MAX, Notices
+from tests.notice_server import NoticeServer, notice_server
+from tests.story import write_project
+
+pytest.importorskip("apprise")
+pytestmark = pytest.mark.wire
+NINE = datetime(2026, 11, 19, 2, tzinfo=UTC)
+LOOKS_MAX = 1_000
+
+
+class Told:
+    """A consumer with one channel, whose market time the test moves."""
+
+    def __init__(self, folder: Path, service: NoticeServer) -> None:
+        config = write_project(
+            folder, scenario="quiet", strategies=[], notify={"urls": [service.url]}
+        )
+        loaded = load_settings(config, environment={"HOME": str(folder)})
+        self.at = NINE
+        self.posted: list[Event] = []
+        self.guard = FaultGuard(folder).guard
+        self.notices = Notices(loaded, lambda _, text, *__: text)
+
+    async def begin(self, stack: AsyncExitStack) -> Notices:
+        await self.notices.begin(stack, self.guard, lambda: self.at, self.posted.append)
+        return self.notices
+
+    def kinds(self) -> list[str]:
+        entries = [each.entry for each in self.posted if isinstance(each, Noted)]
+        return [entry.kind for entry in entries if isinstance(entry, Note)]
+
+
+def rejected(number: int, at: datetime) -> IntentMoved:
+    moves = SendState.SENDING, SendState.REFUSED
+    return IntentMoved(at, f"L-{number:04}", *moves, "-400116 not enough buying power")
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(LOOKS_MAX):
+        if is_so():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come")
+
+
+async def test_fifty_rejections_in_a_minute_arrive_as_one_and_a_summary(tmp_path: Path) -> None:
+    with notice_server() as service:
+        told = Told(tmp_path, service)
+        async with AsyncExitStack() as stack:
+            notices = await told.begin(stack)
+            for number in range(50):
+                told.at = NINE + timedelta(seconds=number)
+                notices.see(rejected(number, told.at))
+            await until(lambda: len(service.messages) == 1)
+            told.at = NINE + timedelta(seconds=61)
+            await until(lambda: len(service.messages) == 2)
+
+        first, summary = (each["message"] for each in service.messages)
+    assert "L-0000 refused: -400116" in first
+    assert "49 more since" in summary
+    assert "and 44 more" in summary
+
+
+async def test_a_service_that_hangs_holds_up_no_entry_and_no_end(tmp_path: Path) -> None:
+    with notice_server() as service:
+        service.released.clear()
+        told = Told(tmp_path, service)
+        async with AsyncExitStack() as stack:
+            notices = await told.begin(stack)
+            notices.see(rejected(0, NINE))
+            await until(lambda: len(service.messages) == 1)
+            began = perf_counter()
+            for number in range(10_000):
+                notices.see(rejected(number, NINE))
+            each_s = (perf_counter() - began) / 10_000
+            began = perf_counter()
+        end_s = perf_counter() - began
+
+    assert each_s < 0.001
+    assert end_s < 4
+
+
+async def test_a_service_that_fails_is_an_alert_once_and_stands_until_it_takes_again(
+    tmp_path: Path,
+) -> None:
+    with notice_server() as service:
+        service.status = 500
+        told = Told(tmp_path, service)
+        async with AsyncExitStack() as stack:
+            notices = await told.begin(stack)
+            sender = notices._senders["url1"]
+            sender._is_failing = True  # one try a message, as after a first failure
+            for number in range(FAILS_MAX + 2):
+                told.at = NINE + timedelta(hours=number)
+                notices.see(rejected(number, told.at))
+            await until(lambda: told.kinds().count("NOTICE") == FAILS_MAX + 2)
+            standing = [each.code for each in notices.standing()]
+            service.status = 200
+            told.at += timedelta(hours=2)
+            notices.see(rejected(99, told.at))
+            await until(lambda: "RESUME" in told.kinds())
+
+    assert standing == ["NOTICE_FAILS"]
+    assert told.kinds().count("ALERT") == 1
+    assert notices.standing() == ()
+
+
+async def test_a_service_that_does_not_answer_is_an_alert_before_any_message_has_failed(
+    tmp_path: Path,
+) -> None:
+    with notice_server() as service:
+        service.released.clear()
+        told = Told(tmp_path, service)
+        async with AsyncExitStack() as stack:
+            notices = await told.begin(stack)
+            notices.see(rejected(0, NINE))
+            await until(lambda: len(service.messages) == 1)
+            notices._senders["url1"]._busy_since = monotonic_s() - BUSY_MAX_S - 1
+            await until(lambda: bool(notices.standing()))
+            [alert] = notices.standing()
+            service.released.set()
+            await until(lambda: "RESUME" in told.kinds())
+
+    assert alert.code == "NOTICE_FAILS"
+    assert "has not taken the last notice (no answer for 30 s)" in alert.text
+    assert told.kinds().count("ALERT") == 1
+    assert notices.standing() == ()

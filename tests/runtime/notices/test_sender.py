@@ -1,0 +1,143 @@
+"""A channel's thread: bounded, never in the way, and it tells what it dropped."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+import pytest
+
+from bot.domain.notice import Severity, Volume
+from bot.runtime.notices.channels import Message, Sent
+from bot.runtime.notices.sender import QUEUE_MAX, Result, Sender
+
+pytestmark = pytest.mark.wire
+TAKEN = Sent(is_taken=True, words="taken")
+DEADLINE_S = 60.0
+
+
+def message(severity: Severity, title: str = "") -> Message:
+    return Message(severity, Volume.ON, title or severity.name, "body")
+
+
+class Played:
+    """A channel whose service answers when it is let, and what was reported of it."""
+
+    def __init__(self) -> None:
+        self.may_answer = threading.Event()
+        self.asked = threading.Event()
+        self.results: list[Result] = []
+        self.reported = threading.Condition()
+
+    def send(self, _: Message) -> Sent:
+        self.asked.set()
+        self.may_answer.wait(DEADLINE_S)
+        return TAKEN
+
+    def report(self, result: Result) -> None:
+        with self.reported:
+            self.results.append(result)
+            self.reported.notify()
+
+    def wait_for(self, count: int) -> None:
+        with self.reported:
+            assert self.reported.wait_for(lambda: len(self.results) >= count, DEADLINE_S)
+
+
+@contextmanager
+def sender(played: Played, send: Callable[[Message], Sent] | None = None) -> Iterator[Sender]:
+    def words(*, count: int) -> str:
+        return f"{count} dropped"
+
+    tested = Sender("phone", send or played.send, played.report, dropped_words=words)
+    tested.start()
+    try:
+        yield tested
+    finally:
+        played.may_answer.set()
+        tested.stop()
+        tested.join(DEADLINE_S)
+
+
+def test_a_hundred_thousand_messages_for_a_service_that_hangs_leave_a_short_queue() -> None:
+    played = Played()
+
+    with sender(played) as tested:
+        tested.put(message(Severity.INFO))
+        played.asked.wait(DEADLINE_S)
+        began = monotonic()
+        for _ in range(100_000):
+            tested.put(message(Severity.INFO))
+        took_s, waiting = monotonic() - began, tested.waiting
+        played.may_answer.set()
+        played.wait_for(1 + QUEUE_MAX)
+
+    assert waiting == QUEUE_MAX
+    assert took_s < DEADLINE_S, "it never waits for the service"
+    assert sum(each.dropped for each in played.results) == 100_000 - QUEUE_MAX
+    assert f"{100_000 - QUEUE_MAX} dropped" in played.results[1].message.body
+
+
+def test_the_least_urgent_makes_room_and_the_most_urgent_goes_first() -> None:
+    played = Played()
+
+    with sender(played) as tested:
+        tested.put(message(Severity.INFO, "first"))
+        played.asked.wait(DEADLINE_S)
+        for number in range(QUEUE_MAX):
+            tested.put(message(Severity.INFO, f"info {number}"))
+        tested.put(message(Severity.CRITICAL, "halted"))
+        played.may_answer.set()
+        played.wait_for(1 + QUEUE_MAX)
+
+    titles = [each.message.title for each in played.results]
+    assert titles[:3] == ["first", "halted", "info 1"]
+    assert "info 0" not in titles
+
+
+def test_a_less_urgent_message_does_not_push_a_critical_one_out() -> None:
+    played = Played()
+
+    with sender(played) as tested:
+        tested.put(message(Severity.INFO, "first"))
+        played.asked.wait(DEADLINE_S)
+        for _ in range(QUEUE_MAX):
+            tested.put(message(Severity.CRITICAL))
+        tested.put(message(Severity.INFO, "late"))
+        played.may_answer.set()
+        played.wait_for(1 + QUEUE_MAX)
+
+    assert "late" not in [each.message.title for each in played.results]
+
+
+def test_the_end_does_not_wait_for_a_service_that_hangs() -> None:
+    played = Played()
+
+    with sender(played) as tested:
+        tested.put(message(Severity.CRITICAL))
+        played.asked.wait(DEADLINE_S)
+        began = monotonic()
+        tested.stop()
+        tested.join(0.05)
+        took_s = monotonic() - began
+
+    assert took_s < DEADLINE_S / 2
+
+
+def test_a_message_that_is_not_taken_is_tried_again_but_once_only_when_the_end_comes() -> None:
+    played = Played()
+    tries = list[str]()
+
+    def refuse(each: Message) -> Sent:
+        tries.append(each.title)
+        played.asked.set()
+        return Sent(is_taken=False, words="it answered HTTP 500")
+
+    with sender(played, refuse) as tested:
+        tested.put(message(Severity.INFO, "one"))
+        played.asked.wait(DEADLINE_S)
+        tested.stop()
+        played.wait_for(1)
+
+    assert tries == ["one"]
+    assert played.results[0].sent.words == "it answered HTTP 500"

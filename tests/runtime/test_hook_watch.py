@@ -1,0 +1,85 @@
+"""A hook that does not return is interrupted where it is, and nothing else ever is."""
+
+import inspect
+import signal
+import time
+from contextlib import suppress
+
+import pytest
+
+from bot.runtime.hook_watch import HookWatch
+from bot.strategy import Strategy
+
+LIMIT_S = 0.25
+pytestmark = pytest.mark.process
+"""Real threads and signals, and hooks that do take their time."""
+
+
+class Stuck(Strategy):
+    def on_start(self) -> None:
+        while True:
+            pass
+
+    def on_stop(self) -> None:
+        time.sleep(60)
+
+
+class Stubborn(Strategy):
+    def on_stop(self) -> None:
+        for _ in range(2):
+            with suppress(BaseException):
+                time.sleep(60)
+
+
+@pytest.mark.parametrize(
+    ("hook", "lines"), [("on_start", {"while True:", "pass"}), ("on_stop", {"time.sleep(60)"})]
+)
+def test_a_hook_that_does_not_return_is_interrupted_at_its_line(hook: str, lines: set[str]) -> None:
+    watch = HookWatch(lambda: False, LIMIT_S)
+    with watch.at_work():
+        fault = watch.invoke(Stuck(), hook, None)
+
+    assert fault is not None
+    assert fault.is_stuck
+    source, first = inspect.getsourcelines(Stuck)
+    number = int(fault.error.rpartition(":")[2].rstrip(")"))
+    assert source[number - first].strip() in lines
+    assert "did not return for " in fault.error
+    assert "was interrupted (test_hook_watch.py:" in fault.error
+
+
+def test_a_hook_that_catches_everything_is_interrupted_again() -> None:
+    watch = HookWatch(lambda: False, LIMIT_S)
+    started = time.monotonic()
+    with watch.at_work():
+        watch.invoke(Stubborn(), "on_stop", None)
+
+    assert time.monotonic() - started < 30
+
+
+def test_a_halt_that_waits_has_less_patience() -> None:
+    watch = HookWatch(lambda: True, 60.0)
+    started = time.monotonic()
+    with watch.at_work():
+        fault = watch.invoke(Stuck(), "on_start", None)
+
+    assert fault is not None
+    assert fault.is_stuck
+    assert time.monotonic() - started < 10
+
+
+def test_what_is_no_hook_is_never_interrupted_however_long_it_takes() -> None:
+    watch = HookWatch(lambda: True, 0.0)
+    with watch.at_work():
+        for _ in range(100):
+            assert watch.invoke(Strategy(), "on_stop", None) is None
+        watch._called = watch._condemned = object()  # as if one were condemned
+        time.sleep(0.6)
+        watch._called = None
+
+
+def test_the_signal_means_what_it_meant_before_once_the_run_is_over() -> None:
+    before = signal.getsignal(signal.SIGVTALRM)
+    with HookWatch(lambda: False).at_work():
+        assert signal.getsignal(signal.SIGVTALRM) is not before
+    assert signal.getsignal(signal.SIGVTALRM) is before

@@ -1,0 +1,116 @@
+"""What is told of runs that came late or not at all."""
+
+from datetime import UTC, datetime, time, timedelta
+
+from bot.runtime.missed import MissedRuns, overlap_note
+from bot.runtime.schedule import Firing, Job, Timetable, WhenMissed, daily_at, every
+
+START = datetime(2026, 11, 19, 7, 20, tzinfo=UTC)  # 14:20 in Vietnam
+WOKE = START + timedelta(minutes=40)
+SLEPT = "the machine slept"
+
+
+def nothing(_due: datetime) -> None:
+    pass
+
+
+def poll(name: str) -> Job:
+    return Job(name, every(timedelta(seconds=5), start=START), nothing)
+
+
+def firings(*jobs: Job, now: datetime = WOKE) -> list[Firing]:
+    return list(Timetable(jobs, START).fire_due(now))
+
+
+def test_a_sleep_over_the_closing_auction_is_a_row_for_the_timer_and_one_for_all_polls() -> None:
+    timer = Job(
+        "timer sma 14:40:00", daily_at(time(14, 40)), nothing, timedelta(0), WhenMissed.LIST
+    )
+
+    notes = MissedRuns().notes(firings(poll("quote FPT"), timer, poll("quote HPG")), SLEPT, WOKE)
+
+    assert [note.text for note in notes] == [
+        "timer sma 14:40:00, due 14:40:00: not run: the machine slept",
+        "quote FPT and 1 other: 960 runs missed, 14:20:00 to 15:00:00: the machine slept",
+    ]
+    assert notes[0].numbers == {
+        "job": "timer sma 14:40:00",
+        "first": "2026-11-19T07:40:00+00:00",
+        "last": "2026-11-19T07:40:00+00:00",
+        "count": 1,
+        "why": SLEPT,
+        "then": "not run",
+    }
+
+
+def test_polls_that_come_late_again_and_again_are_told_once_a_minute_with_their_count() -> None:
+    missed, told = MissedRuns(), list[str]()
+
+    for second in range(10, 100, 10):
+        now = START + timedelta(seconds=second)
+        notes = missed.notes(firings(poll("quote FPT"), now=now)[:1], "busy", now)
+        told += [note.text.partition(" runs")[0] for note in notes]
+
+    assert told == ["quote FPT: 2", "quote FPT: 54"]
+
+
+def test_a_run_that_is_late_and_still_good_is_told_as_late() -> None:
+    day = Job("day", daily_at(time(14, 30)), nothing)
+
+    notes = MissedRuns().notes(firings(day), SLEPT, WOKE)
+
+    assert [(note.kind, note.text) for note in notes] == [
+        ("SCHEDULE", "day came 1800.0 s late: the machine slept")
+    ]
+    assert notes[0].numbers == {
+        "job": "day",
+        "first": "2026-11-19T07:30:00+00:00",
+        "last": "2026-11-19T07:30:00+00:00",
+        "count": 1,
+        "why": SLEPT,
+        "then": "run, 1800.0 s late",
+    }
+
+
+def test_what_is_late_within_a_minute_of_late_polls_is_told_all_the_same() -> None:
+    missed, day = MissedRuns(), Job("day", daily_at(time(14, 20, 30)), nothing)
+    missed.notes(firings(poll("quote FPT"), now=START + timedelta(seconds=15)), "busy", START)
+
+    soon = START + timedelta(seconds=40)
+    notes = missed.notes(firings(day, poll("quote FPT"), now=soon), "busy", soon)
+    later = START + timedelta(seconds=80)
+    held_back = missed.notes(firings(poll("quote FPT"), now=later)[:1], "busy", later)
+
+    assert [note.text for note in notes] == ["day came 10.0 s late: busy"]
+    assert [note.numbers["count"] for note in held_back] == [8 + 16]
+
+
+def test_late_polls_are_one_row_with_their_count() -> None:
+    late = START + timedelta(seconds=3)
+
+    notes = MissedRuns().notes(
+        firings(poll("quote FPT"), poll("quote HPG"), now=late), "busy", late
+    )
+
+    assert [(note.text, note.numbers["count"]) for note in notes] == [
+        ("quote FPT and 1 other came 3.0 s late: busy", 2)
+    ]
+
+
+def test_a_run_that_the_last_one_kept_away_is_told() -> None:
+    note = overlap_note(poll("reconcile"), START, START)
+
+    assert note.text == "reconcile, due 14:20:00: not run: the run before is still under way"
+
+
+def test_what_a_short_trouble_has_held_back_is_told_though_nothing_is_late_again() -> None:
+    missed = MissedRuns()
+    missed.notes(firings(poll("quote FPT"), now=START + timedelta(seconds=15)), "busy", START)
+    soon, pulse = START + timedelta(seconds=40), START + timedelta(minutes=5)
+
+    held_back = missed.notes(firings(poll("quote FPT"), now=soon), "stood still", soon)
+    told = missed.notes((), "", pulse)
+    again = missed.notes((), "", pulse + timedelta(minutes=5))
+
+    assert (held_back, again) == ([], [])
+    assert [(note.numbers["count"], note.numbers["why"]) for note in told] == [(8, "stood still")]

@@ -1,0 +1,108 @@
+"""The rows before the open: each can fail, and names its fix."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+from bot.config.rulebook import load_rulebook
+from bot.domain.account import Break
+from bot.domain.calendar import DayStatus, TradingCalendar
+from bot.domain.entry import Note
+from bot.engine.comparing import Reconciliation
+from bot.runtime.morning import book_rows, calendar_row, symbols_row, token_row
+from tests.engine.stage import DAY, Stage
+from tests.staging import QUIET
+from tests.story import once, tell, write_project
+
+NOW = datetime.combine(DAY, datetime.min.time(), UTC) + timedelta(hours=2)
+AGREED = Reconciliation(NOW, NOW, (), (), (), (), ())
+ENDS = TradingCalendar({2026: DayStatus.CONFIRMED}, {})
+
+
+def test_a_calendar_that_has_ended_or_soon_will_is_told_with_its_day() -> None:
+    in_time = calendar_row(ENDS, date(2026, 11, 19))
+    soon = calendar_row(ENDS, date(2026, 12, 2))
+    over = calendar_row(ENDS, date(2027, 1, 4))
+
+    assert (in_time.is_ok, in_time.found) == (True, "Thu 2026-11-19, a trading day")
+    assert (soon.is_ok, soon.found) == (
+        False,
+        "the calendar ends on 2026-12-31: no day after is traded",
+    )
+    assert not over.is_ok
+    assert over.found.endswith("which ends on 2026-12-31: nothing is traded")
+    assert "market_rules" in over.fix
+
+
+def test_a_saturday_is_known_and_no_fault() -> None:
+    row = calendar_row(load_rulebook().calendar, date(2026, 11, 21))
+
+    assert (row.is_ok, row.found) == (True, "Sat 2026-11-21, closed: weekend")
+
+
+def test_no_token_is_missed_on_a_day_without_trading() -> None:
+    calendar = load_rulebook().calendar
+
+    holiday = token_row(calendar, date(2026, 11, 24), is_ready=False)
+    workday = token_row(calendar, DAY, is_ready=False)
+
+    assert (holiday.is_ok, workday.is_ok) == (True, False)
+    assert workday.fix == "bot otp request"
+
+
+def test_a_symbol_that_was_not_listed_today_is_named() -> None:
+    listed_on = {"FPT": DAY, "HPG": DAY - timedelta(days=1)}
+
+    assert symbols_row(["FPT"], listed_on, DAY).is_ok
+    assert symbols_row(["FPT", "HPG", "VNM"], listed_on, DAY).found == (
+        "the broker has not said today where HPG, VNM trades: it may have moved"
+    )
+
+
+def test_orders_of_an_earlier_day_and_differences_are_named() -> None:
+    stage = Stage()
+    stage.working(100, 27_000, "ORD7")
+    status, apart = stage.engine.status(), Break("B-1", "HPG: expected 100, found 200")
+    tomorrow = DAY + timedelta(days=1)
+
+    today = list(book_rows(status, AGREED, DAY))
+    later = list(book_rows(status, replace(AGREED, breaks=(apart,)), tomorrow))
+    unread = list(book_rows(status, replace(AGREED, account_read_at=None), DAY))
+
+    assert [(row.name, row.is_ok) for row in today] == [("orders", True), ("positions", True)]
+    assert [row.found for row in later] == [
+        "not known how ORD7 of an earlier day ended",
+        apart.text,
+    ]
+    assert [row.fix for row in later] == ["bot order ORD7 --timeline", "bot reconcile"]
+    assert [row.is_ok for row in unread] == [True, False]
+
+
+async def test_a_start_says_in_one_line_that_all_is_there(tmp_path: Path) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
+
+    story = await tell(config, minutes=1)
+
+    lines = [each.text for each in story.shown.all(Note) if each.kind == "MORNING"]
+    assert lines == ["9 of 9 checks ok"]
+
+
+async def test_each_morning_of_a_bot_that_runs_is_checked_and_what_fails_is_an_alert(
+    tmp_path: Path,
+) -> None:
+    scenario = {**QUIET, "day": "2026-11-18", "start": "14:58:00"}
+    config = write_project(tmp_path, scenario=scenario, strategies=[once()])
+
+    story = await tell(config, minutes=18 * 60)
+
+    told = [each.text for each in story.shown.all(Note) if each.kind == "MORNING"]
+    alerts = [
+        each.numbers["check"]
+        for each in story.shown.all(Note)
+        if each.numbers.get("alert") == "MORNING_CHECK"
+    ]
+    assert told == [
+        "9 of 9 checks ok",
+        "8 of 9 checks ok · token: no 2FA token that is good today (bot otp request)",
+    ]
+    assert alerts == ["token"]

@@ -1,0 +1,140 @@
+"""The watched file for a code or a token: read once, deleted, and never taken from others."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.runtime.token_file import BYTES_MAX, NAME, Found, TokenFile
+
+NOW = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)
+CODE = b"246802\n"
+
+
+def put(folder: Path, held: bytes = CODE, mode: int = 0o600) -> Path:
+    path = folder / NAME
+    path.write_bytes(held)
+    path.chmod(mode)
+    stamp = NOW.timestamp()
+    os.utime(path, (stamp, stamp))
+    return path
+
+
+def looked(file: TokenFile) -> Found | None:
+    """Look until something settled is found, or nothing is there."""
+    first = file.look()
+    return first if first is not None else file.look()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> TokenFile:
+    return TokenFile(tmp_path, lambda: NOW)
+
+
+def test_a_code_is_taken_once_and_the_file_is_gone(tmp_path: Path, file: TokenFile) -> None:
+    put(tmp_path)
+
+    found = looked(file)
+
+    assert found is not None
+    assert found.given is not None
+    assert found.given.reveal() == "246802"
+    assert list(tmp_path.iterdir()) == []
+    assert looked(file) is None
+
+
+def test_without_a_file_there_is_nothing(file: TokenFile) -> None:
+    assert looked(file) is None
+
+
+def test_what_is_still_being_written_is_waited_for(tmp_path: Path, file: TokenFile) -> None:
+    put(tmp_path, b"135")
+    assert file.look() is None
+    put(tmp_path, b"135790")
+    assert file.look() is None
+
+    found = file.look()
+
+    assert found is not None
+    assert found.given is not None
+    assert found.given.reveal() == "135790"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o644, 0o666])
+def test_what_others_may_read_or_write_is_not_used_and_deleted(
+    tmp_path: Path, file: TokenFile, mode: int
+) -> None:
+    put(tmp_path, mode=mode)
+
+    assert looked(file) == Found(objection="READABLE")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_name_of_the_file_is_a_second_reader(tmp_path: Path, file: TokenFile) -> None:
+    os.link(put(tmp_path), tmp_path / "other")
+
+    assert looked(file) == Found(objection="READABLE")
+
+
+def test_a_link_is_not_followed_and_what_it_names_is_left(tmp_path: Path, file: TokenFile) -> None:
+    aim = tmp_path / "aim"
+    aim.write_bytes(CODE)
+    (tmp_path / NAME).symlink_to(aim)
+
+    assert looked(file) == Found(objection="LINK")
+    assert [path.name for path in tmp_path.iterdir()] == ["aim"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_what_is_no_file_is_told_of_once_and_does_not_block(
+    tmp_path: Path, file: TokenFile, kind: str
+) -> None:
+    path = tmp_path / NAME
+    if kind == "folder":
+        path.mkdir(mode=0o700)
+    else:
+        os.mkfifo(path, 0o600)
+
+    found = looked(file)
+
+    assert found is not None
+    assert found.objection == "NOT_A_FILE"
+    assert looked(file) is None
+
+
+@pytest.mark.parametrize(("size", "is_taken"), [(BYTES_MAX, True), (BYTES_MAX + 1, False)])
+def test_a_large_file_is_not_read(
+    tmp_path: Path, file: TokenFile, size: int, is_taken: bool
+) -> None:
+    put(tmp_path, b"x" * size)
+
+    found = looked(file)
+
+    assert found is not None
+    assert (found.given is not None, found.objection) == (
+        (True, "") if is_taken else (False, "TOO_LARGE")
+    )
+
+
+def test_a_token_that_was_left_there_yesterday_is_never_sent(tmp_path: Path) -> None:
+    put(tmp_path, b"a-token-of-yesterday")
+    file = TokenFile(tmp_path, lambda: NOW + timedelta(hours=15))
+
+    assert looked(file) == Found(objection="OLD")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_takes_the_place_of_the_one_read_is_left_for_the_next_look(
+    tmp_path: Path, file: TokenFile
+) -> None:
+    path = put(tmp_path)
+    before = os.lstat(path)
+    newer = tmp_path / "newer"
+    newer.write_bytes(b"135790\n")
+    newer.chmod(0o600)
+    newer.rename(path)
+
+    file._delete(before)
+
+    assert path.read_bytes() == b"135790\n"
