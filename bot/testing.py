@@ -74,8 +74,9 @@ def play(
     """Let a strategy decide over bars and return its orders, fills and decisions.
 
     `bars`: a CSV file (`time,open,high,low,close,volume`, local time of the exchange, plain or
-    gzipped) named after its symbol, or a list. `settled_shares` can be sold at once; what is bought
-    settles at T+2. `wake` None: by each bar. What a hook raises or `check` refuses is raised here.
+    gzipped) named after its symbol, or a list; what they leave out of their days is flat.
+    `settled_shares` can be sold at once; what is bought settles at T+2. `wake` None: by each bar.
+    What a hook raises or `check` refuses is raised here.
     """
     played = read_bars(bars, symbol) if isinstance(bars, str | Path) else tuple(bars)
     days = sorted(local_of(bar.start).date() for bar in played)

@@ -31,13 +31,14 @@ def report_good(
     *,
     before: Plain | None = None,
     after: Plain | None = None,
+    also: Sequence[Problem] = (),
 ) -> int:
-    """Show a check that found no mistake: its warnings, its own lines, and the cost.
+    """Show a check that found no mistake: its warnings and those `also` found, its lines, the cost.
 
     In JSON the fields of `before` come first, those of `after` before the cost.
     """
     plans = [each.plan for each in checked]
-    warnings = [problem for each in checked for problem in each.warnings]
+    warnings = [*also, *(problem for each in checked for problem in each.warnings)]
     for problem in () if invocation.quiet else warnings:
         show_problem(problem, before="warning ")
     listed = [problem_fields(each) for each in warnings]
@@ -53,7 +54,7 @@ def report(invocation: Invocation, mistake: OperatorMistake) -> int:
     if invocation.json:
         problems = [problem_fields(each) for each in mistake.problems]
         print_json({"ok": False, "problems": problems, "warnings": []})
-    show_mistake(mistake)
+    show_mistake(mistake, invocation.lang)
     files = {problem.file for problem in mistake.problems if problem.file}
     where = f" in {counted(len(files), 'file')}" if files else ""
     say(invocation, f"{counted(len(mistake.problems), 'error')}{where}")

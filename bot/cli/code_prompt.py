@@ -18,6 +18,7 @@ TO_BE_MAILED: Final = (
 )
 NO_MORE: Final = "2FA: all {limit} codes of the day are used; paste a token (hidden):"
 MAILED: Final = "2FA code or token (hidden):"
+WAITING: Final = "2FA: the next question comes in {seconds} s"
 ELSEWHERE: Final = "2FA: not asked for here. In another terminal: bot otp"
 STDIN: Final = 0
 _LINE_MAX: Final = 8_192
@@ -42,6 +43,7 @@ class CodePrompt:
         self._submit: Submit | None = None
         self._is_asking = False
         self._saved: Modes | None = None
+        self._waiting: asyncio.TimerHandle | None = None
 
     def start(self, submit: Submit, state: State) -> None:
         """Ask. What is typed goes to `submit`; `ask` then asks again, until `stop`."""
@@ -56,11 +58,19 @@ class CodePrompt:
         self.ask("", state)
 
     def ask(self, result: str, state: State) -> None:
-        """Show the result of the last answer and ask again, while the question is open."""
+        """Show the result of the last answer and ask again, while the question is open; after two
+        bad answers in a row only when the wait is over that `state` names.
+        """
         if self._submit is None:
             return
         if result:
             self._talk(result)
+        wait_s = state.get("wait_s")
+        if isinstance(wait_s, int | float) and wait_s > 0:
+            self._talk(WAITING.format(seconds=wait_s))
+            again = {**state, "wait_s": 0}
+            self._waiting = asyncio.get_running_loop().call_later(wait_s, self.ask, "", again)
+            return
         if not _is_ours(self._terminal):
             self._leave()
             return
@@ -75,6 +85,8 @@ class CodePrompt:
         if self._submit is None:
             return
         self._submit = None
+        if self._waiting is not None:
+            self._waiting.cancel()
         asyncio.get_running_loop().remove_reader(self._terminal)
         self.restore()
 

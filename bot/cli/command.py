@@ -16,11 +16,16 @@ from typing import Final
 
 import click
 
+from bot.runtime.control.socket import ASK_TIMEOUT_S
+
 Body = Callable[..., object]
 WIDTH_MAX: Final = 100
 COLORS: Final = ("auto", "always", "never")
+LANGUAGES: Final = ("en", "vi")
+OWN: Final = "bot.yaml"
+"""The configuration in a folder that `-c` names."""
 ALSO: Final = (
-    "Also: -c FILE, --state-dir DIR, --json, -q, -v, --color, --no-input, --debug (see bot -h)."
+    "Also: -c FILE, --state-dir DIR, --json, -q, -v, --color, --no-input, --lang, --debug: bot -h."
 )
 HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH_MAX}
 
@@ -31,11 +36,15 @@ class Invocation:
 
     `state_dirs`: where a running bot is looked for; `bot`: its name, mode and configuration;
     `account`: what the running bot says of it; `has_named_demo`: the user has been shown that this
-    is the demo. `does_change`: the command changes something, so it must be sure which bot it hits.
+    is the demo. `lang`: the language asked for, else the configuration's once that is read.
+    `patience_s`: how long the running bot may take to answer. `does_change`: the
+    command changes something, so it must be sure which bot it hits. `hide` takes the secrets that
+    a run has known out of a text.
     """
 
     config: Path | None = None
     json: bool = False
+    lang: str = ""
     quiet: bool = False
     verbose: bool = False
     color: str = "auto"
@@ -47,6 +56,8 @@ class Invocation:
     bot: Mapping[str, str] | None = None
     account: str = ""
     has_named_demo: bool = False
+    patience_s: float = ASK_TIMEOUT_S
+    hide: Callable[[str], str] = str
 
 
 class _Example:
@@ -117,6 +128,8 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
     """Return the options that every command takes; `hidden` ones are not in its help."""
 
     def keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
+        if parameter.name == "config" and isinstance(value, Path) and (value / OWN).is_file():
+            value = value / OWN  # who is in a hurry to halt names the folder
         if value and parameter.name is not None:
             setattr(context.ensure_object(Invocation), parameter.name, value)
 
@@ -131,6 +144,7 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
         click.Option(["-v", "--verbose"], is_flag=True, help="More messages on stderr."),
         click.Option(["--color"], type=colors, help="When to write colours."),
         click.Option(["--no-input"], is_flag=True, help="Never ask."),
+        click.Option(["--lang"], type=click.Choice(LANGUAGES), help="Of alerts, status, errors."),
         click.Option(["--state-dir"], type=path, metavar="DIR", help=kept),
         click.Option(["--debug", "is_debug"], is_flag=True, help="Show the traceback of an error."),
     ]

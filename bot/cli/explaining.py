@@ -14,6 +14,7 @@ _KINDS: Final = {
     "broker": "code of the broker",
     "statuses": "status of an order at the broker",
 }
+ALERT: Final = "an alert"
 OURS: Final = "a mistake that the bot names"
 
 
@@ -52,6 +53,11 @@ def entries() -> tuple[Explained, ...]:
     return tuple(_entries())
 
 
+def meanings(language: str) -> Mapping[str, str]:
+    """Return what each code means in a language."""
+    return {each.code: each.vi if language == "vi" else each.en for each in entries()}
+
+
 def _entries() -> Iterator[Explained]:
     from ruamel.yaml import YAML  # slow to import, and only asked for here
 
@@ -64,8 +70,10 @@ def _entries() -> Iterator[Explained]:
     vietnamese = data["mistakes"]
     for code, meaning in read(here.parents[1] / "config" / "error_codes.yaml").items():
         yield Explained(code, OURS, str(meaning), str(vietnamese.get(code) or meaning))
-    for section, kind in _KINDS.items():
-        for code, row in data[section].items():
+    alerts = read(here.with_name("explained_alerts.yaml"))
+    sections = [(data[section], kind) for section, kind in _KINDS.items()] + [(alerts, ALERT)]
+    for section, kind in sections:
+        for code, row in section.items():
             assert isinstance(row, Mapping), f"{code} has an explanation"
             also = tuple(str(each) for each in row.get("also", ()))
             risk = str(row.get("risk", ""))
@@ -73,7 +81,7 @@ def _entries() -> Iterator[Explained]:
 
 
 def nearest(asked: str) -> str:
-    """Return a suggestion where a known code is close."""
+    """Return a known code that is close, empty where none is."""
     codes = [name for each in entries() for name in (each.code, *each.also)]
     close = difflib.get_close_matches(asked.upper(), codes, n=1, cutoff=0.6)
-    return f": did you mean {close[0]}?" if close else ""
+    return close[0] if close else ""

@@ -6,11 +6,14 @@ after it. With `--json` each entry of the journal is one JSON value in a line, a
 
 import asyncio
 import json
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -19,18 +22,29 @@ from bot.cli import messages
 from bot.cli.code_prompt import CodePrompt
 from bot.cli.command import Invocation
 from bot.cli.rows import fields_of
-from bot.cli.show import cut, is_attended, say, steer, wants_color, width, write_json, write_line
-from bot.cli.telling.languages import ENGLISH
+from bot.cli.show import (
+    cut,
+    is_attended,
+    say,
+    show_mistake,
+    steer,
+    wants_color,
+    width,
+    write_json,
+    write_line,
+)
+from bot.cli.telling.languages import ENGLISH, told
 from bot.cli.telling.narrator import Narrator
 from bot.cli.telling.wording import LINE_MAX
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.domain.visible import visible
+from bot.runtime.leaving import LEAVE_S, LET_GO_S, leave_within, not_ignored
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
-    from bot.runtime.run import RunEnd
-    from bot.runtime.run_controls import RunOptions
+    from bot.runtime.run_controls import RunEnd, RunOptions
 
 KIND_AT: Final = slice(9, 16)
 """Where the kind is in a line: `HH:MM:SS KIND   `."""
@@ -47,17 +61,90 @@ _WIPE: Final = "\r\x1b[2K"
 def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOptions") -> "RunEnd":
     """Run until stopped, showing everything. Raises OperatorMistake."""
     # All of the daemon: imported by a run, not by the help page of one.
+    from bot.runtime.notices.last_word import tell_end
+    from bot.runtime.planted import require_nothing_planted
     from bot.runtime.run import run_bot
 
+    try:
+        require_nothing_planted()
+    except OperatorMistake as mistake:
+        if loaded.settings.mode == "live":
+            raise
+        show_mistake(mistake)
     screen = TerminalScreen(invocation, loaded.settings.mode, loaded.settings.language)
     prompt = CodePrompt(partial(write_line, err=True) if invocation.quiet else screen.talk)
     if options.answer_otp_after is None and is_attended(invocation):
         options = replace(options, ask_code=prompt)
+    options = replace(options, told=told, hidden_by=partial(setattr, invocation, "hide"))
+    is_closed, called_off = threading.Event(), threading.Event()
+
+    def leave(code: int, mistake: OperatorMistake | None, *, is_open: bool) -> None:
+        """Be gone in time as by the way that nothing holds up: with its code and its words."""
+
+        def tell(text: str) -> None:
+            if mistake is not None:
+                show_mistake(mistake, loaded.settings.language)
+            write_line(messages.NOT_LET_GO if is_open else text, err=True)
+
+        seconds, unless = (LET_GO_S, is_closed) if is_open else (LEAVE_S, called_off)
+        leave_within(seconds, code, unless, tell)
+
+    def over(error: BaseException | None) -> None:
+        mistake = error if isinstance(error, OperatorMistake) else None
+        code = ExitCode.BUG if error else ExitCode.DONE
+        leave(mistake.exit_code if mistake else code, mistake, is_open=True)
+
+    async def run() -> "RunEnd":
+        code, told_of = int(ExitCode.BUG), None
+        try:
+            end = await run_bot(loaded, replace(options, over=over), screen)
+            code = int(ExitCode.DONE)
+        except OperatorMistake as mistake:
+            is_closed.set()
+            code, told_of = mistake.exit_code, mistake
+            if options.is_service:
+                tell_end(loaded, mistake)
+            raise
+        finally:
+            is_closed.set()
+            leave(code, told_of, is_open=False)
+        return end
+
     try:
-        return asyncio.run(run_bot(loaded, options, screen))
+        return asyncio.run(run())
     finally:
+        called_off.set()
         prompt.restore()
         screen.close()
+
+
+@contextmanager
+def ending_while_it_starts(invocation: Invocation) -> Iterator[None]:
+    """Have a signal end also a start cleanly, before the run itself listens for signals.
+
+    Each becomes a Ctrl-C, which asyncio takes as a wish to end: what was opened is closed again.
+    """
+    heard = [signal.SIGINT]
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        heard[:] = [signal.Signals(number)]
+        signal.raise_signal(signal.SIGINT)
+
+    heard_too = not_ignored((signal.SIGTERM, signal.SIGHUP))
+    before = {each: signal.signal(each, end) for each in heard_too}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        name = "Ctrl-C" if heard == [signal.SIGINT] else heard[0].name
+        with _going_on():  # the window that was closed takes no line any more
+            say(invocation, f"stopped by {name} while it was starting")
+        raise click.exceptions.Exit(ExitCode.DONE) from None
+    finally:
+        for each, handler in before.items():
+            # Who listened before us ends what has not begun; this has ended, and is on its way out.
+            is_python_s = handler in {signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler}
+            signal.signal(each, handler if is_python_s else signal.SIG_IGN)
 
 
 def with_free_port(invocation: Invocation, loaded: "Loaded") -> "Loaded":
@@ -112,7 +199,8 @@ class TerminalScreen:
         self._narrator.recall(recovery)
 
     def row(self, name: str, text: str) -> None:
-        say(self._invocation, f" ok {name:<9} {text}")
+        with _going_on():
+            say(self._invocation, f" ok {name:<9} {text}")
 
     def trouble(self, text: str) -> None:
         """Show what is wrong now, once until something else happens."""

@@ -10,8 +10,9 @@ import io
 import logging
 import os
 import sys
-import traceback
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
@@ -24,6 +25,8 @@ from bot.cli import messages
 from bot.cli.command import HELP, Invocation, share_options, shared_options
 from bot.cli.show import LogLines, show_mistake, show_traceback, write_line
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.runtime.hush import HidesValues, tell_without_secrets, trace_of, words_of
+from bot.runtime.leaving import LEAVE_S, leave_within
 from bot.runtime.no_dumps import forbid_dumps
 
 INTERRUPTED: Final = 130
@@ -42,6 +45,7 @@ NOT_OURS: Final = frozenset(
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("begin", "An hour of trading in a minute, on this screen."),
     "init": ("begin", "Write a configuration of your own."),
+    "doctor": ("begin", "Is all as it must be? Each row names its fix."),
     "run": ("run", "Run the bot in the foreground."),
     "status": ("run", "The state of the running bot."),
     "pause": ("run", "No new orders; open ones stay."),
@@ -55,6 +59,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "strategy": ("strategies", "List, make and check."),
     "backtest": ("strategies", "What a strategy would have done."),
     "optimise": ("strategies", "Search its parameters on past days."),
+    "plugin": ("strategies", "Strategies in Python, and who uses them."),
     "data": ("strategies", "Bars: what is stored, import, check, fetch."),
     "orders": ("look", "Orders, and why they were made."),
     "order": ("look", "One order and its whole story."),
@@ -62,17 +67,25 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "limits": ("look", "What is used of each limit."),
     "errors": ("look", "What a code means, in two languages."),
     "positions": ("look", "What each strategy holds."),
+    "pnl": ("look", "What was earned, after fee and tax."),
+    "balance": ("look", "Cash, what is due, what it is worth."),
     "decisions": ("look", "Why, and why not."),
+    "events": ("look", "Second factor, states, alerts of a day."),
     "replay": ("look", "A recorded day again, decision by decision."),
+    "logs": ("look", "The log of the process."),
     "quote": ("look", "The market of a symbol now."),
     "session": ("look", "The phase of each exchange."),
     "api": ("look", "Any read of the broker's API, by name."),
-    "journal": ("journal", "Verify and export."),
+    "journal": ("journal", "Verify, back up, prune, query and export."),
     "db": ("journal", "The journal's database."),
     "config": ("set up", "Check and show the configuration."),
+    "notify": ("set up", "Notices while you are away: what goes where, test, mute."),
+    "secret": ("set up", "The broker's key: put in, look, test, remove."),
     "paper": ("set up", "The sandbox broker as a server."),
     "conformance": ("set up", "Check a server against the document."),
     "drill": ("set up", "Break things on purpose; see what it does."),
+    "service": ("set up", "The bot as a service of systemd."),
+    "completion": ("set up", "Let the shell complete behind bot."),
     "docs": ("set up", "The pages of the documentation."),
     "version": ("set up", "The version."),
 }
@@ -136,13 +149,22 @@ bot.params.extend(shared_options(hidden=False))
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit code."""
     forbid_dumps()
+    tell_without_secrets(partial(write_line, err=True))
     gc.set_threshold(*COLLECT_AFTER)
-    logging.getLogger().addHandler(LogLines(logging.WARNING))
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    lines = LogLines(logging.WARNING)
+    lines.addFilter(HidesValues(tuple))
+    logging.getLogger().addHandler(lines)
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    leave_within(LEAVE_S, code, threading.Event(), partial(write_line, err=True))
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code. Nothing is raised but by `sys.exit`."""
+    if asked := os.environ.get("_BOT_COMPLETE"):
+        from bot.cli.completing import complete
+
+        return complete(bot, (command for _, command in walk()), asked)
     invocation = Invocation()
     try:
         with bot.make_context("bot", list(arguments), obj=invocation) as context:
@@ -172,9 +194,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _show(mistake: OperatorMistake, invocation: Invocation) -> int:
-    show_mistake(mistake)
+    show_mistake(mistake, invocation.lang)
     if invocation.is_debug:
-        show_traceback()
+        show_traceback(invocation.hide)
     return int(mistake.exit_code)
 
 
@@ -187,10 +209,10 @@ def system_mistake(error: OSError) -> OperatorMistake | None:
 
 
 def _report_bug(error: Exception, invocation: Invocation) -> int:
-    write_line(messages.BUG.format(error=f"{type(error).__name__}: {error}"), err=True)
-    path = None if invocation.is_debug else write_report(traceback.format_exc(), invocation)
+    write_line(messages.BUG.format(error=invocation.hide(words_of(error))), err=True)
+    path = None if invocation.is_debug else write_report(trace_of(error), invocation)
     if path is None:
-        show_traceback()
+        show_traceback(invocation.hide)
     else:
         write_line(messages.BUG_REPORT.format(path=path), err=True)
     return ExitCode.BUG
@@ -204,7 +226,8 @@ def write_report(text: str, invocation: Invocation) -> Path | None:
     from bot.runtime.faults import keep_report
 
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return keep_report((invocation.state_dir or Path(home) / "vnbot") / "bugs", "bug", text)
+    folder = (invocation.state_dir or Path(home) / "vnbot") / "bugs"
+    return keep_report(folder, "bug", invocation.hide(text))
 
 
 def walk() -> Iterator[tuple[str, click.Command]]:

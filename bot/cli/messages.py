@@ -24,6 +24,13 @@ EXIT_CODES: Final = """\
  5 2FA needed                        11 timed out    12 journal, order or API differs
 """
 
+NOT_LET_GO: Final = (
+    "ended without waiting for what does not let go of its files: a disk or database that hangs"
+)
+NO_CHANNELS: Final = (
+    "nobody is told: there is no channel for notices. Write a name and an address a line into "
+    "notify.yaml beside bot.yaml (mode 0600): docs/notices.md"
+)
 NO_CODE_AS_ARGUMENT: Final = (
     "a code or token is never an argument: it would stay in the shell's history and show in the "
     "list of processes. "
@@ -39,6 +46,45 @@ URL_HOLDS_TOO_MUCH: Final = (
 """Why `bot init --db` refuses an address with a password."""
 
 NO_BOT: Final = "no bot is running on {state_dir}. Start one: bot run (or bot demo)"
+NO_BOT_HALTED: Final = (
+    "no bot is running on {state_dir}, and the file HALT is there: its next start begins HALTED. "
+    'Start it (bot run); when it is right to trade again: bot resume --reason "…"'
+)
+
+SILENT: Final = "it is busy, or hangs"
+PROCESS_STATES: Final = {
+    "T": "it is stopped, and goes on with: kill -CONT {process}",
+    "t": "a debugger holds it",
+    "D": "it waits for a disk",
+    "Z": "it is dead, and its parent has not noticed",
+}
+"""What the letter of a process's state means for who waits for it."""
+HALT_LATER: Final = (
+    "no bot is running on {state_dir}. The file HALT is there now: its next start begins HALTED, "
+    "cancels what it finds open and sells nothing. What is open at the broker works on until then: "
+    "start the bot (bot run), or cancel in the broker's own app"
+)
+HALT_KEPT: Final = (
+    "{message}. The file HALT is there now: should this one take over, it begins HALTED. Where that"
+    " is not meant, remove {state_dir}/HALT"
+)
+FLATTEN_UNKNOWN: Final = (
+    "the bot is HALTED, and sells nothing: it is starting, and what its strategies hold is not "
+    "known yet. When bot status shows the positions: bot halt --flatten"
+)
+HALT_OPEN: Final = "open, by the journal: {order}"
+HALT_STANDBY: Final = (
+    "another bot may wait for this journal (bot run --standby): it does not see this file HALT. "
+    "Halt it there, too: bot halt --state-dir …"
+)
+HALT_NONE_OPEN: Final = "by the journal no own order is open or unknown"
+HALT_HANGS: Final = (
+    "the bot on {state_dir} has not answered for {seconds} s. The file HALT is there: no new order "
+    "leaves it, from the moment it moves again. Its open orders are NOT cancelled: the journal is "
+    "its own while it lives, and nothing is sent without it. Cancel them in the broker's own app, "
+    "or end the process (kill -9; a service's watchdog does) and start it again: it begins HALTED, "
+    "cancels the rest and sells nothing"
+)
 
 USED_JOURNAL: Final = (
     "{journal} holds an earlier run, and a new demo needs an empty journal. "

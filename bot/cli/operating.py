@@ -20,7 +20,7 @@ LOOK_EVERY_S: Final = 0.05
 LOOK_AT_ORDERS_EVERY_S: Final = 0.1
 """An order takes its way to the broker and back, a state is reached at once."""
 OPERATOR: Final = "operator"
-_BY_HAND: Final = frozenset({RunState.PAUSED, RunState.HALTED})
+_BY_HAND: Final = frozenset({RunState.REDUCING, RunState.PAUSED, RunState.HALTED})
 _OFF: Final = frozenset({"paused", "disabled"})
 
 
@@ -32,6 +32,7 @@ def act(
     *,
     strategy: str | None,
     reason: str,
+    **more: object,
 ) -> None:
     """Have the bot, or one strategy, do something; show how it is a moment later."""
 
@@ -51,7 +52,7 @@ def act(
         is_free = wanted is RunState.RUNNING and not causes & _BY_HAND
         return strategy is None and (is_free or wanted in causes)
 
-    ask_bot(invocation, do, strategy=strategy, reason=reason, by=OPERATOR)
+    ask_bot(invocation, do, strategy=strategy, reason=reason, by=OPERATOR, **more)
     reached = {wanted} if strategy is None else wanted_of_strategy
     found = wait_until(invocation, lambda now: state(now) in reached or holds(now))
     print_end(invocation, found)

@@ -12,7 +12,7 @@ import click
 
 from bot.cli.command import Invocation
 from bot.cli.show import print_json_rows, write_json, write_line
-from bot.domain.account import masked_account
+from bot.domain.account import masked_account, masked_scope
 from bot.domain.visible import csv_text, visible_json
 
 if TYPE_CHECKING:
@@ -30,8 +30,10 @@ def fields_of(row: object) -> Plain:
     assert is_dataclass(row), "rows are frozen values"
     assert not isinstance(row, type), "a row, not its class"
     found = {field.name: plain(getattr(row, field.name)) for field in fields(row)}
-    account = found.get("account")
-    return {**found, "account": masked_account(account)} if isinstance(account, str) else found
+    for name, masked in (("account", masked_account), ("scope", masked_scope)):
+        if isinstance(value := found.get(name), str):
+            found[name] = masked(value)
+    return found
 
 
 def plain(value: object) -> object:
@@ -71,10 +73,15 @@ def print_machine(
             write_json(json.dumps(row, ensure_ascii=False, default=str))
     elif form == "csv":
         names = [*(field.name for field in fields(kind)), *more]
-        for number, line in enumerate(csv_lines(rows, names)):
-            mark = "" if number else BYTE_ORDER_MARK
-            write_line(line, limit=len(line), dye=mark.__add__)
+        print_csv(csv_lines(rows, names))
     return invocation.json or form in {"jsonl", "csv"}
+
+
+def print_csv(lines: Iterable[str]) -> None:
+    """Print lines of CSV, the first with the mark by which a spreadsheet knows UTF-8."""
+    for number, line in enumerate(lines):
+        mark = "" if number else BYTE_ORDER_MARK
+        write_line(line, limit=len(line), dye=mark.__add__)
 
 
 def csv_lines(rows: Iterable[Plain], names: Sequence[str]) -> Iterator[str]:

@@ -12,8 +12,8 @@ import re
 import shutil
 import sys
 import textwrap
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count, islice
 from time import sleep
 from typing import Final, TextIO
@@ -23,7 +23,9 @@ import click
 from bot.cli.command import Invocation
 from bot.config.problems import OperatorMistake, Problem
 from bot.domain.visible import visible, visible_json
+from bot.runtime.hush import trace_of
 
+ENGLISH: Final = "en"
 WIDTH: Final = 100
 """Columns where the terminal does not say."""
 UNCUT: Final = 1_000
@@ -66,10 +68,21 @@ def steer(sequence: str, *, err: bool = False) -> None:
     click.echo(sequence, err=err, nl=False, color=True)
 
 
-def show_mistake(mistake: OperatorMistake) -> None:
-    """Write every problem: `file:line:col: CODE message`, with its snippet."""
+def show_mistake(mistake: OperatorMistake, language: str = ENGLISH) -> None:
+    """Write every problem: `file:line:col: CODE message`, with its snippet; in another language
+    what the code means comes before the message.
+    """
     for problem in mistake.problems:
-        show_problem(problem)
+        show_problem(_told_in(language, problem))
+
+
+def _told_in(language: str, problem: Problem) -> Problem:
+    if language in {"", ENGLISH}:
+        return problem
+    from bot.cli.explaining import meanings  # slow, and wanted for another language only
+
+    meaning = meanings(language).get(problem.code)
+    return replace(problem, message=f"{meaning}: {problem.message}") if meaning else problem
 
 
 def show_problem(problem: Problem, *, before: str = "") -> None:
@@ -79,9 +92,11 @@ def show_problem(problem: Problem, *, before: str = "") -> None:
         write_line(line, err=True)
 
 
-def show_traceback() -> None:
+def show_traceback(hide: Callable[[str], str]) -> None:
     """Write the traceback of what is being handled on stderr, indented: it may quote anything."""
-    for line in traceback.format_exc().splitlines():
+    failure = sys.exception()
+    assert failure is not None, "an exception is being handled"
+    for line in hide(trace_of(failure)).splitlines():
         write_line(f"  {line}", err=True)
 
 
@@ -109,6 +124,11 @@ def is_attended(invocation: Invocation) -> bool:
 def confirm(question: str) -> bool:
     """Ask on stderr; the command ends if the question is left open."""
     return click.confirm(visible(question), err=True)
+
+
+def ask_shown(question: str) -> str:
+    """Ask on stderr."""
+    return str(click.prompt(visible(question), err=True))
 
 
 def ask_hidden(question: str) -> str:

@@ -60,7 +60,7 @@ def config_text(journal_url: str | None = None) -> str:
     if journal_url is None:
         return text
     return re.sub(
-        r"^# journal: .*$", f'journal: {{url: "{journal_url}"}}', text, flags=re.MULTILINE
+        r"^# journal: {url: .*$", f'journal: {{url: "{journal_url}"}}', text, flags=re.MULTILINE
     )
 
 
@@ -77,7 +77,7 @@ def write_new(files: dict[Path, str]) -> None:
         try:
             missing = [folder for folder in path.parents if not folder.exists()]
             for folder in reversed(missing):
-                folder.mkdir(0o755, exist_ok=True)
+                folder.mkdir(0o700, exist_ok=True)  # where the key will lie, others have no look
             with open(path, "x", encoding="utf-8", opener=opener) as file:
                 file.write(text)
         except OSError as error:

@@ -22,7 +22,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.places import find_config, state_dir_at_sight
 from bot.config.shipped import DEMO, shipped, shipped_dir
 from bot.domain.entry import RunState
-from bot.runtime.control.socket import NoBotRunning, ask
+from bot.runtime.control.socket import ASK_TIMEOUT_S, SAFER, NoBotRunning, ask
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -65,10 +65,12 @@ class Fields(dict[str, object]):
         return datetime.fromisoformat(found) if isinstance(found, str) else None
 
 
-READING: Final = frozenset({"status", "otp_state", "quote", "api", "phases", "reconcile"})
+READING: Final = frozenset(
+    {"status", "otp_state", "quote", "api", "phases", "reconcile", "balance", "jobs"}
+)
 """Requests to a running bot that change nothing; every other one is a change."""
 STOPPED: Final = Fields(state=RunState.STOPPED)
-_SQLITE: Final = "sqlite:///"
+SQLITE: Final = "sqlite:///"
 _TEMPLATE: Final = "config/bot.yaml"
 """The configuration of every checkout: until somebody has run it, `bot demo` is what was run."""
 _EXIT_CODES: Final = {
@@ -81,6 +83,21 @@ _EXIT_CODES: Final = {
 def load(invocation: Invocation, **flags: object) -> "Loaded":
     """Load the settings; `flags` are dotted keys with `__` for the dot. Raises OperatorMistake."""
     loaded = _load(invocation, invocation.config, flags)
+    invocation.bot = loaded.bot
+    return loaded
+
+
+def load_without_secrets(invocation: Invocation) -> "Loaded":
+    """Load the settings for a command that changes secrets, which may be wrong or not there yet.
+
+    It takes no demo: a key belongs to a configuration of one's own. Raises OperatorMistake.
+    """
+    from bot.config.settings.load import load_without_secrets as load_settings
+
+    if invocation.config is None and find_config(os.environ) == shipped(DEMO):
+        text = "which bot's secrets? There is no bot.yaml: name one with -c FILE"
+        raise OperatorMistake.of("E-RUN-007", text, ExitCode.USAGE)
+    loaded = load_settings(invocation.config)
     invocation.bot = loaded.bot
     return loaded
 
@@ -98,12 +115,16 @@ def _load(invocation: Invocation, path: Path | None, flags: Mapping[str, object]
     overrides = {name.replace("__", "."): value for name, value in flags.items()}
     if invocation.state_dir is not None:
         overrides["state_dir"] = str(invocation.state_dir.absolute())
+    if invocation.lang:
+        overrides["language"] = invocation.lang
     try:
-        return load_settings(path, overrides=overrides)
+        loaded = load_settings(path, overrides=overrides)
     except OperatorMistake as mistake:
         if all(problem.message.startswith(COMMAND_LINE) for problem in mistake.problems):
             raise OperatorMistake(mistake.problems, ExitCode.USAGE) from mistake
         raise
+    invocation.lang = invocation.lang or loaded.settings.language
+    return loaded
 
 
 def which_bot(invocation: Invocation) -> str:
@@ -134,8 +155,10 @@ def _name_demo(invocation: Invocation, text: str) -> None:
         write_line(text, err=True)
 
 
-def readable(invocation: Invocation) -> "Loaded":
+def readable(invocation: Invocation, *, is_source: bool = False) -> "Loaded":
     """Load the settings whose journal is to be read: the configured one, or the demo's.
+
+    One rule for all that read, also where what they change is somewhere else (`is_source`).
 
     The demo's where nothing is configured, or only a checkout's own that was never run. With
     `--state-dir` the demo's comes first: the configured journal need not lie there.
@@ -143,18 +166,18 @@ def readable(invocation: Invocation) -> "Loaded":
 
     def has_journal(loaded: "Loaded") -> bool:
         url = loaded.journal_url
-        return not url.startswith(_SQLITE) or Path(url.removeprefix(_SQLITE)).is_file()
+        return not url.startswith(SQLITE) or Path(url.removeprefix(SQLITE)).is_file()
 
     loaded = load(invocation)
     if invocation.config is None and not _is_demo(loaded.path):
         demo = load_demo(invocation)
         if invocation.state_dir is not None:
             loaded = next(filter(has_journal, (demo, loaded)), loaded)
-        elif _may_be_demo(loaded.path) and not invocation.does_change:
+        elif _may_be_demo(loaded.path) and (is_source or not invocation.does_change):
             loaded = next(filter(has_journal, (loaded, demo)), loaded)
     invocation.bot = loaded.bot
     if _is_demo(loaded.path):
-        journal = loaded.journal_url.removeprefix(_SQLITE)
+        journal = loaded.journal_url.removeprefix(SQLITE)
         _name_demo(invocation, messages.DEMO_JOURNAL.format(journal=journal))
     return loaded
 
@@ -187,7 +210,7 @@ def find_bot(invocation: Invocation, do: str, **request: object) -> Fields | Non
     """Ask the running bot and return its reply, a refusal too; None when no bot runs."""
     assert do in READING or invocation.does_change, f"only a command that changes sends {do}"
     for state_dir in _state_dirs(invocation):
-        reply = _reply_of(state_dir, {"do": do, **request})
+        reply = _reply_of(state_dir, {"do": do, **request}, invocation.patience_s)
         if reply is None:
             continue
         if named := reply.inner("bot"):  # what it says of itself, not what a configuration says
@@ -216,15 +239,55 @@ def running_status(invocation: Invocation) -> Fields:
     return found
 
 
-def _reply_of(state_dir: Path, request: Mapping[str, object]) -> Fields | None:
-    """Ask the bot of a state directory; None where none runs. Raises OperatorMistake."""
+def _reply_of(
+    state_dir: Path, request: Mapping[str, object], patience_s: float = ASK_TIMEOUT_S
+) -> Fields | None:
+    """Ask the bot of a state directory; None where none runs. Raises OperatorMistake.
+
+    Who waits for it is told so, what it waits for, and what becomes of that when it gives up.
+    """
+    later = when_given_up(request)
+
+    def tell(process: int) -> None:
+        state = messages.PROCESS_STATES.get(_state_of(process), messages.SILENT)
+        who = f"the bot on {state_dir} (process {process}) does not answer"
+        waits = f"waiting up to {patience_s:g} s for '{request['do']}', Ctrl-C ends that"
+        write_line(f"{who}: {state.format(process=process)}; {waits}: {later}", err=True)
+
     try:
-        return Fields(ask(state_dir, request))
+        return Fields(ask(state_dir, request, timeout_s=patience_s, on_silence=tell))
     except NoBotRunning:
         return None
     except TimeoutError as error:
-        message = f"the bot on {state_dir} did not answer in time"
+        message = f"the bot on {state_dir} did not answer in time; {later}"
         raise OperatorMistake.of("E-CTL-003", message, ExitCode.TIMED_OUT) from error
+    except KeyboardInterrupt:
+        write_line(f"'{request['do']}' was given up; {later}", err=True)
+        raise
+
+
+def when_given_up(request: Mapping[str, object]) -> str:
+    """Say what becomes of a request that nobody waits for any more."""
+    do = str(request["do"])
+    if do in READING:
+        return "nothing is changed"
+    if do not in SAFER:
+        return f"'{do}' is not done later either"
+    sold = ", and sells nothing" if request.get("flatten") else ""
+    return f"the bot does the '{do}' all the same when it moves again{sold}"
+
+
+def _state_of(process: int) -> str:
+    """Return the letter of a process's state; empty where it can't be seen."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
+def own_state_dir(invocation: Invocation) -> Path:
+    """Return the state directory of the bot that is meant, whether it runs or not."""
+    return _state_dirs(invocation)[0]
 
 
 def _state_dirs(invocation: Invocation) -> tuple[Path, ...]:
@@ -275,7 +338,11 @@ def already_running(state_dir: Path) -> OperatorMistake:
 
 
 def no_bot(invocation: Invocation) -> OperatorMistake:
-    """The mistake that the configured bot does not run; it names the demo if that runs."""
+    """The mistake that the configured bot does not run; it names the demo if that runs.
+
+    A HALT file that waits for the next start is named: a bot that trades nothing all day is worse
+    than a start that says so.
+    """
     state_dir = _state_dirs(invocation)[0]
     if _is_searched(invocation) and invocation.does_change:
         demo = load_demo(invocation)
@@ -283,7 +350,10 @@ def no_bot(invocation: Invocation) -> OperatorMistake:
             own = load(invocation).path
             message = messages.NOT_THE_DEMO.format(state_dir=state_dir, config=own, demo=demo.path)
             return OperatorMistake.of("E-RUN-007", message, ExitCode.USAGE)
-    message = messages.NO_BOT.format(state_dir=state_dir)
+    from bot.runtime.brake import is_raised  # slow to import, and only told when nothing runs
+
+    text = messages.NO_BOT_HALTED if is_raised(state_dir) else messages.NO_BOT
+    message = text.format(state_dir=state_dir)
     return OperatorMistake.of("E-RUN-001", message, ExitCode.NOT_RUNNING)
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from bot.sandbox.house.ledger import read_ledger
 HAS_ORDER = frozenset({SendState.ACKED, SendState.MATCHED})
 FOR_A_PERSON = frozenset({SendState.REACHED, SendState.AMBIGUOUS})
 """Open until the day's end, or until a person says: only the broker knows more."""
+UNSEEN_MAX = timedelta(seconds=90)
+"""From a change of somebody else's order to the answer that shows it, with a read that failed."""
 UNSETTLED = (UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}) - FOR_A_PERSON
 
 
@@ -27,6 +30,15 @@ class Outcome:
     """order id -> the last word of the broker's ledger on it"""
     by_hand: frozenset[str] = frozenset()
     """The orders that somebody placed elsewhere."""
+    ended_at: datetime | None = None
+    """The last time that the ledger names."""
+
+    def is_last_minutes(self, order_id: str) -> bool:
+        """Tell whether the ledger's last word on an order came so late that a bot to whom it does
+        not belong, which reads the day order book once a minute, need not have seen it.
+        """
+        at = datetime.fromisoformat(self.orders[order_id]["at"])
+        return self.ended_at is not None and self.ended_at - at < UNSEEN_MAX
 
     def doubtful(self) -> frozenset[str]:
         """Return the orders of which the bot has said that it cannot know whose they are: those
@@ -61,7 +73,9 @@ def outcome_of(state_dir: Path, journal: str | None = None) -> Outcome:
     """Read both sides; the journal is the one in the folder unless its URL is given."""
     lines = read_ledger(state_dir / "sandbox.jsonl")
     orders = {str(line["order"]): line for line in lines if line["kind"] == "order"}
-    return Outcome(journal or f"sqlite:///{state_dir / 'journal.db'}", orders)
+    times = [datetime.fromisoformat(str(line["at"])) for line in lines if "at" in line]
+    url = journal or f"sqlite:///{state_dir / 'journal.db'}"
+    return Outcome(url, orders, ended_at=max(times, default=None))
 
 
 def faults_in(outcome: Outcome, *, by_hand: frozenset[str] = frozenset()) -> Sequence[str]:
@@ -127,9 +141,10 @@ def _intents(outcome: Outcome) -> list[str]:
 def _orders(outcome: Outcome) -> list[str]:
     """Executed quantity and amount are the ledger's, and what has ended there has ended here."""
     found = []
+    nobodys = outcome.by_hand | outcome.doubtful()
     for row in outcome.rows("select * from orders"):
-        truth = outcome.orders.get(row["order_id"])
-        if truth is None:
+        key, truth = row["order_id"], outcome.orders.get(row["order_id"])
+        if truth is None or (key in nobodys and outcome.is_last_minutes(key)):
             continue
         ours = (row["executed_quantity"], row["executed_amount"])
         theirs = (truth["executed"], truth["amount"])

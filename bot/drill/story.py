@@ -22,8 +22,8 @@ from bot.drill.exercise import SYMBOL, Exercise
 from bot.drill.oracle import Outcome, faults_in, outcome_of
 from bot.drill.project import Project
 from bot.drill.row import Row
-from bot.runtime.run import RunEnd, run_bot
-from bot.runtime.run_controls import CTRL_C, RunOptions
+from bot.runtime.run import run_bot
+from bot.runtime.run_controls import CTRL_C, RunEnd, RunOptions
 from bot.runtime.state_dir import LEDGER
 from bot.runtime.worlds.environment import EnvironmentSpec
 from bot.sandbox.house.ledger import read_ledger

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from click.testing import CliRunner
 
@@ -15,6 +16,7 @@ from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
 from bot.journal.schema import migrate
+from tests.canaries import CODE, require_clean
 from tests.journal.facts import T0, Story, after, but
 
 FILLED = Story(1, "sma-fpt", "FPT", quantity=100, price=132_000, start=-300)
@@ -40,11 +42,19 @@ class Ran:
     err: str
 
 
+SHOWN: Final = {
+    "export": ("account number",),  # it writes whole rows
+    "api": ("account number", "account id"),  # the payload of the call that was asked for
+    "conformance": ("account number", "account id"),  # what a server has answered
+}
+"""What commands are there to show, of all that is looked for in what they say."""
+
+
 def call(
     *arguments: str,
     stdin: str = "",
     columns: int = 100,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str | None] | None = None,
 ) -> Ran:
     """Run `bot` with arguments as a process would, with stdin and both streams not a terminal."""
     screen = {"COLUMNS": str(columns), "NO_COLOR": None, "FORCE_COLOR": None, "TERM": "xterm"}
@@ -53,6 +63,8 @@ def call(
         sys.stdout.flush()
         sys.stderr.flush()
         out, err = streams[0].getvalue().decode(), streams[1].getvalue().decode()
+    shown = next((SHOWN[word] for word in arguments if word in SHOWN), ())
+    require_clean(out + err, CODE, *shown)
     return Ran(code, out, err)
 
 

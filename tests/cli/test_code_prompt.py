@@ -117,6 +117,18 @@ async def test_what_came_of_an_answer_is_said_before_the_next_question(person: P
     assert person.heard == [ENTER_MAILS_ONE, "a code was mailed", MAILED]
 
 
+async def test_after_bad_answers_the_next_question_waits(person: Person) -> None:
+    person.prompt.start(person.submitted.append, CODE_OUT)
+    person.prompt.ask("wrong code", {**CODE_OUT, "wait_s": 0.01})
+    assert person.heard == [MAILED, "wrong code", "2FA: the next question comes in 0.01 s"]
+
+    await asyncio.sleep(0.05)
+    person.prompt.ask("wrong code", {**CODE_OUT, "wait_s": 60})
+    person.prompt.stop()
+
+    assert person.heard[3:5] == [MAILED, "wrong code"]
+
+
 async def test_a_question_that_is_open_is_not_asked_again(person: Person) -> None:
     person.prompt.start(person.submitted.append, NOTHING_OUT)
     person.prompt.start(person.submitted.append, NOTHING_OUT)

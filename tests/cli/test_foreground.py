@@ -2,18 +2,22 @@
 
 import json
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
+from click.exceptions import Exit
 from click.testing import CliRunner
 
 from bot.cli.command import Invocation
-from bot.cli.foreground import TerminalScreen
+from bot.cli.foreground import TerminalScreen, ending_while_it_starts
 from bot.cli.show import UNCUT, cut, width
+from bot.config.problems import ExitCode
+from bot.domain.entry import RunState, StateChanged
 from tests.cli.stage import PARTLY, no
-from tests.journal.facts import EVERY_KIND
+from tests.journal.facts import EVERY_KIND, after
 
 
 class Shown:
@@ -75,6 +79,17 @@ def test_json_is_one_value_for_each_entry() -> None:
     assert values[0]["side"] == PARTLY.side
 
 
+def test_json_shows_no_account_number() -> None:
+    running, scope = RunState.RUNNING, "base:120C900001.1"
+    with screen(Invocation(json=True)) as (shows, shown):
+        for entry in EVERY_KIND:
+            shows.entry(entry)
+        shows.entry(StateChanged(after(0), running, running, "count", "engine", scope=scope))
+
+    assert "120C900001" not in shown.out
+    assert json.loads(shown.out.splitlines()[-1])["scope"] == "base:…001.1"
+
+
 def test_the_kind_is_coloured_where_that_is_wanted() -> None:
     with screen(Invocation(color="always")) as (shows, shown):
         shows.entry(PARTLY.filled(200, position=200)[-1])
@@ -116,6 +131,7 @@ def test_a_full_disk_behind_the_log_does_not_end_the_run() -> None:
     ):  # what closes it can't write either
         with redirect_stdout(full), redirect_stderr(full):
             shows = TerminalScreen(Invocation(), "sandbox")
+            shows.row("config", "bot.yaml, 2 strategies")
             shows.entry(no(1, 0.4))
             shows.trouble("the journal can't be written")
             shows.talk("type the code")
@@ -123,6 +139,18 @@ def test_a_full_disk_behind_the_log_does_not_end_the_run() -> None:
         is_at_the_end = True
 
     assert is_at_the_end
+
+
+def test_a_window_that_is_closed_during_a_start_ends_it_cleanly() -> None:
+    codes = list[int]()
+    with suppress(OSError), Path("/dev/full").open("w") as full, redirect_stderr(full):
+        try:
+            with ending_while_it_starts(Invocation()):
+                signal.raise_signal(signal.SIGHUP)
+        except Exit as ended:
+            codes.append(ended.exit_code)
+
+    assert codes == [ExitCode.DONE]
 
 
 def test_who_hangs_up_a_pipe_ends_the_run() -> None:

@@ -14,6 +14,7 @@ from bot.cli.command import Invocation
 from bot.cli.main import BROKEN_PIPE, system_mistake, write_report
 from bot.config.problems import ExitCode
 from bot.config.shipped import DEMO, shipped
+from bot.runtime.brake import FLAG
 from tests.cli.stage import call, make_project
 
 CODE = "424242"
@@ -26,6 +27,7 @@ NEEDS_A_BOT = (
     "otp",
     "otp request",
     "otp forget",
+    "otp revoke",
     "quote FPT",
 )
 
@@ -39,6 +41,40 @@ def test_without_a_running_bot_it_is_exit_code_10(command: str, config: Path) ->
         f"E-RUN-001 no bot is running on {config.parent / 'state'}. "
         "Start one: bot run (or bot demo)\n"
     )
+
+
+@pytest.mark.parametrize("command", ["status", "resume", "pause"])
+def test_who_looks_for_a_bot_that_does_not_run_hears_of_the_halt_that_waits(
+    command: str, config: Path
+) -> None:
+    state = config.parent / "state"
+    state.mkdir(exist_ok=True)
+    (state / FLAG).write_text("")
+
+    ran = call(command, "-c", str(config))
+    (state / FLAG).unlink()
+
+    assert ran.code == ExitCode.NOT_RUNNING
+    assert "the file HALT is there: its next start begins HALTED" in ran.err
+    assert 'bot resume --reason "…"' in ran.err
+
+
+def test_a_folder_stands_for_the_configuration_in_it(tmp_path: Path) -> None:
+    (tmp_path / "bot.yaml").write_text("mode: sandbox\n")
+
+    named = call("config", "path", "-c", str(tmp_path))
+
+    assert (named.code, named.err) == (ExitCode.DONE, "")
+    assert str(tmp_path / "bot.yaml") in named.out
+
+
+def test_a_configuration_with_another_ending_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bot.yaml").write_text("mode: sandbox\n")
+
+    ran = call("config", "check", "-c", str(tmp_path / "bot.yml"))
+
+    assert ran.code == ExitCode.CONFIG
+    assert "no such file or directory; did you mean bot.yaml?" in ran.err
 
 
 def test_waiting_too_long_for_a_state_is_exit_code_11(config: Path) -> None:
@@ -275,7 +311,7 @@ def test_a_reader_who_goes_away_ends_it_without_a_word(config: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
 
-    ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=30, check=False)
+    ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=150, check=False)
     os.close(writing)
 
     assert (ran.returncode, ran.stderr) == (BROKEN_PIPE, b"")

@@ -10,6 +10,7 @@ from bot.domain.entry import Verdict
 from bot.domain.instrument import Phase
 from bot.domain.order import OrderState, SendState
 from bot.engine.risk.codes import CODES
+from bot.journal.values import STOPPED
 from bot.runtime.control.status import order_fields
 from tests.cli.stage import a_day
 from tests.engine.stage import Stage, limited, report_of
@@ -78,7 +79,7 @@ def test_bot_status_names_no_inner_state() -> None:
 
 
 def test_every_verdict_has_a_word_of_the_runs_lines() -> None:
-    assert set(WORDS) == set(Verdict)
+    assert set(WORDS) == {*Verdict, STOPPED}
 
 
 def test_every_refusal_is_a_sentence_and_no_code() -> None:

@@ -16,7 +16,7 @@ from bot.config.shipped import DEMO, shipped
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
 from tests.staging import QUIET
-from tests.story import once, write_project
+from tests.story import lay_journal, once, write_project
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = "50"
@@ -28,25 +28,38 @@ CHANGING = {
     "bot otp": ("otp", ""),
     "bot otp forget": ("otp forget", ""),
     "bot otp request": ("otp request", ""),
+    "bot otp revoke": ("otp revoke", ""),
     "bot otp submit": ("otp submit -", f"{CODE}\n"),
     "bot otp token": ("otp token -", "a-token-made-elsewhere\n"),
+    "bot notify mute": ("notify mute 1h", ""),
     "bot pause": ("pause --reason lunch", ""),
     "bot resume": ("resume", ""),
     "bot halt": ("halt --yes --reason prices", ""),
+    "bot strategy disable": ("strategy disable once", ""),
+    "bot strategy enable": ("strategy enable once", ""),
     "bot stop": ("stop", ""),
 }
 """Every command that changes a running bot, as it is called, and what is piped into it."""
-CHANGING_FILES = {"bot data fetch", "bot data import"}
+CHANGING_FILES = {
+    *("bot data fetch", "bot data import", "bot db copy", "bot journal prune"),
+    *("bot secret rm", "bot secret set"),
+}
 """Those that change what a bot lives on, whether it runs or not: they say whose it is."""
 NOT_CHANGING = """
-    bot api, bot backtest, bot config, bot config check, bot config path, bot config show,
-    bot conformance, bot data, bot data check, bot data list, bot data simulate,
-    bot db, bot db check, bot db migrate, bot decisions, bot demo, bot docs, bot drill, bot errors,
-    bot fills,
-    bot init, bot journal, bot journal export, bot journal head, bot journal verify, bot limits,
-    bot optimise, bot order,
-    bot orders, bot paper, bot paper serve, bot positions, bot quote, bot run, bot session,
-    bot reconcile, bot replay, bot status, bot strategy, bot strategy check, bot strategy list,
+    bot api, bot backtest, bot balance,
+    bot config, bot config check, bot config path, bot config show,
+    bot completion, bot conformance, bot data, bot data check, bot data list, bot data simulate,
+    bot db, bot db check, bot db migrate, bot decisions, bot demo, bot docs, bot doctor,
+    bot drill, bot errors,
+    bot events, bot fills,
+    bot init, bot journal, bot journal backup, bot journal export, bot journal head,
+    bot journal sql, bot journal verify, bot limits,
+    bot notify, bot notify list, bot notify test, bot optimise, bot order,
+    bot orders, bot paper, bot paper serve, bot plugin, bot plugin list, bot pnl, bot positions,
+    bot quote, bot run, bot session,
+    bot logs, bot service, bot service install, bot service status, bot service uninstall,
+    bot reconcile, bot replay, bot secret, bot secret list, bot secret test,
+    bot status, bot strategy, bot strategy check, bot strategy list,
     bot strategy new, bot strategy schema, bot strategy show, bot version
 """
 """Those that only look, or that are about files and processes of their own."""
@@ -210,3 +223,17 @@ def test_where_nothing_says_which_bot_is_meant_nothing_is_changed(
         "E-RUN-007 which bot? No configuration was found and no demo is running. "
         f"Name it: {words} -c FILE\n"
     )
+
+
+def test_a_copy_is_made_of_the_journal_that_every_reading_command_reads(tmp_path: Path) -> None:
+    state = tmp_path / "state" / "vnbot" / "demo"
+    lay_journal(state / "journal.db")
+    state.chmod(0o700)
+    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+
+    with chdir(ROOT):
+        looked = call("db", "check", "--json", environment=home)
+        copied = call("db", "copy", "--to", f"sqlite:///{tmp_path}/copy.db", environment=home)
+
+    url = json.loads(looked.out)["url"]
+    assert (copied.code, f": {url} to " in copied.err) == (ExitCode.DONE, True), copied

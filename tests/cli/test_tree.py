@@ -132,7 +132,7 @@ def test_no_help_page_imports_what_its_command_works_with() -> None:
 def test_a_look_for_a_running_bot_imports_neither_database_nor_network(config: Path) -> None:
     found = modules_after("status", "-c", str(config))
 
-    assert found.intersection(HEAVY) == {"pydantic"}
+    assert found.intersection(HEAVY) <= {"pydantic", "asyncio"}  # of the look for a file HALT
     assert found.isdisjoint({"bot.runtime.run", "bot.sandbox.sandbox", "alembic"})
 
 

@@ -1,91 +1,36 @@
 """`bot backtest`: a strategy on past days, with the exchange's rules, and what came of it."""
 
-import os
 import sys
 import webbrowser
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
 from bot.cli.command import Invocation, define_command
+from bot.cli.past_days import PastDays, past_days_options, wanted_of
 from bot.cli.show import json_text, print_json, print_lines, say, write_line
-from bot.cli.target import load
 from bot.config.problems import OperatorMistake
-from bot.config.settings.places import find_config
-from bot.config.shipped import DEMO, shipped
+from bot.config.shipped import shipped
 from bot.domain.entry import Verdict
 
 if TYPE_CHECKING:
-    from bot.config.settings.load import Loaded
     from bot.runtime.history.backtest.result import BacktestResult
 
-FILLS: Final = ("touch", "depth", "queue")
 STEPS: Final = 1_000
 PAGE: Final = "report.html"
 SUMMARY: Final = "summary.json"
 TRADES: Final = "trades.csv"
 _PATH: Final = click.Path(path_type=Path)
-_DATA: Final = "Bars: a folder or files (repeatable); else the stored ones, else simulated."
-
-
-class Day(click.ParamType[date]):
-    """A day as 2026-11-19."""
-
-    name = "day"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> date:
-        try:
-            return date.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r}: wanted a day like 2026-11-19", param, ctx)
-
-
-class Whole(click.ParamType[int]):
-    """A whole number above 0; 100_000_000 and 100,000,000 are one."""
-
-    name = "number"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        digits = str(value).replace("_", "").replace(",", "")
-        if not (digits.isascii() and digits.isdigit() and int(digits) > 0):
-            self.fail(f"{value!r}: wanted a whole number above 0, like 100_000_000", param, ctx)
-        return int(digits)
-
-
-class Held(click.ParamType[tuple[str, int]]):
-    """A symbol and its shares, like HPG=1000."""
-
-    name = "holding"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        symbol, _, shares = str(value).partition("=")
-        if not (symbol and shares):
-            self.fail(f"{value!r}: wanted a symbol and its shares, like HPG=1000", param, ctx)
-        return symbol.upper(), Whole().convert(shares, param, ctx)
 
 
 @define_command("backtest", example="bot backtest strategies/mine.yaml --from 2026-09-01")
 @click.argument("files", nargs=-1, required=True, type=_PATH, metavar="FILE...")
-@click.option("--from", "first", type=Day(), metavar="DAY", help="Else the first with bars.")
-@click.option("--to", "last", type=Day(), metavar="DAY", help="Last day, included.")
-@click.option("--data", multiple=True, type=_PATH, metavar="PATH", help=_DATA)
-@click.option("--cash", type=Whole(), default=100_000_000, metavar="VND", help="At the start.")
-@click.option("--hold", multiple=True, type=Held(), metavar="SYM=N", help="Shares at the start.")
-@click.option("--fill", type=click.Choice(FILLS), default="queue", help="How bars fill orders.")
+@past_days_options
 @click.option("--trades", type=_PATH, metavar="FILE", help="Write fills, .csv or .parquet.")
 @click.option("-o", "--output", type=_PATH, metavar="DIR", help="Write page, summary, fills.")
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
@@ -93,15 +38,10 @@ class Held(click.ParamType[tuple[str, int]]):
 def command(
     invocation: Invocation,
     files: tuple[Path, ...],
-    first: date | None,
-    last: date | None,
-    data: tuple[Path, ...],
-    cash: int,
-    hold: tuple[tuple[str, int], ...],
-    fill: Literal["touch", "depth", "queue"],
     trades: Path | None,
     output: Path | None,
     opens: bool,
+    **days: Unpack[PastDays],
 ) -> None:
     """Run strategy files over bars, as they would have run on those days.
 
@@ -116,15 +56,14 @@ def command(
     from bot.runtime.history.backtest.benchmarks import benchmarks_of
     from bot.runtime.history.backtest.figures import figures_of
     from bot.runtime.history.backtest.run import run_backtest
-    from bot.runtime.history.backtest.spec import Wanted, data_of, spec_of
+    from bot.runtime.history.backtest.spec import data_of, spec_of
     from bot.runtime.history.backtest.trades import require_writable, write_trades
     from bot.runtime.history.store.simulated import SAMPLE
 
     if trades is not None:
         require_writable(trades)
     folder = output or (Path(mkdtemp(prefix="bot-backtest-")) if opens else None)
-    loaded, base_dir = configured(invocation)
-    wanted = Wanted(files, data, first, last, cash, dict(hold), fill, loaded, base_dir)
+    wanted = wanted_of(invocation, files, days)
     spec = spec_of(wanted)
     if folder is not None:
         _make(folder)
@@ -149,14 +88,6 @@ def command(
         say(invocation, "these bars are simulated, of no real market: name your own with --data")
     if opens and folder is not None:
         webbrowser.open((folder / PAGE).absolute().as_uri())
-
-
-def configured(invocation: Invocation) -> "tuple[Loaded | None, Path | None]":
-    """Return the configuration that is found, and its folder where it was named."""
-    if (invocation.config or find_config(os.environ)) == shipped(DEMO):
-        return None, None
-    loaded = load(invocation)
-    return loaded, loaded.base_dir if invocation.config else None
 
 
 def _faults(result: "BacktestResult") -> Iterator[str]:

@@ -1,5 +1,6 @@
 """`bot config check|show|path`: the configuration, whether it is valid, and where files are."""
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -32,9 +33,11 @@ def check(invocation: Invocation) -> int:
     from bot.cli.checks import Plain, report, report_good
     from bot.config.scenario_file import load_scenario
     from bot.config.strategies.load import load_plans, rehearse
+    from bot.runtime.notices.channels import open_channels
 
     try:
         loaded = load(invocation)
+        channels = open_channels(loaded.channels(os.environ))
         checked = rehearse(load_plans(loaded))
         if loaded.settings.is_embedded:
             load_scenario(loaded.settings.sandbox.scenario, loaded.base_dir)
@@ -44,8 +47,11 @@ def check(invocation: Invocation) -> int:
     symbols = {symbol for each in checked for symbol in each.plan.symbols}
     strategies = counted(len(checked), "strategy", "strategies")
     line = f"ok {loaded.path}: mode {mode}, {strategies}, {counted(len(symbols), 'symbol')}"
+    if channels:
+        line += f", {counted(len(channels), 'channel')} for notices"
     summary: Plain = {"config": str(loaded.path), "mode": mode, "sha256": loaded.sha256}
-    return report_good(invocation, checked, quota, [line], before=summary)
+    also = loaded.warnings
+    return report_good(invocation, checked, quota, [line], before=summary, also=also)
 
 
 @define_command("show", group=command, example="bot config show --origin")
@@ -103,6 +109,7 @@ def effective(loaded: "Loaded") -> Iterator[tuple[str, object]]:
                 yield key, shown.get(key, value)
 
     yield from leaves(loaded.settings.model_dump(mode="json"), "")
+    yield "notify.urls", ["***"] * len(loaded.settings.notify.urls)
     for key in ("api_key", "api_secret"):
         yield f"broker.{key}", "***" if getattr(loaded.settings.broker, key) else None
 

@@ -187,6 +187,8 @@ def check(invocation: Invocation, symbols: tuple[str, ...], store: Path | None) 
         held = ", ".join(stored) or f"nothing yet; {_how_to_begin()}"
         text = f"{', '.join(unknown)}: no bars in {shown_path(archive.folder)}; it holds {held}"
         raise OperatorMistake.of("E-DATA-001", text)
+    if not stored:
+        say(invocation, f"{shown_path(archive.folder)} holds no bars yet; {_how_to_begin()}")
     checked = []
     with _progress(invocation, "checking") as step:
         for source in sources:

@@ -1,4 +1,4 @@
-"""`bot db check` and `bot db migrate`: the journal's database and its schema."""
+"""`bot db check`, `migrate` and `copy`: the journal's database and its schema."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ import click
 from bot.cli.command import Invocation, define_command, define_group
 from bot.cli.rows import fields_of
 from bot.cli.show import print_result, say
-from bot.cli.target import load, readable
+from bot.cli.target import load, readable, which_bot
 from bot.config.masking import masked_url
 from bot.config.problems import ExitCode, OperatorMistake
 
@@ -49,6 +49,55 @@ def migrate(invocation: Invocation, dry_run: bool) -> None:
     if dry_run and not state.is_current:
         change = f"from {state.found or 'nothing'} to {state.wanted}"
         say(invocation, f"would bring it {change}; nothing was changed")
+
+
+@define_command(
+    "copy", group=command, changes=True, example="bot db copy --to postgresql+psycopg://bot@db/bot"
+)
+@click.option("--to", "target", metavar="URL", required=True, help="A database with no journal.")
+@click.pass_obj
+def copy(invocation: Invocation, target: str) -> None:
+    """Copy the journal into an empty database, SQLite to PostgreSQL or back: all of it or nothing.
+
+    No bot may run meanwhile. A password belongs in ~/.pgpass or PGPASSWORD, never on the command
+    line. Set journal.url to the copy afterwards.
+    """
+    from bot.cli.upkeep import progress
+    from bot.config.settings.load import JOURNAL_URLS, is_journal_url, unverified, unverified_host
+    from bot.config.settings.sources import process_environment
+    from bot.journal.copying import rows_in
+    from bot.journal.engines import parse
+    from bot.journal.errors import Contradicted, Corrupt
+    from bot.runtime.journal_file import journal_errors
+    from bot.runtime.upkeep import copy_to
+
+    loaded = readable(invocation, is_source=True)
+    if not is_journal_url(target):
+        raise click.BadParameter(f"wanted {JOURNAL_URLS}", param_hint="--to")
+    if parse(target).password:
+        text = "no password on the command line: others can read it. ~/.pgpass, or PGPASSWORD"
+        raise click.BadParameter(text, param_hint="--to")
+    if host := unverified_host(target, process_environment()):
+        if loaded.settings.mode == "live":
+            raise click.BadParameter(unverified(host), param_hint="--to")
+        say(invocation, f"warning: --to: {unverified(host)}")
+    shown = masked_url(target)
+    say(invocation, f"{which_bot(invocation)}: {masked_url(loaded.journal_url)} to {shown}")
+    with journal_errors(loaded.origin_of("journal.url")):
+        length = rows_in(loaded.journal_url)
+    with journal_errors("--to"):
+        try:
+            with progress("copy", length) as step:
+                report = copy_to(loaded, target, step)
+        except Contradicted as error:
+            text = f"{shown}: {error}. Name a database that is empty"
+            raise OperatorMistake.of("E-JNL-005", text, ExitCode.USAGE) from error
+        except Corrupt as error:
+            text = f"nothing was copied: {error}. Look at the journal: bot journal verify"
+            raise OperatorMistake.of("E-JNL-001", text, ExitCode.DIFFERS) from error
+    facts = {"to": shown, "rows": length, "events": report.events, "orders": report.orders}
+    text = f"{length:,} rows, {report.events:,} events, chain whole. Now set journal.url: {shown}"
+    print_result(invocation, facts, [text])
 
 
 def _show(invocation: Invocation, loaded: "Loaded") -> "SchemaState":

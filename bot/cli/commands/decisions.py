@@ -1,7 +1,7 @@
 """`bot decisions`: why it traded, and why it did not."""
 
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -9,11 +9,25 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.options import form_option, since_of, since_option, strategy_option, symbol_option
 from bot.cli.rows import print_machine
 from bot.cli.show import UNCUT, Row, print_table, say, write_line
-from bot.cli.target import open_journal
+from bot.cli.target import open_journal, readable
 from bot.cli.telling.wording import clock_of, counted, minute_of
-from bot.journal.grouping import group, reason_of
-from bot.journal.values import DecisionGroup, DecisionRow, Page, ReasonRow
+from bot.clock import SystemClock
+from bot.config.problems import OperatorMistake
+from bot.journal.values import (
+    LASTS,
+    STOPPED,
+    DecisionGroup,
+    DecisionRow,
+    Page,
+    ReasonRow,
+)
 
+if TYPE_CHECKING:
+    from bot.journal.reader import JournalReader
+
+NOT_POLLED: Final = "NOT_POLLED"
+NOT_WOKEN: Final = "NOT_WOKEN"
+"""Why a symbol has no decision at all."""
 NEWEST: Final = 50
 NEWEST_GROUPED: Final = 50_000
 """What is shown, and what is looked at for groups, unless more is asked for."""
@@ -31,13 +45,22 @@ WORDS: Final = {
     "HELD": "HELD",
     "EXPIRED": "EXPIRED",
     "FAILED": "FAULT",
+    STOPPED: "STOP",
 }
 """What became of a decision, in the words of a run's lines."""
 
 
-@define_command("decisions", example="bot decisions --why-not --symbol FPT --since 1h")
-@click.option("--why-not", is_flag=True, help="Only those that became no order, alike ones once.")
-@click.option("--missed", is_flag=True, help="Only signals that 2FA kept from becoming orders.")
+@define_command("decisions", example="bot decisions --why-not FPT --since 1h")
+@click.option(
+    "--why-not",
+    is_flag=False,
+    flag_value="",
+    metavar="[SYMBOL]",
+    help="Only what became no order, alike ones once; of a symbol also when nothing could be.",
+)
+@click.option(
+    "--missed", is_flag=True, help="Only signals that became no orders for want of a token."
+)
 @symbol_option
 @strategy_option
 @since_option
@@ -52,7 +75,7 @@ WORDS: Final = {
 @click.pass_obj
 def command(
     invocation: Invocation,
-    why_not: bool,
+    why_not: str | None,
     missed: bool,
     symbol: str | None,
     strategy: str | None,
@@ -67,26 +90,55 @@ def command(
     """
     if is_all and limit is not None:
         raise click.UsageError("--all and --limit contradict each other: give one of them")
-    is_grouped = why_not or missed
+    if why_not and symbol:
+        raise click.UsageError(f"--why-not {why_not} and --symbol {symbol}: give one of them")
+    symbol = (why_not or symbol or "").upper() or None
+    is_grouped = why_not is not None or missed
     newest = None if is_all else limit or (NEWEST_GROUPED if is_grouped else NEWEST)
     with open_journal(invocation) as reader:
         asked = partial(
             reader.decisions,
-            why_not=why_not,
+            why_not=why_not is not None,
             missed=missed,
-            symbol=symbol.upper() if symbol else None,
+            symbol=symbol,
             strategy=strategy,
-            since=since_of(since, reader),
+            since=(start := since_of(since, reader)),
             newest=newest,
         )
         if is_grouped:
             with asked(ReasonRow) as reasons:
-                groups = iter(group(reasons.rows))
-                grouped = Page(reasons.count, reasons.earlier, groups)
-                _print(invocation, form, grouped, DecisionGroup)
+                from bot.journal.grouping import group
+
+                groups = group(reasons.rows)
+            if symbol and why_not and not missed:
+                if not groups:
+                    groups.append(_unwatched(invocation, reader, symbol))
+                groups += reader.stops(symbol, strategy=strategy, since=start)
+            count = sum(each.count for each in groups if each.verdict != STOPPED)
+            grouped = Page(count, reasons.earlier, iter(groups))
+            _print(invocation, form, grouped, DecisionGroup)
         else:
             with asked(DecisionRow) as decisions:
                 _print(invocation, form, decisions, DecisionRow)
+
+
+def _unwatched(invocation: Invocation, reader: "JournalReader", symbol: str) -> DecisionGroup:
+    """Say why there is no decision at all: nobody asks for the symbol, or nobody was woken."""
+    # Wanted where there is nothing else to say only.
+    from bot.config.strategies.load import load_sound
+
+    try:
+        plans = [each.plan for each in load_sound(readable(invocation)).strategies]
+    except OperatorMistake:
+        plans = []
+    names = [plan.name for plan in plans if symbol in plan.symbols]
+    code, why = NOT_POLLED, f"no strategy has {symbol} among its symbols: it is not polled"
+    if names:
+        listed = ", ".join(names)
+        code, why = NOT_WOKEN, f"{listed} had no quote, depth or bar of it in its hours, or was off"
+    at = reader.last_decision_at() or SystemClock().now()
+    named = {"strategy": ", ".join(names) or "-", "symbol": symbol, "verdict": STOPPED}
+    return DecisionGroup(first_at=at, last_at=at, **named, code=code, count=1, why=why, ranges={})
 
 
 def _print(
@@ -111,10 +163,17 @@ def _print(
 
 def _cells(each: DecisionRow | DecisionGroup) -> Row:
     """A row of the table, as `HEADS` or `GROUP_HEADS` has it."""
+    from bot.journal.folding import unfolded
+    from bot.journal.grouping import reason_of  # with it comes the database's library
+
     if isinstance(each, DecisionRow):
         named = (clock_of(each.at), each.strategy, each.symbol, WORDS[each.verdict])
-        return (*named, each.code, each.order_id or each.local_id, reason_of(each))
-    first, last = minute_of(each.first_at), minute_of(each.last_at)
+        stands, reason = unfolded(each.at, each.numbers, each.why), reason_of(each)
+        if stands.count > 1:
+            reason = f"{reason} · {stands.count:,}x since {clock_of(stands.first_at)}"
+        return (*named, each.code, each.order_id or each.local_id, reason)
+    first = minute_of(each.first_at)
+    last = "…" if each.last_at == LASTS else minute_of(each.last_at)
     time = first if first == last else f"{first}-{last}"
     named = (time, each.strategy, each.symbol, f"{each.count}x")
     return (*named, WORDS[each.verdict], each.code, each.why)

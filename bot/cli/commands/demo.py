@@ -1,7 +1,7 @@
 """`bot demo`: an hour of trading in a minute, against the embedded broker."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +10,7 @@ import click
 from bot import __version__
 from bot.cli import messages
 from bot.cli.command import Invocation, define_command
-from bot.cli.foreground import run_in_foreground, with_free_port
+from bot.cli.foreground import ending_while_it_starts, run_in_foreground, with_free_port
 from bot.cli.options import length_from
 from bot.cli.rows import fields_of
 from bot.cli.show import is_attended, print_result, say, width
@@ -23,9 +23,10 @@ from bot.domain.instrument import EXCHANGE_TZ
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
+    from bot.journal.money import HeldRow
     from bot.journal.values import DaySummary
     from bot.journal.verify import VerifyReport
-    from bot.runtime.run import RunEnd
+    from bot.runtime.run_controls import RunEnd
 
 ANSWER_OTP_AFTER_S: Final = 5.0
 """Wall seconds after which an unattended demo answers 2FA by itself."""
@@ -78,12 +79,14 @@ def command(
     is_alone = auto_otp or not is_attended(invocation)
     try:
         with alone(loaded.state_dir):
-            _play(invocation, loaded, wall_s, is_alone=is_alone)
+            with ending_while_it_starts(invocation):
+                end = _play(invocation, loaded, wall_s, is_alone=is_alone)
+            _print_summary(invocation, loaded, end)
     except NotAlone as error:
         raise already_running(loaded.state_dir) from error
 
 
-def _play(invocation: Invocation, loaded: "Loaded", wall_s: float, *, is_alone: bool) -> None:
+def _play(invocation: Invocation, loaded: "Loaded", wall_s: float, *, is_alone: bool) -> "RunEnd":
     from bot.runtime.journal_file import holds_runs, journal_errors
     from bot.runtime.run_controls import RunOptions
     from bot.runtime.worlds.demo_files import make_room
@@ -111,11 +114,12 @@ def _play(invocation: Invocation, loaded: "Loaded", wall_s: float, *, is_alone: 
         run_for=timedelta(seconds=wall_s * speed),
         answer_otp_after=timedelta(seconds=ANSWER_OTP_AFTER_S * speed) if is_alone else None,
     )
-    _print_summary(invocation, loaded, run_in_foreground(invocation, loaded, options))
+    return run_in_foreground(invocation, loaded, options)
 
 
 def _print_summary(invocation: Invocation, loaded: "Loaded", end: "RunEnd") -> None:
     from bot.journal.heads import read_heads_file
+    from bot.journal.money import valued
     from bot.journal.reader import JournalReader
     from bot.journal.verify import verify
     from bot.runtime.journal_file import journal_errors
@@ -124,10 +128,13 @@ def _print_summary(invocation: Invocation, loaded: "Loaded", end: "RunEnd") -> N
     with journal_errors(loaded.origin_of("journal.url")):
         kept = read_heads_file(loaded.state_dir, url).kept
         with JournalReader(url) as reader:
-            summary, report = reader.summary(day), verify(url, kept)
-    lines, limit = summary_lines(summary, report, masked_url(url)), min(LINE_MAX, width())
+            summary, report, positions = reader.summary(day), verify(url, kept), reader.positions()
+            prices = reader.prices(sorted({row.symbol for row in positions}))
+    held = [valued(row, prices.get(row.symbol)) for row in positions]
+    lines, limit = summary_lines(summary, held, report, masked_url(url)), min(LINE_MAX, width())
     shown = (part for line in lines for part in folded(line, indent=SUMMARY_INDENT, limit=limit))
     fields = {"entry": "Summary", **fields_of(summary), "net": summary.net}
+    fields["held"] = [fields_of(row) for row in held]
     print_result(invocation, fields, shown)
     if not report.is_whole:
         found = (*report.problems, *report.differences)
@@ -135,17 +142,21 @@ def _print_summary(invocation: Invocation, loaded: "Loaded", end: "RunEnd") -> N
         raise OperatorMistake(problems, ExitCode.DIFFERS)
 
 
-def summary_lines(summary: "DaySummary", report: "VerifyReport", journal: str) -> Iterator[str]:
-    """The block at the end of a demo."""
+def summary_lines(
+    summary: "DaySummary", held: Sequence["HeldRow"], report: "VerifyReport", journal: str
+) -> Iterator[str]:
+    """The block at the end of a demo: what was earned; the line above it names what is open."""
     outcomes = ", ".join(f"{count} {word}" for word, count in sorted(summary.outcomes.items()))
     skips = counted(summary.decisions.get("SKIPPED", 0), "skip")
     chain = "chain verified" if report.is_whole else "CHAIN BROKEN"
     fees = f"after fees {summary.fee:,} and tax {summary.tax:,}"
-    fills, events = counted(summary.fills, "fill"), counted(report.events, "event")
+    fills, events = counted(summary.fills, "fill"), report.events + summary.folded
+    unrealised = sum(row.unrealised or 0 for row in held)
+    still_open = f", {unrealised:+,} unrealised" if held else ""
     rows = (
         ("Day", f"{counted(summary.orders, 'order')}: {outcomes} · {skips}"),
-        ("P&L", f"{summary.net:+,} VND realised, {fees}"),
-        ("Journal", f"{fills}, {events}, {chain}"),
+        ("P&L", f"{summary.net:+,} VND realised, {fees}{still_open}"),
+        ("Journal", f"{fills}, {counted(events, 'event')}, {chain}"),
         ("", journal.removeprefix("sqlite:///")),
         ("Next", messages.SUMMARY_NEXT),
     )

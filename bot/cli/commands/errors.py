@@ -26,21 +26,26 @@ def command(invocation: Invocation, code: str | None) -> None:
     known = entries()
     found = [each for each in known if code is None or each.answers_to(code)]
     if not found:
-        text = f"{code!r} is no code that is known here{nearest(code or '')}. All: bot errors"
+        close = nearest(code or "")
+        hint = f"Did you mean: bot errors {close}" if close else "All of them: bot errors"
+        text = f"{code!r} is no code that is known here. {hint}"
         raise OperatorMistake.of("E-ERR-001", text, ExitCode.USAGE)
     if code is None:
         lines = [f"{each.code:<36} {each.kind}" for each in found]
     else:
-        lines = [part for each in found for part in _lines(each)]
+        lines = [part for each in found for part in _lines(each, invocation.lang)]
     print_result(invocation, {"errors": [each.fields for each in found]}, lines)
 
 
-def _lines(each: "Explained") -> Iterator[str]:
+def _lines(each: "Explained", language: str) -> Iterator[str]:
+    """Both languages, where none was asked for."""
     risk = f", {each.risk}" if each.risk else ""
     same = f" (also {', '.join(each.also)})" if each.also else ""
     yield f"{each.code}{same}: {each.kind}{risk}"
-    yield f"  {each.en}"
-    yield f"  {each.vi}"
+    if language != "vi":
+        yield f"  {each.en}"
+    if language != "en":
+        yield f"  {each.vi}"
 
 
 command.context_settings = {**command.context_settings, "ignore_unknown_options": True}

@@ -1,41 +1,72 @@
 """`bot halt`: the kill switch, and what came of each cancel.
 
-With --yes the halt goes first and nothing is asked before it. A cancel that was accepted is not a
-cancelled order, so the end of each order is looked up in the journal, and one without is named.
+The file HALT goes first: it needs neither the bot's answer nor its journal, and nothing is asked
+before it with --yes. A cancel that was accepted is not a cancelled order, so the end of each order
+is looked up in the journal, and one without is named.
 """
 
 import sys
+from collections import Counter
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 import click
 
+from bot.cli import messages
 from bot.cli.command import Invocation, define_command
 from bot.cli.commands.orders import ended_words
 from bot.cli.operating import OPERATOR, print_accepted, print_state, wait_until
 from bot.cli.options import reason_option
-from bot.cli.show import confirm, print_json, show_mistake, write_line
-from bot.cli.target import Fields, ask_bot, find_status, open_journal, which_bot
-from bot.cli.telling.wording import counted
-from bot.config.problems import OperatorMistake
+from bot.cli.show import ask_shown, confirm, print_json, show_mistake, write_line
+from bot.cli.target import (
+    SQLITE,
+    Fields,
+    ask_bot,
+    find_bot,
+    find_status,
+    load,
+    no_bot,
+    open_journal,
+    own_state_dir,
+    refusal,
+    which_bot,
+)
+from bot.cli.telling.wording import clock_of, counted, minute_of, order_in
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import RunState
+from bot.domain.plan import StrategyMode
+from bot.runtime.brake import is_raised, lower_flag, raise_flag, within
 
 CANCELS_S: Final = 8.0
 """How long to wait for the ends of the cancelled orders."""
+FLAG_S: Final = 2.0
+"""How long the disk may take for the file, before the bot is asked all the same."""
+PATIENCE_S: Final = 5.0
+"""How long a bot may take to answer; one that is busy for longer hangs."""
+NOT_YET: Final = "E-CTL-005"
+"""The refusal of a bot that waits for another one's journal, or has none yet."""
+_SELL: Final = "FLATTEN"
 _UNKNOWN_WHY: Final = "its cancel is over, and no row has shown it yet: bot orders"
 
 
 @define_command("halt", example='bot halt --yes --reason "wrong prices"', changes=True)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask, not for --flatten either.")
+@click.option("--flatten", is_flag=True, help="Sell what is held, too: asked for twice.")
 @reason_option
 @click.pass_obj
-def command(invocation: Invocation, yes: bool, reason: str) -> None:
-    """Stop trading at once: no new orders, all open ones are cancelled, positions are kept."""
+def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> int:
+    """Stop trading at once: no new orders, all open ones are cancelled, positions are kept.
+
+    Exit code 11 when an order is still open, or nobody knows what has become of it.
+    """
+    invocation.patience_s = PATIENCE_S
     if not yes and not invocation.no_input and sys.stdin.isatty():
         ask_bot(invocation, "status")
         which = which_bot(invocation)
         if not confirm(f"Halt {which}: cancel all open orders and send no new ones?"):
             raise click.Abort
-    ask_bot(invocation, "halt", strategy=None, reason=reason, by=OPERATOR)
+    _ask_to_halt(invocation, own_state_dir(invocation), reason)
     asked = _open(find_status(invocation))
     found = wait_until(invocation, lambda now: now.text("state") == RunState.HALTED)
     if not invocation.json:
@@ -46,27 +77,148 @@ def command(invocation: Invocation, yes: bool, reason: str) -> None:
         return not _open(now) or now.inner("two_factor").instant("until") is None
 
     found = wait_until(invocation, is_settled, CANCELS_S)
+    if flatten:
+        found = _flatten(invocation, found, yes=yes, reason=reason)
+    still, unknown = _open(found), found.words("unknown")
     if invocation.json:
         print_json(found)
-        return
-    still, whys = _open(found), why_open(found)
-    if not asked | still:
-        return
+    elif asked | still or unknown:
+        _report(invocation, found, {*asked, *still})
+    if not invocation.json:
+        for row in found.each("standing"):
+            if row.text("code") in {"FLATTEN", "FLATTEN_LEAVES"}:
+                write_line(row.text("text"))
+    return ExitCode.TIMED_OUT if still or unknown else ExitCode.DONE
+
+
+def _flatten(invocation: Invocation, found: Fields, *, yes: bool, reason: str) -> Fields:
+    """Have everything sold that the strategies hold, asked for a second time; return how it is."""
+    held, others = what_is_sold(found)
+    if not held and not knows_what_is_held(found):
+        message = f"{which_bot(invocation)}: {messages.FLATTEN_UNKNOWN}"
+        raise OperatorMistake.of("E-RUN-012", message, ExitCode.REFUSED)
+    if others:
+        write_line(f"not sold, as its strategy only watches: {', '.join(others)}", err=True)
+    if not held:
+        write_line("nothing to sell: the strategies that trade hold nothing", err=True)
+        return found
+    if not yes:
+        if invocation.no_input or not sys.stdin.isatty():
+            raise click.UsageError("halted, and nothing sold: --flatten without --yes asks first")
+        write_line(f"{which_bot(invocation)} would sell {', '.join(held)} at the bid", err=True)
+        if ask_shown(f"Type {_SELL} to sell it all").strip() != _SELL:
+            write_line("halted, and nothing sold", err=True)
+            return found
+    ask_bot(invocation, "halt", strategy=None, reason=reason, by=OPERATOR, flatten=True)
+
+    def is_begun(now: Fields) -> bool:
+        return any(row.text("code") == "FLATTEN" for row in now.each("standing"))
+
+    return wait_until(invocation, is_begun)
+
+
+def knows_what_is_held(found: Fields) -> bool:
+    """Whether the bot has taken up what its strategies hold: one that starts has not."""
+    is_starting = any(row.text("state") == RunState.STARTING for row in found.each("causes"))
+    return "positions" in found and not is_starting
+
+
+def what_is_sold(found: Fields) -> tuple[list[str], list[str]]:
+    """Return what a flatten sells, and what it does not as its strategy only watches."""
+    rows = found.each("strategies")
+    watching = {row.text("name") for row in rows if row.text("mode") == StrategyMode.WATCH}
+    held, others = list[str](), list[str]()
+    for row in found.each("positions"):
+        shares = f"{row.whole('shares'):,} {row.text('symbol')}"
+        (others if row.text("strategy") in watching else held).append(shares)
+    return held, others
+
+
+def _report(invocation: Invocation, found: Fields, order_ids: set[str]) -> None:
+    """Print what came of each order, the counts first."""
+    still, lines, counts = _open(found), list[str](), Counter[str]()
+    cancels = {row.text("order_id"): row for row in found.each("cancels")}
+    for order_id in sorted(still):
+        cancel = cancels.get(order_id, Fields())
+        until = cancel.instant("queued_until")
+        counts[f"not cancellable until {minute_of(until)}" if until else "still open"] += 1
+        lines.append(f"{order_id} STILL OPEN: {cancel.text('why') or _UNKNOWN_WHY}")
+    for intent_id in found.words("unknown"):
+        counts["UNKNOWN"] += 1
+        lines.append(f"{intent_id} UNKNOWN: its answer was lost, the broker is asked: bot orders")
+    ended = sorted(order_ids - still.keys())
     if found.inner("trouble"):  # it may be the journal: it is not waited for
-        for order_id in still:
-            write_line(f"{order_id} STILL OPEN: {whys.get(order_id) or _UNKNOWN_WHY}")
-        listed = ", ".join(still) or "none"
-        write_line(f"still open: {listed}; the rest: bot orders, when the trouble is over")
-        return
+        counts["over"] += len(ended)
+        listed = ", ".join(sorted(still)) or "none"
+        lines.append(f"still open: {listed}; the rest: bot orders, when the trouble is over")
+        ended = []
+    if ended:
+        try:
+            with open_journal(invocation) as reader:
+                rows = [reader.order(order_id) for order_id in ended]
+            counts.update((row.state or row.status).lower() for row in rows)
+            lines += map(ended_words, rows)
+        except OperatorMistake as unread:
+            show_mistake(unread)
+    at = found.instant("at")
+    counted_up = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    write_line(f"HALTED {clock_of(at) if at else ''}: {counted_up or 'nothing was open'}")
+    for text in lines:
+        write_line(text)
+
+
+def _ask_to_halt(invocation: Invocation, state_dir: Path, reason: str) -> None:
+    """Block by the file, then have the bot halt. Raises OperatorMistake where it does not."""
+    was_raised = is_raised(state_dir)
+    raising = partial(raise_flag, state_dir, reason)
+    if state_dir.is_dir() and (trouble := within(FLAG_S, raising, state_dir)):
+        write_line(trouble, err=True)
+    try:
+        reply = find_bot(invocation, "halt", strategy=None, reason=reason, by=OPERATOR)
+    except OperatorMistake as silence:
+        if silence.exit_code is ExitCode.CONFIG and is_raised(state_dir):  # nobody answers there
+            show_mistake(silence)
+            message = messages.HALT_LATER.format(state_dir=state_dir)
+            raise OperatorMistake.of("E-RUN-001", message, ExitCode.NOT_RUNNING) from silence
+        if silence.exit_code is not ExitCode.TIMED_OUT:
+            raise
+        _print_open(invocation)
+        message = messages.HALT_HANGS.format(state_dir=state_dir, seconds=f"{PATIENCE_S:g}")
+        raise OperatorMistake.of("E-RUN-011", message, ExitCode.TIMED_OUT) from silence
+    if reply is None:
+        mistake = no_bot(invocation)
+        if mistake.exit_code is ExitCode.USAGE and not was_raised:
+            lower_flag(state_dir)  # another bot runs and may be meant
+        if not is_raised(state_dir):
+            raise mistake
+        _print_open(invocation)
+        message = messages.HALT_LATER.format(state_dir=state_dir)
+        raise OperatorMistake.of("E-RUN-001", message, mistake.exit_code)
+    if not reply.get("ok"):
+        mistake = refusal(invocation, reply)
+        if reply.get("code") != NOT_YET or not is_raised(state_dir):
+            raise mistake
+        message = mistake.problems[0].message
+        kept = messages.HALT_KEPT.format(message=message, state_dir=state_dir)
+        raise OperatorMistake.of(NOT_YET, kept, mistake.exit_code)
+
+
+def _print_open(invocation: Invocation) -> None:
+    """Print which own orders are open, by the journal, where no bot says so."""
     try:
         with open_journal(invocation) as reader:
-            for order_id in asked | still:
-                if order_id in still:
-                    write_line(f"{order_id} STILL OPEN: {whys.get(order_id) or _UNKNOWN_WHY}")
-                else:
-                    write_line(ended_words(reader.order(order_id)))
+            rows = [row for row in reader.orders(open_only=True) if row.local_id is not None]
     except OperatorMistake as unread:
         show_mistake(unread)
+        return
+    for row in rows:
+        state = f"{row.executed_quantity:,} filled, {row.status}"
+        order = f"{row.id} {order_in(row)}, {state}"
+        write_line(messages.HALT_OPEN.format(order=order), err=invocation.json)
+    if not rows:
+        write_line(messages.HALT_NONE_OPEN, err=invocation.json)
+    if not load(invocation).journal_url.startswith(SQLITE):
+        write_line(messages.HALT_STANDBY, err=True)
 
 
 def how_many_open(found: Fields) -> str:
@@ -76,11 +228,7 @@ def how_many_open(found: Fields) -> str:
     return f"{counted(len(_open(found)), 'order')} open"
 
 
-def why_open(found: Fields) -> dict[str, str]:
-    """Why each order that is being cancelled is still open, and when its next cancel goes."""
-    return {row.text("order_id"): row.text("why") for row in found.each("cancels")}
-
-
 def _open(found: Fields) -> dict[str, Fields]:
-    """The bot's open orders by their id."""
-    return {row.text("order_id"): row for row in found.each("open_orders")}
+    """The bot's own open orders by their id."""
+    rows = found.each("open_orders")
+    return {row.text("order_id"): row for row in rows if row.get("intent_id", "") is not None}

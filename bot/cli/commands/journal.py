@@ -1,4 +1,4 @@
-"""`bot journal verify`, `bot journal head` and `bot journal export`."""
+"""`bot journal verify`, `head` and `export`; the other ones are in `bot.cli.upkeep`."""
 
 import sys
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_result, say, write_line
 from bot.cli.target import readable
 from bot.cli.telling.wording import counted, day_and_clock_of
+from bot.cli.upkeep import backup, prune, sql
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.journal.values import Format, What
@@ -37,7 +38,7 @@ NO_FILE: Final = (
 
 @define_group("journal", example="bot journal verify")
 def command() -> None:
-    """Check the journal, print its heads for safe keeping, and export it."""
+    """Check, back up, prune, query and export the journal."""
 
 
 @define_command("verify", group=command, example="bot journal verify")
@@ -162,3 +163,8 @@ def export(invocation: Invocation, what: str, form: str, since: str | None, outp
         else:
             files = " · ".join(f"{name} {rows:,}" for name, rows in written.items())
             say(invocation, f"{files} · README.txt · sha256sums")
+
+
+command.add_command(backup)
+command.add_command(prune)
+command.add_command(sql)

@@ -27,17 +27,15 @@ def command(invocation: Invocation) -> None:
     status = find_status(invocation)
     is_running = status.text("state") != RunState.STOPPED
     if is_running:
-        found, rate, name = status.each("limits"), status.inner("rate"), which_bot(invocation)
+        found, rate = status.each("limits"), status.inner("rate")
+        title = f"{which_bot(invocation)}: what is used of each limit now"
     else:
-        found, rate, name = _at_rest(invocation), Fields(), ""
+        found, title = _at_rest(invocation)
+        rate = Fields()
     if invocation.json:
         print_json({"running": is_running, "limits": found, "rate": rate if is_running else None})
         return
-    write_line(
-        f"{name}: what is used of each limit now"
-        if is_running
-        else "no bot runs: what its next start goes on from, by the journal"
-    )
+    write_line(title)
     rows = [_row(each) for each in found]
     if is_running:
         used, most = rate.whole("used"), rate.whole("per_minute")
@@ -48,24 +46,28 @@ def command(invocation: Invocation) -> None:
     say(invocation, "a limit is changed under risk: in bot.yaml, or limits: in a strategy's file")
 
 
-def _at_rest(invocation: Invocation) -> list[Fields]:
+def _at_rest(invocation: Invocation) -> tuple[list[Fields], str]:
     # The strategies are slow to import, and a running bot needs none of it here.
     from bot.runtime.comparison import limits_without_bot
     from bot.runtime.journal_file import journal_errors
 
     loaded = readable(invocation)
     with journal_errors(loaded.origin_of("journal.url")):
-        return [Fields(each) for each in limits_without_bot(loaded)]
+        found, has_run = limits_without_bot(loaded)
+    title = "no bot runs: what its next start goes on from, by the journal"
+    if not has_run:
+        title = "no bot has run here yet: nothing is used of its limits"
+    return [Fields(each) for each in found], title
 
 
 def _row(each: Fields) -> Sequence[str]:
     used, allowed, key = each.maybe_whole("used"), each.maybe_whole("allowed"), each.text("key")
     unit, of = each.text("unit"), each.text("of")
     scope = f"{each.text('scope')} {of}".strip()
-    if allowed is None:
-        return scope, key, _shown(used, unit), "no limit", ""
     is_of_orders = used is None and key not in {_FLOOR, "max_account_age_s"}
     shown = _AN_ORDER if is_of_orders else _shown(used, unit)
+    if allowed is None:
+        return scope, key, shown, "no limit", ""
     least = "at least " if key == _FLOOR else ""
     left = "" if used is None else _left(allowed, used) if key == _FLOOR else _left(used, allowed)
     return scope, key, shown, least + _shown(allowed, unit), left

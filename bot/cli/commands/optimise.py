@@ -5,14 +5,13 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
 from bot.cli.command import Invocation, define_command
-from bot.cli.commands.backtest import FILLS, Day, Held, Whole, configured
+from bot.cli.past_days import PastDays, past_days_options, wanted_of
 from bot.cli.show import cut, print_json, print_lines, say, steer, wants_color, width, write_line
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
 from bot.config.shipped import shipped
@@ -31,7 +30,6 @@ BEST_PAGE: Final = "best.html"
 _PATH: Final = click.Path(path_type=Path)
 _FOLDS: Final = click.IntRange(0, FOLDS_MAX)
 _WORKERS: Final = click.IntRange(1, WORKERS_MAX)
-_DATA: Final = "Bars: a folder or files (repeatable); else the stored ones, else simulated."
 _SPACE: Final = "NAME=LOW..HIGH, NAME=LOW..HIGH:STEP or NAME=A|B; more may follow."
 _OBJECTIVE: Final = "What is made large, on the searched days."
 _WIPE: Final = "\r\x1b[2K"
@@ -49,12 +47,7 @@ _WIPE: Final = "\r\x1b[2K"
 @click.option("--seed", type=click.IntRange(0), default=7, metavar="N", help="Of the search.")
 @click.option("--workers", type=_WORKERS, metavar="N", help="Processes; else one a core.")
 @click.option("--cluster", metavar="ADDRESS", help="A Dask scheduler, like tcp://host:8786.")
-@click.option("--from", "first", type=Day(), metavar="DAY", help="Else the first with bars.")
-@click.option("--to", "last", type=Day(), metavar="DAY", help="Last day, included.")
-@click.option("--data", multiple=True, type=_PATH, metavar="PATH", help=_DATA)
-@click.option("--cash", type=Whole(), default=100_000_000, metavar="VND", help="At the start.")
-@click.option("--hold", multiple=True, type=Held(), metavar="SYM=N", help="Shares at the start.")
-@click.option("--fill", type=click.Choice(FILLS), default="queue", help="How bars fill orders.")
+@past_days_options
 @click.option("--study", type=_PATH, metavar="DIR", help="Keeps the trials; else NAME.search.")
 @click.option("--apply", "applies", is_flag=True, help="Write the best into FILE itself.")
 @click.pass_obj
@@ -69,14 +62,9 @@ def command(
     seed: int,
     workers: int | None,
     cluster: str | None,
-    first: date | None,
-    last: date | None,
-    data: tuple[Path, ...],
-    cash: int,
-    hold: tuple[tuple[str, int], ...],
-    fill: Literal["touch", "depth", "queue"],
     study: Path | None,
     applies: bool,
+    **days: Unpack[PastDays],
 ) -> None:
     """Search parameters by backtests, and say how far the best can be trusted.
 
@@ -86,14 +74,13 @@ def command(
     """
     # Optuna, NumPy, the engine: slow to import, and no help page needs them.
     from bot.cli.report.search import search_json, search_lines
-    from bot.runtime.history.backtest.spec import Wanted, data_of
+    from bot.runtime.history.backtest.spec import data_of
     from bot.runtime.history.optimise.ask import question_of
     from bot.runtime.history.optimise.result import Objective
     from bot.runtime.history.optimise.search import search
     from bot.runtime.history.store.simulated import SAMPLE
 
-    loaded, base_dir = configured(invocation)
-    wanted = Wanted((file,), data, first, last, cash, dict(hold), fill, loaded, base_dir)
+    wanted = wanted_of(invocation, (file,), days)
     kind, words = Objective(objective), " ".join((*space, *more)).split()
     name, question = question_of(
         wanted, words, objective=kind, trials=trials, folds=folds, seed=seed
@@ -104,11 +91,15 @@ def command(
         _progress(invocation, trials, kind) as told,
     ):
         where = f"{count} workers of {cluster}" if cluster else f"{count} processes"
-        say(invocation, f"{name}: trials are kept in {shown_path(folder)}, made by {where}")
         _make_parents(folder)
-        found = search(question, folder, make, workers=count, told=told)
+        say(invocation, f"{name}: trials are kept in {shown_path(folder)}, made by {where}")
+        try:
+            found = search(question, folder, make, workers=count, told=told)
+        except KeyboardInterrupt:
+            say(invocation, "interrupted: the same command goes on from the trials that ended")
+            raise
     target = file if applies else folder / f"{name}.yaml"
-    written = _write(found, folder, target, name, loaded)
+    written = _write(found, folder, target, name, wanted.loaded)
     if invocation.json:
         print_json({**search_json(found, name), "written": str(target) if found.best else None})
     else:

@@ -31,6 +31,7 @@ WIDE_HEADS: Final = (
     "TIME", "ID", "LOCAL", "STRATEGY", "SIDE", "SYM", "QTY", "TYPE", "PRICE", "FILLED", "AVG",
     "FEE", "TAX", "STATUS", "CODE", "WHY / REASON",
 )  # fmt: skip
+_NEVER_PLACED: Final = frozenset({"NOT_PLACED", "EOD_ABSENT"})
 SPARE: Final = ("AVG", "STRATEGY", "WHY / REASON", "PRICE", "FILLED")
 """What is left out first where the screen is too narrow."""
 STYLES: Final = {
@@ -177,6 +178,8 @@ def ended_words(row: OrderRow) -> str:
 
 def reason_of(row: OrderRow) -> str:
     """Why it is as it is: what refused it, how it ended, else why it was made."""
+    if row.send_state in _NEVER_PLACED:
+        return f"never placed; its answer was lost: {row.reason}"
     if row.order_id is None and row.outcome == "expired":
         return f"not sent: {row.reason or row.why}"
     if rest := rest_of(row):

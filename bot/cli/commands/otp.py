@@ -4,11 +4,13 @@ What is typed goes to the running bot over its control socket and is neither kep
 """
 
 import sys
+from time import sleep
 from typing import Final
 
 import click
 
 from bot.cli import messages
+from bot.cli.code_prompt import WAITING
 from bot.cli.command import ExampleGroup, Invocation, define_command, define_group
 from bot.cli.show import (
     ask_hidden,
@@ -98,6 +100,13 @@ def forget(invocation: Invocation) -> None:
     _print_state(invocation, ask_bot(invocation, "otp_forget"))
 
 
+@define_command("revoke", group=command, example="bot otp revoke", changes=True)
+@click.pass_obj
+def revoke(invocation: Invocation) -> None:
+    """Have the broker end the token's session, for every program that uses it."""
+    _print_state(invocation, ask_bot(invocation, "otp_revoke"))
+
+
 def _typed(invocation: Invocation, source: str | None, what: str) -> str:
     """Read from stdin, or ask without echo. Raises UsageError for anything like an argument."""
     if source not in {None, STDIN}:
@@ -132,6 +141,9 @@ def _ask_for_code(invocation: Invocation, state: Fields) -> None:
         if reply.get("code") not in _TRY_AGAIN:
             raise refusal(invocation, reply)
         show_mistake(refusal(invocation, reply))
+        if (wait_s := reply.get("wait_s")) and isinstance(wait_s, int):
+            say(invocation, WAITING.format(seconds=wait_s))
+            sleep(wait_s)
 
 
 def _print_state(invocation: Invocation, state: Fields, *, tail: str = "") -> None:

@@ -1,11 +1,14 @@
 """`bot resume`: take new orders again, after a pause or a halt, or in one symbol."""
 
+import sys
+
 import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.operating import OPERATOR, act, print_end, wait_until
 from bot.cli.options import reason_option, strategy_option
-from bot.cli.target import Fields, ask_bot, find_status
+from bot.cli.show import ask_shown, write_line
+from bot.cli.target import Fields, ask_bot, find_status, which_bot
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import RunState
 
@@ -14,21 +17,29 @@ from bot.domain.entry import RunState
 @click.argument("symbol", required=False)
 @strategy_option
 @reason_option
+@click.option("--account", default="", metavar="ID", help="The account's id: asked for where live.")
 @click.pass_obj
-def command(invocation: Invocation, symbol: str | None, strategy: str | None, reason: str) -> None:
-    """Take new orders again. Leaving HALTED needs a reason.
+def command(
+    invocation: Invocation, symbol: str | None, strategy: str | None, reason: str, account: str
+) -> None:
+    """Take new orders again. Leaving HALTED needs a reason, and in live mode the account's id.
 
     With a SYMBOL only that one: it was halted, or its market data was not believed.
     """
     if symbol is not None:
         _resume_symbol(invocation, symbol.upper(), strategy, reason)
         return
-    state = find_status(invocation).text("state")
-    if state == RunState.HALTED and not reason.strip():
+    found = find_status(invocation)
+    is_halted = RunState.HALTED in {row.text("state") for row in found.each("causes")}
+    if is_halted and strategy is None and not reason.strip():
         message = 'the bot is HALTED: to leave that, say why: bot resume --reason "…"'
         raise OperatorMistake.of("E-RUN-003", message, ExitCode.REFUSED)
-    on = {"on", "warming"}
-    act(invocation, "resume", RunState.RUNNING, on, strategy=strategy, reason=reason)
+    is_asked = is_halted and strategy is None and found.text("mode") == "live" and not account
+    if is_asked and sys.stdin.isatty() and not invocation.no_input:
+        write_line(f"{which_bot(invocation)} is HALTED: {found.text('reason')}")
+        account = ask_shown("To trade with real money again, type the account's id")
+    on, wanted = {"on", "warming"}, RunState.RUNNING
+    act(invocation, "resume", wanted, on, strategy=strategy, reason=reason, account=account)
 
 
 def _resume_symbol(invocation: Invocation, symbol: str, strategy: str | None, reason: str) -> None:

@@ -1,17 +1,21 @@
 """`bot run`: the daemon in the foreground."""
 
+import os
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from bot import __version__
 from bot.cli.command import Invocation, define_command
-from bot.cli.foreground import run_in_foreground, with_free_port
+from bot.cli.foreground import ending_while_it_starts, run_in_foreground, with_free_port
 from bot.cli.show import say
 from bot.cli.target import load, require_none_running, runs
 from bot.cli.telling.wording import span_of
 from bot.config.problems import ExitCode, OperatorMistake
+
+if TYPE_CHECKING:
+    from bot.runtime.run_controls import RunEnd
 
 OWN_FOLDER: Final = (
     "a bot is already running on {state_dir}, and a standby beside it needs a state_dir of its "
@@ -34,6 +38,14 @@ def command(invocation: Invocation, dry_run: bool, only: tuple[str, ...], standb
     A second Ctrl-C ends it at once. The configuration's `mode` says which broker it trades
     with, and whether with real money.
     """
+    with ending_while_it_starts(invocation):
+        end = _run(invocation, dry_run=dry_run, only=only, standby=standby)
+    say(invocation, f"stopped by {end.reason} after {span_of(timedelta(seconds=end.seconds))}")
+
+
+def _run(
+    invocation: Invocation, *, dry_run: bool, only: tuple[str, ...], standby: bool
+) -> "RunEnd":
     # The help page need not import what only a run uses.
     from bot.runtime.run_controls import RunOptions
 
@@ -49,7 +61,10 @@ def command(invocation: Invocation, dry_run: bool, only: tuple[str, ...], standb
     tail = " · dry run, nothing is sent" if dry_run else ""
     say(invocation, f"vnbot {__version__} run · {mode.upper()} · {money}{tail}")
     options = RunOptions(
-        dry_run=dry_run, only=only, is_standby=standby, answer_otp_after=_PLAYED.get(mode)
+        dry_run=dry_run,
+        only=only,
+        is_standby=standby,
+        is_service="NOTIFY_SOCKET" in os.environ,
+        answer_otp_after=_PLAYED.get(mode),
     )
-    end = run_in_foreground(invocation, loaded, options)
-    say(invocation, f"stopped by {end.reason} after {span_of(timedelta(seconds=end.seconds))}")
+    return run_in_foreground(invocation, loaded, options)

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from bot.cli.command import Invocation, define_command
-from bot.cli.options import watch_option
+from bot.cli.options import since_option, watch_option
 from bot.cli.show import aligned, json_text, print_json, print_table, watch, width, write_line
 from bot.cli.target import Fields, find_bot, load
 from bot.cli.telling.wording import clock_of, day_and_clock_of, phase_of, span_of
@@ -43,6 +43,11 @@ _NAME: Final = 8
 @click.argument("symbol", required=False)
 @click.option("--at", "moment", metavar="TIME", help="Offline, by the rules: an instant or 14:31.")
 @click.option("--rules", is_flag=True, help="The whole rulebook of that day, with its sources.")
+@click.option("--jobs", is_flag=True, help="The running bot's timetable: what is due next.")
+@click.option(
+    "--missed", is_flag=True, help="Runs of the timetable that were missed or late, and why."
+)
+@since_option
 @watch_option
 @click.pass_obj
 def command(
@@ -50,13 +55,32 @@ def command(
     symbol: str | None,
     moment: str | None,
     rules: bool,
+    jobs: bool,
+    missed: bool,
+    since: str | None,
     watch_s: float | None,
 ) -> None:
     """Show the clock and phase of each exchange, what comes next, and the order types taken now.
 
     As the running bot knows it, or without one (or with --at) by the rules of the exchanges. With a
-    SYMBOL: what may be done with it then, by which rule.
+    SYMBOL: what may be done with it then, by which rule. With --jobs: what the bot does when, and
+    what becomes of a time that it can't keep.
     """
+    if jobs + missed + rules + (symbol is not None) > 1:
+        raise click.UsageError(
+            "SYMBOL, --rules, --jobs and --missed are four things: one at a time"
+        )
+    if since is not None and not missed:
+        raise click.UsageError("--since goes with --missed")
+    if jobs or missed:
+        # The timetable is a page of its own; the other pages need none of it.
+        from bot.cli.timetable import show_jobs, show_missed
+
+        if jobs:
+            show_jobs(invocation)
+        else:
+            show_missed(invocation, since)
+        return
     if symbol is None and not rules:
         watch(invocation, lambda: _phase_lines(invocation, moment), every_s=watch_s)
         return
@@ -136,7 +160,8 @@ def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
         return json_text(whole).splitlines()
     by = "the broker" if reply else "the exchanges' rules"
     head = f"{day_and_clock_of(at)} by {by}"
-    doubt = [says] if day in rulebook.calendar.doubts else []
+    calendar = rulebook.calendar
+    doubt = [says] if day in {*calendar.doubts, *calendar.early_closes} else []
     table = aligned(HEADS, rows, limit=width())
     return [head, *table, *doubt, "", *day_strip(rulebook, LISTED, at)]
 

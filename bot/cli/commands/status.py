@@ -11,10 +11,10 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.options import timeout_option, watch_option
 from bot.cli.show import json_text, print_lines, watch, width
 from bot.cli.target import Fields, find_status, no_bot, which_bot
-from bot.cli.telling.languages import ENGLISH, told
+from bot.cli.telling.languages import ENGLISH, Say, phrases, told
 from bot.cli.telling.wording import (
+    SIGNALLED,
     by_words,
-    counted,
     folded,
     minute_of,
     order_words,
@@ -35,8 +35,11 @@ OUTCOMES: Final = (
 """What has become of the day's orders, in the order of printing."""
 _WAITS: Final = "WAITING_TO_SEND"
 """The broker's word for an order that it sends when the next session opens."""
+_BROKEN: Final = "STRATEGY_BROKEN"
 _INDENT: Final = 12
-_BY_HAND: Final = frozenset({RunState.PAUSED, RunState.HALTED, RunState.STOPPING})
+_BY_HAND: Final = frozenset(
+    {RunState.REDUCING, RunState.PAUSED, RunState.HALTED, RunState.STOPPING}
+)
 
 
 @define_command("status", example="bot status --wait RUNNING --timeout 60s")
@@ -74,62 +77,68 @@ def show_status_or_examples(invocation: Invocation) -> None:
 def _lines(invocation: Invocation, found: Fields) -> list[str]:
     if invocation.json:
         return json_text(found).splitlines()
+    if invocation.lang:
+        found["language"] = invocation.lang
     lines, limit = lines_of(found, which_bot(invocation)), width()
     return [part for line in lines for part in folded(line, indent=_INDENT, limit=limit)]
 
 
 def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
-    """The status in words, `which` bot it is first; STOPPED is one line."""
+    """The status in words and in its language, `which` bot it is first; STOPPED is one line."""
     found = Fields(status)
-    yield from _trouble(found.inner("trouble"))
+    say = phrases(found.text("language"))
+    yield from _trouble(say, found.inner("trouble"))
     if found["state"] == RunState.STOPPED:
-        yield f"STOPPED  {which}"
+        yield f"{say('STOPPED')}  {which}"
         return
-    since, now = found.instant("started_at"), found.instant("at")
-    started = f"since {minute_of(since)} ({span_of(now - since)})" if since and now else ""
-    phases = (f"{name} {phase_of(str(phase))}" for name, phase in found.inner("phases").items())
-    dry = "dry run, nothing is sent" if found.get("dry_run") else ""
-    parts = (found.text("state"), which, dry, started, ", ".join(phases))
+    since, now, started = found.instant("started_at"), found.instant("at"), ""
+    if since and now:
+        started = say("since {time} ({span})", time=minute_of(since), span=span_of(now - since))
+    phases = [f"{name} {say(phase_of(str(at)))}" for name, at in found.inner("phases").items()]
+    dry = say("dry run, nothing is sent") if found.get("dry_run") else ""
+    parts = (say(found.text("state")), which, dry, started, ", ".join(phases))
     yield "  ".join(filter(None, parts))
     if found.text("state") != RunState.RUNNING:
-        yield from _rows("why", [_why(found)])
+        yield from _rows(say("why"), [_why(say, found)])
     if "strategies" not in found:
         return
     for row in found.each("faults"):
-        times = f" ({row.whole('count'):,} times)" if row.whole("count") > 1 else ""
-        report = f"; report: {row.text('report')}" if row.text("report") else ""
-        yield from _rows("fault", [f"{row.text('error')}{times}{report}"])
-    yield from _rows("strategies", [_strategy(row) for row in found.each("strategies")])
-    yield from _rows("positions", [_positions(found)])
+        count = row.whole("count")
+        times = say(" ({count:,} times)", count=count) if count > 1 else ""
+        report = say("; report: {file}", file=row.text("report")) if row.text("report") else ""
+        yield from _rows(say("fault"), [f"{row.text('error')}{times}{report}"])
+    strategies = [_strategy(say, row) for row in found.each("strategies")] + [
+        say("{strategy} broken, does not run", strategy=row.inner("facts").text("strategy"))
+        for row in found.each("standing")
+        if row["code"] == _BROKEN
+    ]
+    yield from _rows(say("strategies"), strategies)
+    yield from _rows(say("positions"), [_positions(say, found)])
     today = found.inner("orders_today")
     counts = {name: today.whole(name) for name in (*OUTCOMES, *today)}
-    listed = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    yield from _rows("orders", [f"{sum(counts.values()):,} today{f': {listed}' if listed else ''}"])
+    listed = ", ".join(f"{count:,} {say(name)}" for name, count in counts.items() if count)
+    total = say("{count:,} today", count=sum(counts.values()))
+    yield from _rows(say("orders"), [f"{total}{f': {listed}' if listed else ''}"])
     for row in found.each("open_orders"):
-        yield from _rows("open", [_order(row)])
+        yield from _rows(say("open"), [_order(say, row)])
     for row in found.each("held"):
-        until = row.instant("until")
-        limit = f" until {minute_of(until)}" if until else ""
-        order = order_words(
-            side=row.text("side"), quantity=row.whole("quantity"), symbol=row.text("symbol")
-        )
-        yield from _rows("held", [f"{row.text('intent_id')} {order} waits for 2FA{limit}"])
+        facts = {"id": row.text("intent_id"), "order": _order_words(say, row)}
+        news = say("{id} {order} waits for 2FA", **facts)
+        if until := row.instant("until"):
+            news = say("{id} {order} waits for 2FA until {time}", **facts, time=minute_of(until))
+        yield from _rows(say("held"), [news])
     for name in found.words("unknown"):
-        news = f"{name}: outcome not known yet; never sent again (bot order {name})"
-        yield from _rows("unknown", [news])
+        news = say("{id}: outcome not known yet; never sent again (bot order {id})", id=name)
+        yield from _rows(say("unknown"), [news])
     for symbol, reason in found.inner("halted_symbols").items():
-        yield from _rows("halted", [f"{symbol}: {reason}"])
-    yield from _rows("alert", list(alerts_of(found)))
-    yield from _rows("2FA", [_second_factor(found.inner("two_factor"))])
-    yield from _rows("journal", [found.text("journal")])
-    yield from _rows("requests", list(_rate(found.inner("rate"))))
-    yield from _rows("inbox", list(_inbox(found.inner("inbox"))))
-    if drift := found.each("drift"):
-        shown = []
-        for row in drift[:DRIFT_SHOWN_MAX]:
-            was = f" (was {row.text('was')})" if row.text("was") else ""
-            shown.append(f"{row.text('call')} {row.text('field')} {row.text('change')}{was}")
-        yield from _rows("drift", [", ".join(shown)])
+        yield from _rows(say("halted"), [f"{symbol}: {reason}"])
+    yield from _rows(say("alert"), list(alerts_of(found)))
+    yield from _rows("2FA", [_second_factor(say, found.inner("two_factor"))])
+    yield from _rows(say("journal"), [found.text("journal")])
+    yield from _rows(say("requests"), list(_rate(say, found.inner("rate"))))
+    yield from _rows(say("inbox"), list(_inbox(say, found.inner("inbox"))))
+    if shown := [_drifted(row) for row in found.each("drift")[:DRIFT_SHOWN_MAX]]:
+        yield from _rows(say("drift"), [", ".join(shown)])
 
 
 def alerts_of(status: Fields) -> Iterator[str]:
@@ -141,11 +150,11 @@ def alerts_of(status: Fields) -> Iterator[str]:
         yield told(language, row.text("text"), row.text("code"), row.inner("facts"))
 
 
-def _trouble(trouble: Fields) -> Iterator[str]:
+def _trouble(say: Say, trouble: Fields) -> Iterator[str]:
     if text := trouble.text("text"):
         since = trouble.instant("since")
-        when = f"since {minute_of(since)}: " if since else ""
-        yield from _rows("TROUBLE", [f"{when}{text}"])
+        when = say("since {time}: ", time=minute_of(since)) if since else ""
+        yield from _rows(say("TROUBLE"), [f"{when}{text}"])
 
 
 def _rows(name: str, values: Sequence[str]) -> Iterator[str]:
@@ -154,83 +163,110 @@ def _rows(name: str, values: Sequence[str]) -> Iterator[str]:
         yield f"{'' if at else name:<11} {value or '-'}"
 
 
-def _why(found: Fields) -> str:
+def _why(say: Say, found: Fields) -> str:
     """Every cause, what an operator did first: `PAUSED by you 10:20, and needs 2FA`."""
     causes = []
     for row in sorted(found.each("causes"), key=lambda row: row.text("by") != "operator"):
         since, by, reason = row.instant("since"), row.text("by"), row.text("reason")
         when = f" {minute_of(since)}" if since else ""
         if row.text("state") in _BY_HAND:
-            said = f": {reason}" if reason else ""
-            cause = f"{row.text('state')} {by_words(by, '') or 'by itself'}{when}{said}"
+            is_signal = by == SIGNALLED
+            said = f": {reason}" if reason and not is_signal else ""
+            who = by_words(by, reason) if is_signal else say(by_words(by, "") or "by itself")
+            cause = f"{row.text('state')} {who}{when}{said}"
         else:
-            cause = f"{reason} since{when}" if when else reason
+            cause = f"{say(reason)} {say('since')}{when}" if when else say(reason)
         causes.append(cause)
-    return ", and ".join(causes) or found.text("reason")
+    return say(", and ").join(causes) or found.text("reason")
 
 
-def _strategy(row: Fields) -> str:
+def _strategy(say: Say, row: Fields) -> str:
     state, reason = row.text("state"), row.text("reason")
     if state == "warming":
         state = reason
     elif reason:
-        state = f"{state}: {reason}"
-    line = f"{row.text('name')}{' (watch)' if row.text('mode') == 'watch' else ''} {state}"
+        state = f"{say(state)}: {reason}"
+    watch = f" ({say('watch')})" if row.text("mode") == "watch" else ""
+    line = f"{row.text('name')}{watch} {say(state)}"
     changed = changed_files(row.inner("files"))
-    return f"{line} · {messages.CHANGED.format(files=', '.join(changed))}" if changed else line
+    return f"{line} · {say(messages.CHANGED, files=', '.join(changed))}" if changed else line
 
 
-def _positions(found: Fields) -> str:
+def _positions(say: Say, found: Fields) -> str:
     shown = []
     for row in found.each("positions"):
         unrealised = row.maybe_whole("unrealised")
         tail = f" {unrealised:+,}" if unrealised is not None else ""
         shown.append(f"{row.text('symbol')} {row.whole('shares'):,}{tail}")
-    return "   ".join([" · ".join(shown), f"day P&L {found.whole('day_result'):+,}"]).strip()
+    return "   ".join(
+        [" · ".join(shown), f"{say('day P&L')} {found.whole('day_result'):+,}"]
+    ).strip()
 
 
-def _order(row: Fields) -> str:
-    order = order_words(
-        side=row.text("side"),
+def _order(say: Say, row: Fields) -> str:
+    executed = row.whole("executed")
+    done = say("{count:,} filled", count=executed) if executed else say("nothing filled yet")
+    parts = [f"{row.text('order_id')} {_order_words(say, row)}", done]
+    if row.text("broker_status") == _WAITS:
+        parts.append(say("waits for the next session"))
+    if row.get("intent_id", "") is None:
+        parts.append(say("made elsewhere: the bot leaves it alone"))
+    return ", ".join(parts)
+
+
+def _order_words(say: Say, row: Fields) -> str:
+    return order_words(
+        side=say(row.text("side")),
         quantity=row.whole("quantity"),
         symbol=row.text("symbol"),
-        order_type=row.text("order_type"),
+        order_type=row.text("order_type") or None,
         price=row.maybe_whole("price"),
     )
-    done = f"{row.whole('executed'):,} filled" if row.whole("executed") else "nothing filled yet"
-    later = ", waits for the next session" if row.text("broker_status") == _WAITS else ""
-    is_own = row.get("intent_id", "") is not None
-    elsewhere = "" if is_own else ", made elsewhere: the bot leaves it alone"
-    return f"{row.text('order_id')} {order}, {done}{later}{elsewhere}"
 
 
-def _second_factor(state: Fields) -> str:
+def _drifted(row: Fields) -> str:
+    was = f" (was {row.text('was')})" if row.text("was") else ""
+    return f"{row.text('call')} {row.text('field')} {row.text('change')}{was}"
+
+
+def _second_factor(say: Say, state: Fields) -> str:
     until, missed = state.instant("until"), state.whole("missed_signals")
-    if until is None:
-        tail = f" · {counted(missed, 'signal')} missed (bot decisions --missed)" if missed else ""
-        return f"needed: no orders, changes or cancels without a token. Give one: bot otp{tail}"
-    unproven = ", unproven until the first order" if state.get("is_unproven") else ""
-    return f"ok until {minute_of(until)}{unproven}"
+    if until is not None:
+        unproven = say(", unproven until the first order") if state.get("is_unproven") else ""
+        return f"{say('ok until {time}', time=minute_of(until))}{unproven}"
+    needed = say("needed: no orders, changes or cancels without a token. Give one: bot otp")
+    if limit := state.get("codes_per_day"):
+        used = state.get("codes_used")
+        needed += say(" ({used} of {limit} codes asked today)", used=used, limit=limit)
+    if missed:
+        noun = say("signal" if missed == 1 else "signals")
+        text = " · {count:,} {noun} missed (bot decisions --missed)"
+        needed += say(text, count=missed, noun=noun)
+    return needed
 
 
-def _rate(rate: Fields) -> Iterator[str]:
-    waiting = rate.whole("waiting")
-    queued = f", {waiting:,} waiting" if waiting else ""
-    if rate.whole("per_minute"):
-        yield f"{rate.whole('used'):,} of {rate.whole('per_minute'):,} this minute{queued}"
+def _rate(say: Say, rate: Fields) -> Iterator[str]:
+    used, limit, waiting = (rate.whole(name) for name in ("used", "per_minute", "waiting"))
+    if limit:
+        queued = say(", {count:,} waiting", count=waiting) if waiting else ""
+        yield say("{used:,} of {limit:,} this minute", used=used, limit=limit) + queued
     if rate.get("is_degraded"):
-        yield "the broker is limiting us in the long term; reads come late"
+        yield say("the broker is limiting us in the long term; reads come late")
     polls = rate.inner("polls")
     asked, room, slower = (polls.number(name) for name in ("asked", "room", "slower"))
     if slower > 1:
-        needs = f"they would need {asked:,.0f} a minute, the quota leaves them {room:,.0f}"
-        yield f"polls come {slower:.1f} times less often than the files ask for: {needs}"
+        text = (
+            "polls come {slower:.1f} times less often than the files ask for: they would need "
+            "{asked:,.0f} a minute, the quota leaves them {room:,.0f}"
+        )
+        yield say(text, slower=slower, asked=asked, room=room)
     if starved := rate.text("starved"):
         yield starved
 
 
-def _inbox(inbox: Fields) -> Iterator[str]:
+def _inbox(say: Say, inbox: Fields) -> Iterator[str]:
     """What makes decisions late; nothing while all is looked at as it comes."""
     if passed_over := inbox.whole("passed_over"):
-        waiting = inbox.whole("waiting")
-        yield f"{waiting:,} waiting, {counted(passed_over, 'quote')} passed over for newer ones"
+        noun = say("quote" if passed_over == 1 else "quotes")
+        text = "{waiting:,} waiting, {count:,} {noun} passed over for newer ones"
+        yield say(text, waiting=inbox.whole("waiting"), count=passed_over, noun=noun)

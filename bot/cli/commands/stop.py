@@ -1,6 +1,7 @@
 """`bot stop`: end the running bot, and wait until it is gone."""
 
 from time import sleep
+from typing import Final
 
 import click
 
@@ -10,6 +11,9 @@ from bot.cli.options import length_from, reason_option
 from bot.cli.target import STOPPED, ask_bot, find_bot, which_bot
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
+
+LEAST_S: Final = 2.0
+"""So long is an answer waited for, however short the timeout."""
 
 
 @define_command("stop", example="bot stop --cancel-open --timeout 30s", changes=True)
@@ -21,6 +25,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 @click.pass_obj
 def command(invocation: Invocation, cancel_open: bool, timeout: float, reason: str) -> None:
     """Stop the running bot cleanly and wait until it is gone."""
+    invocation.patience_s = min(invocation.patience_s, max(timeout, LEAST_S))
     request = {"reason": reason or "bot stop", "by": OPERATOR, "cancel_open": cancel_open}
     ask_bot(invocation, "stop", **request)
     deadline = monotonic_s() + timeout

@@ -1,4 +1,4 @@
-"""`bot strategy list|show|new|check|schema`: the strategies that run, and those that could."""
+"""`bot strategy list|show|new|check|schema|enable|disable`: those that run, and that could."""
 
 import shlex
 from pathlib import Path
@@ -8,6 +8,8 @@ import click
 
 from bot.cli import messages
 from bot.cli.command import Invocation, define_command, define_group
+from bot.cli.operating import act
+from bot.cli.options import reason_option
 from bot.cli.show import (
     print_json,
     print_lines,
@@ -29,6 +31,7 @@ from bot.cli.strategy_templates import (
 from bot.cli.target import Fields, load
 from bot.config.problems import OperatorMistake, shown_path
 from bot.config.shipped import DEMO, shipped
+from bot.domain.entry import RunState
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -109,12 +112,16 @@ def _file_rows(loaded: "Loaded") -> list[Plain]:
 def show(invocation: Invocation, name: str) -> None:
     """Show a configured strategy, or the parameters of one that `use` can name."""
     from bot.cli.checks import plan_fields
-    from bot.config.strategies.load import load_plans
+    from bot.config.strategies.load import market_of, sort_out, strategy_files
     from bot.config.strategies.plugin_check import parameters_of
     from bot.config.strategies.plugins import find_strategy
 
     loaded = load(invocation)
-    plans = {each.plan.name: each.plan for each in load_plans(loaded)}
+    files, market = strategy_files(loaded), market_of(loaded=loaded)
+    checked, broken = sort_out(files, base_dir=loaded.base_dir, market=market)
+    plans = {each.plan.name: each.plan for each in checked}
+    if wrong := [problem for each in broken if each.name == name for problem in each.problems]:
+        raise OperatorMistake(wrong)
     if name in plans:
         fields = plan_fields(plans[name])
     else:
@@ -168,6 +175,30 @@ def new(invocation: Invocation, name: str, template: str) -> None:
     print_result(invocation, {"written": written}, (f"wrote {path}" for path in written))
     if not invocation.json:
         say(invocation, f"next: bot strategy check {shlex.quote(written[0])}{option}")
+
+
+@define_command(
+    "enable", group=command, example='bot strategy enable sma-fpt --reason "looked"', changes=True
+)
+@click.argument("name")
+@reason_option
+@click.pass_obj
+def enable(invocation: Invocation, name: str, reason: str) -> None:
+    """Let a running strategy order again that was disabled or paused, by you or by a limit."""
+    on = {"on", "warming"}
+    act(invocation, "resume", RunState.RUNNING, on, strategy=name, reason=reason)
+
+
+@define_command("disable", group=command, example="bot strategy disable sma-fpt", changes=True)
+@click.argument("name")
+@reason_option
+@click.pass_obj
+def disable(invocation: Invocation, name: str, reason: str) -> None:
+    """Let a running strategy order nothing until you enable it; its open orders are cancelled.
+
+    Other strategies go on, its positions stay, and a restart does not enable it.
+    """
+    act(invocation, "halt", RunState.HALTED, {"disabled"}, strategy=name, reason=reason)
 
 
 @define_command("check", group=command, example="bot strategy check strategies/mine.yaml")

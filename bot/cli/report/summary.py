@@ -39,6 +39,8 @@ def headline(result: BacktestResult) -> str:
     names = ", ".join(f"{plan.name} ({plan.use})" for plan in result.plans)
     symbols = ", ".join(sorted({symbol for plan in result.plans for symbol in plan.symbols}))
     bars = f"{result.bars:,} bars of {words_of(timedelta(seconds=result.bar_seconds))}"
+    if result.looks:
+        bars = f"{result.looks:,} recorded quotes and depths"
     return f"backtest of {names} on {symbols} · {result.first} to {result.last} · {bars}"
 
 
@@ -115,6 +117,7 @@ def summary_json(result: BacktestResult, figures: Figures) -> Plain:
         "last": result.last.isoformat(),
         "bars": result.bars,
         "bar_seconds": result.bar_seconds,
+        "looks": result.looks,
         "figures": shown,
         "decisions": dict(result.counts),
         "assumptions": [*result.assumptions, *CONVENTIONS],

@@ -12,6 +12,8 @@ CHECKS_SHOWN: Final = ("MAX_ORDER_VALUE", "MAX_ORDERS", "CASH", "SELLABLE")
 """The checks whose numbers are worth a look when all have passed."""
 OWN_WORDS: Final = "SKIP"
 """The code of a skip in a strategy's own words; these tell its reasons apart."""
+REASONS_MAX: Final = 1_000
+"""How many different reasons are counted from one pulse to the next."""
 VERDICT: Final = "VERDICT_"
 """How the codes of the checks of a verdict begin."""
 _FIGURE: Final = re.compile(r"[-+]?\d[\d.,:]*")
@@ -34,11 +36,13 @@ def decision_lines(memory: Memory, entry: Decision) -> Lines:
                 line(at, "CHECK", f"{many} of {many} ok ({numbers})", entry.strategy),
             ]
         case Verdict.SKIPPED:
+            _count(memory, entry)
             if (gap := gap_percent(entry.numbers)) is not None:
                 memory.gaps[place] = gap
             skip = line(at, "SKIP", f"{entry.symbol:<4} {entry.why}", entry.strategy)
             return [skip] if _is_news(memory, entry) else []
         case Verdict.BLOCKED:
+            _count(memory, entry)
             if not _is_news(memory, entry):
                 return []
             why = ", ".join(f"{name} {value}" for name, value in entry.numbers.items()) or entry.why
@@ -78,6 +82,14 @@ def gap_percent(numbers: Numbers) -> float | None:
     if len(figures) != 2 or len(numbers) != 2 or len(indicators) != 1 or not all(figures):
         return None
     return 100 * abs(figures[0] - figures[1]) / max(map(abs, figures))
+
+
+def _count(memory: Memory, entry: Decision) -> None:
+    """Count a "no" with those that say the same; a pulse tells the most frequent one."""
+    key = entry.strategy, entry.code, _FIGURE.sub("#", entry.why)
+    times, _ = memory.reasons.get(key, (0, ""))
+    if times or len(memory.reasons) < REASONS_MAX:
+        memory.reasons[key] = times + 1, f"{entry.symbol} {entry.why}"
 
 
 def _is_news(memory: Memory, entry: Decision) -> bool:

@@ -9,12 +9,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from bot.cli.telling.wording import clock_of
 from bot.domain.order import type_word
 
 Facts = Mapping[str, object]
+
+
+class Say(Protocol):
+    """Says an English phrase in another language. Without facts its braces are only text."""
+
+    def __call__(self, english: str, /, **facts: object) -> str: ...
+
+
 ENGLISH: Final = "en"
 _NOTHING: Final = "-"
 _DEPTH_MAX: Final = 3
@@ -31,6 +39,8 @@ class Catalogue:
     parts: Mapping[str, str]
     words: Mapping[str, Mapping[str, str]]
     times: tuple[str, ...]
+    screen: Mapping[str, str]
+    """What `bot status` says, by its English words."""
 
     def told(self, code: str, facts: Facts) -> str | None:
         """Return an alert in whole sentences; None where its template or a fact is missing."""
@@ -70,7 +80,22 @@ def catalogue(language: str) -> Catalogue:
     from ruamel.yaml import YAML  # read only by who asks for another language: it slows a start
 
     data = YAML(typ="safe").load(Path(__file__).with_name(f"{language}.yaml").read_text("utf-8"))
-    return Catalogue(data["alerts"], data["parts"], data["words"], tuple(data["times"]))
+    return Catalogue(
+        data["alerts"], data["parts"], data["words"], tuple(data["times"]), data["screen"]
+    )
+
+
+def phrases(language: str) -> Say:
+    """Return what says an English phrase in a language, with its facts put in; what is missing
+    there is said in English.
+    """
+    known = catalogue(language).screen if language not in {"", ENGLISH} else {}
+
+    def say(english: str, /, **facts: object) -> str:
+        text = known.get(english, english)
+        return text.format_map(facts) if facts else text
+
+    return say
 
 
 def told(language: str, text: str, code: str, facts: Facts) -> str:

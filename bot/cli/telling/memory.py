@@ -8,6 +8,8 @@ from typing import Final
 from bot.cli.telling.languages import ENGLISH
 from bot.cli.telling.wording import LINE_MAX, clock_of
 from bot.domain.entry import (
+    ENTRIES_SCOPE,
+    REDUCED_SCOPE,
     AttemptFinished,
     AuthEvent,
     Entry,
@@ -43,6 +45,7 @@ class StatusLine:
     def __init__(self) -> None:
         self.at: datetime | None = None
         self.state: RunState = RunState.STARTING
+        self.reduced: set[str] = set()
         self.phases: dict[str, str] = {}
         self.orders: dict[str, OrderUpdated] = {}
         self.result = 0
@@ -51,6 +54,8 @@ class StatusLine:
     def recall(self, recovery: Recovery) -> None:
         """Begin with the orders and the result that the day already has."""
         self.orders = {order.order_id: order for order in recovery.orders}
+        self.reduced = {f"{ENTRIES_SCOPE}{account}" for account in recovery.reduced}
+        self.reduced |= {REDUCED_SCOPE} & recovery.halted_scopes.keys()
         states = recovery.strategies.values()
         self.result = sum(state.realised_today - state.fees_today for state in states)
 
@@ -59,6 +64,8 @@ class StatusLine:
         match entry:
             case StateChanged(to_state=state, scope="all"):
                 self.state = state
+            case StateChanged(to_state=state, scope=scope) if scope.startswith(ENTRIES_SCOPE):
+                (self.reduced.add if state is RunState.HALTED else self.reduced.discard)(scope)
             case OrderUpdated(order_id=order_id):
                 self.orders[order_id] = entry
             case Fill(realised=realised, fee=fee, tax=tax):
@@ -81,8 +88,10 @@ class StatusLine:
 
         Where it does not fit into `limit` columns, whole parts are left out.
         """
+        is_reducing = self.reduced and self.state is RunState.RUNNING
+        shown = RunState.REDUCING if is_reducing else self.state
         parts = {
-            "state": f"{self.state} {mode.upper()} {clock_of(self.at) if self.at else ''}".rstrip(),
+            "state": f"{shown} {mode.upper()} {clock_of(self.at) if self.at else ''}".rstrip(),
             "phases": ", ".join(text for _, text in sorted(self.phases.items())),
             "open": f"open {len(self.open_orders())}",
             "result": f"P&L {self.result:+,}",
@@ -103,7 +112,8 @@ def _joined(parts: Mapping[str, str]) -> str:
 class Memory:
     """`announced`: intents whose order's first row has not come yet; `skips`: see `_is_news`.
 
-    `gaps` is how far apart two values of one indicator were when a look brought no signal.
+    `gaps` is how far apart two values of one indicator were when a look brought no signal,
+    `reasons` how often each "no" was said since the last pulse, and how the last time.
     `scripted` is what an order's newest move says of the scenario that forced it.
     `needed` is the newest demand for a token, `ready` the newest token,
     `paused_at` the start of a pause that lasts.
@@ -118,6 +128,7 @@ class Memory:
     skips: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     quoted: dict[str, datetime] = field(default_factory=dict)
     gaps: dict[tuple[str, str], float] = field(default_factory=dict)
+    reasons: dict[tuple[str, str, str], tuple[int, str]] = field(default_factory=dict)
     scripted: dict[str, str] = field(default_factory=dict)
     limited_at: datetime | None = None
     needed: AuthEvent | None = None

@@ -27,20 +27,23 @@ _PRICE: Final = ("execprice", "execute_price")
 _REASON: Final = ("feedbackmsg", "rejected_reason")
 """Names of one thing in a row of the day order book and in an order result. Source: broker open API
 0.2.0-preview.3, day order book and order execution."""
+_ORDER_ID: Final = ("orderid", "order_id")
 _LIMIT_ORDER: Final = re.compile(r"\bLO\b")
 _PART: Final = " · "
 """What separates the parts of a row's text."""
+_ARROW: Final = " → "
+_AMEND: Final = "amend "
 _WRITES: Final = {"POST": "the order", "PUT": "a change", "DELETE": "a cancel"}
 _SENDING: Final[Mapping[SendState, Words]] = {
     **dict.fromkeys((SendState.DENIED, SendState.READY, SendState.SENDING), ("", "")),
     **dict.fromkeys((SendState.ACKED, SendState.REFUSED, SendState.HELD), ("", "")),
-    SendState.EXPIRED_LOCAL: ("expired", "not sent"),
-    SendState.NOT_SENT: ("expired", "not sent"),
+    SendState.EXPIRED_LOCAL: ("ended", "not sent"),
+    SendState.NOT_SENT: ("ended", "not sent"),
     SendState.UNKNOWN: ("unknown", "not sent again; the day order book will show"),
     SendState.FRESH: ("unknown", "it did not arrive, as far as we know"),
     SendState.REACHED: ("unknown", "it may have arrived"),
     SendState.AMBIGUOUS: ("unknown", "more than one order could be ours"),
-    SendState.MATCHED: ("settled", "found at the broker"),
+    SendState.MATCHED: ("settled", ""),
     SendState.NOT_PLACED: ("settled", "never placed"),
     SendState.EOD_ABSENT: ("settled", "never placed, the day ended without it"),
 }
@@ -54,8 +57,11 @@ _MOVED: Final[Mapping[OrderState, str]] = {
 
 def story(events: Sequence[TimelineRow], order: OrderRow, *, limit: int) -> Iterator[str]:
     """Each thing that happened in a line, folded where it is wider than `limit`."""
+    answer, ids = "", {order.order_id}
     for row in events:
-        words = _words(row, order)
+        words = _renamed(row, ids) or _words(row, order, answer)
+        if row.kind == "answered":
+            answer = row.text
         if words is not None:
             yield from folded(_line(row, words), indent=_TEXT_AT, limit=limit)
 
@@ -82,8 +88,18 @@ def _line(row: TimelineRow, words: Words) -> str:
     return f"{offset:<8} {millis_of(row.at)}  {words[0]:<9} {words[1]}"
 
 
-def _words(row: TimelineRow, order: OrderRow) -> Words | None:
-    """What a row says; None where another row says it."""
+def _renamed(row: TimelineRow, ids: set[str | None]) -> Words | None:
+    """An amendment may have given the order another id, which its rows have from then on."""
+    parsed = _parsed(row.detail) if row.kind == "polled" else None
+    own = _first(parsed, _ORDER_ID) if isinstance(parsed, Mapping) else ""
+    if not own or own in ids:
+        return None
+    ids.add(own)
+    return "renamed", f"goes on at the broker as {own}"
+
+
+def _words(row: TimelineRow, order: OrderRow, answer: str) -> Words | None:
+    """What a row says; None where another row says it, as the last `answer` may."""
     match row.kind:
         case "decided":
             return _decided(row)
@@ -107,20 +123,47 @@ def _words(row: TimelineRow, order: OrderRow) -> Words | None:
         case "sending":
             if row.text.startswith("HELD → REFUSED"):
                 return "settled", "asked again as a new order, with a token"
-            word, words = _SENDING[SendState(row.word or "")]
-            note = row.text.partition(_PART)[2]
-            return (word, ": ".join(filter(None, (words, note)))) if word else None
+            return _sending(row, answer)
         case "moved":
-            # how it ended, where neither a fill nor the answer says it
-            ended = _MOVED[OrderState(row.word or "")] if row.order_id is not None else ""
-            if not ended or (row.word == "REJECTED" and order.send_state == "REFUSED"):
-                return None
-            if row.word == "CANCELLED":
-                ended = order.note or f"{order.cancelled_quantity:,} cancelled unfilled"
-            return "ended", ended
+            return _moved(row, order, answer)
+        case "note":
+            return "alert", row.text.partition(_PART)[2]
         case "2fa" if row.word in {"needed", "proved"}:
             return None  # the answer says that a token is needed
     return row.kind, row.text
+
+
+def _sending(row: TimelineRow, answer: str) -> Words | None:
+    """`unknown   it may have arrived: the nonce had been used`, without what an answer told."""
+    word, words = _SENDING[SendState(row.word or "")]
+    reason, _, proof = row.text.partition(_PART)[2].partition(f"{_PART}proof ")
+    note, _ = split(reason)
+    if not word or (note and note in answer and row.word == "NOT_SENT"):
+        return None
+    known = "" if note in answer or note == words else note
+    return word, ": ".join(filter(None, (words, known, proof)))
+
+
+def _moved(row: TimelineRow, order: OrderRow, answer: str) -> Words | None:
+    """What came of a change, and how the order ended where neither a fill nor the answer says it;
+    of one that this bot did not place every move, which is all that is known.
+    """
+    state, *parts = row.text.split(_PART)
+    if order.local_id is None:
+        return "moved" if _ARROW in state else "seen", _PART.join((state, *parts))
+    change = next((part for part in parts if part.startswith(_AMEND)), "")
+    if change and row.word != "PENDING_REPLACE":
+        done, _, why = change.removeprefix(_AMEND).partition(" (")
+        return "changed", done if why.removesuffix(")") in answer else f"{done} ({why}"
+    ended = _MOVED[OrderState(row.word or "")] if row.order_id is not None else ""
+    if not ended or (row.word == "REJECTED" and order.send_state == "REFUSED"):
+        return None
+    if row.word == "CANCELLED":
+        ended = order.note or f"{order.cancelled_quantity:,} cancelled unfilled"
+    elif row.word == "EXPIRED":
+        filled = f"{order.executed_quantity:,} filled, " if order.executed_quantity else ""
+        ended = f"{filled}{(order.quantity or 0) - order.executed_quantity:,} {ended}"
+    return "ended", ended
 
 
 def _decided(row: TimelineRow) -> Words | None:

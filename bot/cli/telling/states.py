@@ -6,9 +6,28 @@ from typing import Final
 from bot.cli.telling.languages import told
 from bot.cli.telling.memory import Lines, Memory, line, more
 from bot.cli.telling.wording import LINE_MAX, by_words, clock_of, counted, order_words, span_of
-from bot.domain.entry import CLOSE_NOTE, AuthEvent, Note, RunState, StateChanged, StrategySwitched
+from bot.domain.entry import (
+    AUTH_DROPPED,
+    AUTH_TAKEN,
+    AUTH_TYPED,
+    CLOSE_NOTE,
+    CODE_NOTE,
+    LIMITS_NOTE,
+    NOTICE_NOTE,
+    REDUCED_SCOPE,
+    AuthEvent,
+    Note,
+    RunState,
+    StateChanged,
+    StrategySwitched,
+)
 
-NOTE_KINDS: Final = {"PHASE": "SESSION", "RESUME": "RESUMED", "SCHEDULE": "ALERT"}
+NOTE_KINDS: Final = {
+    "PHASE": "SESSION",
+    "RESUME": "RESUMED",
+    "SCHEDULE": "ALERT",
+    "MISSED": "ALERT",
+}
 """Kinds of notes that have another word on the screen."""
 LEAVE_HALT: Final = (
     'open orders are being cancelled, positions stay · to go on: bot resume --reason "…"'
@@ -23,6 +42,7 @@ _PAUSES: Final = frozenset({RunState.PAUSED, RunState.HALTED, RunState.DEGRADED}
 _STATE_KINDS: Final = {
     RunState.STARTING: "RUNNING",
     RunState.PAUSED: "PAUSED",
+    RunState.REDUCING: "PAUSED",
     RunState.DEGRADED: "PAUSED",
     RunState.HALTED: "HALTED",
     RunState.STOPPING: "STOP",
@@ -37,12 +57,18 @@ def auth_lines(memory: Memory, entry: AuthEvent) -> Lines:
     if entry.kind == "ready":
         memory.ready = entry
         return []
+    if entry.kind in {AUTH_TYPED, AUTH_TAKEN, AUTH_DROPPED}:
+        return []
     word = {"proved": "ok, ", "CODE_REQUESTED": "code "}.get(entry.kind, "")
     return [line(entry.at, "2FA", f"{word}{entry.detail}")]
 
 
 def state_lines(memory: Memory, entry: StateChanged) -> Lines:
     at, to_state, by = entry.at, entry.to_state, by_words(entry.by, entry.reason)
+    if entry.scope == REDUCED_SCOPE:
+        is_begun = to_state is RunState.HALTED
+        now_is = "REDUCING: nothing is bought, sales go on" if is_begun else "buying again"
+        return [line(at, "PAUSED" if is_begun else "RESUMED", f"{by} · {now_is}" if by else now_is)]
     if ":" in entry.scope:
         return []  # its ALERT says it
     if entry.scope != "all":
@@ -67,8 +93,6 @@ def state_lines(memory: Memory, entry: StateChanged) -> Lines:
         lines.append(line(at, "2FA", f"ok {ready.detail}"))  # something else still stops trading
     if to_state is RunState.DEGRADED:
         by = f"the broker can't be read: {entry.reason}" if entry.by == "broker" else entry.reason
-    elif entry.by == "signal":
-        by = f"by {entry.reason}"
     lines.append(line(at, _STATE_KINDS[to_state], by))
     return [*lines, more(LEAVE_HALT)] if to_state is RunState.HALTED else lines
 
@@ -107,11 +131,32 @@ def switch_lines(_memory: Memory, entry: StrategySwitched) -> Lines:
     return [line(entry.at, kinds.get(entry.state, "ALERT"), text, entry.strategy)]
 
 
+def _nearest(memory: Memory, pulse: Note) -> str:
+    """Who was nearest to a signal since the last pulse; where nobody knows, and nothing was asked
+    for, the most frequent reason why not.
+    """
+    gaps, reasons = dict(memory.gaps), dict(memory.reasons)
+    memory.gaps.clear()
+    memory.reasons.clear()
+    if gaps:
+        (strategy, symbol), gap = min(gaps.items(), key=lambda item: item[1])
+        return f"nearest {strategy} {symbol} gap {gap:.2f}%"
+    if not reasons or pulse.numbers.get("signals"):
+        return ""
+    (strategy, _, _), (times, why) = max(reasons.items(), key=lambda item: item[1][0])
+    return f"mostly {strategy} {why} ({times}x)"
+
+
 def note_lines(memory: Memory, entry: Note) -> Lines:
     """The lines of a note; quotes and short waits have one now and then only."""
     kind, code = NOTE_KINDS.get(entry.kind, entry.kind), str(entry.numbers.get("alert") or "")
+    if code == "TWO_FACTOR_NEEDED" and entry.at == memory.paused_at:
+        left, a_day = entry.numbers.get("codes_left"), entry.numbers.get("codes_a_day")
+        # The lines of the pause have just said all else.
+        return [more(f"{left} of the day's {a_day} codes left")] if a_day else []
     text = told(memory.language, entry.text, code, entry.numbers)
-    if entry.kind == CLOSE_NOTE:  # kept for the next start
+    is_usual = entry.kind == CODE_NOTE and not entry.numbers.get("changed")
+    if entry.kind in {CLOSE_NOTE, LIMITS_NOTE, NOTICE_NOTE} or is_usual:  # for the next start
         return []
     if entry.kind == "QUOTE":
         symbol = entry.symbol or ""
@@ -132,10 +177,7 @@ def note_lines(memory: Memory, entry: Note) -> Lines:
             text += f", waiting until {clock_of(ends)}"
             if isinstance(waiting, int) and waiting:
                 text += f", {counted(waiting, 'call')} queued"
-    elif entry.kind == "PULSE" and memory.gaps:  # who was nearest to a signal since the last pulse
-        (strategy, symbol), gap = min(memory.gaps.items(), key=lambda item: item[1])
-        memory.gaps.clear()
-        nearest = f"nearest {strategy} {symbol} gap {gap:.2f}%"
+    elif entry.kind == "PULSE" and (nearest := _nearest(memory, entry)):
         pulse = line(entry.at, kind, text)
         whole = f"{pulse} · {nearest}"
         return [whole] if len(whole) <= LINE_MAX else [pulse, more(nearest)]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LINE_MAX: Final = 100
 LINES_MAX: Final = 8
+SIGNALLED: Final = "signal"
+"""Who did it, where a signal did: its name is the reason."""
 _ACTORS: Final = {"operator": "by you", "journal": "as before the restart"}
 PHRASES: Final = {
     "biên độ": "price outside the day's band",
@@ -113,7 +115,11 @@ def order_in(entry: "Decision | OrderUpdated | OrderRow") -> str:
 
 
 def by_words(by: str, reason: str) -> str:
-    """Who did it, and why: `by you: lunch`; what the bot did by itself is its reason alone."""
+    """Who did it, and why: `by you: lunch`, `by SIGUSR1`; what the bot did by itself is its reason
+    alone.
+    """
+    if by == SIGNALLED:
+        return f"by {reason}"
     if (who := _ACTORS.get(by)) is None:
         return reason
     return f"{who}: {reason}" if reason else who

@@ -61,9 +61,12 @@ def test_json_is_one_value_and_nothing_else(tmp_path: Path) -> None:
         (STRATEGY.replace("bar: 5m", "bar: 30s"), RANGE, ":4:13: E-BT-005 'wake.bar' 30s"),
         (STRATEGY.replace("bar: 5m", "bar: 90s"), RANGE, ":4:13: E-BT-005 'wake.bar' 90s is no"),
         (STRATEGY, (*RANGE, "--hold", "FPT=100"), "E-BT-006 --hold FPT"),
+        (STRATEGY, (*RANGE, "--hold", "FPT=1", "--hold", "FPT=2"), "--hold FPT is given twice"),
+        ("strategies: strategies/*.yaml\n", RANGE, "1:1: E-CFG-012 this is a bot's configuration"),
         (STRATEGY, (*RANGE, "--trades", "fills.xlsx"), "E-BT-007 --trades fills.xlsx"),
         (STRATEGY, (*RANGE, "--trades", "none/fills.csv"), "there is no folder none"),
         ("name: mine\n", RANGE, "E-CFG"),
+        (STRATEGY, (*RANGE, "--data", "none"), "E-DATA-001 --data none: there is no such file or"),
     ],
 )
 def test_what_cannot_be_run_is_named_with_its_place(

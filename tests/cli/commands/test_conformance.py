@@ -156,7 +156,7 @@ def test_a_run_that_is_ended_while_its_order_works_cancels_it(served: Served) ->
         while not served.open_orders() and run.poll() is None:
             select.select([run.stderr.fileno()], [], [], 0.3)
         run.send_signal(signal.SIGTERM)
-        _, said = run.communicate(timeout=20)
+        _, said = run.communicate(timeout=120)
     finally:
         run.kill()
         served.control("DELETE")

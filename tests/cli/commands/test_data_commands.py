@@ -31,10 +31,11 @@ def bars(tmp_path: Path) -> Path:
 
 
 def test_an_empty_store_says_how_to_begin(own: str) -> None:
-    ran = call("data", "list", "-c", own)
+    ran, checked = call("data", "list", "-c", own), call("data", "check", "-c", own)
 
-    assert (ran.code, ran.out) == (0, "")
+    assert (ran.code, ran.out, checked.code) == (0, "", 0)
     assert "holds no bars yet; add some: bot data import FOLDER" in ran.err
+    assert checked.err == ran.err
 
 
 def test_what_is_imported_lies_in_the_state_directory_and_is_listed(own: str, bars: Path) -> None:

@@ -17,11 +17,11 @@ pytestmark = pytest.mark.process
 ROOT = Path(__file__).resolve().parents[3]
 LINE = re.compile(r"[0-2][0-9]:[0-5][0-9]:[0-5][0-9] [A-Z0-9]+ ")
 LATENCY = re.compile(r"\(\d+ ms\)")
-RUN_S_MAX = 55
+RUN_S_MAX = 150
 
 
 COMMAND = ("demo", "--speed", "600", "--for", "0.5s", "--state-dir")
-SETTINGS = {"BOT_SANDBOX__PORT": "0", "FORCE_COLOR": ""}
+SETTINGS = {"BOT_SANDBOX__PORT": "0", "FORCE_COLOR": "", "COLUMNS": "100"}
 
 Ended = subprocess.CompletedProcess[str]
 
@@ -82,6 +82,15 @@ def test_a_demo_shows_an_order_from_its_reason_to_its_end(ran: Twice) -> None:
     kinds = {line.split()[1] for line in lines_of(ran.first.stdout)}
 
     assert {"SESSION", "SKIP", "DECIDE", "CHECK", "ORDER", "PARTIAL", "CANCEL", "DEMO"} <= kinds
+
+
+def test_what_a_demo_leaves_open_is_told_once(ran: Twice) -> None:
+    lines = ran.first.stdout.splitlines()
+
+    [money] = [line for line in lines if line.startswith("      P&L ")]
+    holds = [line for line in lines if " HOLDS " in line]
+    assert len(holds) == (" unrealised" in money)
+    assert not any(line.startswith("      Open ") for line in lines)
 
 
 def test_without_a_terminal_nothing_is_animated_or_wide(ran: Twice) -> None:

@@ -9,7 +9,7 @@ from bot.cli.main import run
 from bot.config.problems import ExitCode
 from tests.story import once, write_project
 
-pytestmark = [pytest.mark.wire, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(240)]
 
 
 def a_live_bot(folder: Path) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import bot
 from bot.cli.explaining import entries
+from bot.cli.telling.languages import catalogue
 from bot.config.problems import ExitCode
 from bot.engine.gate import DENIED_JOURNAL, REFUSAL_CODES
 from bot.engine.risk.codes import ASK_CODES, CODES
@@ -43,6 +44,20 @@ def test_every_status_and_code_of_the_broker_is_explained() -> None:
     assert {*STATUSES, *ORDER_CODES.split(), *HTTP_CODES.split()} - KNOWN == set()
 
 
+def test_every_alert_and_every_mistake_of_the_source_is_explained() -> None:
+    source = "".join(path.read_text("utf-8") for path in SOURCE.rglob("*.py"))
+    mistakes = set(re.findall(r"\bE-[A-Z]+-[0-9]{3}\b", source))
+
+    assert {"E-CFG-001", "E-RUN-003"} <= mistakes
+    assert {*catalogue("vi").alerts, *mistakes} - KNOWN == set()
+
+
+def test_every_control_has_a_code_by_which_it_is_found() -> None:
+    controls = {f"R{number:02}" for number in range(1, 29)}
+
+    assert controls - {each.risk for each in entries()} == set()
+
+
 def test_no_code_is_explained_twice_and_all_have_both_languages() -> None:
     codes = [name for each in entries() for name in (each.code, *each.also)]
 
@@ -74,4 +89,43 @@ def test_a_code_that_nobody_knows_is_named_with_the_nearest_one() -> None:
     ran = call("errors", "MAX_LOST")
 
     assert ran.code == ExitCode.USAGE
-    assert "'MAX_LOST' is no code that is known here: did you mean MAX_LOSS?" in ran.err
+    text = "'MAX_LOST' is no code that is known here. Did you mean: bot errors MAX_LOSS\n"
+    assert ran.err.endswith(text)
+    assert "All of them: bot errors\n" in call("errors", "ZZZZZZ").err
+
+
+def test_the_language_asked_for_is_the_one_that_is_shown() -> None:
+    english, vietnamese = "two strategy files with the same name", "hai tệp chiến lược cùng tên"
+
+    shown = {
+        words: call("errors", "E-CFG-036", *words).out.splitlines()[1:]
+        for words in ((), ("--lang", "en"), ("--lang", "vi"))
+    }
+
+    assert shown == {
+        (): [f"  {english}", f"  {vietnamese}"],
+        ("--lang", "en"): [f"  {english}"],
+        ("--lang", "vi"): [f"  {vietnamese}"],
+    }
+
+
+def test_a_mistake_says_first_what_it_means_in_the_language_asked_for(tmp_path: Path) -> None:
+    where = f"{tmp_path}/none.yaml: E-CFG-001"
+    found = "cannot read this file: no such file or directory"
+
+    told = call("--lang", "vi", "config", "check", "-c", f"{tmp_path}/none.yaml")
+
+    assert (told.code, told.err.splitlines()[0]) == (
+        ExitCode.CONFIG,
+        f"{where} không tìm thấy hoặc không đọc được tệp: {found}",
+    )
+
+
+def test_the_language_of_the_settings_holds_and_the_flag_outranks_it(tmp_path: Path) -> None:
+    (tmp_path / "bot.yaml").write_text("mode: sandbox\nlanguage: vi\nstrategies: none/*.yaml\n")
+    command = "run", "-c", f"{tmp_path}/bot.yaml"
+
+    by_file, by_flag = call(*command), call(*command, "--lang", "en")
+
+    assert "E-CFG-037 không tìm thấy tệp chiến lược: no strategy file" in by_file.err
+    assert "E-CFG-037 no strategy file" in by_flag.err

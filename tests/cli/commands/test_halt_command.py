@@ -1,7 +1,15 @@
 """What `bot halt` says of the orders that are open."""
 
-from bot.cli.commands.halt import how_many_open, why_open
+import asyncio
+from pathlib import Path
+
+from bot.cli.commands.halt import NOT_YET, how_many_open, what_is_sold
 from bot.cli.target import Fields
+from bot.config.problems import ExitCode
+from bot.runtime.brake import is_raised, reason_of_flag
+from bot.runtime.control.server import ControlServer
+from bot.runtime.control.socket import Reply, Request, refused
+from tests.cli.stage import call
 
 
 def test_a_bot_that_is_still_starting_is_not_said_to_have_no_order_open():
@@ -12,9 +20,81 @@ def test_a_bot_that_is_still_starting_is_not_said_to_have_no_order_open():
     assert how_many_open(Fields({"open_orders": [{"order_id": "ORD1"}]})) == "1 order open"
 
 
-def test_why_an_order_is_open_is_what_its_cancel_waits_for():
-    cancels = [{"order_id": "ORD1", "why": "the lunch break; next try at 13:00:00"}]
+def test_what_a_flatten_would_sell_leaves_out_what_only_watches():
+    found = Fields(
+        strategies=[{"name": "one", "mode": "trade"}, {"name": "other", "mode": "watch"}],
+        positions=[
+            {"strategy": "one", "symbol": "HPG", "shares": 1_300},
+            {"strategy": "other", "symbol": "FPT", "shares": 100},
+        ],
+    )
 
-    assert why_open(Fields({"cancels": cancels})) == {
-        "ORD1": "the lunch break; next try at 13:00:00"
-    }
+    assert what_is_sold(found) == (["1,300 HPG"], ["100 FPT"])
+
+
+def test_a_halt_beside_a_dead_bot_blocks_its_next_start_and_names_what_is_open(
+    config: Path,
+) -> None:
+    (config.parent / "state").mkdir(mode=0o700, exist_ok=True)
+
+    ran = call("halt", "--yes", "--reason", "enough", "-c", str(config))
+
+    assert ran.code == ExitCode.NOT_RUNNING
+    lost = "L-0008 BUY 300 HPG LIMIT 27,000, 0 filled, UNKNOWN"
+    assert ran.out.splitlines() == [f"open, by the journal: {lost}"]
+    assert "its next start begins HALTED, cancels what it finds open and sells nothing" in ran.err
+    assert reason_of_flag(config.parent / "state") == "enough"
+
+
+def test_a_halt_beside_a_dead_bot_and_a_broken_configuration_says_that_it_holds(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "bot.yaml").write_text("mode: sandbox\nstate_dir: state\nriks: {}\n")
+    (tmp_path / "state").mkdir(mode=0o700)
+
+    ran = call("halt", "--yes", "-c", str(tmp_path / "bot.yaml"))
+
+    assert ran.code == ExitCode.NOT_RUNNING
+    assert "unknown key 'riks'" in ran.err
+    assert "The file HALT is there now: its next start begins HALTED" in ran.err
+    assert is_raised(tmp_path / "state")
+
+
+async def test_a_halt_at_a_bot_that_only_waits_says_what_the_file_does(config: Path) -> None:
+    state_dir = config.parent / "state"
+
+    async def not_yet(_: Request) -> Reply:
+        return refused(NOT_YET, "another one holds the journal")
+
+    bot = {"name": "mybot", "mode": "live", "config": str(config)}
+    server = ControlServer(state_dir, {"halt": not_yet}, {"bot": bot})
+    await server.start()
+
+    ran = await asyncio.to_thread(call, "halt", "--yes", "-c", str(config))
+
+    await server.stop()
+    assert ran.code == ExitCode.REFUSED
+    assert "another one holds the journal. The file HALT is there now: should this one" in ran.err
+    assert is_raised(state_dir)
+
+
+async def test_a_flatten_at_a_bot_that_is_starting_does_not_say_that_nothing_is_held(
+    config: Path,
+) -> None:
+    async def status(_: Request) -> Reply:
+        return {"ok": True, "status": {"state": "HALTED", "reason": "enough"}}
+
+    async def halt(_: Request) -> Reply:
+        return {"ok": True}
+
+    bot = {"name": "mybot", "mode": "live", "config": str(config)}
+    handlers = {"status": status, "halt": halt}
+    server = ControlServer(config.parent / "state", handlers, {"bot": bot})
+    await server.start()
+
+    ran = await asyncio.to_thread(call, "halt", "--flatten", "--yes", "-c", str(config))
+
+    await server.stop()
+    assert ran.code == ExitCode.REFUSED
+    assert "sells nothing: it is starting, and what its strategies hold is not known yet" in ran.err
+    assert "nothing to sell" not in ran.err

@@ -49,6 +49,20 @@ def test_without_a_bot_it_says_so_and_shows_the_limits_of_its_next_start(tmp_pat
     assert found["strategy", "max_repeats"] == 10
 
 
+def test_before_the_first_run_the_limits_are_shown_and_nothing_is_made(tmp_path: Path) -> None:
+    config = make_project(tmp_path)
+    (tmp_path / "strategies").mkdir()
+    (tmp_path / "strategies" / "sma-fpt.yaml").write_text(STRATEGY)
+    (tmp_path / "journal.db").unlink()
+    files = sorted(path.name for path in tmp_path.rglob("*"))
+
+    shown = call("limits", "-c", str(config))
+
+    assert shown.code == 0
+    assert shown.out.splitlines()[0] == "no bot has run here yet: nothing is used of its limits"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == files
+
+
 def test_a_running_bot_says_what_is_used_and_shows_no_account_in_full() -> None:
     settings = EngineSettings(
         account_limits=AccountLimits(max_orders_per_day=60, min_cash=1, max_gross_nav_ppm=500_000)

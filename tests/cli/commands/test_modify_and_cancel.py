@@ -14,7 +14,7 @@ from tests.staging import QUIET
 from tests.story import once, write_project
 
 CODE = "424242"
-START_S_MAX = 50.0
+START_S_MAX = 120.0
 
 
 class HandBot:
@@ -124,7 +124,7 @@ def test_a_halt_names_what_it_could_not_cancel(hand: HandBot) -> None:
     halted = hand.call("halt", "--yes")
     [row] = json.loads(hand.call("orders", "--json").out)["orders"]
 
-    assert halted.code == ExitCode.DONE
+    assert halted.code == ExitCode.TIMED_OUT  # an own order is still open
     why = "there is no 2FA token; the cancel goes out when there is one: bot otp"
     assert f"{row['id']} STILL OPEN: {why}\n" in halted.out
 

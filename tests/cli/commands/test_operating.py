@@ -4,6 +4,7 @@ Each test leaves the bot RUNNING for the next one.
 """
 
 import json
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +13,15 @@ import pytest
 
 from bot.config.problems import ExitCode
 from bot.config.shipped import DEMO, shipped
+from bot.runtime.brake import FLAG
+from tests.cli.json_keys import RUNNING, differences
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
 
 pytestmark = pytest.mark.process
 WHICH = "demo (sandbox, account …001.1)"
 CODE, WRONG_CODE = "424242", "135790"
-START_S_MAX, STOP_S_MAX = 50, 10
+START_S_MAX, STOP_S_MAX = 120, 60
 UNHURRIED = "6"
 """Market seconds in a second: what is proven here is what it answers, not how it trades."""
 CONFIG = str(shipped(DEMO))
@@ -134,6 +137,16 @@ def test_pause_and_resume(running: RunningBot) -> None:
     assert running.state() == "RUNNING"
 
 
+def test_a_pause_of_entries_makes_it_reducing_until_resumed(running: RunningBot) -> None:
+    reducing = running.call("pause", "--entries", "--reason", "earnings")
+    assert reducing.out.splitlines()[0] == f"REDUCING {WHICH}: earnings"
+    assert "why         REDUCING by you: earnings" in running.call("status").out.splitlines()
+    assert running.call("pause", "--entries", "--strategy", "sma-fpt").code == ExitCode.USAGE
+
+    running.call("resume")
+    assert running.state() == "RUNNING"
+
+
 def test_one_strategy_pauses_alone(running: RunningBot) -> None:
     paused = running.call("pause", "--strategy", "sma-fpt", "--reason", "earnings")
     assert "sma-fpt paused: earnings" in paused.out.splitlines()
@@ -148,6 +161,15 @@ def test_a_symbol_is_resumed_alone_and_with_a_reason(running: RunningBot) -> Non
     assert running.call("resume", "HPG").code == ExitCode.REFUSED
     both = running.call("resume", "HPG", "--strategy", "sma-fpt", "--reason", "seen")
     assert both.code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize("command", sorted(RUNNING))
+def test_a_running_bot_s_answers_have_the_keys_that_the_page_tells(
+    running: RunningBot, command: str
+) -> None:
+    ran = running.call(*command.split()[1:], "--json")
+
+    assert (ran.code, list(differences(command, ran.out))) == (ExitCode.DONE, [])
 
 
 def test_a_symbol_that_nothing_holds_is_not_resumed(running: RunningBot) -> None:
@@ -191,12 +213,30 @@ def test_a_token_is_forgotten_and_a_code_brings_a_new_one(running: RunningBot) -
 def test_leaving_a_halt_needs_a_reason(running: RunningBot) -> None:
     assert running.call("halt", "--yes", "--reason", "wrong prices").code == ExitCode.DONE
     assert running.state() == "HALTED"
+    assert (running.state_dir / FLAG).read_text() == "wrong prices\n"
     assert running.call("resume").code == ExitCode.REFUSED
     assert running.call("resume", "--reason", "  ").code == ExitCode.REFUSED
     assert running.state() == "HALTED"
 
     running.call("resume", "--reason", "prices were right")
     assert running.state() == "RUNNING"
+    assert not (running.state_dir / FLAG).exists()
+
+
+@pytest.mark.parametrize("how", ["file", "signal"])
+def test_a_touched_file_or_a_signal_halts_until_a_person_resumes(
+    running: RunningBot, how: str
+) -> None:
+    if how == "file":
+        (running.state_dir / FLAG).touch()
+    else:
+        running.process.send_signal(signal.SIGUSR1)
+
+    assert running.call("status", "--wait", "HALTED", "--timeout", "5").code == ExitCode.DONE
+    assert (running.state_dir / FLAG).exists()
+    running.call("resume", "--reason", "seen")
+    assert running.state() == "RUNNING"
+    assert not (running.state_dir / FLAG).exists()
 
 
 def test_a_second_bot_on_the_journal_is_refused(running: RunningBot) -> None:

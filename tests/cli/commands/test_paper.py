@@ -53,7 +53,7 @@ def test_nobody_can_know_the_key_of_a_served_sandbox_unless_its_file_says_it(is_
 
 def _status_of(url: str) -> int:
     try:
-        with urlopen(url, timeout=5) as answer:  # noqa: S310 - loopback
+        with urlopen(url, timeout=60) as answer:  # noqa: S310 - loopback
             status: int = answer.status
             return status
     except HTTPError as error:

@@ -13,7 +13,7 @@ from tests.processes import BotProcess
 from tests.staging import QUIET
 from tests.story import once, write_project
 
-START_S_MAX = 50.0
+START_S_MAX = 120.0
 ELSEWHERE = {
     "match": {"verb": "GET", "path": "*/summary", "nth": 3, "times": 0},
     "action": {"do": "set_fields", "fields": {"ci_balance": 99_999_999}},

@@ -98,6 +98,26 @@ def test_a_day_that_was_not_recorded_names_those_that_were(
     )
 
 
+def test_a_recorded_day_is_backtested_in_the_place_of_bars(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = config.parent
+    strategy, recorded = folder / "strategies" / "once.yaml", folder / "state" / "recorded"
+    words = ["backtest", str(strategy), "--data", str(recorded), "-o", str(folder / "out")]
+
+    code = run([*words, "-c", str(config)])
+
+    out, _ = capsys.readouterr()
+    summary = json.loads((folder / "out" / "summary.json").read_text())
+    assert code == ExitCode.DONE
+    assert "on HPG · 2026-11-19 to 2026-11-19 · " in out
+    assert " recorded quotes and depths\n" in out
+    assert "nothing was recorded from 09:22:" in out
+    assert summary["looks"] > 20
+    assert summary["figures"]["orders_filled"] == 1
+    assert "HPG: every bar, " in (folder / "out" / "report.html").read_text()
+
+
 def test_other_strategies_are_shown_beside_the_recorded_ones(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,3 +141,18 @@ def test_no_progress_is_shown_in_a_pipe(config: Path, capsys: pytest.CaptureFixt
     run(["replay", "2026-11-19", "-c", str(config)])
 
     assert "replaying" not in capsys.readouterr().err
+
+
+def test_strategies_whose_folder_is_gone_are_asked_for_by_its_name(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = config.parent
+    moved = folder.rename(folder.with_name("elsewhere"))
+
+    code = run(["replay", "2026-11-19", "-c", str(moved / config.name)])
+
+    moved.rename(folder)
+    assert code == ExitCode.CONFIG
+    assert capsys.readouterr().err == (
+        f"E-REC-004 run 1 read its strategies from {folder}, which is gone: put it back\n"
+    )

@@ -10,7 +10,7 @@ from bot.cli.commands.session import LISTED, day_strip
 from bot.cli.show import UNCUT
 from bot.config.rulebook import load_rulebook, load_symbols
 from bot.config.scenario_file import load_scenario, scenario_names
-from tests.cli.stage import call
+from tests.cli.stage import call, make_project
 
 AT = ("--at", "2026-11-19T14:31")
 
@@ -152,3 +152,17 @@ def test_a_day_without_trading_is_said() -> None:
     at = datetime(2026, 11, 22, 3, tzinfo=UTC)
 
     assert day_strip(load_rulebook(on=at.date()), LISTED, at) == ["Sun 2026-11-22, closed: weekend"]
+
+
+def test_a_day_that_ends_early_says_so_and_shows_it(tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(
+        'early_closes: [{date: 2026-11-19, at: "10:00", name: system down}]\n', "utf-8"
+    )
+    config = make_project(tmp_path)
+    config.write_text(config.read_text("utf-8") + "market_rules: rules.yaml\n", "utf-8")
+
+    lines = call("session", "--at", "2026-11-19T09:30", "-c", str(config)).out.splitlines()
+
+    assert "Thu 2026-11-19, a trading day that ends at 10:00: system down" in lines
+    hose = next(line for line in lines if line.startswith("HOSE ") and "==" in line)
+    assert hose == "HOSE     OOO========="

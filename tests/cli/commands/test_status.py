@@ -1,9 +1,16 @@
 """`bot status` in words, from what a running bot answers."""
 
+import re
+from pathlib import Path
 from typing import Any, Final
 
-from bot.cli.commands.status import lines_of
+from bot.cli.commands import status
+from bot.cli.commands.status import OUTCOMES, lines_of
+from bot.cli.messages import CHANGED
 from bot.cli.target import STOPPED
+from bot.cli.telling.languages import catalogue
+from bot.domain.entry import RunState
+from bot.domain.instrument import PHASE_WORDS
 
 WHICH: Final = "mybot (sandbox, account …001.1)"
 RUNNING: Final[dict[str, Any]] = {
@@ -29,7 +36,13 @@ RUNNING: Final[dict[str, Any]] = {
     "started_at": "2026-11-19T02:14:55+00:00",
     "journal": "sqlite:///var/journal.db",
     "phases": {"HOSE": "PROGRESS"},
-    "two_factor": {"until": None, "is_unproven": False, "missed_signals": 3},
+    "two_factor": {
+        "until": None,
+        "is_unproven": False,
+        "missed_signals": 3,
+        "codes_used": 2,
+        "codes_per_day": 5,
+    },
     "strategies": [
         {"name": "sma-fpt", "state": "on", "reason": "", "mode": "trade"},
         {"name": "depth-hpg", "state": "paused", "reason": "earnings", "mode": "watch"},
@@ -101,6 +114,7 @@ def test_a_running_bot_known_reason() -> None:
         "alert       the day order book's row ORD9 can't be read",
         (
             "2FA         needed: no orders, changes or cancels without a token. Give one: bot otp"
+            " (2 of 5 codes asked today)"
             " · 3 signals missed (bot decisions --missed)"
         ),
         "journal     sqlite:///var/journal.db",
@@ -114,6 +128,14 @@ def test_a_halt_stands_before_the_missing_token() -> None:
     lines = list(lines_of({**RUNNING, "state": "HALTED", "causes": [halt, need]}, WHICH))
 
     assert lines[1] == "why         HALTED by you 10:20, and needs 2FA (OTP_SESSION_REQUIRED)"
+
+
+def test_a_halt_by_a_signal_is_named_as_the_run_names_it() -> None:
+    at = "2026-11-19T03:20:00+00:00"
+    halt = {"state": "HALTED", "by": "signal", "reason": "SIGUSR1", "since": at}
+    lines = list(lines_of({**RUNNING, "state": "HALTED", "causes": [halt]}, WHICH))
+
+    assert lines[1] == "why         HALTED by SIGUSR1 10:20"
 
 
 def test_an_order_that_waits_for_the_next_session_says_so() -> None:
@@ -194,3 +216,59 @@ def test_an_order_made_elsewhere_is_told_apart() -> None:
 
     [shown] = [each for each in lines if each.startswith("open ")]
     assert shown.endswith("made elsewhere: the bot leaves it alone")
+
+
+SAID: Final = re.compile(r"""say\(\s*(?:"([^"]+)"|'([^']+)')""")
+PARTS: Final = re.compile(r'(?:text = |^ +)"([^"]*\{\w[^"]*)"', re.MULTILINE)
+"""Of a phrase that is too long for the line that says it."""
+
+
+def test_every_phrase_of_the_status_has_its_vietnamese() -> None:
+    source = Path(status.__file__).read_text("utf-8")
+    words = {
+        *RunState,
+        *OUTCOMES,
+        *PHASE_WORDS.values(),
+        CHANGED,
+        "BUY",
+        "SELL",
+        "signals",
+        "quotes",
+    }
+    words |= {"on", "paused", "disabled", "by you", "by itself", "as before the restart"}
+    said = {one or two for one, two in SAID.findall(source)}
+
+    known = catalogue("vi").screen
+
+    assert len(said) > 30
+    assert (words | said) - set(known) == set()
+    assert [part for part in PARTS.findall(source) if not any(part in each for each in known)] == []
+
+
+def test_a_running_bot_in_vietnamese() -> None:
+    lines = list(lines_of({**RUNNING, "language": "vi"}, WHICH))
+
+    assert lines == [
+        f"NEEDS_2FA (cần mã 2FA)  {WHICH}  từ 09:14 (24m)  HOSE khớp lệnh liên tục",
+        ("lý do       PAUSED do bạn 09:20: earnings, và needs 2FA (OTP_SESSION_EXPIRED) từ 09:38"),
+        "chiến lược  sma-fpt đang bật",
+        "            depth-hpg (chỉ theo dõi) tạm ngưng: earnings",
+        "            sma-vnm waiting for 20 bars (7 so far)",
+        "vị thế      FPT 300 +126,000   lãi/lỗ ngày +134,000",
+        ("lệnh        hôm nay 12: 8 khớp hết, 2 khớp một phần, 1 bị từ chối, 1 không được đặt"),
+        "chờ khớp    ORD10000006 MUA 300 HPG LIMIT 27,000, đã khớp 100",
+        "tạm giữ     L-0007 MUA 100 FPT chờ mã 2FA đến 09:41",
+        "chưa rõ     L-0008: chưa rõ kết quả; không gửi lại (bot order L-0008)",
+        "tạm dừng    VNM: executed more than ordered",
+        (
+            "cảnh báo    Không đọc được dòng ORD9 trong sổ lệnh trong ngày (no status). Bot không"
+            " mua mã HPG (dấu - là mọi mã) cho đến khi đọc được. Nếu cứ như vậy, hãy xem đó là lệnh"
+            " gì trong ứng dụng của công ty chứng khoán."
+        ),
+        (
+            "2FA         cần mã: không đặt, sửa, huỷ lệnh khi chưa có. Nhập mã: bot otp (hôm nay đã"
+            " xin 2/5 mã) · lỡ 3 tín hiệu (bot decisions --missed)"
+        ),
+        "nhật ký     sqlite:///var/journal.db",
+        "yêu cầu     12/60 trong phút này, 7 đang chờ",
+    ]

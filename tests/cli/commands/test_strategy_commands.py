@@ -265,3 +265,48 @@ def test_a_name_that_is_none_is_a_usage_error(capsys: Capture, name: str, folder
     assert code == 2
     assert "a name has a-z" in err
     assert list(folder.iterdir()) == []
+
+
+def test_plug_ins_are_listed_with_what_they_have_and_why_one_is_broken(
+    capsys: Capture, folder: Path
+) -> None:
+    (folder / "strategies").mkdir()
+    (folder / "bot.yaml").write_text("mode: sandbox\n", "utf-8")
+    (folder / "strategies" / "mine.yaml").write_text(GOOD, "utf-8")
+    (folder / "strategies" / "wrong.yaml").write_text(GOOD.replace("mine", "wrong") + "x: 1\n")
+    lost = GOOD.replace("mine", "lost").replace("sma_cross", "strategies/oops.py:Oops")
+    (folder / "strategies" / "lost.yaml").write_text(lost, "utf-8")
+    (folder / "strategies" / "oops.py").write_text("import bot\n\ndef f(\n", "utf-8")
+
+    found = said(capsys, "plugin", "list")
+    _, out, _ = called(capsys, "plugin", "list")
+
+    assert isinstance(found, dict)
+    rows = {row["name"]: row for row in found["plugins"]}
+    assert {name: row["used_by"] for name, row in rows.items()} == {
+        "oops": ["lost"],
+        "depth_imbalance": [],
+        "drill_trader": [],
+        "sma_cross": ["mine", "wrong"],
+    }
+    assert rows["sma_cross"]["hooks"] == ["on_bar"]
+    assert rows["sma_cross"]["params"]["fast"] == {"type": "int", "default": 5}
+    error = "this strategy cannot be loaded: SyntaxError: '(' was never closed"
+    assert (rows["oops"]["where"], rows["oops"]["error"]) == ("strategies/oops.py:3:6", error)
+    assert out.splitlines()[-1] == f"strategies/oops.py:3:6: {error}"
+    assert "oops            broken" in out
+
+
+def test_a_broken_file_keeps_no_other_from_being_shown(capsys: Capture, folder: Path) -> None:
+    (folder / "strategies").mkdir()
+    (folder / "bot.yaml").write_text("mode: sandbox\n", "utf-8")
+    (folder / "strategies" / "mine.yaml").write_text(GOOD, "utf-8")
+    (folder / "strategies" / "wrong.yaml").write_text(GOOD.replace("mine", "wrong") + "x: 1\n")
+
+    sound, broken = (called(capsys, "strategy", "show", name) for name in ("mine", "wrong"))
+
+    assert (sound[0], sound[1].splitlines()[0]) == (0, "name: mine")
+    assert (broken[0], broken[2].splitlines()[0]) == (
+        3,
+        "strategies/wrong.yaml:6:1: E-CFG-012 unknown key 'x'",
+    )

@@ -59,7 +59,7 @@ def test_json_has_the_same_figures_under_stable_keys() -> None:
     found = summary_json(result, figures_of(result, NOTHING))
 
     assert list(found) == [
-        *("strategies", "first", "last", "bars", "bar_seconds", "figures"),
+        *("strategies", "first", "last", "bars", "bar_seconds", "looks", "figures"),
         *("decisions", "assumptions", "gaps", "why_slow"),
     ]
     figures = found["figures"]

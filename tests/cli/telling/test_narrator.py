@@ -347,6 +347,19 @@ def gap(at: float, symbol: str, fast: float, slow: float) -> Decision:
     return Decision(after(at), "sma-fpt", symbol, verdict, "NO_SIGNAL", why, numbers)
 
 
+def test_a_pulse_without_a_gap_says_what_kept_most_from_a_signal() -> None:
+    def no(at: float, why: str, symbol: str = "HPG") -> Decision:
+        return Decision(after(at), "depth", symbol, Verdict.SKIPPED, "SKIP", why)
+
+    pulse = Note(after(60), "PULSE", "2 on, 0 open · 3 skips", {"skips": 3})
+    busy = Note(after(60), "PULSE", "2 on, 1 open · 1 signal", {"signals": 1})
+    skips = [no(0, "bids 0.8x asks"), no(1, "holding"), no(2, "bids 1.4x asks", "FPT")]
+
+    assert lines_of(*skips, pulse)[-1].endswith("· mostly depth FPT bids 1.4x asks (2x)")
+    assert "mostly" not in lines_of(*skips, busy)[-1]
+    assert "mostly" not in lines_of(*skips, pulse, pulse)[-1]
+
+
 def test_a_pulse_says_who_was_nearest_to_a_signal_since_the_last_one() -> None:
     pulse = Note(after(60), "PULSE", "2 on, 0 open · 90 skips")
     looks = [gap(0, "FPT", 100.0, 99.0), gap(1, "VNM", 200.0, 199.5), gap(2, "FPT", 100.0, 98.0)]

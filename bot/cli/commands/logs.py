@@ -1,0 +1,105 @@
+"""`bot logs`: the log of the process, the newest lines of it."""
+
+import json
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from itertools import chain, count, islice
+from pathlib import Path
+from time import sleep
+from typing import Final, TextIO
+
+import click
+
+from bot.cli.command import Invocation, define_command
+from bot.cli.show import print_json, write_json, write_line
+from bot.cli.target import readable
+from bot.cli.telling.log_lines import words_of
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.domain.instrument import EXCHANGE_TZ
+
+LOOK_S: Final = 0.5
+LEVELS: Final = ("debug", "info", "warning", "error")
+_HEAD: Final = ("time", "level", "event")
+
+Line = Mapping[str, object]
+
+
+@define_command("logs", example="bot logs --level warning -f")
+@click.option("-n", "--lines", type=click.IntRange(1, 100_000), default=50, show_default=True)
+@click.option("--level", type=click.Choice(LEVELS), default="debug", help="This and worse.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is written, until Ctrl-C.")
+@click.option("--looks", type=click.IntRange(1), hidden=True)
+@click.pass_obj
+def command(
+    invocation: Invocation, lines: int, level: str, follow: bool, looks: int | None
+) -> None:
+    """Show the log of the process: starts, alerts, faults, and all that the journal keeps too.
+
+    It is there also when the journal was out of reach, and after a start that failed.
+    """
+    # The settings of a run are slow to import, and the help page needs none of this.
+    from bot.runtime.health.log_place import log_file
+
+    loaded = readable(invocation)
+    if loaded.settings.log.level == "off":
+        text = "log.level is off in this configuration, so there is no log"
+        raise OperatorMistake.of("E-LOG-001", text, ExitCode.CONFIG)
+    file = log_file(loaded)
+    if not file.exists():
+        text = f"there is no log yet: {file}. A run begins it: bot run"
+        raise OperatorMistake.of("E-LOG-001", text, ExitCode.NOT_RUNNING)
+    least = LEVELS.index(level)
+    with file.open(encoding="utf-8", errors="replace") as opened:
+        before = lines_of(file.with_name(f"{file.name}.1"))
+        newest = deque(that_fit(chain(before, opened), least), maxlen=lines)
+        if invocation.json and not follow:
+            print_json({"file": str(file), "lines": [*newest]})
+            return
+        for found in newest:
+            show_line(invocation, found)
+        if follow:
+            for found in that_fit(followed(file, opened, looks), least):
+                show_line(invocation, found)
+
+
+def lines_of(file: Path) -> Iterator[str]:
+    """The lines of the file that was put aside last, where there is one."""
+    with suppress(OSError), file.open(encoding="utf-8", errors="replace") as opened:
+        yield from opened
+
+
+def that_fit(texts: Iterator[str], least: int) -> Iterator[Line]:
+    """Those that are whole and bad enough. The last line of a crash may be cut."""
+    for text in texts:
+        with suppress(ValueError):
+            found = json.loads(text)
+            if isinstance(found, dict) and found.get("level") in LEVELS[least:]:
+                yield found
+
+
+def followed(file: Path, opened: TextIO, looks: int | None) -> Iterator[str]:
+    """Each line that is written from here on, also into the files that are begun after this one."""
+    with opened:
+        for _ in islice(count(), looks):
+            while text := opened.readline():
+                yield text
+            sleep(LOOK_S)
+            with suppress(FileNotFoundError):
+                found, ours = file.stat(), os.fstat(opened.fileno())
+                if (found.st_dev, found.st_ino) != (ours.st_dev, ours.st_ino):
+                    yield from opened
+                    opened.close()
+                    opened = file.open(encoding="utf-8", errors="replace")
+
+
+def show_line(invocation: Invocation, line: Line) -> None:
+    if invocation.json:
+        write_json(json.dumps(line, ensure_ascii=False))
+        return
+    time, level, event = (str(line.get(name, "")) for name in _HEAD)
+    with suppress(ValueError):
+        time = f"{datetime.fromisoformat(time).astimezone(EXCHANGE_TZ):%m-%d %H:%M:%S}"
+    write_line(f"{time} {level:<7} {event} {words_of(line)}")

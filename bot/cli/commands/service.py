@@ -1,0 +1,173 @@
+"""`bot service install|uninstall|status`: the bot as a service of systemd."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from bot.cli.command import Invocation, define_command, define_group
+from bot.cli.service_unit import MARK, SYSTEM_FOLDER, USER_FOLDER, Unit
+from bot.cli.show import print_lines, print_result, say
+from bot.cli.target import load
+from bot.config.problems import ExitCode, OperatorMistake
+
+if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
+
+ASK_S: Final = 10.0
+"""How long systemd may take to answer."""
+_SQLITE: Final = "sqlite:///"
+_SHOWN: Final = ("ActiveState", "SubState", "StatusText", "NRestarts", "MainPID", "Result")
+NO_SYSTEMD: Final = "there is no systemctl here. In a container see docs/service.md"
+
+user_option: Final = click.option(
+    "--user", "is_users", is_flag=True, help="Of your own systemd, not of the machine's."
+)
+
+
+@define_group("service", example="bot service install --print")
+def command() -> None:
+    """The bot as a service of systemd."""
+
+
+@define_command("install", group=command, example="bot service install --print")
+@user_option
+@click.option("--print", "is_shown", is_flag=True, help="Write the unit to stdout, and no file.")
+@click.option(
+    "--credentials",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder with broker__api_key and broker__api_secret, which systemd hands to the bot.",
+)
+@click.pass_obj
+def install(
+    invocation: Invocation, is_users: bool, is_shown: bool, credentials: Path | None
+) -> None:
+    """Write the unit of this bot. It starts nothing: the commands to do so are shown."""
+    unit = _unit_of(load(invocation), is_users=is_users, credentials=credentials)
+    if is_shown:
+        print_lines(unit.text().splitlines())
+        return
+    path = _folder(is_users=is_users) / unit.file_name
+    if path.exists() and not path.read_text("utf-8").startswith(MARK):
+        text = f"{path} was not written by bot service install; nothing was changed. Move it away"
+        raise OperatorMistake.of("E-SVC-001", text, ExitCode.USAGE)
+    make_writable(unit)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(f".new-{os.getpid()}")
+    beside.write_text(unit.text(), "utf-8")
+    beside.replace(path)
+    control = "systemctl --user" if is_users else "systemctl"
+    print_lines([str(path)])
+    say(invocation, f"next: {control} daemon-reload && {control} enable --now {unit.file_name}")
+    if is_users:
+        say(invocation, "and, to run without you logged in: loginctl enable-linger")
+
+
+@define_command("uninstall", group=command, example="bot service uninstall --user")
+@user_option
+@click.pass_obj
+def uninstall(invocation: Invocation, is_users: bool) -> None:
+    """Remove the unit that install wrote. A service that runs is left alone: stop it first."""
+    unit = _unit_of(load(invocation), is_users=is_users)
+    path = _folder(is_users=is_users) / unit.file_name
+    if not path.exists():
+        raise OperatorMistake.of("E-SVC-002", f"there is no {path}", ExitCode.NOT_RUNNING)
+    if not path.read_text("utf-8").startswith(MARK):
+        text = f"{path} was not written by bot service install; nothing was changed"
+        raise OperatorMistake.of("E-SVC-001", text, ExitCode.USAGE)
+    control = "systemctl --user" if is_users else "systemctl"
+    if _asked(unit, is_users=is_users).get("ActiveState") in {"active", "activating", "reloading"}:
+        text = f"it runs: first {control} disable --now {unit.file_name}"
+        raise OperatorMistake.of("E-SVC-003", text, ExitCode.NOT_RUNNING)
+    path.unlink()
+    say(invocation, f"removed {path}; next: {control} daemon-reload")
+
+
+@define_command("status", group=command, example="bot service status")
+@user_option
+@click.pass_obj
+def status(invocation: Invocation, is_users: bool) -> None:
+    """Say what systemd knows of this bot."""
+    unit = _unit_of(load(invocation), is_users=is_users)
+    path = _folder(is_users=is_users) / unit.file_name
+    known = _asked(unit, is_users=is_users)
+    state = known.get("ActiveState", "unknown")
+    fields = {"unit": unit.file_name, "file": str(path), "is_installed": path.exists(), **known}
+    installed = "" if path.exists() else ", not installed: bot service install"
+    lines = [f"{unit.file_name}  {state} ({known.get('SubState', '-')}){installed}"]
+    lines += [f"{name:<12} {known[name]}" for name in _SHOWN[2:] if known.get(name)]
+    print_result(invocation, fields, lines)
+    if shutil.which("systemctl") is None:
+        raise OperatorMistake.of("E-SVC-004", NO_SYSTEMD, ExitCode.NOT_RUNNING)
+    if state != "active":
+        raise OperatorMistake.of("E-SVC-002", "the service is not running", ExitCode.NOT_RUNNING)
+
+
+def _unit_of(loaded: "Loaded", *, is_users: bool, credentials: Path | None = None) -> Unit:
+    url = loaded.journal_url
+    journal = [Path(url.removeprefix(_SQLITE)).parent] if url.startswith(_SQLITE) else []
+    return Unit(
+        name=loaded.name,
+        program=program_here(),
+        config=loaded.path.absolute(),
+        state_dir=loaded.state_dir.absolute(),
+        writable=journal,
+        user=None if is_users else owner_of(loaded),
+        credentials=credentials.absolute() if credentials else None,
+    )
+
+
+def make_writable(unit: Unit) -> None:
+    """Make the folder that the unit may write to: systemd starts none whose folder is missing."""
+    from bot.runtime.state_dir import make_state_dir
+
+    if not unit.state_dir.exists():
+        make_state_dir(unit.state_dir)
+        if unit.user is not None and os.geteuid() == 0:
+            owner = unit.config.stat()
+            os.chown(unit.state_dir, owner.st_uid, owner.st_gid)
+
+
+def program_here() -> Sequence[str]:
+    """`bot` of this very environment, not whichever is first in somebody's path."""
+    script = Path(sys.executable).parent / "bot"
+    return (str(script),) if script.exists() else (sys.executable, "-m", "bot")
+
+
+def owner_of(loaded: "Loaded") -> str:
+    """Whose bot it is: who owns what it has written, else its configuration."""
+    owned = loaded.state_dir if loaded.state_dir.exists() else loaded.path
+    try:
+        return pwd.getpwuid(owned.stat().st_uid).pw_name
+    except KeyError:
+        return str(owned.stat().st_uid)
+
+
+def _folder(*, is_users: bool) -> Path:
+    if not is_users:
+        return SYSTEM_FOLDER
+    home = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(home) if home else Path.home() / ".config") / USER_FOLDER
+
+
+def _asked(unit: Unit, *, is_users: bool) -> dict[str, str]:
+    """What systemd says of a unit; nothing where it does not answer."""
+    program = shutil.which("systemctl")
+    if program is None:
+        return {}
+    words = [*(["--user"] if is_users else []), "show", unit.file_name, f"-p{','.join(_SHOWN)}"]
+    try:
+        ran = subprocess.run(  # noqa: S603 - systemctl, of fixed words and a checked name
+            [program, *words], capture_output=True, text=True, timeout=ASK_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    pairs = (line.partition("=") for line in ran.stdout.splitlines())
+    return {name: value for name, _, value in pairs if name in _SHOWN}

@@ -1,0 +1,132 @@
+"""The options that `backtest` and `optimise` share: which past days, bars, money and fills."""
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar
+
+import click
+
+from bot.cli.command import Invocation
+from bot.cli.target import load
+from bot.config.problems import OperatorMistake
+from bot.config.settings.places import find_config
+from bot.config.shipped import DEMO, shipped
+
+if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
+    from bot.runtime.history.backtest.spec import Wanted
+
+FILLS: Final = ("touch", "depth", "queue")
+_DATA: Final = "Bars, or recorded days: folder or files, repeatable; else stored or simulated bars."
+
+
+Options = TypeVar("Options", bound=Callable[..., object])
+
+
+class PastDays(TypedDict):
+    """What those options were given."""
+
+    first: date | None
+    last: date | None
+    data: tuple[Path, ...]
+    cash: int
+    hold: tuple[tuple[str, int], ...]
+    fill: Literal["touch", "depth", "queue"]
+
+
+class Day(click.ParamType[date]):
+    """A day as 2026-11-19."""
+
+    name = "day"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> date:
+        try:
+            return date.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r}: wanted a day like 2026-11-19", param, ctx)
+
+
+class Whole(click.ParamType[int]):
+    """A whole number above 0; 100_000_000 and 100,000,000 are one."""
+
+    name = "number"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        digits = str(value).replace("_", "").replace(",", "")
+        if not (digits.isascii() and digits.isdigit() and int(digits) > 0):
+            self.fail(f"{value!r}: wanted a whole number above 0, like 100_000_000", param, ctx)
+        return int(digits)
+
+
+class Held(click.ParamType[tuple[str, int]]):
+    """A symbol and its shares, like HPG=1000."""
+
+    name = "holding"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        symbol, _, shares = str(value).partition("=")
+        if not (symbol and shares):
+            self.fail(f"{value!r}: wanted a symbol and its shares, like HPG=1000", param, ctx)
+        return symbol.upper(), Whole().convert(shares, param, ctx)
+
+
+_PATH: Final = click.Path(path_type=Path)
+_OPTIONS: Final = (
+    click.option("--from", "first", type=Day(), metavar="DAY", help="Else the first with bars."),
+    click.option("--to", "last", type=Day(), metavar="DAY", help="Last day, included."),
+    click.option("--data", multiple=True, type=_PATH, metavar="PATH", help=_DATA),
+    click.option("--cash", type=Whole(), default=100_000_000, metavar="VND", help="At the start."),
+    click.option(
+        "--hold", multiple=True, type=Held(), metavar="SYM=N", help="Shares at the start."
+    ),
+    click.option("--fill", type=click.Choice(FILLS), default="queue", help="How bars fill orders."),
+)
+
+
+def past_days_options(command: Options) -> Options:
+    """Give a command the options of `PastDays`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def wanted_of(invocation: Invocation, files: Sequence[Path], days: PastDays) -> "Wanted":
+    """Return what is asked for, beside the configuration that is found. Raises OperatorMistake."""
+    from bot.runtime.history.backtest.spec import Wanted
+
+    holdings = dict(days["hold"])
+    if len(holdings) < len(days["hold"]):
+        names = [symbol for symbol, _ in days["hold"]]
+        twice = next(name for name in names if names.count(name) > 1)
+        text = f"--hold {twice} is given twice: say once how many shares there are at the start"
+        raise OperatorMistake.of("E-BT-006", text)
+    loaded, base_dir = _configured(invocation)
+    return Wanted(
+        files,
+        days["data"],
+        days["first"],
+        days["last"],
+        days["cash"],
+        holdings,
+        days["fill"],
+        loaded,
+        base_dir,
+    )
+
+
+def _configured(invocation: Invocation) -> "tuple[Loaded | None, Path | None]":
+    """Return the configuration that is found, and its folder where it was named."""
+    if (invocation.config or find_config(os.environ)) == shipped(DEMO):
+        return None, None
+    loaded = load(invocation)
+    return loaded, loaded.base_dir if invocation.config else None

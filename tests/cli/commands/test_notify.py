@@ -1,0 +1,207 @@
+"""`bot notify`: what goes where, a test message, a mute; and no command shows an address."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.config.problems import ExitCode
+from bot.domain.entry import MUTE_NOTE, Note
+from tests.by_hand import Ask, tell_by_hand
+from tests.cli.stage import Ran, call
+from tests.notice_server import notice_server
+from tests.staging import QUIET
+from tests.story import Story, once, write_project
+
+pytest.importorskip("apprise")
+CANARY = "c4n4ryT0ken"
+CONFIG = "mode: sandbox\nstate_dir: state\n"
+
+
+def written(folder: Path, notify: str = "", channels: str = "") -> Path:
+    """Write a bot with channels of notices."""
+    folder.chmod(0o700)
+    (folder / "bot.yaml").write_text(CONFIG + notify, "utf-8")
+    (folder / "notify.yaml").touch(0o600)
+    (folder / "notify.yaml").write_text(channels, "utf-8")
+    return folder / "bot.yaml"
+
+
+def notify(config: Path, *words: str, command: str = "notify") -> Ran:
+    ran = call(command, *words, "-c", str(config))
+    assert CANARY not in ran.out + ran.err
+    return ran
+
+
+def test_the_list_says_what_goes_where_and_never_an_address(tmp_path: Path) -> None:
+    config = written(
+        tmp_path,
+        "notify: {channels: {mail: {fill: off}}, quiet_hours: {info: '22:00-07:00'}}\n",
+        f"phone: 'tgram://123456789:{CANARY}_abcdefgh/1/'\nmail: 'mailtos://me:{CANARY}@gmail.com'\n",
+    )
+
+    shown = notify(config, "list")
+    fields = json.loads(notify(config, "list", "--json").out)
+
+    assert shown.code == 0
+    assert "phone" in shown.out
+    assert [each["channel"] for each in fields["channels"]] == ["phone", "mail"]
+    assert [each["off"] for each in fields["channels"]] == [[], ["fill"]]
+    assert fields["quiet_hours"] == {"info": "22:00-07:00"}
+    assert fields["channels"][0]["last"] is None
+
+
+def test_without_a_channel_the_list_says_how_to_make_one(tmp_path: Path) -> None:
+    (tmp_path / "bot.yaml").write_text(CONFIG, "utf-8")
+
+    ran = notify(tmp_path / "bot.yaml", "list")
+
+    assert ran.code == 0
+    assert "notify.yaml" in ran.out
+
+
+@pytest.mark.wire
+def test_a_test_message_goes_to_each_and_what_came_back_is_said(tmp_path: Path) -> None:
+    with notice_server() as good, notice_server() as bad:
+        bad.status = 500
+        config = written(
+            tmp_path, channels=f"one: '{good.url}{CANARY}'\ntwo: '{bad.url}{CANARY}'\n"
+        )
+
+        ran = notify(config, "test")
+        one = notify(config, "test", "one", "--text", "the service has failed\x1b[2J")
+        none = notify(config, "test", "three")
+
+    assert (ran.code, one.code, none.code) == (ExitCode.UNREACHABLE, 0, ExitCode.USAGE)
+    assert "one          taken" in ran.out
+    assert "two          it answered HTTP 500" in ran.out
+    assert good.messages[1]["message"] == "the service has failed\\x1b[2J"
+
+
+@pytest.mark.parametrize(
+    ("channels", "says"),
+    [
+        (f"phone: 'json://me:{CANARY}@example.com/'\n", "use jsons://"),
+        (f"phone: {CANARY}\n", "not one that Apprise knows"),
+        (f"- {CANARY}\n", "found something else"),
+        (f"phone: [{CANARY}]\n", "wanted an Apprise address for phone"),
+        (f"{CANARY}: 'tgram://x/y'\n", "found another name"),
+    ],
+)
+def test_a_bad_address_is_named_by_config_check_and_not_shown(
+    tmp_path: Path, channels: str, says: str
+) -> None:
+    config = written(tmp_path, channels=channels)
+    (tmp_path / "strategies").mkdir()
+
+    ran = notify(config, "check", command="config")
+
+    assert ran.code in {ExitCode.CONFIG, ExitCode.SECRET}
+    assert says in ran.err + ran.out
+
+
+def test_others_may_not_read_the_addresses(tmp_path: Path) -> None:
+    config = written(tmp_path, channels=f"phone: 'ntfys://{CANARY}'\n")
+    (tmp_path / "notify.yaml").chmod(0o644)
+    in_file = notify(config, "list")
+    (tmp_path / "notify.yaml").unlink()
+    config.write_text(f"{CONFIG}notify: {{urls: ['ntfys://{CANARY}']}}\n")
+    config.chmod(0o644)
+    in_config = notify(config, "list")
+    config.chmod(0o600)
+    private = notify(config, "list")
+
+    assert (in_file.code, in_config.code, private.code) == (ExitCode.SECRET, ExitCode.SECRET, 0)
+    assert "chmod 600" in in_config.err
+
+
+def test_a_critical_kind_cant_be_off_everywhere(tmp_path: Path) -> None:
+    channels = f"phone: 'ntfys://{CANARY}'\nmail: 'ntfys://{CANARY}2'\n"
+    off = written(tmp_path, "notify: {kinds: {halted: off}}\n", channels)
+    refused = notify(off, "list")
+    one = written(tmp_path, "notify: {channels: {mail: {halted: off}}}\n", channels)
+    taken = notify(one, "list")
+
+    assert (refused.code, taken.code) == (ExitCode.CONFIG, 0)
+    assert "halted is critical" in refused.err
+
+
+@pytest.mark.wire
+async def test_a_mute_holds_fills_and_not_a_halt_and_the_list_says_what_arrived(
+    tmp_path: Path,
+) -> None:
+    with notice_server() as service:
+        config = write_project(
+            tmp_path, scenario=QUIET, strategies=[once()], notify={"urls": [service.url]}
+        )
+        told = await tell_by_hand(
+            config,
+            Ask(timedelta(seconds=1), {"do": "notify_mute", "seconds": 3600}),
+            Ask(timedelta(seconds=2), {"do": "notify_mute", "seconds": 90_000}),
+            Ask(timedelta(minutes=1), {"do": "halt", "reason": "a test"}),
+            minutes=2,
+        )
+        titles = service.titles
+
+    assert [each["ok"] for each in told.replies] == [True, False, True]
+    halted = next(at for at, title in enumerate(titles) if "HALTED" in title)
+    filled = next(at for at, title in enumerate(titles) if "filled" in title)
+    assert halted < filled, "what was held is told at the end"
+    listed = json.loads(call("notify", "list", "--json", "-c", str(config)).out)
+    assert listed["channels"][0]["last"]["taken"] is True
+
+
+@pytest.mark.wire
+async def test_a_mute_goes_on_after_a_restart_until_a_person_ends_it(tmp_path: Path) -> None:
+    halt = Ask(timedelta(seconds=30), {"do": "halt", "reason": "a test"})
+    with notice_server() as service:
+        config = write_project(
+            tmp_path, scenario=QUIET, strategies=[once()], notify={"urls": [service.url]}
+        )
+        mute = Ask(timedelta(seconds=1), {"do": "notify_mute", "seconds": 3600})
+        await tell_by_hand(config, mute, minutes=1)
+        before = len(service.messages)
+        unmute = Ask(timedelta(seconds=40), {"do": "notify_mute", "seconds": 0})
+        muted = await tell_by_hand(config, halt, unmute, minutes=2)
+        titles = service.titles[before:]
+        free = await tell_by_hand(config, minutes=3)
+
+    assert ["HALTED" in title for title in titles[:2]] == [True, False], "its fill is told later"
+    assert notes_of(muted.story) == [
+        "still muted until 10:20. To end it: bot notify mute 0s",
+        "no longer muted, by operator",
+    ]
+    assert notes_of(free.story) == []
+
+
+def notes_of(story: Story) -> list[str]:
+    return [each.text for each in story.shown.all(Note) if each.kind == MUTE_NOTE]
+
+
+def test_a_mute_is_bounded(tmp_path: Path) -> None:
+    config = written(tmp_path)
+
+    assert notify(config, "mute", "25h").code == ExitCode.USAGE
+    assert notify(config, "mute", "1h").code == ExitCode.NOT_RUNNING
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize(("socket", "told"), [("/nowhere", 1), (None, 0)])
+def test_a_service_that_does_not_start_tells_why(
+    tmp_path: Path, socket: str | None, told: int
+) -> None:
+    with notice_server() as service:
+        config = write_project(
+            tmp_path,
+            scenario=QUIET,
+            strategies=[once(use="nobody")],
+            notify={"urls": [service.url]},
+        )
+        ran = call("run", "-c", str(config), environment={"NOTIFY_SOCKET": socket})
+
+    assert ran.code == ExitCode.CONFIG
+    assert len(service.messages) == told
+    for message in service.messages:
+        assert message["title"] == f"SANDBOX {tmp_path.name}: NOT RUNNING"
+        assert "E-CFG-031 'use': no strategy is called 'nobody'" in message["message"]

@@ -1,0 +1,173 @@
+"""`bot service`: a unit that systemd takes, that is safe, and that restarts what may get well."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.cli.service_unit import MARK, Unit, quoted, unit_name
+from bot.config.problems import ExitCode
+from tests.cli.stage import CONFIG, Ran, call
+
+EXPOSURE_MAX = 25
+"""In tenths, as systemd-analyze counts."""
+needs_systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here"
+)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "my bot" / "bot.yaml"
+    path.parent.mkdir()
+    path.write_text(CONFIG)
+    return path
+
+
+def service(config: Path, *arguments: str) -> Ran:
+    home = config.parents[1]
+    places = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config")}
+    return call("service", *arguments, "-c", str(config), environment=places)
+
+
+def settings_of(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.splitlines():
+        name, is_setting, value = line.partition("=")
+        if is_setting and not line.startswith("#"):
+            yield name, value
+
+
+def test_a_unit_starts_this_bot_and_tells_a_mistake_from_a_bad_day(config: Path) -> None:
+    ran = service(config, "install", "--print")
+
+    found = dict(settings_of(ran.out))
+    assert (ran.code, ran.err) == (ExitCode.DONE, "")
+    words = f'"run" "-c" "{config}" "--state-dir" "{config.parent / "state"}" "--no-input"'
+    assert found["ExecStart"].endswith(words)
+    assert found["ExecStart"].split('"')[1].endswith("/bin/bot")
+    wanted = {
+        "Type": "notify",
+        "WatchdogSec": "30",
+        "Restart": "on-failure",
+        "RestartPreventExitStatus": "2 3 4",
+        "StartLimitIntervalSec": "600",
+        "StartLimitBurst": "3",
+        "NoNewPrivileges": "yes",
+        "ProtectSystem": "strict",
+        "PrivateTmp": "yes",
+        "LimitCORE": "0",
+        "MemoryMax": "1G",
+        "ReadWritePaths": f'"{config.parent / "state"}" "{config.parent}"',
+    }
+    assert {name: found[name] for name in wanted} == wanted
+
+
+@needs_systemd
+@pytest.mark.process
+def test_systemd_takes_the_unit_and_finds_little_exposed(config: Path, tmp_path: Path) -> None:
+    unit = tmp_path / "vnbot-my-bot.service"
+    unit.write_text(service(config, "install", "--print", "--credentials", "/etc/vnbot").out)
+
+    verified = _analyze("verify", str(unit))
+    exposed = _analyze(
+        "security", "--offline=true", f"--threshold={EXPOSURE_MAX}", "--no-pager", str(unit)
+    )
+
+    assert (verified.returncode, verified.stderr) == (0, "")
+    assert exposed.returncode == 0, exposed.stdout
+
+
+def _analyze(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["systemd-analyze", *words], capture_output=True, text=True, timeout=150, check=False
+    )
+
+
+def test_credentials_are_named_and_never_read(config: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "100% mine"
+
+    ran = service(config, "install", "--print", "--credentials", str(folder))
+
+    loaded = [value for name, value in settings_of(ran.out) if name == "LoadCredential"]
+    at = str(folder).replace("%", "%%")
+    names = ("broker__api_key", "broker__api_secret")
+    assert loaded == [f"{name}:{at}/{name}" for name in names]
+
+
+def test_a_users_unit_is_written_once_more_and_removed_again(config: Path) -> None:
+    path = config.parents[1] / "config/systemd/user/vnbot-my-bot.service"
+
+    first = service(config, "install", "--user")
+    text = path.read_text()
+    again = service(config, "install", "--user")
+    gone = service(config, "uninstall", "--user")
+
+    assert [first.code, again.code, gone.code] == [0, 0, 0]
+    assert first.out == f"{path}\n"
+    assert "systemctl --user enable --now vnbot-my-bot.service" in first.err
+    assert text.startswith(MARK)
+    assert "User=" not in text
+    assert list(path.parent.iterdir()) == []
+    assert (config.parent / "state").is_dir(), "a unit may write to what is there alone"
+
+
+def test_a_unit_of_somebody_else_is_left_alone(config: Path) -> None:
+    path = config.parents[1] / "config/systemd/user/vnbot-my-bot.service"
+    path.parent.mkdir(parents=True)
+    path.write_text("[Service]\n")
+
+    refused = [service(config, do, "--user") for do in ("install", "uninstall")]
+
+    assert [ran.code for ran in refused] == [ExitCode.USAGE, ExitCode.USAGE]
+    assert all("was not written by bot service install" in ran.err for ran in refused)
+    assert path.read_text() == "[Service]\n"
+
+
+def test_what_is_not_installed_is_said_with_the_command_for_it(config: Path) -> None:
+    status, gone = service(config, "status", "--user"), service(config, "uninstall", "--user")
+
+    assert (status.code, gone.code) == (ExitCode.NOT_RUNNING, ExitCode.NOT_RUNNING)
+    assert "not installed: bot service install" in status.out
+
+
+@pytest.mark.parametrize(
+    ("word", "written"),
+    [
+        ("/a b/c", '"/a b/c"'),
+        ("100%", '"100%%"'),
+        ("$HOME", '"$$HOME"'),
+        ('say "no"', '"say \\"no\\""'),
+        ("back\\slash", '"back\\\\slash"'),
+    ],
+)
+def test_a_path_is_read_back_as_it_is(word: str, written: str) -> None:
+    assert quoted(word) == written
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("mybot", "vnbot-mybot"),
+        ("My Bot/paper", "vnbot-my-bot-paper"),
+        ("../../etc", "vnbot-etc"),
+        ("ổn định", "vnbot-n-nh"),
+        ("…", "vnbot-bot"),
+    ],
+)
+def test_a_units_name_is_safe_as_a_file(name: str, unit: str) -> None:
+    assert unit_name(name) == unit
+
+
+def test_the_home_is_closed_where_nothing_of_the_bot_lies_in_it() -> None:
+    unit = Unit(
+        name="a",
+        program=("/opt/vnbot/bin/bot",),
+        config=Path("/etc/vnbot/bot.yaml"),
+        state_dir=Path("/var/lib/vnbot"),
+        writable=(),
+        user="vnbot",
+    )
+
+    assert dict(settings_of(unit.text()))["ProtectHome"] == "yes"

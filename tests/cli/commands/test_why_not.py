@@ -1,0 +1,163 @@
+"""Whatever kept a symbol from being ordered, `bot decisions --why-not SYMBOL` names it."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bot.config.problems import ExitCode
+from bot.domain.entry import (
+    CheckResult,
+    Decision,
+    Entry,
+    Note,
+    Numbers,
+    RunState,
+    StateChanged,
+    StrategySwitched,
+    Verdict,
+)
+from bot.journal.folding import Fold
+from bot.journal.journal import Journal
+from tests.cli.commands.test_journal_commands import url_of
+from tests.cli.stage import call
+from tests.journal.facts import after
+
+SYMBOL = "VHM"
+"""Nothing else in the journal is about it."""
+
+
+def no(
+    code: str,
+    why: str,
+    verdict: Verdict = Verdict.SKIPPED,
+    *,
+    numbers: Numbers | None = None,
+    checks: Sequence[CheckResult] = (),
+    request_id: str | None = None,
+) -> list[Entry]:
+    facts = {"numbers": numbers or {}, "checks": tuple(checks), "request_id": request_id}
+    return [Decision(after(300), "sma", SYMBOL, verdict, code, why, **facts)]  # type: ignore[arg-type]
+
+
+def refused(code: str, text: str, number: int) -> list[Entry]:
+    check = CheckResult(code, False, {}, text)
+    return no(code, "crossed", Verdict.BLOCKED, checks=[check], request_id=f"L-90{number:02}")
+
+
+def shut(code: str, state: str, reason: str) -> list[Entry]:
+    return no(code, "crossed", Verdict.BLOCKED, numbers={"state": state, "reason": reason})
+
+
+def moved(state: RunState, reason: str, scope: str = "all") -> list[Entry]:
+    before = RunState.RUNNING
+    return [StateChanged(after(310), before, state, reason, "operator", scope)]
+
+
+def off(state: str, reason: str) -> list[Entry]:
+    return [StrategySwitched(after(310), "sma", state, reason, "operator")]
+
+
+PLANTED: dict[str, tuple[list[Entry], str]] = {
+    "no signal": (no("NO_SIGNAL", "SMA5 71,000 below SMA20 71,200"), "SMA5 71,000 below"),
+    "own words": (no("SKIP", "no cross (gap 0.21%)"), "no cross (gap 0.21%)"),
+    "warming": (no("WARMING", "not enough bars yet for SMA20"), "not enough bars yet"),
+    "order working": (no("ORDER_WORKING", "order working"), "order working"),
+    "no price": (no("NO_PRICE", "no ask to price against"), "no ask to price against"),
+    "not settled": (no("NOT_SETTLED", "not settled until Friday"), "not settled until"),
+    "gate": (shut("TWO_FACTOR", "NEEDS_2FA", "403 OTP_SESSION_EXPIRED"), "OTP_SESSION_EXPIRED"),
+    "halted": (shut("HALTED", "HALTED", "wrong prices"), "wrong prices"),
+    "paused": (shut("PAUSED", "paused", "lunch"), "lunch"),
+    "disabled": (shut("DISABLED", "disabled", "3 faults"), "3 faults"),
+    "held data": (shut("HELD_DATA", "", "price off the tick"), "price off the tick"),
+    "window": (refused("WINDOW", "14:25 is outside 09:15 - 14:20", 1), "is outside 09:15"),
+    "limit": (refused("MAX_ORDER_VALUE", "order 64.7M of 50M", 2), "order 64.7M of 50M"),
+    "cash": (refused("CASH", "order 5M of 1M", 3), "order 5M of 1M"),
+    "watching": (no("WATCH", "crossed up", Verdict.WATCHED), "crossed up"),
+    "held for 2FA": (no("TWO_FACTOR", "asked", Verdict.HELD, request_id="L-9904"), "waits for 2FA"),
+    "fault": (no("EXCEPTION", "on_bar: ZeroDivisionError", Verdict.FAILED), "ZeroDivisionError"),
+    "bot halted": (moved(RunState.HALTED, "going home"), "going home (operator)"),
+    "symbol halted": (moved(RunState.HALTED, "odd fill", f"symbol:{SYMBOL}"), "symbol: odd fill"),
+    "strategy off": (off("paused", "not today"), "strategy: not today (operator)"),
+    "alert": (
+        [Note(after(310), "ALERT", "VHM: data held", {"alert": "DATA_HELD"}, SYMBOL)],
+        "VHM: data held",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def planted(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with every block in its journal, and a run that has ended."""
+    own = shutil.copytree(config.parent, tmp_path_factory.mktemp("planted") / "own") / config.name
+
+    async def plant() -> None:
+        journal = Journal.open(url_of(own))
+        facts = {"mode": "sandbox", "version": "1", "config_sha256": ""}
+        run_id = await journal.start_run(at=after(200), **facts)
+        for entries, _ in PLANTED.values():
+            await journal.write(entries)
+        await journal.end_run(run_id, "stopped by operator", at=after(400))
+        again = await journal.start_run(at=after(700), **facts)
+        await journal.end_run(again, "the hour is over", at=after(800))
+        await journal.close()
+
+    asyncio.run(plant())
+    return own
+
+
+def test_there_are_twenty_at_least() -> None:
+    assert len(PLANTED) >= 20
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_block_is_named(name: str, planted: Path) -> None:
+    ran = call("decisions", "--why-not", SYMBOL, "-c", str(planted))
+
+    assert (ran.code, ran.err) == (ExitCode.DONE, "")
+    assert PLANTED[name][1] in ran.out
+
+
+def test_the_time_without_a_bot_is_named(planted: Path) -> None:
+    groups = json.loads(call("decisions", "--why-not", SYMBOL, "--json", "-c", str(planted)).out)
+
+    found = [each["why"] for each in groups["decisions"] if each["code"] == "NOT_RUNNING"]
+    assert "the bot did not run (stopped by operator)" in found
+    assert "the bot has not run since (the hour is over)" in found
+
+
+def test_a_symbol_that_nobody_polls_is_named(planted: Path) -> None:
+    ran = call("decisions", "--why-not", "abc", "-c", str(planted))
+
+    assert "no strategy has ABC among its symbols: it is not polled" in ran.out
+
+
+def test_alike_ones_that_were_folded_are_one_line_with_their_range(
+    config: Path, tmp_path: Path
+) -> None:
+    own = shutil.copytree(config.parent, tmp_path / "own") / config.name
+    fold, gaps = Fold(), (0.40, 0.05, 0.21)
+    skips = [
+        Decision(after(300 + at), "sma", SYMBOL, Verdict.SKIPPED, "SKIP", f"no cross (gap {gap}%)")
+        for at, gap in enumerate(gaps * 20)
+    ]
+
+    async def plant() -> None:
+        journal = Journal.open(url_of(own))
+        await journal.write([*fold.take(skips), *fold.rest()])
+        await journal.close()
+
+    asyncio.run(plant())
+    ran = call("decisions", "--why-not", SYMBOL, "-c", str(own))
+
+    assert "no cross (gap 0.05 to 0.4%)" in ran.out
+    assert " 60x " in ran.out
+
+
+def test_one_symbol_is_enough(planted: Path) -> None:
+    ran = call("decisions", "--why-not", "FPT", "--symbol", "HPG", "-c", str(planted))
+
+    assert (ran.code, "give one of them" in ran.err) == (ExitCode.USAGE, True)
