@@ -6,12 +6,14 @@
 import gc
 import os
 import shutil
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from tests.canaries import WHAT_TO_DO, leaks_in
 from tests.faults.strikes import StrikeCounter
 from tests.memory import roomy_memory
 from tests.postgres_database import ReusedDatabase, Spoilt, administer, own_database
@@ -49,6 +51,18 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest tests, lest one worker waits at the end for the other's last."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_secret_is_left_anywhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Look through all that the tests of this worker have written, after the last of them."""
+    yield
+    stories = sys.modules.get("tests.story")
+    told = stories.ON_THE_WIRE.leaks if stories else []
+    folder = tmp_path_factory.getbasetemp()
+    found = [*told, *leaks_in(folder)]
+    lines = "\n".join(found[:50])
+    assert not found, f"a secret is where it does not belong, in {folder}:\n{lines}\n{WHAT_TO_DO}"
 
 
 @pytest.fixture(scope="session")

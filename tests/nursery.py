@@ -65,6 +65,9 @@ def _fork(
         os.environ.update(environment)
         for number, stream in enumerate(streams, start=1):
             os.dup2(stream, number)
+        # As by nohup where that is asked for, and never because the tests themselves run by it.
+        is_ignored = "NOHUP" in environment
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
     for stream in streams:
         os.close(stream)
     return pid or main(arguments)

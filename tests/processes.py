@@ -18,11 +18,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TextIO
 
+from tests.canaries import CODE, require_clean
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 REPLY_MAX: Final = 64
 UNREAD_MAX: Final = 1 << 20
 """Bytes of stdout that may wait to be read."""
-SPARE_S: Final = 60.0
+SPARE_S: Final = 120.0
 """How long a process may take to end unless a test says otherwise."""
 
 
@@ -40,6 +42,7 @@ class BotProcess:
             self.pid = _ask(asked, write, self._stderr.fileno())
         finally:
             os.close(write)
+        self._tells_key = "paper" in arguments  # the sandbox as a server says its key first
         self._end = os.pidfd_open(self.pid)
         self.returncode: int | None = None
 
@@ -63,7 +66,10 @@ class BotProcess:
         os.close(self._end)
         self._stderr.seek(0)
         with self.stdout, self._stderr:
-            return self.stdout.read(), self._stderr.read()
+            out, err = self.stdout.read(), self._stderr.read()
+        if not self._tells_key:
+            require_clean(out + err, CODE)
+        return out, err
 
     def kill(self) -> None:
         """End it as a power cut would."""

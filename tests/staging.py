@@ -25,6 +25,7 @@ from bot.journal.journal import Journal
 from bot.journal.lease import Lease, acquire
 from bot.protocol.secret import Secret
 from bot.runtime.activity import RightOfWay
+from bot.runtime.brake import Brake
 from bot.runtime.commits import Commits
 from bot.runtime.fence import Fence
 from bot.runtime.order_manager import OrderManager
@@ -133,7 +134,9 @@ def commits_of(
     )
 
 
-async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> Stage:
+async def set_stage(
+    folder: Path, url: str, script: Scenario | None = None, brake: Brake | None = None
+) -> Stage:
     """Put the parts together over a migrated journal at `url`."""
     clock = SimulatedClock(START)
     sandbox = Sandbox(
@@ -159,7 +162,8 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
     account = given.accounts[0]
 
     def gate(_asked: object) -> str | None:
-        return closed[-1] if closed else None
+        braked = brake.objection() if brake is not None else None
+        return closed[-1] if closed else braked
 
     day_order_book = DayOrderBook(
         broker.client,
@@ -180,7 +184,7 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
         fence=fence,
         epoch=lease.epoch,
         max_in_flight=4,
-        gates=(gate, gate),
+        gates=(gate, gate, lambda _: False),
         post=events.append,
         way=RightOfWay(hold_s=30),
     )

@@ -19,21 +19,24 @@ from typing import TypeVar, cast
 from ruamel.yaml import YAML
 
 from bot.clock import SimulatedClock
-from bot.config.limits import AccountSection
+from bot.config.limits import AccountSection, EveryStrategySection
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import Loaded, load_settings
 from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
 from bot.journal.schema import migrate
 from bot.protocol.secret import Secret
-from bot.runtime.run import RunEnd, run_bot
-from bot.runtime.run_controls import RunOptions
+from bot.runtime.run import run_bot
+from bot.runtime.run_controls import RunEnd, RunOptions
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import SandboxEnvironment, wake_sandbox
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
+from tests.canaries import WireWatch, require_clean
 
 AS_FAST_AS_IT_GOES = math.inf
+ON_THE_WIRE = WireWatch()
+"""Of all stories of a worker; what it has found fails the run (`conftest.py`)."""
 
 T = TypeVar("T")
 
@@ -56,7 +59,7 @@ class InProcessEnvironment(SandboxEnvironment):
         stack.callback(self._played.close)
         given = self._played.credentials
         key, secret = Secret(given.api_key), Secret(given.api_secret)
-        return Access("http://127.0.0.1:1", key, secret, self._played.app)
+        return Access("http://127.0.0.1:1", key, secret, ON_THE_WIRE.watched(self._played.app))
 
 
 def in_process(spec: EnvironmentSpec) -> InProcessEnvironment:
@@ -128,7 +131,7 @@ class Story:
 
 UNLIMITED: Mapping[str, object] = {
     "account": dict.fromkeys(AccountSection.model_fields),
-    "limits": {"max_orders_per_day": None, "max_repeats": None},
+    "limits": {name: None for name, most in EveryStrategySection() if most is not None},
 }
 """The settings `risk` of a bot that nothing limits beside its strategies' own limits."""
 
@@ -233,4 +236,5 @@ async def tell(config: Path, *, minutes: float, **options: object) -> Story:
     run_options = RunOptions(run_for=timedelta(minutes=minutes), **options)  # type: ignore[arg-type]
     end = await run_bot(loaded, run_options, shown, make=in_process)
     shown.require_no_fault()
+    require_clean("\n".join([*shown.troubles, *(text for _, text in shown.rows)]))
     return Story(end, shown, loaded)

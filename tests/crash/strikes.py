@@ -22,7 +22,7 @@ WRITES: Final = (
     *("rename", "unlink", "unlinkat"),
 )
 CALLS: Final = (*WRITES, "openat", "connect", "sendto", "sendmsg", "recvfrom", "recvmsg")
-ATTACH_S_MAX: Final = 10.0
+ATTACH_S_MAX: Final = 60.0
 NOT_HERE: Final = "strace is not installed here, or may not attach: try python -m tests.crash.kills"
 _CALL: Final = re.compile(
     r"(\w+)\((?:AT_FDCWD[^,]*, )?(?:\d+<([^>]*)>|\"([^\"]*)\")?(?:, \"(\w* ?))?"

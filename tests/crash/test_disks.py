@@ -6,7 +6,7 @@ from tests.crash.disks import Refused, refuse
 from tests.crash.harness import crashing
 from tests.crash.strikes import NOT_HERE, may_strike
 
-pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
 
 IN_THE_ANSWER = "70+"
 """The journal's first calls of a place commit the attempt, the rest what came of it."""

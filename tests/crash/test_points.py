@@ -8,7 +8,7 @@ from tests.crash.commits import break_often
 from tests.crash.points import go_through
 from tests.crash.strikes import NOT_HERE, may_strike
 
-pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
 
 STEP = 80
 BREAKS = 2

@@ -14,7 +14,7 @@ from bot.drill.exercise import Exercise, exercises
 from bot.drill.project import Project, project_of
 from bot.drill.story import Told, judge, tell
 
-pytestmark = [pytest.mark.wire, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(240)]
 
 
 def the(name: str) -> Exercise:

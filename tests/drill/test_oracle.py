@@ -3,11 +3,12 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from bot.drill.oracle import Outcome, _moves
+from bot.drill.oracle import Outcome, _moves, _orders
 
 GHOST = "ORD2 is at the broker and looks like BUY 100 HPG LIMIT 26,900 (L-0001), which was REFUSED"
 TABLES = (
@@ -97,3 +98,29 @@ def test_a_move_that_is_told_twice_or_not_at_all_is_found(
         journal.execute(statement)
 
     assert _moves(Outcome(f"sqlite:///{tmp_path / 'journal.db'}", {})) == found
+
+
+@pytest.mark.parametrize(
+    ("filled_s_before_the_end", "by_hand", "is_found"),
+    [(30, {"ORD2"}, False), (120, {"ORD2"}, True), (30, set(), True)],
+)
+def test_a_fill_of_the_last_minute_is_excused_for_somebody_elses_order_alone(
+    tmp_path: Path,
+    journal: sqlite3.Connection,
+    filled_s_before_the_end: int,
+    by_hand: set[str],
+    *,
+    is_found: bool,
+) -> None:
+    journal.execute("update orders set note = ''")
+    journal.execute("alter table orders add state default 'ACCEPTED'")
+    for name in ("executed_quantity", "executed_amount"):
+        journal.execute(f"alter table orders add {name} default 0")
+    ended_at = datetime(2026, 11, 19, 2, 40, tzinfo=UTC)
+    at = ended_at - timedelta(seconds=filled_s_before_the_end)
+    truth = {"at": at.isoformat(), "executed": 100, "amount": 2_700_000, "remaining": 0}
+    url, hand = f"sqlite:///{tmp_path / 'journal.db'}", frozenset(by_hand)
+
+    found = _orders(Outcome(url, {"ORD2": truth}, by_hand=hand, ended_at=ended_at))
+
+    assert bool(found) is is_found

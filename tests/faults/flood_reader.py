@@ -49,6 +49,7 @@ async def floods(broker: Broker) -> list[str]:
 
 def _of_kind(broker: Broker, kind: int) -> list[Coroutine[None, None, str]]:
     client, writer = broker.client, broker.writer
+    broker.two_factor.set_token(Secret("canary-token"))
     account = SubAccount(f"000900001{kind}", "120C900001.1", "Normal")
     return [
         _read(client.depth(f"AA{kind}")),

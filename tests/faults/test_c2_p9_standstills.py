@@ -1,6 +1,7 @@
 """C2, P9: a bot that was stopped for a while reads everything again before it trades on."""
 
 import asyncio
+import re
 import signal
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from tests.faults.hanging import trading
 
-pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
 
 STOPPED_S = 7.0
 
@@ -26,10 +27,10 @@ async def test_a_stopped_process_notices_reads_again_and_goes_on(tmp_path: Path)
         code, out, err, _ = await hanging.end()
 
     told = [line for line in out.splitlines() if "stood still for" in line]
-    late = [line for line in out.splitlines() if "s late" in line]
+    late = [float(seconds) for seconds in re.findall(r"came ([\d.]+) s late", out)]
     assert awake["at"] <= again["at"]
     assert any("ALERT" in line for line in told), out
-    assert len(late) == 1, out
+    assert sum(seconds > STOPPED_S / 2 for seconds in late) == 1, out
     assert before == after
     assert len(again["open_orders"]) == len(before)
     assert (code, "Traceback" in out + err) == (0, False)

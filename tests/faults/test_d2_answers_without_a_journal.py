@@ -16,14 +16,14 @@ from bot.journal.emergency import FILE
 from bot.journal.verify import verify
 from tests.faults.hanging import WITHIN_S, Hanging, locked, trading
 
-pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
 
 DISK_BYTES = 104_857_600
 SLOW: Sequence[Mapping[str, Any]] = [
     {
         "match": {"verb": "POST", "path": "*/orders", "times": 0},
         "point": "after_apply",
-        "action": {"do": "delay", "seconds": 2},
+        "action": {"do": "delay", "seconds": 4},
     }
 ]
 

@@ -15,9 +15,10 @@ pytestmark = [
     pytest.mark.wire,
     pytest.mark.process,
     pytest.mark.postgres,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(300),
 ]
-TAKES_OVER_S = 25.0
+LEASE_S = 20.0
+TAKES_OVER_S = 60.0
 OF_THE_FIRST = [("L-0001", 1, 1), ("L-0002", 1, 1)]
 
 
@@ -36,7 +37,7 @@ async def test_a_standby_goes_on_with_the_orders_of_a_bot_that_was_killed(
 
     assert waiting["reason"].startswith("standby: ")
     assert f"pid {first.bot.pid} holds the journal since " in waiting["reason"]
-    assert took_s < 8
+    assert took_s < TAKES_OVER_S
     assert (code, "Traceback" in out + err) == (0, False)
     assert "it has ended" in err
     assert posts(own_postgres_url) == OF_THE_FIRST
@@ -60,7 +61,7 @@ async def test_a_bot_that_was_stopped_sends_nothing_once_another_has_its_journal
             await second.give_token()
             await second.until(lambda _: len(posts(url)) > before + 3)
             first.bot.send_signal(signal.SIGCONT)
-            _, told = await asyncio.to_thread(first.bot.communicate, 10.0)
+            _, told = await asyncio.to_thread(first.bot.communicate)
             after = len(posts(url))
             await second.until(lambda _: len(posts(url)) > after)
             code, out, err, _ = await second.end()
@@ -97,7 +98,7 @@ async def test_a_bot_cut_off_from_its_journal_cancels_nothing_that_a_standby_may
             still_open = set(first.orders().values())
             await second.sign_in()
             proxy.flows.set()
-            _, told = await asyncio.to_thread(first.bot.communicate, 10.0)
+            _, told = await asyncio.to_thread(first.bot.communicate)
             code, out, err, _ = await second.end()
 
     assert took_s < TAKES_OVER_S
@@ -115,8 +116,9 @@ async def test_of_two_bots_at_a_database_that_hung_one_has_the_journal_afterward
         async with trading(tmp_path, url) as first, standby_of(first, url) as second:
             proxy.flows.clear()
             await first.until(lambda it: it["state"] == "DEGRADED")
+            hung = time.monotonic()
             said = await second.until(lambda it: "does not answer" in it["reason"])
-            await asyncio.sleep(25)
+            await asyncio.sleep(max(LEASE_S + 2 - (time.monotonic() - hung), 0))
             meanwhile = (await second.status(), len(first.orders()))
             proxy.flows.set()
             await first.until(lambda it: it["trouble"] is None)

@@ -25,7 +25,7 @@ from tests.sandbox.client import ACCOUNT, RULEBOOK, scenario
 from tests.staging import DAY, START, intent
 
 pytestmark = pytest.mark.wire
-SHORT = Bounds(deadline_s=0.5, body_bytes_max=2**20)
+SHORT = Bounds(deadline_s=1.5, body_bytes_max=2**20)
 LONG = Bounds(deadline_s=30, body_bytes_max=2**20)
 SLOW: list[tuple[str, dict[str, Any]]] = [
     ("after_apply", {"do": "trickle"}),  # the head drips too
@@ -73,7 +73,7 @@ async def test_slow_reads_are_timeouts_while_another_is_answered() -> None:
 
     assert isinstance(good, Depth)
     assert [str(each) for each in slow if isinstance(each, Timeout)] == [
-        "stock depth: no complete answer within 0.5 s"
+        "stock depth: no complete answer within 1.5 s"
     ] * len(SLOW)
 
 

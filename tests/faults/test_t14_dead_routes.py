@@ -19,7 +19,7 @@ DEAD: dict[str, dict[str, Any]] = {
     "500": {"action": {"do": "status", "status": 500}},
     "404": {"action": {"do": "status", "status": 404}},
 }
-RESTING = once(params={"price": 26_000})
+RESTING = once(params={"price": 26_000}, wake={"quote": "2s", "depth": "3s"})
 HALT = Ask(timedelta(seconds=40), {"do": "halt", "reason": "by hand", "by": "me"})
 TEN_SECONDS_LATER = Ask(timedelta(seconds=50), {"do": "status"})
 
@@ -64,6 +64,38 @@ async def test_without_any_row_the_cancel_leaves_and_what_cannot_be_seen_is_name
     assert any("(L-0001, BUY 100 HPG at 26,000) is still open after" in each for each in alerts)
     said = [note.numbers.get("alert") for note in told.story.shown.all(Note)]
     assert {"CANCEL_LATE", "CANCEL_STUCK"} <= set(said)
+
+
+@pytest.mark.parametrize(
+    ("path", "read"),
+    [
+        ("/market/quotes/stocks/HPG", "the quote"),
+        ("/market/quotes/stocks/HPG/order-book", "the depth"),
+        ("/trading/*/portfolio", "the account"),
+        ("/trading/*/summary", "the account"),
+    ],
+)
+async def test_a_dead_route_of_market_or_account_is_named_and_keeps_no_halt_from_cancelling(
+    tmp_path: Path, path: str, read: str
+) -> None:
+    told = await _told(tmp_path, path, "404")
+
+    orders = told.story.broker_orders().values()
+    assert [order["status"] for order in orders] == ["CANCELLED"]
+    notes = [note.numbers for note in told.story.shown.all(Note)]
+    assert [each["read"] for each in notes if each.get("alert") == "READ_FAILS"] == [read]
+    assert _open_after_ten_seconds(told)[0] == []
+    assert faults_in(outcome_of(told.story.loaded.state_dir)) == []
+
+
+@pytest.mark.parametrize("how", DEAD)
+async def test_a_dead_route_of_the_user_is_not_missed_by_a_halt(tmp_path: Path, how: str) -> None:
+    told = await _told(tmp_path, "/users/v1/users/me", how)
+
+    orders = told.story.broker_orders().values()
+    assert [order["status"] for order in orders] == ["CANCELLED"]
+    assert _open_after_ten_seconds(told) == ([], [])
+    assert faults_in(outcome_of(told.story.loaded.state_dir)) == []
 
 
 ALWAYS = """

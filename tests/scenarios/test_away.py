@@ -13,11 +13,11 @@ import pytest
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
-from bot.domain.entry import IntentRecorded, OrderUpdated
+from bot.domain.entry import Entry, IntentRecorded, OrderUpdated
 from bot.domain.order import OrderState
 from bot.runtime.control.socket import NoBotRunning, ask
-from bot.runtime.run import RunEnd, run_bot
-from bot.runtime.run_controls import RunOptions
+from bot.runtime.run import run_bot
+from bot.runtime.run_controls import RunEnd, RunOptions
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from tests.staging import QUIET
@@ -25,6 +25,13 @@ from tests.story import InProcessEnvironment, Shown, once, tell, write_project
 
 RESTING = once(params={"price": 26_000})
 FOR_EVER = 10**9
+PATIENCE_S = 30.0
+PACED = {"scenario": "story.yaml", "speed": 20, "port": 0}
+"""An order of this morning is still one of this morning after a slow machine has answered."""
+OFF_BY_ONE = {
+    "match": {"verb": "GET", "path": "*/summary", "at": "09:24", "until": "15:00", "times": 0},
+    "action": {"do": "set_fields", "fields": {"ci_balance": 99_999_999}},
+}
 
 
 class Away(InProcessEnvironment):
@@ -56,9 +63,15 @@ class Away(InProcessEnvironment):
 
 @dataclass
 class Listening(Shown):
-    """A screen that says when it has been told of trouble."""
+    """A screen that says when it has been told of trouble, and of the end of an order."""
 
     has_trouble: asyncio.Event = field(default_factory=asyncio.Event)
+    has_cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def entry(self, entry: Entry) -> None:
+        super().entry(entry)
+        if isinstance(entry, OrderUpdated) and entry.state is OrderState.CANCELLED:
+            self.has_cancelled.set()
 
     def trouble(self, text: str) -> None:
         super().trouble(text)
@@ -66,7 +79,14 @@ class Listening(Shown):
 
 
 def _run(
-    config: Path, shown: Shown, path: str, silent: int, meanwhile: list[str] | None = None
+    config: Path,
+    shown: Shown,
+    path: str,
+    silent: int,
+    meanwhile: list[str] | None = None,
+    *,
+    is_service: bool = False,
+    days: int = 0,
 ) -> "asyncio.Task[RunEnd]":
     loaded = load_settings(config)
 
@@ -78,8 +98,8 @@ def _run(
         return environment
 
     # Waits take no real time: a run that is to be asked and stopped must not be over before.
-    run_for = timedelta(days=300) if silent == FOR_EVER else timedelta(minutes=3)
-    options = RunOptions(run_for=run_for, stop_grace_s=1)
+    run_for = timedelta(days=days) or timedelta(minutes=3)
+    options = RunOptions(run_for=run_for, stop_grace_s=1, is_service=is_service)
     return asyncio.create_task(run_bot(loaded, options, shown, make=make))
 
 
@@ -101,7 +121,7 @@ async def test_a_broker_that_is_away_at_a_start_is_waited_for_while_an_order_is_
     assert end.reason == "3 min are over"
     asked_again = [text for text in shown.troubles if "asks again in" in text]
     assert asked_again
-    assert "Orders may be open, so the bot stays" in asked_again[0]
+    assert "The bot stays" in asked_again[0]
     shown.require_no_fault()
 
 
@@ -115,6 +135,15 @@ async def test_a_broker_that_is_away_at_a_start_ends_a_bot_without_open_work_at_
 
     assert ended.value.exit_code == ExitCode.UNREACHABLE
     assert shown.troubles == []
+
+
+async def test_a_service_waits_for_a_broker_that_is_away_at_its_start(tmp_path: Path) -> None:
+    config, shown = write_project(tmp_path, scenario=QUIET, strategies=[RESTING]), Shown()
+
+    end = await _run(config, shown, "/users/me", silent=9, is_service=True)
+
+    assert end.reason == "3 min are over"
+    assert "The bot stays and asks again in 1 s" in shown.troubles[0]
 
 
 async def test_no_quote_is_waited_for_while_an_order_is_open(tmp_path: Path) -> None:
@@ -142,13 +171,13 @@ async def test_while_the_broker_is_away_the_bot_tells_its_state_and_can_be_stopp
 ) -> None:
     config, shown = await _with_an_open_order(tmp_path), Listening()
     state_dir = load_settings(config).state_dir
-    run = _run(config, shown, path, FOR_EVER)
+    run = _run(config, shown, path, FOR_EVER, days=300)
 
-    await asyncio.wait_for(shown.has_trouble.wait(), 5)
+    await asyncio.wait_for(shown.has_trouble.wait(), PATIENCE_S)
     status = await _answer(state_dir, {"do": "status"})
     paused = await _answer(state_dir, {"do": "pause", "reason": "x"})
     stopped = await _answer(state_dir, {"do": "stop", "reason": "no broker", "by": "me"})
-    await asyncio.wait_for(run, 5)
+    await asyncio.wait_for(run, PATIENCE_S)
 
     told = status["status"]
     assert isinstance(told, dict)
@@ -159,23 +188,43 @@ async def test_while_the_broker_is_away_the_bot_tells_its_state_and_can_be_stopp
         ask(state_dir, {"do": "status"})
 
 
+async def test_a_break_of_an_earlier_run_is_named_while_the_broker_is_away(tmp_path: Path) -> None:
+    scenario, watching = {**QUIET, "faults": [OFF_BY_ONE]}, once(mode="watch")
+    config = write_project(tmp_path, scenario=scenario, strategies=[watching])
+    await tell(config, minutes=7)
+    state_dir, shown = load_settings(config).state_dir, Listening()
+    run = _run(config, shown, "/users/me", FOR_EVER, is_service=True, days=300)
+
+    await asyncio.wait_for(shown.has_trouble.wait(), PATIENCE_S)
+    status = await _answer(state_dir, {"do": "status"})
+    await _answer(state_dir, {"do": "stop", "reason": "no broker", "by": "me"})
+    await asyncio.wait_for(run, PATIENCE_S)
+
+    reason = str(status["status"]["reason"])  # type: ignore[index]
+    assert reason.startswith("the broker does not answer (")
+    assert "; B-0001 holds the start until it is accepted (cash: expected 100,000,000," in reason
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 async def test_a_halt_while_the_broker_is_away_cancels_what_is_open_when_it_is_back(
     tmp_path: Path,
     is_killed: bool,
 ) -> None:
     config, shown = await _with_an_open_order(tmp_path), Listening()
+    write_project(tmp_path, scenario=QUIET, strategies=[RESTING], sandbox=PACED)
     state_dir = load_settings(config).state_dir
-    run = _run(config, shown, "/users/me", FOR_EVER if is_killed else 3)
+    run = _run(config, shown, "/users/me", FOR_EVER if is_killed else 3, days=300)
 
-    await asyncio.wait_for(shown.has_trouble.wait(), 5)
+    await asyncio.wait_for(shown.has_trouble.wait(), PATIENCE_S)
     halted = await _answer(state_dir, {"do": "halt", "reason": "wrong prices", "by": "me"})
     status = await _answer(state_dir, {"do": "status"})
     if is_killed:
         run.cancel()
-        await asyncio.wait({run}, timeout=5)
-        run = _run(config, shown, "/users/me", 0)
-    await asyncio.wait_for(run, 20)
+        await asyncio.wait({run}, timeout=PATIENCE_S)
+        run = _run(config, shown, "/users/me", 0, days=300)
+    await asyncio.wait_for(shown.has_cancelled.wait(), PATIENCE_S)
+    await _answer(state_dir, {"do": "stop", "reason": "", "by": "me"})
+    await asyncio.wait_for(run, PATIENCE_S)
 
     told = status["status"]
     assert isinstance(told, dict)

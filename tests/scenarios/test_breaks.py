@@ -3,13 +3,14 @@
 import asyncio
 import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Entry, Note, StateChanged
-from bot.domain.recovery import Recovery
-from bot.runtime.control.socket import ask
+from bot.runtime.control.socket import NoBotRunning, ask
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from tests.story import Shown, Story, in_process, once, tell, write_project
@@ -22,22 +23,19 @@ SCENARIO = {
 }
 
 
+PATIENCE_S = 30.0
+
+
 @dataclass
 class Waiting(Shown):
-    """A screen that says when the gate is held by a break, and when it opens."""
+    """A screen that says when the gate opens."""
 
-    is_held: asyncio.Event = field(default_factory=asyncio.Event)
     is_open: asyncio.Event = field(default_factory=asyncio.Event)
 
     def entry(self, entry: Entry) -> None:
         super().entry(entry)
         if isinstance(entry, StateChanged) and (entry.scope, entry.to_state) == ("all", "RUNNING"):
             self.is_open.set()
-
-    def recovered(self, recovery: Recovery) -> None:
-        super().recovered(recovery)
-        if recovery.breaks:
-            self.is_held.set()
 
 
 async def _begun(folder: Path) -> Story:
@@ -58,6 +56,19 @@ async def test_a_day_that_agrees_goes_on_after_a_restart_without_a_break(tmp_pat
     assert [scope for scope in _scopes(again) if scope.startswith("break:")] == []
     states = [each.to_state for each in again.shown.all(StateChanged) if each.scope == "all"]
     assert states == ["RUNNING", "STOPPING"]
+
+
+async def _held_by(state_dir: Path, name: str) -> Mapping[str, object]:
+    """Return the first status of a start that has read the broker and is held by a break alone: it
+    names the break before, too, and takes no acceptance then.
+    """
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with suppress(NoBotRunning, TimeoutError):
+                status = (await _answer(state_dir, {"do": "status"}))["status"]
+                if status["reason"].startswith(f"journal and broker do not agree: {name}."):  # type: ignore[index]
+                    return cast("Mapping[str, object]", status)
+            await asyncio.sleep(0.02)
 
 
 async def _answer(state_dir: Path, request: Mapping[str, object]) -> Mapping[str, object]:
@@ -81,20 +92,18 @@ async def test_one_vnd_holds_the_next_start_until_somebody_accepts_it(tmp_path: 
     loaded, shown = load_settings(config), Waiting()
     running = asyncio.create_task(run_bot(loaded, RunOptions(), shown, make=in_process))
 
-    await asyncio.wait_for(shown.is_held.wait(), 5)
-    held = await _answer(loaded.state_dir, {"do": "status"})
+    held = await _held_by(loaded.state_dir, "B-0001")
     compared = await _answer(loaded.state_dir, {"do": "reconcile"})
     wrong = await _answer(loaded.state_dir, {"do": "accept", "break_id": "B-7", "reason": "x"})
     silent = await _answer(loaded.state_dir, {"do": "accept", "break_id": "B-0001"})
     taken = await _answer(
         loaded.state_dir, {"do": "accept", "break_id": "B-0001", "reason": "interest", "by": "me"}
     )
-    await asyncio.wait_for(shown.is_open.wait(), 5)
+    await asyncio.wait_for(shown.is_open.wait(), PATIENCE_S)
     await _answer(loaded.state_dir, {"do": "stop", "reason": "", "by": "me"})
-    await asyncio.wait_for(running, 15)
+    await asyncio.wait_for(running, PATIENCE_S)
 
-    assert held["status"]["state"] == "STARTING"  # type: ignore[index]
-    assert "B-0001" in str(held["status"])
+    assert held["state"] == "STARTING"
     assert [each["break_id"] for each in compared["compared"]["breaks"]] == ["B-0001"]  # type: ignore[index]
     assert (wrong["ok"], silent["ok"], taken["ok"]) == (False, False, True)
     with sqlite3.connect(loaded.state_dir / "journal.db") as connection:

@@ -1,5 +1,6 @@
 """An order works over the close, and the bot hears nothing of its end before the next morning."""
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderState
 from tests.story import Story, once, tell, write_project
 
+pytestmark = pytest.mark.skipif(
+    "NIGHTS" not in os.environ, reason="NIGHTS=2 asks for a night: make prove"
+)
 CUT_OFF = {"verb": "GET", "path": "*", "at": "14:25", "until": "23:59:59", "times": 0}
 """From before the close until midnight no read comes through."""
 FILLED = {"at": "14:27", "until": "14:50", "bids": [[26_000, 500]], "asks": [[26_500, 900]]}

@@ -77,7 +77,7 @@ async def test_each_day_has_its_own_orders_and_fills(story: Story) -> None:
 async def test_a_token_ends_with_its_day_and_a_new_one_is_asked_for(story: Story) -> None:
     needed = [local(each.at) for each in story.shown.all(AuthEvent) if each.kind == "needed"]
 
-    assert needed == [moment(day, time(8, 30)) for day in DAYS[1:]]
+    assert needed == [moment(day, time(8, 15)) for day in DAYS[1:]]
 
 
 @pytest.mark.skipif(NIGHTS < 2, reason="NIGHTS=2 asks for the third day")

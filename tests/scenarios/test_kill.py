@@ -11,9 +11,9 @@ import pytest
 
 from tests.processes import BotProcess
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
-DEADLINE_S = 60.0
+DEADLINE_S = 150.0
 
 
 def _demo(state: Path, *arguments: str) -> BotProcess:

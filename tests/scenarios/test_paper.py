@@ -92,6 +92,7 @@ async def test_a_restart_goes_on_with_the_same_order_and_money(tmp_path: Path) -
     assert orders == {"ORD10000001"}
     assert "ORDER_WORKING" in {each.code for each in second.shown.all(Decision)}
     assert second.shown.troubles == []
+    assert (second.loaded.state_dir / "paper.json").stat().st_mode & 0o777 == 0o600
 
 
 async def test_shares_bought_are_still_due_on_the_second_day(tmp_path: Path) -> None:

@@ -1,10 +1,16 @@
 """Stories of a start that an operator's mistake keeps from being one."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import load_settings
+from bot.domain.entry import Fill, Note, OrderUpdated, StateChanged
+from bot.domain.order import OrderState
+from bot.runtime.broken_strategies import strategies_to_run
+from tests.cli.stage import call
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
 
@@ -38,3 +44,176 @@ async def test_symbols_that_the_broker_does_not_know_are_all_named_with_their_pl
         ("E-SYM-001", "twice.yaml"),
     ]
     assert problems[0].message == "the broker knows no ZZZ: correct the symbol, or take it out"
+
+
+MISSPELT = "from bot import Strategy\n\n\nclass Broken(Strategy):\n    def on_quote(self, quote)\n"
+BAD_SIZE = """\
+name: resting
+use: once
+symbols: [HPG]
+params: {price: 26000}
+wake: {quote: 5s}
+order: {size: {shares: 150}, type: LIMIT, price: ask}
+"""
+
+
+async def test_broken_strategies_stop_no_other_and_are_named_wherever_one_looks(
+    tmp_path: Path,
+) -> None:
+    resting = once("resting", params={"price": 26_000})
+    sound = once("sound", symbols=["SHS"], params={"price": 19_000})
+    config = write_project(tmp_path, scenario=QUIET, strategies=[resting])
+    await tell(config, minutes=1)
+    strategies = [resting, sound, once("lost", use="broken")]
+    write_project(tmp_path, scenario=QUIET, strategies=strategies)
+    (tmp_path / "strategies" / "resting.yaml").write_text(BAD_SIZE)
+    (tmp_path / "strategies" / "broken.py").write_text(MISSPELT)
+
+    story = await tell(config, minutes=2)
+
+    places = {
+        "lost": f"{tmp_path}/strategies/broken.py:5:30: E-CFG-032 this strategy cannot be loaded",
+        "resting": f"{tmp_path}/strategies/resting.yaml:6:24: E-CFG-021 'order.size.shares' is 150",
+    }
+    notes = [note.numbers for note in story.shown.all(Note)]
+    alerts = [each for each in notes if each.get("alert") == "STRATEGY_BROKEN"]
+    assert [each["strategy"] for each in alerts] == ["lost", "resting"]
+    empty = [note.text for note in story.shown.all(Note) if "holds no shares" in note.text]
+    assert len(empty) == len(alerts)
+    for alert, (name, place) in zip(alerts, places.items(), strict=True):
+        assert str(alert["what"]).startswith(place)
+        assert any(f"{name} does not run: {place}" in line for line in story.shown.troubles)
+    assert story.shown.rows[0][1].endswith("1 strategy, 2 broken, 1 symbol")
+    orders = story.shown.all(OrderUpdated)
+    assert [each.symbol for each in orders if each.state is OrderState.FILLED] == ["SHS"]
+    assert story.posts() == ["L-0001", "L-0002"]
+    [left] = [row for row in story.broker_orders().values() if row["symbol"] == "HPG"]
+    assert (left["status"], left["amount"], left["cancelled"]) == ("SENT", 0, 0)
+
+
+async def test_the_alert_says_which_shares_nobody_looks_after(tmp_path: Path) -> None:
+    sound = once("sound", symbols=["SHS"], params={"price": 19_000})
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once("holder"), sound])
+    await tell(config, minutes=1)
+    (tmp_path / "strategies" / "holder.yaml").write_text("name: holder\n")
+
+    story = await tell(config, minutes=2)
+
+    notes = [note.numbers for note in story.shown.all(Note)]
+    [alert] = [each for each in notes if each.get("alert") == "STRATEGY_BROKEN"]
+    assert (alert["strategy"], alert["held"]) == ("holder", "HPG 100")
+    assert any("Its shares (HPG 100) stay" in note.text for note in story.shown.all(Note))
+    assert "BREAK" not in {each.get("alert") for each in notes}, "they are in the account's sum"
+
+
+LADDER = """
+from bot import Strategy
+
+
+class Ladder(Strategy):
+    def on_quote(self, quote):
+        if self.position.qty < 200:
+            self.buy(100, limit=26_500 if self.position.qty else 27_500, why="a rung")
+"""
+FALLING = [{"at": "09:21:30", "price": 27_000}, {"at": "09:22:30", "price": 26_000}]
+
+
+async def test_what_fills_while_its_strategy_is_broken_is_all_there_when_it_is_mended(
+    tmp_path: Path,
+) -> None:
+    hpg = {"symbol": "HPG", "exchange": "HOSE", "reference": 27_000, "swing_ticks": 0}
+    scenario = {**QUIET, "symbols": [{**hpg, "path": FALLING}]}
+    ladder, other = once("ladder", use="ladder", params={}), once("other", mode="watch")
+    config = write_project(tmp_path, scenario=scenario, strategies=[ladder, other])
+    (tmp_path / "strategies" / "ladder.py").write_text(LADDER)
+    await tell(config, minutes=1)
+    (tmp_path / "strategies" / "ladder.py").write_text(MISSPELT)
+
+    broken = await tell(config, minutes=3)
+    at_broker = broken.broker_orders()
+    (tmp_path / "strategies" / "ladder.py").write_text(LADDER)
+    mended = await tell(config, minutes=2)
+
+    first, second = at_broker.values()
+    assert (first["amount"], second["amount"]) == (2_705_000, 2_650_000)
+    [fill] = broken.shown.all(Fill)
+    assert (fill.strategy, fill.amount, fill.position) == ("ladder", 2_650_000, 200)
+    assert len(mended.posts()) == 2, "with less than 200 it buys once more"
+    both = (*broken.shown.all(StateChanged), *mended.shown.all(StateChanged))
+    assert [each.scope for each in both if each.scope.startswith("break:")] == []
+    pnl = json.loads(call("pnl", "--json", "-c", str(config)).out)
+    [held], total, cost = pnl["held"], pnl["total"], 5_355_000
+    assert (held["strategy"], held["quantity"], held["cost"]) == ("ladder", 200, cost)
+    assert (total["bought_amount"], total["realised"], total["fee"]) == (cost, 0, 8_033)
+    timeline = call("order", str(fill.intent_id), "--timeline", "-c", str(config)).out
+    assert "BUY 100 HPG LIMIT 26,500  ladder" in timeline.split("\n")[0]
+    steps = [line.split()[2] for line in timeline.split("\n") if line.startswith("+")]
+    assert steps == ["decided", "checked", "sent", "answered", "filled"]
+    assert "100 @ 26,500 · 100 of 100 · fee 3,975 · position HPG 200" in timeline
+
+
+async def test_a_strategy_that_fails_for_one_of_its_symbols_stops_no_other(tmp_path: Path) -> None:
+    picky = once("picky", use="picky", symbols=["HPG", "SHS"], params={})
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once(), picky])
+    (tmp_path / "strategies" / "picky.py").write_text(
+        "from bot import Strategy\n\n\nclass Picky(Strategy):\n"
+        "    def check(self):\n        self.rate = {'HPG': 1}[self.symbol]\n\n"
+        "    def on_quote(self, quote):\n        pass\n"
+    )
+
+    story = await tell(config, minutes=1)
+
+    [alert] = [note.numbers for note in story.shown.all(Note) if note.kind == "ALERT"]
+    assert (alert["strategy"], story.posts()) == ("picky", ["L-0001"])
+    why = "picky.py:6:1: E-CFG-032 Picky cannot check itself: KeyError: 'SHS'"
+    assert why in str(alert["what"])
+
+
+def test_two_files_of_one_name_are_both_left_out(tmp_path: Path) -> None:
+    strategies = [once(), once("twin"), once("twin-copy")]
+    config = write_project(tmp_path, scenario=QUIET, strategies=strategies)
+    copied = (tmp_path / "strategies" / "twin.yaml").read_text()
+    (tmp_path / "strategies" / "twin-copy.yaml").write_text(copied)
+
+    found = strategies_to_run(load_settings(config), ())
+
+    assert [each.plan.name for each in found.strategies] == ["once"]
+    assert [(each.name, Path(each.file).name) for each in found.broken] == [
+        ("twin", "twin-copy.yaml"),
+        ("twin", "twin.yaml"),
+    ]
+
+
+def test_with_real_money_a_broken_strategy_is_left_out_by_a_person_alone(tmp_path: Path) -> None:
+    config = write_project(
+        tmp_path,
+        scenario=QUIET,
+        strategies=[once()],
+        mode="live",
+        legal={"automation_allowed_by_broker": "2026-11-02, letter of the broker, N. V. An"},
+        broker={"base_url": "https://broker.example", "account": ".1"},
+    )
+    (tmp_path / "strategies" / "resting.yaml").write_text(BAD_SIZE)
+    loaded = load_settings(config)
+
+    with pytest.raises(OperatorMistake) as refused:
+        strategies_to_run(loaded, ())
+    with pytest.raises(OperatorMistake) as asked_for:
+        strategies_to_run(loaded, ("resting",))
+    chosen = strategies_to_run(loaded, ("once",))
+
+    codes = [problem.code for problem in refused.value.problems]
+    assert codes == ["E-CFG-021", "E-CFG-052"]
+    assert refused.value.problems[1].message.endswith("bot run --only once")
+    assert [problem.code for problem in asked_for.value.problems] == ["E-CFG-021"]
+    assert ([each.plan.name for each in chosen.strategies], chosen.broken) == (["once"], ())
+
+
+async def test_where_every_strategy_is_broken_nothing_starts(tmp_path: Path) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once(use="nobody")])
+
+    with pytest.raises(OperatorMistake) as mistake:
+        await tell(config, minutes=1)
+
+    assert [problem.code for problem in mistake.value.problems] == ["E-CFG-031"]
+    assert mistake.value.exit_code == ExitCode.CONFIG

@@ -70,7 +70,7 @@ async def test_a_stop_ends_although_no_row_shows_the_end_of_its_cancel(tmp_path:
 
     story = await tell(config, minutes=2, stop_grace_s=0.5)
 
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
     assert [order["status"] for order in story.broker_orders().values()] == ["CANCELLED"]
     [left] = [
         one for one in story.shown.all(Note) if one.numbers.get("alert") == "STOP_LEAVES_OPEN"

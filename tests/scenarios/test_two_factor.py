@@ -1,18 +1,24 @@
 """A 403 OTP code closes the gate for writes; a token opens it; what was held goes out once."""
 
-from datetime import timedelta
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import jwt
 import pytest
 
 from bot.domain.entry import (
+    AttemptFinished,
     AuthEvent,
     Decision,
     IntentRecorded,
+    Note,
     RunState,
     StateChanged,
     Verdict,
 )
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.outcome import TWO_FACTOR_CODES
 from bot.journal.reader import JournalReader
 from tests.by_hand import Ask, tell_by_hand
@@ -143,7 +149,8 @@ async def test_a_token_that_cannot_be_kept_does_not_end_the_run(tmp_path: Path) 
     assert [reply["is_ready"] for reply in told.replies] == [False, True]
     assert told.replies[1]["codes_used"] == 2, "one was for the sandbox's own sign-in"
     kinds = [each.kind for each in told.story.shown.all(AuthEvent)]
-    assert kinds[-3:] == ["CODE_REQUESTED", "ready", "TOKEN_NOT_KEPT"]
+    story = ["CODE_REQUESTED", "TYPED", "TAKEN", "ready", "TOKEN_NOT_KEPT"]
+    assert kinds[-5:] == story
 
 
 async def test_a_day_without_codes_left_begins_without_a_token(tmp_path: Path) -> None:
@@ -155,3 +162,125 @@ async def test_a_day_without_codes_left_begins_without_a_token(tmp_path: Path) -
 
     assert RunState.NEEDS_2FA in _states(story)
     assert story.attempts() == []
+
+
+# ----------------------------------------------------------------- a token that ends in the session
+
+ENDS_AT = datetime(2026, 11, 19, 9, 37, tzinfo=EXCHANGE_TZ)
+RESTING = once(
+    params={"price": 26_000},
+    order={"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "18m"},
+)
+"""It rests, and is cancelled after the token has ended."""
+
+
+def short_token() -> Ask:
+    claims = {"exp": int(ENDS_AT.timestamp()), "sub": "made elsewhere"}
+    token = jwt.encode(claims, "k" * 32, algorithm="HS256")
+    return Ask(timedelta(minutes=1), {"do": "otp_token", "token": token})
+
+
+def codes(story: Story) -> list[str]:
+    return [
+        f"{each.numbers.get('alert')}" for each in story.shown.all(Note) if each.kind == "ALERT"
+    ]
+
+
+async def test_a_token_that_ends_is_noticed_without_a_write_and_the_cancel_waits_unrefused(
+    tmp_path: Path,
+) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[RESTING])
+
+    told = await tell_by_hand(
+        config, short_token(), minutes=21, answer_otp_after=timedelta(minutes=2)
+    )
+
+    story = told.story
+    [needed] = [each for each in story.shown.all(AuthEvent) if each.kind == "needed"]
+    assert ENDS_AT - needed.at == timedelta(seconds=2)
+    assert codes(story) == ["TWO_FACTOR_ENDING"] * 2 + ["TWO_FACTOR_NEEDED", "CANCEL_NEEDS_TOKEN"]
+    assert story.attempts()[0][0] == "POST"
+    answers = [(each.http_status, each.code) for each in story.shown.all(AttemptFinished)]
+    assert [status for status, _ in answers] == [200, 200]
+    [order] = story.broker_orders().values()
+    assert (order["status"], order["cancelled"]) == ("CANCELLED", 100)
+
+
+class Person:
+    """Somebody at the terminal, who has a code mailed and types what came."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self._submit: Callable[[str], None] | None = None
+
+    def start(self, submit: Callable[[str], None], state: Mapping[str, object]) -> None:
+        self.asked.append(f"{state['codes_used']} of {state['codes_per_day']}")
+        self._submit = submit
+        submit("")
+
+    def ask(self, result: str, _state: Mapping[str, object]) -> None:
+        self.asked.append(result)
+        for code in re.findall("[0-9]{6}", result):
+            assert self._submit is not None
+            self._submit(code)
+
+    def stop(self) -> None:
+        if self._submit is not None:
+            self.asked.append("stop")
+        self._submit = None
+
+
+async def test_a_person_at_the_terminal_is_asked_in_time_and_nothing_waits(tmp_path: Path) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[RESTING])
+    person = Person()
+
+    told = await tell_by_hand(config, short_token(), minutes=21, ask_code=person)
+
+    assert RunState.NEEDS_2FA not in _states(told.story)
+    assert codes(told.story) == ["TWO_FACTOR_ENDING"]
+    assert (person.asked[0], person.asked[-1]) == ("1 of 5", "stop")
+    assert [verb for verb, _ in told.story.attempts()] == ["POST", "DELETE"]
+
+
+async def test_a_person_who_is_too_late_is_told_so_and_asked_again(tmp_path: Path) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[RESTING])
+    claims = {"exp": int((ENDS_AT - timedelta(minutes=4)).timestamp())}
+    short = jwt.encode(claims, "k" * 32, algorithm="HS256")
+    other_shell = Ask(timedelta(minutes=1), {"do": "otp_token", "token": short})
+    person = Hasty()
+
+    await tell_by_hand(config, other_shell, minutes=3, ask_code=person)
+
+    assert person.asked[1].startswith("what the terminal gave is not used: a token came first")
+
+
+class Hasty(Person):
+    """Who pastes a token at the very moment at which another way has given one."""
+
+    def start(self, submit: Callable[[str], None], _state: Mapping[str, object]) -> None:
+        self.asked.append("asked")
+        self._submit = submit
+        submit("pasted-a-moment-later")
+
+
+async def test_who_is_asked_before_a_token_ends_is_left_alone_once_another_shell_has_given_one(
+    tmp_path: Path,
+) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[RESTING])
+    claims = {"exp": int((ENDS_AT + timedelta(hours=6)).timestamp())}
+    another = jwt.encode(claims, "k" * 32, algorithm="HS256")
+    other_shell = Ask(timedelta(minutes=10), {"do": "otp_token", "token": another})
+    person = Silent()
+
+    told = await tell_by_hand(config, short_token(), other_shell, minutes=12, ask_code=person)
+
+    assert RunState.NEEDS_2FA not in _states(told.story)
+    assert person.asked == ["asked", "stop"]
+
+
+class Silent(Person):
+    """Who is not at the terminal."""
+
+    def start(self, submit: Callable[[str], None], _state: Mapping[str, object]) -> None:
+        self.asked.append("asked")
+        self._submit = submit

@@ -1,8 +1,14 @@
 """A bot that begins, or begins again, in the middle of a day has the bars of before."""
 
+import asyncio
+from datetime import date, datetime
 from pathlib import Path
 
+from bot.config.settings.load import load_settings
+from bot.domain.bar_news import WentEx
 from bot.domain.entry import Decision, Note
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.runtime.history.warming.kept_ex_dates import KeptExDates
 from tests.story import Story, tell, write_project
 
 SMA = {
@@ -132,3 +138,55 @@ async def test_the_price_of_the_closing_auction_is_in_the_bar_in_which_histories
     assert [start for start, _, _ in told] == ["07:25", "07:30", "07:35", "07:40", "07:45"]
     assert [has_traded for _, _, has_traded in told[-3:]] == ["False", "False", "True"]
     assert told[-1][1] != told[-2][1]
+
+
+LEVELS = """
+from bot import Strategy
+
+
+class Sma(Strategy):
+    bars: int
+
+    def on_bar(self, bar):
+        self.skip(f"{bar.close} {bar.sma(self.bars)!r}")
+"""
+
+
+def _of_the_17th(state: Path) -> None:
+    """Twenty bars at 30,000 of two days before, and what the 18th made of that close."""
+    begins = int(datetime(2026, 11, 17, 14, 10, tzinfo=EXCHANGE_TZ).timestamp())
+    lines = [f"HPG,60,{begins + 60 * n},30000,30000,30000,30000,100\n" for n in range(20)]
+    (state / "bars-sandbox.csv").write_text("".join(lines))
+    ex_dates = KeptExDates(state / "ex-dates-sandbox.csv")
+    asyncio.run(ex_dates.keep(WentEx("HPG", date(2026, 11, 18), 30_000, 27_000)))
+
+
+def test_ex_dates_that_are_learned_late_level_the_kept_bars_as_if_they_had_been_known(
+    tmp_path: Path,
+) -> None:
+    action = {"do": "cash_dividend", "symbol": "HPG", "vnd_per_share": 3_000}
+    days = {"ex_date": "2026-11-18", "pays_on": "2026-12-10"}
+    match = {"path": "*/market/news", "at": "10:00", "until": "10:06", "times": 0}
+    dead = {"match": match, "action": {"do": "status", "status": 404, "body": "{}"}}
+    stories = {}
+    for name, faults in {"answers": [], "dead": [dead]}.items():
+        scenario = {**SCENARIO, "faults": faults, "corporate_actions": [{**action, **days}]}
+        strategy = {**SMA, "wake": {"bar": "1m"}, "params": {"bars": 15}}
+        config = write_project(tmp_path / name, scenario=scenario, strategies=[strategy])
+        (tmp_path / name / "strategies" / "sma.py").write_text(LEVELS)
+        _of_the_17th(load_settings(config).state_dir)
+        stories[name] = asyncio.run(tell(config, minutes=12))
+
+    answered, late = (
+        {each.at: (each.code, each.why) for each in story.shown.all(Decision)}
+        for story in stories.values()
+    )
+    known_at = next(
+        note.at for note in stories["dead"].shown.all(Note) if "are known now" in note.text
+    )
+    after = {at for at in answered if at > known_at}
+    assert len(after) > 3
+    assert {at: late[at] for at in after} == {at: answered[at] for at in after}
+    assert late != answered
+    told = [note.numbers.get("read") for note in stories["dead"].shown.all(Note)]
+    assert told.count("the ex-dates") == 2

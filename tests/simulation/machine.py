@@ -31,7 +31,7 @@ RUN_S_MAX: Final = 50_000.0
 """Only who waits for the wall moves this clock: a run with more of it goes round in circles."""
 STUCK: Final = 4
 """The code of a process in which everything waits."""
-BACKGROUND: Final = frozenset({"MainThread", "heads", "recorder"})
+BACKGROUND: Final = frozenset({"MainThread", "heads", "hooks", "log", "recorder"})
 """Threads that nobody waits for. Any other has an answer to give: until then no time passes."""
 
 T = TypeVar("T")

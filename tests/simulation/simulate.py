@@ -161,8 +161,7 @@ def _stuck(plan: Plan, codes: Sequence[int], cpu_s: float) -> Result:
 def _live(config: Path, plan: Plan) -> Iterator[int]:
     """Run the bot, and start it again for as long as it dies; give the code of each end.
 
-    A bot that finds no broker at its start ends with a word of it, and is started again as systemd
-    would.
+    A start that its broker refuses ends with a word of it, and is made again as systemd would.
     """
     dice = Random(f"lives {plan.seed}")
     traps = [at for n, at in enumerate(plan.kills) if f"k{n}" not in plan.left_out]
@@ -206,7 +205,8 @@ def _project(folder: Path, plan: Plan, *, record: bool = False) -> Path:
 
 def _run(config: Path, plan: Plan, trap: Trap, part: int, down_s: int) -> None:
     trap.watch_commits()
-    options = RunOptions(run_for=plan.day.length, answer_otp_after=timedelta(seconds=20))
+    answer_after = timedelta(seconds=20)
+    options = RunOptions(run_for=plan.day.length, answer_otp_after=answer_after, is_service=True)
 
     def make(spec: EnvironmentSpec) -> Simulated:
         dice = Random(f"ways {plan.seed} {part}")

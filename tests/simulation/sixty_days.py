@@ -28,6 +28,8 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.drill.oracle import faults_in, outcome_of
+from bot.journal.money import By, profit_of
+from bot.journal.reader import JournalReader
 from bot.protocol.secret import Secret
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
@@ -124,6 +126,7 @@ class SixtyDays:
         self.ledger = loaded.state_dir / LEDGER
         self.fine_from = script.starts_at
         self.lines, self.kills = 0, 0
+        self.last_day = FIRST_DAY
 
     def run(self, days: int) -> None:
         day = FIRST_DAY
@@ -131,6 +134,7 @@ class SixtyDays:
             for start, span in SPANS:
                 self._reach(datetime.combine(day, start, EXCHANGE_TZ).astimezone(UTC))
                 self._live_through(span)
+            self.last_day = day
             day = self.rulebook.calendar.next_trading_day(day)
         self._reach(datetime.combine(day, time(8, 30), EXCHANGE_TZ).astimezone(UTC))
         self.sandbox.close()
@@ -207,7 +211,21 @@ class SixtyDays:
             sign = -1 if fill["side"] == "BUY" else 1
             ours += sign * fill["amount"] - fill["fee"] - fill["tax"]
         theirs = account.net_assets(dict.fromkeys(SHARES, 0))
-        return [f"{theirs - ours:+,} VND unexplained"] if theirs != ours else []
+        unexplained = theirs - ours
+        told = CASH + account.dividends - account.dividend_taxes + self._told_by_pnl()
+        found = [f"{unexplained:+,} VND unexplained"] if unexplained else []
+        return found + ([f"{theirs - told:+,} VND are not in bot pnl"] if theirs != told else [])
+
+    def _told_by_pnl(self) -> int:
+        """What `bot pnl` says was earned, less what its open positions have cost."""
+        with JournalReader(f"sqlite:///{self.folder / 'state' / 'journal.db'}") as reader:
+            profits, positions = reader.profits(), reader.positions()
+            prices = reader.prices(SHARES)
+        told = [profit_of(profits, positions, prices, by=by) for by in By]
+        for each in told:
+            assert sum(row.net for row in each.rows) == each.total.net
+            assert {row.symbol for row in each.held if row.last is None} == set()
+        return told[0].total.net - sum(row.cost for row in told[0].held)
 
     def _shares(self, fills: list[dict[str, Any]]) -> list[str]:
         found = []

@@ -31,7 +31,7 @@ from tests.simulation.weather import Lost
 from tests.simulation.world import KILLED, Trap
 from tests.story import InProcessEnvironment, once, write_project
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
 IDS: Mapping[str, Mapping[str, str]] = {
     "inplace": {"modify_id": "same"},
@@ -56,6 +56,8 @@ def _stories() -> Iterator[tuple[int, Mode, bool]]:
     first, _, last = (_ASKED or "0").partition("-")
     for seed in range(int(first), int(last or first) + 1):
         for number, mode in enumerate(MODES):
+            if not _ASKED and (number // 4 + number // 2 + number) % 2:
+                continue  # every other mode, each pair of words in one; `make prove` has them all
             for is_killed in (False, True) if _ASKED else (number % 3 != 0,):
                 yield seed, mode, is_killed
 

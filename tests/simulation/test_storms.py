@@ -36,7 +36,7 @@ from tests.simulation.weather import Weather
 from tests.simulation.world import DETOUR_MAX, KILLED, Scanned, Trap
 from tests.story import InProcessEnvironment, Shown, write_project
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
 BAD_MINUTES, MINUTES = 4, 10
 POINTS_MAX = 260
@@ -47,7 +47,7 @@ OVER = datetime(2026, 11, 19, 2, 25, tzinfo=UTC)
 
 
 def _seeds() -> list[int]:
-    asked = os.environ.get("STORM_SEEDS", "0-3")
+    asked = os.environ.get("STORM_SEEDS", "0-1")
     first, _, last = asked.partition("-")
     return list(range(int(first), int(last or first) + 1))
 

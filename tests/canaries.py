@@ -1,0 +1,244 @@
+"""Secrets that every test's bot is given, and the search for them in all that the tests leave.
+
+A bot of a story signs with the key and secret that the sandbox makes of a scenario's name and seed,
+types its one-time code, holds a token of it and trades in its account. None of the five may be in
+anything that a run writes or says but in the few files that are there for it (`ALLOWED`). After the
+last test each worker of pytest looks through all that lies in its folder: journals and their WAL,
+the emergency journal, logs, recordings (unpacked), reports of faults, exports. A secret may be
+there as it is or in one of eight other forms, so that nothing passes by being packed once.
+
+Some tests kill bots, so what is found may be half done: a file that was being written beside
+another is judged by the name that it would have got. The verdict on a file is the same whatever the
+search has seen before it, and whether or not a process that is ending takes files away meanwhile.
+"""
+
+import os
+import re
+import sqlite3
+import zlib
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final
+
+from bot.broker.link import AsgiApp
+from bot.sandbox.scenario import Scenario
+
+_PLAYED: Final = Scenario.model_validate(
+    {"symbols": [{"symbol": "HPG", "exchange": "HOSE", "reference": 27_000}]}
+)
+CANARIES: Final[Mapping[str, str]] = {
+    "API key": _PLAYED.key_text,
+    "API secret": _PLAYED.secret_text,
+    "2FA token": "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9",
+    "account number": _PLAYED.accounts[0].depository_number,
+    "account id": _PLAYED.accounts[0].id,
+    "one-time code": _PLAYED.otp_code.get_secret_value(),
+}
+"""Of the token what all of the sandbox begin with; a plain code counts where it stands alone."""
+CODE: Final = "one-time code"
+_OF_THE_BROKER: Final = (
+    r"sandbox(\.\d+)?\.jsonl.*|paper\.jsonl.*|ledger(\.jsonl)?.*|.*\.yaml|.*\.json"
+)
+_OF_THE_JOURNAL: Final = (
+    r".*\.db(-wal|-shm|-journal)?|emergency\.jsonl.*|part-\d+(-[0-9a-f]+\.parquet)?"
+)
+_UNFINISHED: Final = re.compile(r"\.?(.+?)(?:\.\d+)?\.(?:new|partly)((?:-wal|-shm|-journal)?)")
+"""How a file is called that the bot writes beside another, to be put in its place by a rename."""
+ALLOWED: Final[Mapping[str, re.Pattern[str]]] = {
+    name: re.compile(pattern)
+    for name, pattern in {
+        "API key": r"secrets\.yaml|.*scenario.*\.(yaml|json)",
+        "API secret": r"secrets\.yaml|.*scenario.*\.(yaml|json)",
+        "2FA token": r"two-factor\.json",
+        "account number": rf"{_OF_THE_BROKER}|{_OF_THE_JOURNAL}",
+        "account id": _OF_THE_BROKER,
+        "one-time code": r".*\.yaml|.*scenario.*\.json",
+    }.items()
+}
+"""The names of files that may hold one: the secret's own, the played broker's memory, what a test
+wrote for them. The journal knows the account by its extended id, and must; the emergency journal
+and recordings are parts of it.
+"""
+WHAT_TO_DO: Final = (
+    "Find out who writes the file (the folder has the test's name) and keep the secret out of it:\n"
+    "bot/protocol/redact.py, bot/runtime/hush.py. Is the file there to hold it? Then add its name\n"
+    "to ALLOWED in tests/canaries.py and say why, with a row in tests/security/test_canaries.py."
+)
+_SOURCES: Final = {".py", ".pyc"}
+"""A copy of our own program, which some tests make, says what the sandbox's accounts are called."""
+FILE_BYTES_MAX: Final = 64 * 1024 * 1024
+PAGE_BYTES: Final = 4096
+_PARQUET: Final = b"PAR1"
+_BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+def forms(secret: str) -> Mapping[str, tuple[bytes, ...]]:
+    """Return what to look for: the secret as it is, and in eight other forms.
+
+    In base64 three texts stand for one, by where in the packed text it begins; the first and last
+    sign of each depend on the neighbours and are left out.
+    """
+    raw = secret.encode()
+    packed = tuple(
+        b64encode(bytes(shift) + raw)[(shift * 4 + 2) // 3 : (shift + len(raw)) * 4 // 3]
+        for shift in range(3)
+    )
+    return {
+        "plain": (raw,),
+        "base64": packed,
+        "base64url": tuple(each.translate(bytes.maketrans(b"+/", b"-_")) for each in packed),
+        "hex": (raw.hex().encode(),),
+        "HEX": (raw.hex().upper().encode(),),
+        "percent": ("".join(f"%{each:02x}" for each in raw).encode(),),
+        "JSON escapes": ("".join(f"\\u{each:04x}" for each in raw).encode(),),
+        "UTF-16": (secret.encode("utf-16-le"),),
+        "reversed": (raw[::-1],),
+    }
+
+
+_NEEDLES: Final = {
+    needle: (name, form)
+    for name, secret in CANARIES.items()
+    for form, needles in forms(secret).items()
+    for needle in needles
+    if (name, form) != (CODE, "reversed")  # six digits that any number may have
+}
+_CODE_PLAIN: Final = CANARIES[CODE].encode()
+LONGEST: Final = max(map(len, _NEEDLES))
+
+
+def found_in(data: bytes, part: bytes | None = None) -> Iterator[tuple[str, str]]:
+    """Yield the name and the form of each canary in some bytes.
+
+    `part`, pieces of them, is what has to be looked at; what only its seams make is none.
+    """
+    for needle, found in _NEEDLES.items():
+        if (
+            (part is None or needle in part)
+            and needle in data
+            and (needle != _CODE_PLAIN or _stands_alone(needle, data))
+        ):
+            yield found
+
+
+def _stands_alone(needle: bytes, data: bytes) -> bool:
+    """Whether a code is no part of a longer number or word: six digits soon are."""
+    alone = rb"(?<![\w.,%\\])" + re.escape(needle) + rb"(?![\w.,%])"
+    return re.search(alone, data) is not None
+
+
+def require_clean(text: str, *but: str) -> None:
+    """Assert that what a bot said holds no canary, `but` those that it was asked to show."""
+    found = {each for each in found_in(text.encode("utf-8", "replace")) if each[0] not in but}
+    assert not found, f"a secret was said: {sorted(found)}"
+
+
+HEADERS: Final = {b"x-fh-apikey": "API key", b"x-fh-2fa-token": "2FA token"}
+"""The one place of each on the wire."""
+_IN_A_BODY: Final = {"account number", "account id"}
+"""What the body of an order names; what a body of the 2FA exchange carries beside, it must."""
+
+
+class WireWatch:
+    """Looks at each request to a played broker for what does not belong there."""
+
+    def __init__(self) -> None:
+        self.leaks: list[str] = []
+
+    def watched(self, app: AsgiApp) -> AsgiApp:
+        """Return an application that does the same, and has its requests looked at."""
+
+        async def watching(scope: Any, receive: Any, send: Any) -> None:
+            where = f"{scope['method']} {scope['path']}"
+            for name, value in scope["headers"]:
+                allowed = HEADERS.get(name.lower(), "")
+                self._look(f"{where} {name}", value, {allowed})
+            self._look(where, scope["raw_path"] + b"?" + scope["query_string"], _IN_A_BODY)
+
+            async def looked_at() -> Any:
+                message = await receive()
+                is_exchange = "2fa" in scope["path"] or "otp" in scope["path"].lower()
+                both = {"2FA token", "one-time code"} if is_exchange else set()
+                self._look(where, message.get("body", b""), _IN_A_BODY | both)
+                return message
+
+            await app(scope, looked_at, send)
+
+        return watching
+
+    def _look(self, where: str, data: bytes, allowed: set[str]) -> None:
+        found = (each for each in found_in(data) if each[0] not in allowed)
+        self.leaks += [f"{where}: {name} ({form})" for name, form in found]
+
+
+def leaks_in(folder: Path) -> list[str]:
+    """Return a line for each canary in a file that may not hold it: where, which, in which form."""
+    seen = set[int]()
+    paths = sorted(Path(root, name) for root, _, names in os.walk(folder) for name in names)
+    return [
+        f"{path.relative_to(folder)}: {name} ({form})"
+        for path in paths
+        if path.suffix not in _SOURCES and path.is_file() and not path.is_symlink()
+        for name, form in canaries_of(path, seen)
+        if not ALLOWED[name].fullmatch(home_of(path.name))
+    ]
+
+
+def home_of(name: str) -> str:
+    """Return the name of the file that one is to become: a kill may have come before the rename."""
+    found = _UNFINISHED.fullmatch(name)
+    return name if found is None else found[1] + found[2]
+
+
+def canaries_of(path: Path, seen: set[int]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the form of each canary in a file, `seen` holding what others had."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX)
+    except FileNotFoundError:
+        return  # a process that was told to end has taken it away
+    yield from found_in(data, _unseen(data, path.name, seen))
+    if path.parent.name.startswith("run="):
+        for block in _blocks(path) if path.suffix == ".db" else _columns(data):
+            yield from found_in(block)
+
+
+def _unseen(data: bytes, name: str, seen: set[int]) -> bytes:
+    """Return the pages that no file of that name had before, each with what is around it: most of a
+    journal is the same in all tests.
+    """
+    parts = list[bytes]()
+    for start in range(0, len(data), PAGE_BYTES):
+        part = data[max(start - LONGEST, 0) : start + PAGE_BYTES + LONGEST]
+        known = hash((name, part))
+        if known not in seen:
+            seen.add(known)
+            parts.append(part)
+    return b"".join(parts)
+
+
+def _columns(data: bytes) -> Iterator[bytes]:
+    """Yield what the texts of a Parquet file hold, unpacked."""
+    if data[:4] != _PARQUET or data[-4:] != _PARQUET:
+        return  # a kill has cut it off
+    import polars as pl  # slow to import, and most workers find none
+
+    try:
+        frame = pl.read_parquet(BytesIO(data))
+    except pl.exceptions.PolarsError:
+        return  # a test has damaged it
+    for column in frame.select(pl.col(pl.String, pl.Categorical)):
+        yield "\n".join(map(str, column.drop_nulls())).encode()
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """Yield what the blocks of a recording hold, unpacked."""
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
+            for (packed,) in connection.execute("select data from blocks").fetchall():
+                yield zlib.decompressobj().decompress(packed, _BLOCK_BYTES_MAX)
+    except (sqlite3.Error, zlib.error):
+        return  # a test has damaged it
