@@ -72,7 +72,7 @@ def write_project(folder: Path, seed: int) -> Path:
         "broker": {"requests_per_minute": QUOTA},
         "risk": {
             "account": dict.fromkeys(AccountSection.model_fields),
-            "limits": {"max_orders_per_day": None},
+            "limits": {"max_orders_per_day": None, "max_loss_per_day": None, "capital": None},
         },
         "sandbox": {"scenario": "market", "speed": "max", "port": None, "seed": seed},
     }

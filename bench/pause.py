@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from bot.broker.channel import Objection, nothing_against
+from bot.broker.link import Objection, nothing_against
 from bot.broker.signer import SignedRequest
 from bot.broker.writes import OrderWriter
 from bot.clock import ScaledClock, SystemClock, monotonic_s
@@ -29,8 +29,8 @@ from bot.domain.entry import AuthEvent
 from bot.domain.message import QuoteReceived
 from bot.protocol.answer import Answer, NoAnswer
 from bot.runtime.control.socket import ask
-from bot.runtime.daemon import Parts
 from bot.runtime.inbox import Urgency
+from bot.runtime.parts import Parts
 from bot.runtime.run import Run
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.worlds.choice import make_environment
@@ -117,13 +117,13 @@ async def measure(folder: Path, rounds: int) -> None:
         begun, shown = list[float](), Shown()
         with stamped(begun):
             run = Run(loaded, RunOptions(stop_grace_s=1), shown, stack, make_environment)
-            put_together, found = run._put_together, list[Parts]()  # noqa: SLF001
+            put_together, found = run._assemble, list[Parts]()  # noqa: SLF001
 
             def keep(*given: Any) -> Parts:
                 found.append(put_together(*given))
                 return found[0]
 
-            run._put_together = keep  # type: ignore[method-assign,assignment]  # noqa: SLF001
+            run._assemble = keep  # type: ignore[method-assign,assignment]  # noqa: SLF001
             running = asyncio.create_task(run.to_its_end())
             await until(lambda: any(each.kind == "needed" for each in shown.all(AuthEvent)))
             await report(found[0], loaded.state_dir, begun, rounds, given.otp_code)

@@ -203,7 +203,7 @@ def write_configuration(
             "max_source_age_s": {"quote": 3600, "depth": 3600},
             "signal_ttl_s": 60,
             "account": dict.fromkeys(AccountSection.model_fields),
-            "limits": {"max_orders_per_day": None},
+            "limits": {"max_orders_per_day": None, "max_loss_per_day": None, "capital": None},
         },
     }
     if (url := os.environ.get("P_JOURNAL")) is not None:

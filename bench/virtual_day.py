@@ -24,8 +24,8 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
-from bot.runtime.run import RunEnd, run_bot
-from bot.runtime.run_controls import RunOptions
+from bot.runtime.run import run_bot
+from bot.runtime.run_controls import RunEnd, RunOptions
 from bot.sandbox.house.ledger import read_ledger
 
 SMA = {
@@ -84,19 +84,23 @@ class Day:
     folder: Path
     scenario: str
     record: bool = False
+    quota: int = QUOTA
+    depth_symbols: int = DEPTH_SYMBOLS
+    depth_every: str = "30s"
 
     def write(self) -> Path:
         """Write the files; return the path of bot.yaml."""
         yaml, symbols = YAML(typ="safe"), self.symbols()
         (self.folder / "strategies").mkdir()
-        for plan, its in ((DEPTH, symbols[:DEPTH_SYMBOLS]), (SMA, symbols[DEPTH_SYMBOLS:])):
+        depth, cut = {**DEPTH, "wake": {"depth": self.depth_every}}, self.depth_symbols
+        for plan, its in ((depth, symbols[:cut]), (SMA, symbols[cut:])):
             file = self.folder / "strategies" / f"{plan['name']}.yaml"
             yaml.dump({**plan, "symbols": its}, file)
         facts = {
             "mode": "sandbox",
             "state_dir": "state",
             "record": self.record,
-            "broker": {"requests_per_minute": QUOTA},
+            "broker": {"requests_per_minute": self.quota},
             "risk": {"max_quote_age_s": QUOTE_AGE_S},
             "sandbox": {"scenario": self.scenario, "speed": "max", "port": None},
         }
