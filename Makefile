@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check prove simulate figures lock setup
+.PHONY: help demo test check prove simulate figures lock sbom setup
 
 help:
 	@echo "make demo    trades against the built-in sandbox broker"
@@ -8,7 +8,8 @@ help:
 	@echo "make prove   long runs: every interleaving of a send, storms of faults and kills, many days"
 	@echo "make simulate  SEEDS=200: so many stories of faults, each from one number; SEED=7: that one"
 	@echo "make figures fails when the way to an order is half as quick as it was (bench/README.md)"
-	@echo "make lock    resolves the dependencies again into requirements.lock"
+	@echo "make lock    resolves the dependencies again into requirements.lock; nothing younger than 7 days"
+	@echo "make sbom    lists what the lock installs as CycloneDX: dist/vnbot.cdx.json"
 
 setup:
 	@sh scripts/setup.sh
@@ -18,8 +19,10 @@ demo: setup
 
 # Tests start many processes: they share what one of them has compiled. A module's tests stay
 # together as long as all workers have some, so that what they share is made once. On two cores
-# three workers: many tests wait for a process, a lease or a time-out.
+# three workers: many tests wait for a process, a lease or a time-out. What they all import is
+# compiled before, lest each of them does it.
 test: setup
+	@.venv/bin/python -m compileall -q -j 0 bot
 	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -n 3 --dist worksteal
 
 check: setup
@@ -34,16 +37,25 @@ prove: setup
 	@.venv/bin/python -W ignore -m tests.simulation.simulate 100
 	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-59 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_storms.py
-	@env -u PYTHONDONTWRITEBYTECODE AMEND_SEEDS=0-2 .venv/bin/pytest -q -n 2 \
-		--timeout 300 tests/simulation/test_amend_storms.py
+	@env -u PYTHONDONTWRITEBYTECODE AMEND_SEEDS=0-2 ANSWERS_SHARE=1 .venv/bin/pytest -q -n 2 \
+		--timeout 300 tests/simulation/test_amend_storms.py tests/protocol/test_common_form.py
+	@env -u PYTHONDONTWRITEBYTECODE NIGHTS=2 .venv/bin/pytest -q --timeout 300 \
+		tests/scenarios/test_money.py tests/scenarios/test_days.py tests/scenarios/test_closes.py
 	@.venv/bin/python -m tests.simulation.sixty_days 20 3
+	@.venv/bin/python -W ignore -m tests.simulation.order_chains 120 3
+	@.venv/bin/python -W ignore -m tests.journal.tampering 200 7
 	@.venv/bin/python -W ignore -m tests.simulation.recorded_days 6
+	@.venv/bin/python -W ignore -m tests.simulation.expiries 20
+	@.venv/bin/python -W ignore -m tests.simulation.whole_demo 2
 	@.venv/bin/python -m tests.crash.kills 50 1
+	@.venv/bin/python -W ignore -m tests.faults.halts 80 1
+	@.venv/bin/python -W ignore -m tests.faults.frozen
 	@.venv/bin/python -m tests.sandbox.exchange.test_sixty_days 60 4
 	@.venv/bin/python -m tests.sandbox.exchange.test_long_run 100000 4
 	@.venv/bin/python -m tests.engine.test_rulebook_agreement 100000 4
 	@.venv/bin/python -m tests.engine.risk.limit_streams 3000
-	@.venv/bin/python -m tests.runtime.history.backtest.gears 200
+	@.venv/bin/python -m tests.runtime.history.backtest.gears 100
+	@.venv/bin/python -m tests.security.yaml_fuzz 2000
 
 # SEEDS=200: the first so many; SEEDS=40-59: those; SEED=7: one, with all that happened in it.
 SEEDS ?= 200
@@ -56,3 +68,6 @@ figures: setup
 
 lock:
 	@sh scripts/setup.sh lock
+
+sbom: setup
+	@.venv/bin/python scripts/sbom.py

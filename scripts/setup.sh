@@ -1,13 +1,17 @@
 #!/bin/sh
 # Makes .venv from requirements.lock, once, and again only when the lock or
-# pyproject.toml is newer. `setup.sh lock` resolves the lock again instead.
+# pyproject.toml is newer. `setup.sh lock` resolves the lock again instead; what follows it is for
+# uv: `setup.sh lock --exclude-newer-package NAME=2026-11-20` takes one mended package sooner.
 # Needs python3 >= 3.11 with pip, nothing else; PYTHON=... chooses another one.
 set -eu
 cd "$(dirname "$0")/.."
 
 PYTHON=${PYTHON:-python3}
 UV=.tools/bin/uv
+UV_LOCK=scripts/uv.txt
 STAMP=.venv/.setup-done
+# A stolen package is mostly found out within days: what is younger is not taken into a lock.
+COOLDOWN='7 days'
 
 say() { printf 'setup: %s\n' "$1" >&2; }
 
@@ -75,7 +79,7 @@ fetch_uv() {
     say 'fetching uv into .tools'
     rm -rf .tools
     "$PYTHON" -m pip install -qq --disable-pip-version-check --no-warn-script-location \
-        --root-user-action=ignore --target .tools uv >&2 || fail 'pip could not install uv; its message is above'
+        --root-user-action=ignore --require-hashes --only-binary :all: --target .tools -r "$UV_LOCK" >&2 || fail 'pip could not install uv; its message is above'
 }
 
 make_venv() {
@@ -103,11 +107,16 @@ install() {
 }
 
 lock() {
-    say 'resolving requirements.lock'
-    "$UV" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-        --no-emit-index-url --no-annotate --no-header "$@" \
-        --extra postgres --extra fast --extra cluster --group dev pyproject.toml -o requirements.lock ||
+    say "resolving requirements.lock, from what is older than $COOLDOWN"
+    compile "$@" --extra postgres --extra fast --extra notify --extra cluster --group dev \
+        pyproject.toml -o requirements.lock ||
         fail 'could not resolve the dependencies; the message is above'
+    echo uv | compile --upgrade - -o "$UV_LOCK" >/dev/null || fail 'could not resolve uv; the message is above'
+}
+
+compile() {
+    "$UV" pip compile --quiet --universal --python-version 3.11 --generate-hashes --exclude-newer "$COOLDOWN" \
+        --no-emit-index-url --no-annotate --no-header "$@"
 }
 
 if [ "${1:-}" != lock ] && is_current; then exit 0; fi
@@ -115,7 +124,8 @@ check_python
 follow_pip
 fetch_uv
 if [ "${1:-}" = lock ]; then
-    lock --upgrade
+    shift
+    lock --upgrade "$@"
     exit 0
 fi
 make_venv
