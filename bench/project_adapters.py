@@ -150,7 +150,8 @@ class Bot:
         """End the run."""
         self.inbox.ask(OperatorActed(self.market.now(), Action.STOP, "bench over", "bench"))
         with suppress(Exception):
-            await asyncio.wait_for(self.task, 15)
+            async with asyncio.timeout(15):
+                await self.task
 
 
 def write_configuration(
@@ -358,7 +359,8 @@ async def tick_to_trade(bot: Bot) -> int:
     bot.wait = asyncio.get_running_loop().create_future()
     await bot.parts.reads.depth("FPT")
     depth_at = bot.stamps["got_get"]
-    answered = await asyncio.wait_for(bot.wait, 5)
+    async with asyncio.timeout(5):
+        answered = await bot.wait
     await bot.idle()
     settle(bot, answered)
     await bot.idle()
@@ -383,7 +385,8 @@ async def live(
         cpu, begun = time.process_time_ns(), clock_ns()
         await bot.parts.reads.depth("FPT")
         depth_at = bot.stamps["got_get"]
-        answered = await asyncio.wait_for(bot.wait, 5)
+        async with asyncio.timeout(5):
+            answered = await bot.wait
         record(begun, depth_at, bot.stamps["to_post"], bot.stamps["done"])
         await bot.idle()
         whole.append(clock_ns() - depth_at)

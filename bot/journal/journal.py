@@ -148,7 +148,8 @@ class Journal:
         """
         last = self._thread.do(self._store.end, is_last=True)
         try:
-            await asyncio.wait_for(last, timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await last
         except TimeoutError:
             return False
         self._thread.join(timeout_s)

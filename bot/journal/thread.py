@@ -50,7 +50,8 @@ async def in_time(work: Callable[[], T], timeout_s: float | None = None) -> T:
             done.set_result(value)
 
     threading.Thread(target=run, daemon=True).start()
-    return await asyncio.wait_for(asyncio.wrap_future(done), timeout_s)
+    async with asyncio.timeout(timeout_s):
+        return await asyncio.wrap_future(done)
 
 
 class WriterThread:

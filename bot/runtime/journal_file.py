@@ -158,7 +158,8 @@ def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
 async def answer(url: str, work: Awaitable[T], timeout_s: float = ANSWER_S) -> T:
     """Await what a journal's database is asked for, but not for ever. Raises Unreachable."""
     try:
-        return await asyncio.wait_for(work, timeout_s)
+        async with asyncio.timeout(timeout_s):
+            return await work
     except TimeoutError as error:
         raise unreachable(url, f"it has not answered for {timeout_s:g} s") from error
 

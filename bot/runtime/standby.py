@@ -85,7 +85,8 @@ class Standby:
             except (Unreachable, TimeoutError) as error:
                 self._saw_nothing(str(error) or f"no answer for {LOOK_MAX_S:g} s")
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), LOOK_S)
+                async with asyncio.timeout(LOOK_S):
+                    await self._stopping.wait()
         self._watch.close()
         return None
 

@@ -15,7 +15,7 @@ async def test_a_stopped_bot_is_named_its_orders_too_and_it_obeys_the_halt_alone
     tmp_path: Path,
 ) -> None:
     async with trading(tmp_path) as hanging:
-        await hanging.until(lambda it: len(it["open_orders"]) == len(RESTING))
+        await hanging.until(lambda _: hanging.journalled("ACCEPTED") == len(RESTING))
         hanging.bot.send_signal(signal.SIGSTOP)
         (halted, halt_s), (stopped, stop_s) = await asyncio.gather(
             hanging.call("halt", "--yes", "--reason", "it hangs"),

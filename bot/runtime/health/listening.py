@@ -171,7 +171,8 @@ class Listening:
             done: Future[T] = Future()
             assert self._loop is not None, "it has begun"
             self._loop.call_soon_threadsafe(partial(read_for, read, done))
-            found = await asyncio.wait_for(asyncio.wrap_future(done), ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                found = await asyncio.wrap_future(done)
             self._kept[name] = (monotonic_s(), found)
             return found
 

@@ -124,7 +124,8 @@ class SteppedMarket:
             due = self._next_due()
             if (ahead := self._ahead_s(due)) > 0:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(stopping.wait(), min(ahead, _WAIT_S_MAX))
+                    async with asyncio.timeout(min(ahead, _WAIT_S_MAX)):
+                        await stopping.wait()
             elif self._activity.is_idle and not stopping.is_set():
                 self._clock.advance_to(due)
                 self._market.advance(due)
