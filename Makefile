@@ -3,7 +3,7 @@
 
 help:
 	@echo "make demo    trades against the built-in sandbox broker"
-	@echo "make test    all tests, on loopback only"
+	@echo "make test    the tests, on loopback only, but for those marked long"
 	@echo "make check   lint, format, types, import contracts"
 	@echo "make prove   long runs: every interleaving of a send, storms of faults and kills, many days"
 	@echo "make simulate  SEEDS=200: so many stories of faults, each from one number; SEED=7: that one"
@@ -23,7 +23,7 @@ demo: setup
 # compiled before, lest each of them does it.
 test: setup
 	@.venv/bin/python -m compileall -q -j 0 bot
-	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -n 3 --dist worksteal
+	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -n 3 --dist worksteal -m "not long"
 
 check: setup
 	.venv/bin/ruff check
@@ -33,6 +33,7 @@ check: setup
 
 # Each run names its seed; what it counted is printed, and any disagreement ends it.
 prove: setup
+	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -q -n 3 --timeout 300 -m long
 	@.venv/bin/python -W ignore -m tests.model.explore
 	@.venv/bin/python -W ignore -m tests.simulation.simulate 100
 	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-59 .venv/bin/pytest -q -n 2 \

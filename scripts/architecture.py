@@ -8,6 +8,7 @@ those to the lowest floor, which any part may know. A test compares the file wit
 
 import ast
 from collections.abc import Mapping
+from functools import cache
 from html import escape
 from pathlib import Path
 from textwrap import wrap
@@ -22,6 +23,7 @@ FONT = "system-ui, sans-serif"
 Edges = Mapping[str, set[str]]
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Return by part of `bot` the parts that its modules import, wherever the import stands."""
     found: dict[str, set[str]] = {}

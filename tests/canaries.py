@@ -153,9 +153,13 @@ class WireWatch:
 
         async def watching(scope: Any, receive: Any, send: Any) -> None:
             where = f"{scope['method']} {scope['path']}"
+            others = []
             for name, value in scope["headers"]:
-                allowed = HEADERS.get(name.lower(), "")
-                self._look(f"{where} {name}", value, {allowed})
+                if allowed := HEADERS.get(name.lower()):
+                    self._look(f"{where} {name}", value, {allowed})
+                else:
+                    others.append(name + b": " + value)
+            self._look(f"{where}: its headers", b"\n".join(others), set())  # one look, not seven
             self._look(where, scope["raw_path"] + b"?" + scope["query_string"], _IN_A_BODY)
 
             async def looked_at() -> Any:
@@ -170,7 +174,7 @@ class WireWatch:
         return watching
 
     def _look(self, where: str, data: bytes, allowed: set[str]) -> None:
-        found = (each for each in found_in(data) if each[0] not in allowed)
+        found = (each for each in found_in(data) if each[0] not in allowed) if data else ()
         self.leaks += [f"{where}: {name} ({form})" for name, form in found]
 
 

@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ METAPHORS = {"Seat", "Runner", "Desk", "Wish", "Staff", "World", "Heard", "Lives
 """What the field has no word for: none may come back in the name of a class, whole or in part."""
 
 
+@cache
 def classes() -> dict[str, set[str]]:
     """Every class of the product by its name, with the rooms that have one."""
     found: dict[str, set[str]] = {}

@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
 KILLS = 2
 
 
+@pytest.mark.long  # the next one in make test, and fifty by tests.crash.kills
 def test_a_bot_that_is_killed_again_and_again_loses_and_doubles_nothing() -> None:
     tally = Tally()
 

@@ -8,7 +8,7 @@ from bot.config.shipped import DEMO, shipped
 from bot.drill.killing import halt_once, kill_often
 from bot.drill.project import project_of
 
-pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(300), pytest.mark.long]
 
 
 def test_a_killed_bot_loses_nothing_and_a_halted_one_stays_halted(tmp_path: Path) -> None:

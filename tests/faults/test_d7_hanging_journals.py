@@ -97,6 +97,7 @@ async def test_a_halt_under_a_hang_holds_after_a_kill(tmp_path: Path) -> None:
     assert not (hanging.state_dir / FILE).exists()
 
 
+@pytest.mark.long
 async def test_a_stop_under_a_hang_ends_in_time_and_says_what_is_missing(tmp_path: Path) -> None:
     async with trading(tmp_path) as hanging:
         with _lock(hanging):
@@ -113,6 +114,7 @@ async def test_a_stop_under_a_hang_ends_in_time_and_says_what_is_missing(tmp_pat
 # ------------------------------------------------------------------- a server that answers nothing
 
 
+@pytest.mark.long
 @pytest.mark.postgres
 async def test_a_server_that_takes_bytes_and_answers_nothing_is_outlasted(
     tmp_path: Path, own_postgres_url: str
@@ -141,6 +143,7 @@ async def test_a_server_that_takes_bytes_and_answers_nothing_is_outlasted(
     assert verify(own_postgres_url).problems == ()
 
 
+@pytest.mark.long
 @pytest.mark.postgres
 async def test_stop_and_start_take_a_bounded_time_with_a_server_that_answers_nothing(
     tmp_path: Path, own_postgres_url: str

@@ -71,7 +71,9 @@ INSANE: Mapping[str, tuple[str, Mapping[str, object]]] = {
 }
 
 
-async def _told(folder: Path, where: str, fields: Mapping[str, object], **match: object) -> Story:
+async def _told(
+    folder: Path, where: str, fields: Mapping[str, object], *, minutes: float, **match: object
+) -> Story:
     action = {"do": "set_fields", "fields": dict(fields)}
     faults = [{"match": {"path": where, "times": 0, **match}, "action": action}]
     symbols = [{"symbol": "HPG", "exchange": "HOSE", "reference": 27_000, "swing_ticks": 0}]
@@ -83,7 +85,7 @@ async def _told(folder: Path, where: str, fields: Mapping[str, object], **match:
         risk={"duplicate_window_s": 0},
     )
     (folder / "strategies" / "eager.py").write_text(EAGER)
-    return await tell(config, minutes=1.5)
+    return await tell(config, minutes=minutes)
 
 
 def _placed(story: Story, since: str, until: str = "23:59:59") -> list[IntentRecorded]:
@@ -102,7 +104,7 @@ def _held(story: Story) -> list[Note]:
 
 
 async def test_on_good_data_the_strategy_does_buy(tmp_path: Path) -> None:
-    story = await _told(tmp_path, BOTH, {"name": "Hoa Phat"})
+    story = await _told(tmp_path, BOTH, {"name": "Hoa Phat"}, minutes=0.5)
 
     assert len(story.posts()) > 5
     assert _held(story) == []
@@ -112,7 +114,7 @@ async def test_on_good_data_the_strategy_does_buy(tmp_path: Path) -> None:
 async def test_no_order_on_insane_data_from_the_first_poll_on(tmp_path: Path, name: str) -> None:
     where, fields = INSANE[name]
 
-    story = await _told(tmp_path, where, fields)
+    story = await _told(tmp_path, where, fields, minutes=0.5)
 
     assert story.posts() == []
     assert _held(story)[0].symbol == "HPG"
@@ -123,12 +125,12 @@ async def test_no_order_in_ten_insane_seconds_and_good_data_is_believed_again(
     tmp_path: Path, name: str
 ) -> None:
     where, fields = INSANE[name]
-    turns = datetime.combine(QUIET["day"], time(9, 20, 13 + len(name) % 17))  # type: ignore[arg-type]
+    turns = datetime.combine(QUIET["day"], time(9, 20, 13 + len(name) % 7))  # type: ignore[arg-type]
 
     def after(seconds: int) -> str:
         return (turns + timedelta(seconds=seconds)).time().isoformat()
 
-    story = await _told(tmp_path, where, fields, at=after(0), until=after(10))
+    story = await _told(tmp_path, where, fields, minutes=1, at=after(0), until=after(10))
 
     assert _placed(story, "09:20:00", after(0)) != []
     assert _placed(story, after(3), after(13)) == []
@@ -137,7 +139,7 @@ async def test_no_order_in_ten_insane_seconds_and_good_data_is_believed_again(
 
 
 async def test_with_the_history_dead_nothing_confirms_a_price(tmp_path: Path) -> None:
-    story = await _told(tmp_path, "*/market/quotes/stocks/HPG/history", {"series": []})
+    story = await _told(tmp_path, "*/market/quotes/stocks/HPG/history", {"series": []}, minutes=0.5)
 
     assert story.posts() == []
     assert _held(story)[0].numbers["kind"] == "UNCONFIRMED"

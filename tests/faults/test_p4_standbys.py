@@ -45,6 +45,7 @@ async def test_a_standby_goes_on_with_the_orders_of_a_bot_that_was_killed(
     assert rows(own_postgres_url, "select count(distinct epoch) from runs") == [(2,)]
 
 
+@pytest.mark.long
 async def test_a_bot_that_was_stopped_sends_nothing_once_another_has_its_journal(
     tmp_path: Path, own_postgres_url: str
 ) -> None:
@@ -79,6 +80,7 @@ async def test_a_bot_that_was_stopped_sends_nothing_once_another_has_its_journal
     assert len(first.orders()) == len(rows(url, "select distinct order_id from orders"))
 
 
+@pytest.mark.long
 async def test_a_bot_cut_off_from_its_journal_cancels_nothing_that_a_standby_may_have(
     tmp_path: Path, own_postgres_url: str
 ) -> None:
@@ -109,6 +111,7 @@ async def test_a_bot_cut_off_from_its_journal_cancels_nothing_that_a_standby_may
     assert rows(own_postgres_url, "select verb from attempts where verb = 'DELETE'") == []
 
 
+@pytest.mark.long
 async def test_of_two_bots_at_a_database_that_hung_one_has_the_journal_afterwards(
     tmp_path: Path, own_postgres_url: str
 ) -> None:

@@ -53,7 +53,7 @@ async def _told(folder: Path, match: Mapping[str, Any], fields: Mapping[str, Any
     strategy = EXPIRING if match is DETAIL else RESTING
     faults = [{"match": match, "action": {"do": "set_fields", "fields": dict(fields)}}]
     config = write_project(folder, scenario={**QUIET, "faults": faults}, strategies=[strategy])
-    story = await tell(config, minutes=3)
+    story = await tell(config, minutes=2 if match is DETAIL else 1.5)
     [struck] = [line for line in story.ledger() if line["kind"] == "fault"][-1:]
     assert int(str(struck["struck"])) > 0
     return story

@@ -13,22 +13,25 @@ HEAVY = (
     *("bot.protocol.values.stocks", "bot.protocol.values.earlier", "bot.protocol.values.news"),
 )
 START = """
-import sys
+import os, sys
 import bot.cli.foreground, bot.runtime.run
 from bot.runtime.journal_file import begin_journal, prepare_journal
-url = sys.argv[1]
+folder, *scripts = sys.argv[1:]
+for number, script in enumerate(scripts):
+    url = f"sqlite:///{folder}/{number}/journal.db"
+    if os.fork() == 0:
+        exec(script, globals())
+        sys.exit()
+    if os.wait()[1]:
+        sys.exit(f"this failed: {script}")
 """
-MAKE_JOURNAL = (
-    START
-    + """
+"""Imports what a start does, and goes on from there once for each script: an import takes long."""
+MAKE_JOURNAL = f"""
 print(prepare_journal(url, begin_journal(url)))
 print(begin_journal(url), prepare_journal(url))
+print(*(name for name in {HEAVY} if name in sys.modules))
 """
-)
-LOADED = f"print(*(name for name in {HEAVY} if name in sys.modules))\n"
-BESIDE_A_THREAD = (
-    START
-    + """
+BESIDE_A_THREAD = """
 import threading
 told = threading.Event()
 other = threading.Thread(target=told.wait)
@@ -37,10 +40,14 @@ print(begin_journal(url), prepare_journal(url), "alembic" in sys.modules)
 told.set()
 other.join()
 """
-)
-WANT_BARS = (
-    START
-    + """
+COMPLAIN = """
+from bot.journal.errors import Unreachable
+try:
+    prepare_journal(url, begin_journal(url))
+except Unreachable as error:
+    print(error)
+"""
+WANT_BARS = """
 from datetime import timedelta
 from bot.engine.bars import Bars
 bars = Bars()
@@ -48,28 +55,17 @@ print("talib" in sys.modules)
 bars.want("HPG", timedelta(minutes=1))
 print("talib" in sys.modules)
 """
-)
 READ = """
 import sys
 import bot.journal.reader, bot.runtime.journal_file
 print("bot.journal.batch" in sys.modules, "bot.journal.reader" in sys.modules)
 """
-COMPLAIN = (
-    START
-    + """
-from bot.journal.errors import Unreachable
-try:
-    prepare_journal(url, begin_journal(url))
-except Unreachable as error:
-    print(error)
-"""
-)
 
 
-def told(script: str, folder: Path, *, file: str = "journal.db") -> list[str]:
-    """What a new process says that runs this, for a journal in that folder."""
+def told(script: str, *arguments: object) -> list[str]:
+    """What a new process says that runs this."""
     done = subprocess.run(
-        [sys.executable, "-c", script, f"sqlite:///{folder / file}"],
+        [sys.executable, "-c", script, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=150,
@@ -79,34 +75,20 @@ def told(script: str, folder: Path, *, file: str = "journal.db") -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_bot_that_has_made_its_journal_holds_nothing_that_it_has_no_use_for(
-    tmp_path: Path,
-) -> None:
-    made, found, loaded = told(MAKE_JOURNAL + LOADED, tmp_path)
+def test_a_start_holds_nothing_that_it_has_no_use_for_until_it_has(tmp_path: Path) -> None:
+    for number in (0, 1, 3):
+        (tmp_path / str(number)).mkdir()
+    (tmp_path / "2").touch()  # where a journal's folder should be
 
-    assert made == "new"
-    assert found == "None kept"
-    assert loaded == ""
+    scripts = MAKE_JOURNAL, BESIDE_A_THREAD, COMPLAIN, WANT_BARS
+    made, found, loaded, beside, said, *bars = told(START, tmp_path, *scripts)
 
-
-def test_a_process_with_threads_makes_its_journal_by_itself(tmp_path: Path) -> None:
-    assert told(BESIDE_A_THREAD, tmp_path) == ["None new True"]
-
-
-def test_a_journal_that_cannot_be_made_is_told_in_the_usual_words(tmp_path: Path) -> None:
-    (tmp_path / "a-file").touch()
-
-    (said,) = told(COMPLAIN, tmp_path, file="a-file/journal.db")
-
+    assert (made, found, loaded) == ("new", "None kept", "")
+    assert beside == "None new True", "a process with threads makes its journal by itself"
     assert said.startswith("can't reach ")
     assert "(Not a directory)" in said or "(File exists)" in said
+    assert bars == ["False", "True"], "the first series brings the indicators before any bar closes"
 
 
-def test_the_first_series_of_bars_brings_the_indicators_before_any_bar_closes(
-    tmp_path: Path,
-) -> None:
-    assert told(WANT_BARS, tmp_path) == ["False", "True"]
-
-
-def test_a_command_that_reads_a_journal_loads_nothing_that_writes_one(tmp_path: Path) -> None:
-    assert told(READ, tmp_path) == ["False True"]
+def test_a_command_that_reads_a_journal_loads_nothing_that_writes_one() -> None:
+    assert told(READ) == ["False True"]

@@ -3,6 +3,7 @@
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from ruamel.yaml import YAML
 
 from bot.domain.entry import DAY_NOTE, AuthEvent, Decision, Fill, Note, Transition
@@ -47,6 +48,7 @@ async def test_a_day_that_ends_early_is_closed_summed_up_and_its_orders_lapse(
     assert (last.to_state, local(last.at)) == (OrderState.EXPIRED, "10:00")
 
 
+@pytest.mark.long
 async def test_where_the_calendar_ends_it_is_told_ahead_and_nothing_is_traded_after(
     tmp_path: Path,
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.sixty_days import SixtyDays
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240), pytest.mark.long]
 
 
 def test_two_days_of_storms_leave_nothing_unexplained(tmp_path: Path) -> None:

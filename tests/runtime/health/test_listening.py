@@ -43,6 +43,7 @@ async def until(port: int, path: str, code: int, word: str) -> str:
     raise AssertionError(found)
 
 
+@pytest.mark.long
 async def test_a_monitor_sees_a_bot_that_is_well_then_paused_then_without_its_journal(
     tmp_path: Path,
 ) -> None:
