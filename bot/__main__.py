@@ -36,10 +36,13 @@ def begin() -> NoReturn:
     is_run = begins_a_run(words)
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
-        if is_run and QUIET.isdisjoint(words):
-            name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-            os.write(sys.stderr.fileno(), f"stopped by {name} while it was starting\n".encode())
-        os._exit(0 if is_run else INTERRUPTED)
+        try:  # the window that was closed takes no line any more
+            if is_run and QUIET.isdisjoint(words):
+                name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+                line = f"stopped by {name} while it was starting\n"
+                os.write(sys.stderr.fileno(), line.encode())
+        finally:
+            os._exit(0 if is_run else INTERRUPTED)
 
     heard = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

@@ -25,6 +25,7 @@ from bot.cli.rows import fields_of
 from bot.cli.show import (
     cut,
     is_attended,
+    leave_a_closed_window,
     say,
     show_mistake,
     steer,
@@ -137,7 +138,8 @@ def ending_while_it_starts(invocation: Invocation) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         name = "Ctrl-C" if heard == [signal.SIGINT] else heard[0].name
-        with _going_on():  # the window that was closed takes no line any more
+        leave_a_closed_window()
+        with _going_on():  # a full disk takes no line either
             say(invocation, f"stopped by {name} while it was starting")
         raise click.exceptions.Exit(ExitCode.DONE) from None
     finally:
@@ -218,7 +220,8 @@ class TerminalScreen:
             say(self._invocation, text)
 
     def close(self) -> None:
-        """Leave the terminal clean."""
+        """Leave the terminal clean, or what is left of it alone."""
+        leave_a_closed_window()
         with _going_on():
             self._wipe()
         self._has_status_line = False

@@ -5,12 +5,14 @@ Everything the command line writes goes through this module: a line by `write_li
 terminal nor forge a line. Colours are ours and are put on afterwards (`wants_color`).
 """
 
+import errno
 import json
 import logging
 import os
 import re
 import shutil
 import sys
+import termios
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +38,8 @@ ROWS_AT_ONCE: Final = 1_000
 """Of a table that is longer, this many rows are laid out together."""
 LAST_MIN: Final = 16
 """Columns that a table's last column keeps where others can be left out."""
+STREAMS: Final = (1, 2)
+"""Descriptors of stdout and stderr."""
 _UP_AND_WIPE: Final = "\x1b[{lines}F\x1b[0J"
 
 Cell = str | int | None
@@ -108,6 +112,20 @@ class LogLines(logging.Handler):
         write_line(first, err=True)
         for line in more:
             write_line(f"  {line}", err=True)
+
+
+def leave_a_closed_window(descriptors: Iterable[int] = STREAMS) -> None:
+    """Write to nowhere from here on where the terminal is gone: its end must not become a failure
+    of what has been done, nor that of what is still held back for it.
+    """
+    for descriptor in descriptors:
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
 
 
 def say(invocation: Invocation, text: str) -> None:

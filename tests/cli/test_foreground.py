@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 
 from bot.cli.command import Invocation
 from bot.cli.foreground import TerminalScreen, ending_while_it_starts
-from bot.cli.show import UNCUT, cut, width
+from bot.cli.show import UNCUT, cut, leave_a_closed_window, width
 from bot.config.problems import ExitCode
 from bot.domain.entry import RunState, StateChanged
 from tests.cli.stage import PARTLY, no
@@ -151,6 +152,20 @@ def test_a_window_that_is_closed_during_a_start_ends_it_cleanly() -> None:
             codes.append(ended.exit_code)
 
     assert codes == [ExitCode.DONE]
+
+
+def test_what_is_left_to_say_to_a_closed_window_fails_nothing() -> None:
+    terminal, window = pty.openpty()
+    os.close(terminal)
+    with os.fdopen(window, "w") as closed:
+        closed.write("held back")
+        with pytest.raises(OSError, match="Input/output error"):
+            closed.flush()
+
+        leave_a_closed_window([window])
+
+        closed.write("stopped by SIGHUP")
+        closed.flush()
 
 
 def test_who_hangs_up_a_pipe_ends_the_run() -> None:
