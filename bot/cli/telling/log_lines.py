@@ -59,7 +59,7 @@ def words_of(line: Facts) -> str:
         told = template.format_map(_Shown(facts)) if template else " ".join(_pairs(facts))
     except (KeyError, IndexError, TypeError, ValueError):  # of a later version, or cut
         told = " ".join(_pairs(facts))
-    return " ".join(told.split()) + end
+    return " ".join(told.split()).removesuffix(":") + end  # nothing may stand behind it
 
 
 class _Shown(dict[str, object]):

@@ -56,6 +56,12 @@ def test_a_change_of_state_says_what_changed(
     assert words_of(line_of(changed(before, after_it, scope))) == words
 
 
+def test_a_halt_without_a_reason_ends_with_who_did_it() -> None:
+    halt = StateChanged(after(0), RunState.RUNNING, RunState.HALTED, "", "operator")
+
+    assert words_of(line_of(halt)) == "RUNNING to HALTED by operator"
+
+
 def test_what_the_journal_did_not_have_yet_is_said_to_be_so() -> None:
     note = Note(after(0), "ALERT", "the disk is full", {"code": "DISK_LOW"}, "HPG")
 
