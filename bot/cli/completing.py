@@ -88,7 +88,9 @@ def script_of(root: click.Command, shell: str) -> str:
     kind = get_completion_class(shell)
     assert kind is not None, "click knows the three"
     asking = kind(root, {}, PROGRAM, VARIABLE)
-    return asking.source_template % asking.source_vars()
+    # Of a help text of its own fish would show what comes before the first comma.
+    template = asking.source_template.replace('string split ","', 'string split -m 1 ","')
+    return template % asking.source_vars()
 
 
 def _quiet(context: click.Context) -> Invocation:

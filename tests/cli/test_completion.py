@@ -62,6 +62,13 @@ def test_each_shell_gets_a_script_that_asks_bot(shell: str) -> None:
         subprocess.run([shell, "-n"], input=ran.out, text=True, check=True)
 
 
+def test_fish_shows_a_help_text_that_has_a_comma_whole() -> None:
+    script = call("completion", "fish").out
+
+    assert 'string split -m 1 "," $completion' in script
+    assert 'string split ","' not in script
+
+
 @pytest.mark.process
 def test_bash_itself_completes(tmp_path: Path) -> None:
     bash = shutil.which("bash")
