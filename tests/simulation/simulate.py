@@ -19,6 +19,7 @@ import os
 import sys
 import time
 import traceback
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -319,16 +320,20 @@ def shrink(plan: Plan, tell: Callable[[Plan], Result] = run_plan) -> Plan:
 
 
 def seeds_of(text: str) -> range:
-    """Read `200` (the first so many) or `40-59`."""
+    """Read `200` (the first so many) or `40-59`. Raises ValueError."""
     first, dash, last = text.partition("-")
     return range(int(first), int(last) + 1) if dash else range(int(first))
 
 
 def main(arguments: Sequence[str]) -> int:
     """Tell the stories asked for; 0 when all is well."""
-    if arguments[:1] == ["--seed"]:
-        return _tell_one(int(arguments[1]), arguments[2:])
-    seeds, begun = seeds_of(arguments[0] if arguments else "200"), time.perf_counter()
+    asked = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    asked.add_argument("seeds", nargs="?", type=seeds_of, default="200", metavar="200 | 40-59")
+    asked.add_argument("--seed", nargs="+", metavar=("N", "LEFT_OUT"), help="one, and all of it")
+    given = asked.parse_args(arguments)
+    if given.seed:
+        return _tell_one(int(given.seed[0]), given.seed[1:])
+    seeds, begun = given.seeds, time.perf_counter()
     struck: Counter[str] = Counter()
     excused: Counter[str] = Counter()
     failed: list[Result] = []
