@@ -18,6 +18,9 @@ from bot.domain.message import Event
 TURNS_MAX: Final = 8
 """Rounds of asyncio's loop in which a request at the control socket is accepted and answered."""
 
+LET_END_S: Final = 2.0
+"""How long what is cancelled may take to end: a stop waits for nothing for ever."""
+
 Post = Callable[[Event], None]
 
 
@@ -204,5 +207,5 @@ class Tasks:
         for task in late:
             task.cancel()
         if late:
-            await asyncio.wait(late)
+            await asyncio.wait(late, timeout=LET_END_S)
         return len(late)

@@ -41,6 +41,7 @@ from bot.domain.order import Intent
 from bot.domain.recovery import Recovery
 from bot.engine.two_factor import LEAD
 from bot.journal.sends import Send
+from bot.runtime.activity import LET_END_S
 from bot.runtime.closes import Closes
 from bot.runtime.day_start import DayStart
 from bot.runtime.disk_watch import DiskWatch
@@ -179,7 +180,9 @@ class Daemon:
         finally:
             for task in (loop, *watching):
                 task.cancel()
-            await asyncio.gather(loop, *watching, return_exceptions=True)
+            _, left = await asyncio.wait({loop, *watching}, timeout=LET_END_S)
+            if left:  # a run that is over is ended all the same
+                parts.trouble.begin(f"{len(left)} of the bot's own watches did not end")
             self._kept_bars.close()
         self._supervisor.raise_failure()
 

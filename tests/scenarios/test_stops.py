@@ -1,7 +1,9 @@
 """Ends of a run: after a failure nothing is decided or sent, and every stop comes to an end."""
 
+import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -9,16 +11,20 @@ from pathlib import Path
 import pytest
 
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Decision, Entry, IntentMoved, Note, Verdict
 from bot.domain.order import SendState
 from bot.journal.engines import file_of
 from bot.journal.errors import Holder
 from bot.journal.lease import acquire
+from bot.runtime.activity import Post
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
+from bot.runtime.worlds.environment import EnvironmentSpec
+from bot.runtime.worlds.sandbox import wake_sandbox
 from tests.staging import QUIET
-from tests.story import Shown, Story, in_process, once, tell, write_project
+from tests.story import InProcessEnvironment, Shown, Story, in_process, once, tell, write_project
 
 SHS = {"name": "second", "symbols": ["SHS"], "params": {"price": 19_000}}
 
@@ -55,6 +61,29 @@ async def test_after_a_failure_nothing_is_decided_or_sent(tmp_path: Path) -> Non
     [never] = [move for move in again.shown.all(IntentMoved) if move.intent_id == "L-0001"][-1:]
     assert never.to_state is SendState.NOT_PLACED
     assert len(again.posts()) == len(again.broker_orders()) + 1
+
+
+class Deaf(InProcessEnvironment):
+    """Its watch of the machine's time does not hear that it is to end, the first time."""
+
+    async def watch_time(self, _post: Post) -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(3_600)
+        await asyncio.sleep(3_600)
+
+
+async def test_a_watch_that_does_not_end_holds_up_no_stop(tmp_path: Path) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
+    loaded, shown = load_settings(config), Shown()
+
+    def deaf(spec: EnvironmentSpec) -> Deaf:
+        script = load_scenario(loaded.settings.sandbox.scenario, loaded.base_dir)
+        return Deaf(*wake_sandbox(spec, script), spec)
+
+    end = await run_bot(loaded, RunOptions(run_for=timedelta(minutes=1)), shown, make=deaf)
+
+    assert end.reason == "1 min are over"
+    assert shown.troubles == ["1 of the bot's own watches did not end"]
 
 
 def _expiring(**changes: object) -> Mapping[str, object]:
