@@ -20,7 +20,10 @@ OURS: Final = "a mistake that the bot names"
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One code; `also` are other codes of the same meaning, `risk` the number of its control."""
+    """One code; `also` are other codes of the same meaning, `risk` the number of its control.
+
+    `do_en` and `do_vi` say what to do where the meaning itself doesn't.
+    """
 
     code: str
     kind: str
@@ -28,6 +31,8 @@ class Explained:
     vi: str
     also: tuple[str, ...] = ()
     risk: str = ""
+    do_en: str = ""
+    do_vi: str = ""
 
     def answers_to(self, asked: str) -> bool:
         """Return whether somebody who types this means it."""
@@ -42,8 +47,8 @@ class Explained:
             "kind": self.kind,
             "also": list(self.also),
             "risk": self.risk,
-            "en": self.en,
-            "vi": self.vi,
+            "en": f"{self.en}. {self.do_en}" if self.do_en else self.en,
+            "vi": f"{self.vi}. {self.do_vi}" if self.do_vi else self.vi,
         }
 
 
@@ -68,8 +73,13 @@ def _entries() -> Iterator[Explained]:
     here = Path(__file__)
     data = read(here.with_name("explained.yaml"))
     vietnamese = data["mistakes"]
+    listed = read(here.with_name("next_steps.yaml"))
+    steps = {code: row for codes, row in listed.items() for code in codes.split()}
     for code, meaning in read(here.parents[1] / "config" / "error_codes.yaml").items():
-        yield Explained(code, OURS, str(meaning), str(vietnamese.get(code) or meaning))
+        told = str(meaning), str(vietnamese.get(code) or meaning)
+        yield Explained(
+            code, OURS, *told, do_en=str(steps[code]["en"]), do_vi=str(steps[code]["vi"])
+        )
     alerts = read(here.with_name("explained_alerts.yaml"))
     sections = [(data[section], kind) for section, kind in _KINDS.items()] + [(alerts, ALERT)]
     for section, kind in sections:

@@ -43,9 +43,9 @@ def _lines(each: "Explained", language: str) -> Iterator[str]:
     same = f" (also {', '.join(each.also)})" if each.also else ""
     yield f"{each.code}{same}: {each.kind}{risk}"
     if language != "vi":
-        yield f"  {each.en}"
+        yield f"  {each.fields['en']}"
     if language != "en":
-        yield f"  {each.vi}"
+        yield f"  {each.fields['vi']}"
 
 
 command.context_settings = {**command.context_settings, "ignore_unknown_options": True}

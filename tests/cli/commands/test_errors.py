@@ -65,6 +65,16 @@ def test_no_code_is_explained_twice_and_all_have_both_languages() -> None:
     assert [one.code for one in entries() if not (one.en and one.vi) or one.en == one.vi] == []
 
 
+def test_every_mistake_has_one_step_to_take_in_both_languages() -> None:
+    text = (SOURCE / "cli" / "next_steps.yaml").read_text("utf-8")
+    heads = "".join(re.findall(r"^[E?].*$", text, re.MULTILINE))
+    mistakes = [each for each in entries() if each.code.startswith("E-")]
+
+    listed = re.findall(r"E-[A-Z0-9]+-[0-9]{3}", heads)
+    assert sorted(listed) == sorted(each.code for each in mistakes)
+    assert [one.code for one in mistakes if not one.do_en or one.do_en == one.do_vi] == []
+
+
 def test_a_code_is_told_in_both_languages_whatever_its_case() -> None:
     ran = call("errors", "qmax_exceed")
 
@@ -95,10 +105,17 @@ def test_a_code_that_nobody_knows_is_named_with_the_nearest_one() -> None:
 
 
 def test_the_language_asked_for_is_the_one_that_is_shown() -> None:
-    english, vietnamese = "two strategy files with the same name", "hai tệp chiến lược cùng tên"
+    english = (
+        "the bot is HALTED: resuming needs a reason. "
+        "Look why it was halted (bot status), then: bot resume --reason TEXT."
+    )
+    vietnamese = (
+        "bot đang HALTED: cho chạy lại cần lý do. "
+        "Xem vì sao bị dừng (bot status), rồi: bot resume --reason NỘI_DUNG."
+    )
 
     shown = {
-        words: call("errors", "E-CFG-036", *words).out.splitlines()[1:]
+        words: call("errors", "E-RUN-003", *words).out.splitlines()[1:]
         for words in ((), ("--lang", "en"), ("--lang", "vi"))
     }
 
