@@ -93,7 +93,8 @@ def print_end(invocation: Invocation, found: Fields) -> None:
 
 def print_state(invocation: Invocation, found: Fields, more: str = "") -> None:
     """Print which bot it is and how it is now, and which strategies are off."""
-    reason = found.text("reason")
+    is_well = found.text("state") == RunState.RUNNING
+    reason = "" if is_well else found.text("reason")  # of long ago, or typed a moment ago
     tail = f"{f', {more}' if more else ''}{f': {reason}' if reason else ''}"
     write_line(f"{found.text('state')} {which_bot(invocation)}{tail}")
     for row in found.each("strategies"):

@@ -184,7 +184,7 @@ def _strategy(say: Say, row: Fields) -> str:
     state, reason = row.text("state"), row.text("reason")
     if state == "warming":
         state = reason
-    elif reason:
+    elif reason and state != "on":  # why it was switched on again is news of then
         state = f"{say(state)}: {reason}"
     watch = f" ({say('watch')})" if row.text("mode") == "watch" else ""
     line = f"{row.text('name')}{watch} {say(state)}"

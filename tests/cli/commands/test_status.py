@@ -44,7 +44,7 @@ RUNNING: Final[dict[str, Any]] = {
         "codes_per_day": 5,
     },
     "strategies": [
-        {"name": "sma-fpt", "state": "on", "reason": "", "mode": "trade"},
+        {"name": "sma-fpt", "state": "on", "reason": "looked", "mode": "trade"},
         {"name": "depth-hpg", "state": "paused", "reason": "earnings", "mode": "watch"},
         {"name": "sma-vnm", "state": "warming", "reason": "waiting for 20 bars (7 so far)"},
     ],
