@@ -391,7 +391,7 @@ class Run:
             started_at=self.environment.market.now(),
             journal=masked_url(self._loaded.journal_url),
             files=self._files,
-            alerts=lambda: (*self._broken.alerts, *self._notices.standing()),
+            alerts=lambda: (*self._broken.alerts, *self._screen.alerts, *self._notices.standing()),
         )
         handlers = {**Operations(parts, facts).handlers(), **self._notices.follow(parts)}
         server.serve(

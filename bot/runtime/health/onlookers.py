@@ -18,10 +18,12 @@ from bot.config.settings.load import Loaded
 from bot.config.settings.sources import process_environment
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
+from bot.engine.watched import Standing
 from bot.protocol.secret import Secret
 from bot.runtime.health.heartbeat import Heartbeat, words_of
 from bot.runtime.health.listening import HOST, Listening, Taken
 from bot.runtime.health.log_place import log_file
+from bot.runtime.health.log_watch import LogWatch
 from bot.runtime.health.notify_socket import ServiceManager
 from bot.runtime.health.process_log import MEGABYTE, ProcessLog
 from bot.runtime.health.progress import Progress, Work
@@ -52,6 +54,7 @@ class Onlookers:
         """Takes what is secret in this run out of a text."""
         hidden_by(self.hiding.text)
         self._log = log_of(loaded, self.hiding)
+        self._log_watch = LogWatch(self._log) if self._log else None
         beside = (self._heartbeat, *((self._log,) if self._log else ()))
         self._screens: tuple[Screen, ...] = (screen, *beside)
         self._counts = Counts()
@@ -66,6 +69,9 @@ class Onlookers:
             stack.callback(self._log.end)
             facts = {**self._loaded.bot, "version": __version__, "pid": os.getpid()}
             self._log.say("info", "run_started", facts)
+        if self._log_watch is not None:
+            watching = asyncio.create_task(self._supervisor.guard(self._log_watch.run()))
+            stack.callback(watching.cancel)
         stack.push(self._at_the_end)
         if self._listening is not None:
             try:
@@ -87,11 +93,18 @@ class Onlookers:
         def words() -> str:
             return words_of(parts.engine.status(), parts.trouble.text)
 
+        if self._log_watch is not None:
+            self._log_watch.follow(parts.inbox.post, parts.environment.market.now)
         progress = Progress(work)
         self._heartbeat.follow(progress, words)
         if self._listening is not None:
             mode = self._loaded.settings.mode
             self._listening.follow(Readings(parts, broker, progress, self._counts, mode))
+
+    @property
+    def alerts(self) -> tuple[Standing, ...]:
+        """What is wrong with the log now."""
+        return self._log_watch.alerts if self._log_watch else ()
 
     def _known(self) -> Iterator[Secret | None]:
         """The secrets that this process has now."""

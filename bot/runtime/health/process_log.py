@@ -19,6 +19,7 @@ from pathlib import Path
 from queue import Full, Queue
 from typing import Final, TextIO
 
+from bot.clock import monotonic_s
 from bot.domain.entry import AccountSeen, Decision, Entry, Note, RunState, StateChanged, Verdict
 from bot.domain.recovery import Recovery
 from bot.domain.visible import visible_json
@@ -58,12 +59,15 @@ class ProcessLog:
         hiding: Hiding,
         now: Callable[[], datetime],
     ) -> None:
-        self._file, self._hiding, self._now = file, hiding, now
+        self.file, self._hiding, self._now = file, hiding, now
         self._least, self._bytes_max, self._keep = LEVELS[level], bytes_max, keep
         self._queue: Queue[Line | None] = Queue(QUEUE_MAX)
         self._open: TextIO | None = None
         self.lost = 0
         """How many lines were not written since the last that was."""
+        self.refused = ""
+        """Why the last line was not written; empty while it is on its way, or was written."""
+        self._silent_since: float | None = None
         self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._library = _Library(self)
@@ -80,6 +84,13 @@ class ProcessLog:
         with suppress(Full):
             self._queue.put(None, timeout=END_S)
         self._thread.join(END_S)
+
+    def silent_s(self) -> float:
+        """How long a line is on its way to the file already, or none was written after a first
+        one that was refused.
+        """
+        since = self._silent_since
+        return 0.0 if since is None else monotonic_s() - since
 
     def say(self, level: str, event: str, facts: object) -> None:
         """Have one line written; from any thread, and never waiting."""
@@ -115,13 +126,20 @@ class ProcessLog:
     def _run(self) -> None:
         burst = 0
         while (line := self._queue.get()) is not None:
+            self._silent_since = self._silent_since or monotonic_s()
             try:
                 if burst == 0:
                     self._is_ending.wait(GATHER_S)
                     self._leave_if_moved()
                 self._write(line)
-            except (OSError, ValueError, TypeError, RecursionError):  # no room, or not to be told
+                self._silent_since, self.refused = None, ""
+            except OSError as error:
                 self.lost += 1
+                self.refused = (error.strerror or str(error)).lower()
+                self._close()
+            except (ValueError, TypeError, RecursionError):  # not to be told
+                self.lost += 1
+                self._silent_since = None
                 self._close()
             finally:
                 burst = 0 if self._queue.empty() else (burst + 1) % BURST_MAX
@@ -131,7 +149,7 @@ class ProcessLog:
     def _write(self, line: Line) -> None:
         text = self._text(line)
         if self._open is None:
-            self._open = opened_privately(self._file)
+            self._open = opened_privately(self.file)
             self._open.write(self._end_of_a_torn_line())
         if self.lost:
             gap = (self._now(), "warning", "lines_lost", {"count": self.lost})
@@ -148,13 +166,13 @@ class ProcessLog:
 
     def _end_of_a_torn_line(self) -> str:
         """A full disk may have taken half a line; the next one is not to be lost with it."""
-        with self._file.open("rb") as written:
+        with self.file.open("rb") as written:
             size = written.seek(0, os.SEEK_END)
             written.seek(max(0, size - 1))
             return "\n" if written.read(1) not in {b"", b"\n"} else ""
 
     def _numbered(self, number: int) -> Path:
-        return self._file.with_name(f"{self._file.name}.{number}") if number else self._file
+        return self.file.with_name(f"{self.file.name}.{number}") if number else self.file
 
     def _leave_if_moved(self) -> None:
         """Let go of the file that we write unless it is still the one of that name."""
@@ -162,7 +180,7 @@ class ProcessLog:
             return
         ours = os.fstat(self._open.fileno())
         try:
-            found = self._file.stat()
+            found = self.file.stat()
         except FileNotFoundError:
             self._close()
         else:

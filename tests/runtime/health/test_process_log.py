@@ -3,6 +3,9 @@
 import base64
 import json
 import logging
+import os
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -11,11 +14,17 @@ import pytest
 
 from bot.config.settings.notify import ChannelPlan
 from bot.domain.entry import Note, RunState, StateChanged
+from bot.domain.message import Event, Noted
 from bot.protocol.secret import Secret
+from bot.runtime.health.log_watch import LogWatch
 from bot.runtime.health.process_log import ProcessLog
 from bot.runtime.hush import Hiding
 
 NOW = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)
+REST = (
+    "lines will be missing in it. Trading goes on, and the journal has what happens. "
+    "Look at the disk"
+)
 KEY = "k/9+canary=value"
 HOSTILE = 'bad\r\nforged {"level": "info"}\x1b[2J\u202e\u2028\x85\x00end'
 
@@ -50,6 +59,55 @@ def lines_of(file: Path) -> list[dict[str, object]]:
 
 def note(text: str, kind: str = "ALERT") -> Note:
     return Note(NOW, kind, text, {"code": "DISK_LOW"})
+
+
+def test_a_log_whose_disk_hangs_is_an_alert_and_holds_up_nobody(tmp_path: Path) -> None:
+    file, told = tmp_path / "bot.log", list[str]()
+    os.mkfifo(file)  # it opens for writing when somebody reads
+    log = made(file)
+    watch = LogWatch(log, silent_max_s=0)
+    watch.follow(lambda event: told.append(text_of(event)), lambda: NOW)
+    watch.look()
+    log.begin()
+    log.entry(note("the disk hangs"))
+    looking(watch, until=lambda: bool(told))
+    assert told == [f"the log {file} can't be written (no answer): {REST}"]
+    assert [each.code for each in watch.alerts] == ["LOG_UNWRITTEN"]
+
+    file.open().close()
+    file.unlink()
+    log.entry(note("it works again"))
+    looking(watch, until=lambda: len(told) > 1)
+    end(log)
+
+    assert (told[1:], watch.alerts) == ([f"the log {file} is written again"], ())
+    assert lines_of(file)[-1]["text"] == "it works again"
+
+
+def test_a_log_that_is_refused_is_an_alert_too(tmp_path: Path) -> None:
+    file, told = tmp_path / "none" / "bot.log", list[str]()
+    log = made(file)
+    watch = LogWatch(log, silent_max_s=0)
+    watch.follow(lambda event: told.append(text_of(event)), lambda: NOW)
+    log.begin()
+    log.entry(note("nobody reads this"))
+    looking(watch, until=lambda: bool(log.refused))
+    looking(watch, until=lambda: bool(told))
+    end(log)
+
+    assert "can't be written" in told[0]
+
+
+def looking(watch: LogWatch, *, until: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 60
+    while not until() and time.monotonic() < give_up:
+        watch.look()
+        time.sleep(0.001)
+
+
+def text_of(event: Event) -> str:
+    assert isinstance(event, Noted)
+    return event.entry.text if isinstance(event.entry, Note) else ""
 
 
 def test_a_line_has_a_name_a_level_and_the_facts(tmp_path: Path) -> None:
