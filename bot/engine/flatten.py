@@ -12,8 +12,8 @@ that does not ask for it end it; a restart goes on with it.
 A sale that a person cancels, here or in the broker's own app, is the last of its strategy and
 symbol: what is left there is named, and kept until a person asks for a flatten anew.
 
-It sells what the bot has bought and may sell: what strategies hold that trade. What a watching
-strategy holds, and what nobody does, is the owner's own: it is named, and left alone.
+It sells what the bot has bought and may sell: what strategies hold that trade in this run. What a
+watching strategy holds, one that does not run, and nobody at all, is named and left alone.
 """
 
 from collections.abc import Iterator
@@ -173,9 +173,15 @@ def _not_ours(state: State) -> Iterator[str]:
             owned[key] = owned.get(key, 0) + position.shares
             if one.plan.mode is StrategyMode.WATCH and position.shares > 0:
                 yield f"{position.shares:,} {symbol} of {one.plan.name}, which only watches"
+    unloaded: dict[str, int] = {}
+    for (name, symbol), position in sorted(state.unloaded.items()):
+        if position.shares > 0:
+            unloaded[symbol] = unloaded.get(symbol, 0) + position.shares
+            yield f"{position.shares:,} {symbol} of {name}, which does not run"
     for account in sorted({one.plan.account for one in state.strategies.values()}):
         for symbol, shares in sorted(state.exposure.of(account).held.items()):
-            if (others := shares - owned.get((account, symbol), 0)) > 0:
+            others = shares - owned.get((account, symbol), 0) - unloaded.get(symbol, 0)
+            if others > 0:
                 yield f"{others:,} {symbol} that no strategy of this run has bought"
 
 

@@ -17,6 +17,7 @@ from bot.engine.risk.accounts import day_result, unrealised
 from bot.engine.seen import DepthSeen, QuoteSeen
 from bot.engine.state import PRIORITY, State
 from bot.engine.tracked import (
+    Position,
     StrategyState,
     TrackedAmend,
 )
@@ -133,6 +134,8 @@ class BotStatus:
     missed_signals: int
     strategies: tuple[StrategyStatus, ...]
     positions: tuple[PositionStatus, ...]
+    unloaded: tuple[PositionStatus, ...]
+    """What strategies hold that this run does not have: nobody sells it."""
     open_orders: tuple[OrderUpdated, ...]
     later_ids: Mapping[str, tuple[str, ...]]
     cancels: tuple[CancelStatus, ...]
@@ -199,7 +202,17 @@ def status_of(state: State) -> BotStatus:
         is_unproven=gate.is_unproven,
         missed_signals=gate.missed,
         strategies=tuple(strategies),
-        positions=tuple(_positions(state)),
+        positions=tuple(
+            _position(state, strategy.plan.name, symbol, position)
+            for strategy in state.strategies.values()
+            for symbol, position in sorted(strategy.positions.items())
+            if position.shares
+        ),
+        unloaded=tuple(
+            _position(state, name, symbol, position)
+            for (name, symbol), position in sorted(state.unloaded.items())
+            if position.shares
+        ),
         open_orders=tuple(order.row for order in state.open_orders()),
         later_ids=state.chains.later_ids(),
         cancels=tuple(_cancels(state)),
@@ -268,19 +281,16 @@ def _cancels(state: State) -> Iterator[CancelStatus]:
         yield CancelStatus(each.order_id, each.reason, each.tries, each.queued_until, why)
 
 
-def _positions(state: State) -> Iterator[PositionStatus]:
-    for strategy in state.strategies.values():
-        for symbol, position in sorted(strategy.positions.items()):
-            if position.shares:
-                seen = state.quotes.get(symbol)
-                yield PositionStatus(
-                    strategy=strategy.plan.name,
-                    symbol=symbol,
-                    shares=position.shares,
-                    cost=position.cost,
-                    last=seen.quote.last if seen else None,
-                    unrealised=unrealised(state, symbol, position) if seen else None,
-                )
+def _position(state: State, strategy: str, symbol: str, position: Position) -> PositionStatus:
+    seen = state.quotes.get(symbol)
+    return PositionStatus(
+        strategy=strategy,
+        symbol=symbol,
+        shares=position.shares,
+        cost=position.cost,
+        last=seen.quote.last if seen else None,
+        unrealised=unrealised(state, symbol, position) if seen else None,
+    )
 
 
 def _amend(tracked: TrackedAmend) -> AmendStatus:

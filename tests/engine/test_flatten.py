@@ -368,6 +368,22 @@ def test_what_only_watches_is_not_sold_and_is_named() -> None:
     assert _notes(stage)[-1] == f"{text}. Not sold: {others}"
 
 
+def test_what_a_strategy_that_does_not_run_holds_is_not_sold_and_is_named() -> None:
+    broken = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    stage = Stage(recovery=Recovery(DAY, strategies={"broken": broken}), sellable=500)
+
+    _halt(stage, flatten=True)
+
+    assert stage.all(PlaceOrder) == []
+    text = "the strategies hold nothing any more; the bot stays HALTED"
+    others = (
+        "300 HPG of broken, which does not run; 200 HPG that no strategy of this run has bought"
+    )
+    assert _notes(stage)[-1] == f"{text}. Not sold: {others}"
+    [left] = stage.engine.status().unloaded
+    assert (left.strategy, left.symbol, left.shares) == ("broken", "HPG", 300)
+
+
 def test_shares_that_nobody_has_bought_are_not_sold_and_are_named() -> None:
     before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
     stage = Stage(recovery=Recovery(DAY, strategies={"test": before}), sellable=800)

@@ -93,12 +93,13 @@ def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> in
 
 def _flatten(invocation: Invocation, found: Fields, *, yes: bool, reason: str) -> Fields:
     """Have everything sold that the strategies hold, asked for a second time; return how it is."""
-    held, others = what_is_sold(found)
+    held, left = what_is_sold(found)
     if not held and not knows_what_is_held(found):
         message = f"{which_bot(invocation)}: {messages.FLATTEN_UNKNOWN}"
         raise OperatorMistake.of("E-RUN-012", message, ExitCode.REFUSED)
-    if others:
-        write_line(f"not sold, as its strategy only watches: {', '.join(others)}", err=True)
+    if left:
+        text = f"not sold: {', '.join(left)}. To sell it: the broker's own app"
+        write_line(text, err=True)
     if not held:
         write_line("nothing to sell: the strategies that trade hold nothing", err=True)
         return found
@@ -124,14 +125,20 @@ def knows_what_is_held(found: Fields) -> bool:
 
 
 def what_is_sold(found: Fields) -> tuple[list[str], list[str]]:
-    """Return what a flatten sells, and what it does not as its strategy only watches."""
+    """Return what a flatten sells, and what it leaves to a person, with why."""
     rows = found.each("strategies")
     watching = {row.text("name") for row in rows if row.text("mode") == StrategyMode.WATCH}
-    held, others = list[str](), list[str]()
+    held, left = list[str](), list[str]()
     for row in found.each("positions"):
+        shares, name = f"{row.whole('shares'):,} {row.text('symbol')}", row.text("strategy")
+        if name in watching:
+            left.append(f"{shares} of {name}, which only watches")
+        else:
+            held.append(shares)
+    for row in found.each("unloaded"):
         shares = f"{row.whole('shares'):,} {row.text('symbol')}"
-        (others if row.text("strategy") in watching else held).append(shares)
-    return held, others
+        left.append(f"{shares} of {row.text('strategy')}, which does not run")
+    return held, left
 
 
 def _report(invocation: Invocation, found: Fields, order_ids: set[str]) -> None:

@@ -114,6 +114,10 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     ]
     yield from _rows(say("strategies"), strategies)
     yield from _rows(say("positions"), [_positions(say, found)])
+    for row in found.each("unloaded"):
+        facts = {name: row.text(name) for name in ("strategy", "symbol")}
+        text = "{symbol} {shares:,} of {strategy}, which does not run: nothing sells it"
+        yield from _rows("", [say(text, shares=row.whole("shares"), **facts)])
     today = found.inner("orders_today")
     counts = {name: today.whole(name) for name in (*OUTCOMES, *today)}
     listed = ", ".join(f"{count:,} {say(name)}" for name, count in counts.items() if count)

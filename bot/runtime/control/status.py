@@ -56,6 +56,7 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
         "two_factor": _two_factor(parts, status),
         "strategies": [_strategy(each, facts) for each in status.strategies],
         "positions": [fields_of(each) for each in status.positions],
+        "unloaded": [fields_of(each) for each in status.unloaded],
         "open_orders": [order_fields(each) for each in status.open_orders],
         "cancels": [fields_of(each) for each in status.cancels],
         "amends": [fields_of(each) for each in status.amends],

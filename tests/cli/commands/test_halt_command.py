@@ -20,16 +20,18 @@ def test_a_bot_that_is_still_starting_is_not_said_to_have_no_order_open():
     assert how_many_open(Fields({"open_orders": [{"order_id": "ORD1"}]})) == "1 order open"
 
 
-def test_what_a_flatten_would_sell_leaves_out_what_only_watches():
+def test_what_a_flatten_would_sell_leaves_out_what_only_watches_or_does_not_run():
     found = Fields(
         strategies=[{"name": "one", "mode": "trade"}, {"name": "other", "mode": "watch"}],
         positions=[
             {"strategy": "one", "symbol": "HPG", "shares": 1_300},
             {"strategy": "other", "symbol": "FPT", "shares": 100},
         ],
+        unloaded=[{"strategy": "broken", "symbol": "VNM", "shares": 400}],
     )
 
-    assert what_is_sold(found) == (["1,300 HPG"], ["100 FPT"])
+    left = ["100 FPT of other, which only watches", "400 VNM of broken, which does not run"]
+    assert what_is_sold(found) == (["1,300 HPG"], left)
 
 
 def test_a_halt_beside_a_dead_bot_blocks_its_next_start_and_names_what_is_open(

@@ -80,6 +80,7 @@ RUNNING: Final[dict[str, Any]] = {
             "facts": {"order_id": "ORD9", "symbol": "HPG", "why": "no status"},
         }
     ],
+    "unloaded": [{"strategy": "old", "symbol": "VNM", "shares": 400}],
     "counts": {"orders": 3, "filled": 2, "cancelled": 1, "skips": 40},
     "orders_today": {"filled": 8, "rejected": 1, "partly filled": 2, "never placed": 1, "open": 0},
     "rate": {"used": 12, "per_minute": 60, "waiting": 7, "is_degraded": False, "starved": ""},
@@ -106,6 +107,7 @@ def test_a_running_bot_known_reason() -> None:
         "            depth-hpg (watch) paused: earnings",
         "            sma-vnm waiting for 20 bars (7 so far)",
         "positions   FPT 300 +126,000   day P&L +134,000",
+        "            VNM 400 of old, which does not run: nothing sells it",
         "orders      12 today: 8 filled, 2 partly filled, 1 rejected, 1 never placed",
         "open        ORD10000006 BUY 300 HPG LIMIT 27,000, 100 filled",
         "held        L-0007 BUY 100 FPT waits for 2FA until 09:41",
@@ -255,6 +257,7 @@ def test_a_running_bot_in_vietnamese() -> None:
         "            depth-hpg (chỉ theo dõi) tạm ngưng: earnings",
         "            sma-vnm waiting for 20 bars (7 so far)",
         "vị thế      FPT 300 +126,000   lãi/lỗ ngày +134,000",
+        "            VNM 400 của old, chiến lược không chạy: không ai bán số này",
         ("lệnh        hôm nay 12: 8 khớp hết, 2 khớp một phần, 1 bị từ chối, 1 không được đặt"),
         "chờ khớp    ORD10000006 MUA 300 HPG LIMIT 27,000, đã khớp 100",
         "tạm giữ     L-0007 MUA 100 FPT chờ mã 2FA đến 09:41",
