@@ -227,7 +227,10 @@ def write_report(text: str, invocation: Invocation) -> Path | None:
 
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     folder = (invocation.state_dir or Path(home) / "vnbot") / "bugs"
-    return keep_report(folder, "bug", invocation.hide(text))
+    try:
+        return keep_report(folder, "bug", invocation.hide(text))
+    except TimeoutError:
+        return None
 
 
 def walk() -> Iterator[tuple[str, click.Command]]:

@@ -8,8 +8,10 @@ the supervisor.
 import os
 import platform
 import sys
+import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +28,8 @@ from bot.protocol.redact import redact
 from bot.runtime.control.socket import Handler, Reply, Request, refused
 from bot.runtime.hush import trace_of
 
+REPORT_S: Final = 0.5
+"""How long a disk may take for a report: who waits for it may be the loop that trades."""
 REPORTS_MAX: Final = 20
 """So many kinds of faults have a file in one run; the journal has every kind's traceback."""
 LINE_MAX: Final = 10_000
@@ -35,9 +39,11 @@ LINE_MAX: Final = 10_000
 class FaultGuard:
     """Makes steps, catches what they raise, and keeps a report of each kind."""
 
-    def __init__(self, state_dir: Path, hide: Callable[[str], str] = redact) -> None:
-        self._folder = state_dir / "bugs"
-        self._hide = hide
+    def __init__(
+        self, state_dir: Path, hide: Callable[[str], str] = redact, report_s: float = REPORT_S
+    ) -> None:
+        self._folder: Path | None = state_dir / "bugs"
+        self._hide, self._report_s = hide, report_s
         self._reports: dict[str, str] = {}
 
     def guard(self, step: Callable[[], object]) -> Fault | None:
@@ -87,8 +93,12 @@ class FaultGuard:
         invariant = error.code if isinstance(error, InvariantBroken) else ""
         kind = f"invariant {invariant}" if invariant else f"{type(error).__name__} at {place}"
         trace = self._hide(trace_of(error))
-        if kind not in self._reports and len(self._reports) < REPORTS_MAX:
-            self._reports[kind] = str(keep_report(self._folder, "fault", trace) or "")
+        if kind not in self._reports and len(self._reports) < REPORTS_MAX and self._folder:
+            try:
+                kept = keep_report(self._folder, "fault", trace, self._report_s)
+                self._reports[kind] = str(kept or "")
+            except TimeoutError:
+                self._folder = None  # no other fault of this run waits for it
         return Fault(
             kind, self._hide(words_of(error)), trace, self._reports.get(kind, ""), invariant
         )
@@ -99,16 +109,27 @@ def ends_the_run(error: BaseException) -> bool:
     return not isinstance(error, Exception) or isinstance(error, JournalError | OperatorMistake)
 
 
-def keep_report(folder: Path, name: str, text: str) -> Path | None:
-    """Write a report of a bug and return where; None when it can't be written."""
+def keep_report(folder: Path, name: str, text: str, within_s: float = REPORT_S) -> Path | None:
+    """Write a report of a bug and return where; None when it can't be written.
+
+    Raises TimeoutError where the disk hangs; the report may be there later.
+    """
     now = SystemClock().now()
     path = folder / f"{name}-{now:%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.txt"
     head = f"vnbot {__version__} · python {platform.python_version()} · {sys.platform}\n\n"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(head + "\n".join(visible(line, LINE_MAX) for line in text.splitlines()))
-    except OSError:
-        return None
-    return path
+    kept = list[Path]()
+
+    def write() -> None:
+        with suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(head + "\n".join(visible(line, LINE_MAX) for line in text.splitlines()))
+            kept.append(path)
+
+    writing = threading.Thread(target=write, name="report", daemon=True)
+    writing.start()
+    writing.join(within_s)
+    if writing.is_alive():
+        raise TimeoutError(f"{folder} does not answer")
+    return kept[0] if kept else None

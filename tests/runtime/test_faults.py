@@ -1,5 +1,7 @@
 """What the guard keeps of an exception, and what it leaves to the supervisor."""
 
+import threading
+import time
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -102,6 +104,29 @@ def test_a_report_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
 
     assert fault is not None
     assert fault.report == ""
+
+
+class HangingDisk(type(Path())):  # type: ignore[misc]
+    """A place on a disk that does not answer until it is `mended`."""
+
+    mended = threading.Event()
+
+    def mkdir(self, *_args: object, **_more: object) -> None:
+        self.mended.wait(60)
+        raise OSError
+
+
+def test_a_report_waits_for_no_disk_that_hangs_and_no_other_is_tried_there() -> None:
+    guard = FaultGuard(HangingDisk("/nowhere"), report_s=0.01)
+    begun = time.monotonic()
+
+    faults = [guard.guard(partial(_raise, error("HPG"))) for error in (KeyError, ValueError)]
+
+    assert time.monotonic() - begun < 30
+    assert [fault.report for fault in faults if fault] == ["", ""]
+    assert all("Traceback" in fault.trace for fault in faults if fault)
+    assert [each.name for each in threading.enumerate()].count("report") == 1
+    HangingDisk.mended.set()
 
 
 def test_no_secret_of_a_message_is_kept(tmp_path: Path) -> None:
