@@ -220,7 +220,7 @@ class Batch:
             return f"intent {send.attempt.intent_id} is not in the journal"
         if self._memory.against is None:
             self._memory.against = Against(self.connection.rows)
-        return self._memory.against.reason_against(send, intent)
+        return self._memory.against.reason_against(send, intent, self.connection.rows)
 
     def _move_intent(self, entry: IntentMoved) -> None:
         """Refuse a move that the table of send states lacks; one already made is only recorded."""

@@ -57,6 +57,10 @@ _POST: Final = sa.select(_ATTEMPTS.c.attempt_id).where(
 )
 
 
+Ask = Callable[[Statement, Mapping[str, Plain]], Sequence[Values]]
+"""Asks the database, in the transaction that is open."""
+
+
 @dataclass(frozen=True, slots=True)
 class Send:
     """An attempt that is about to be sent, with what is recorded beside it.
@@ -100,10 +104,9 @@ def lasting_state(connection: sa.Connection, *scopes: str) -> ScopeState | None:
 
 
 class Against:
-    """All that is stored and speaks against a send."""
+    """All that is stored and speaks against a send. It outlasts the connection that was asked."""
 
-    def __init__(self, ask: Callable[[Statement, Mapping[str, Plain]], Sequence[Values]]) -> None:
-        self._ask = ask
+    def __init__(self, ask: Ask) -> None:
         self._states: dict[Plain, tuple[Plain, Plain]] = {}
         """Of each scope the newest state that lasts, and why; of the whole bot under its first."""
         self._twins: dict[Plain, set[tuple[str, str, Plain]]] = {}
@@ -163,7 +166,7 @@ class Against:
 
     # -------------------------------------------------------------------------- what is to be sent
 
-    def reason_against(self, send: Send, intent: Mapping[str, Plain]) -> str | None:
+    def reason_against(self, send: Send, intent: Mapping[str, Plain], ask: Ask) -> str | None:
         """Say why a send of an intent may not begin, but for a DELETE, which always may.
 
         A PUT may when nothing is halted; a POST when its intent was never sent and no other order
@@ -179,7 +182,7 @@ class Against:
             return None
         intent_id = intent["intent_id"]
         was_sent = self._was_sent.get(intent_id)
-        if was_sent or (was_sent is None and self._ask(_POST, {"intent": intent_id})):
+        if was_sent or (was_sent is None and ask(_POST, {"intent": intent_id})):
             return f"intent {intent_id} was sent before; one POST per intent, ever"
         for word, name, its_intent in sorted(self._twins.get(send.fingerprint, ())):
             if its_intent != intent_id:

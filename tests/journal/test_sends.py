@@ -232,6 +232,18 @@ async def test_of_two_twins_sent_together_the_first_leaves(journal: Journal, db_
     assert attempts(db_url) == 2
 
 
+async def test_what_was_sent_is_asked_of_the_connection_that_there_is(
+    journal: Journal, db_url: str
+) -> None:
+    first, other = Story(1), Story(4, price=27_100)
+    await journal.write([first.recorded, other.recorded], [send_of(first)])
+    await journal.probe()  # lets go of the writer's connection
+
+    assert await begin(journal, other) is None
+
+    assert attempts(db_url) == 2
+
+
 @pytest.mark.parametrize("seed", range(4))
 async def test_what_is_known_against_sends_is_what_a_new_look_finds(
     journal: Journal, seed: int
