@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 TO_BE_MAILED: Final = (
-    "2FA: press Enter to have a code mailed ({used} of the day's {limit} used), or paste a token "
+    "2FA: press Enter to have a code mailed ({left} of the day's {limit} left), or paste a token "
     "(hidden):"
 )
 NO_MORE: Final = "2FA: all {limit} codes of the day are used; paste a token (hidden):"
-MAILED: Final = "2FA code or token (hidden):"
+MAILED: Final = "2FA code or token (hidden; {left} of the day's {limit} codes left):"
 WAITING: Final = "2FA: the next question comes in {seconds} s"
 ELSEWHERE: Final = "2FA: not asked for here. In another terminal: bot otp"
 STDIN: Final = 0
@@ -76,9 +76,10 @@ class CodePrompt:
             return
         termios.tcflush(self._terminal, termios.TCIFLUSH)
         self._is_asking = True
-        used, limit = state["codes_used"], state["codes_per_day"]
-        unmailed = NO_MORE if used == limit else TO_BE_MAILED
-        self._talk(MAILED if state["has_ticket"] else unmailed.format(used=used, limit=limit))
+        limit = int(str(state["codes_per_day"]))
+        left = max(0, limit - int(str(state["codes_used"])))
+        question = MAILED if state["has_ticket"] else TO_BE_MAILED if left else NO_MORE
+        self._talk(question.format(left=left, limit=limit))
 
     def stop(self) -> None:
         """Ask no more; the terminal echoes again."""

@@ -170,10 +170,10 @@ class SecondFactor:
             return refused(WRONG, f"no code was mailed: {reason}. A token works too: bot otp token")
         self._ticket = _Ticket(ticket.ticket_id, ticket.masked_destination, self._wire.now())
         self._codes_asked.append(self._market.now())
-        self._note(CODE_REQUESTED, f"sent to {ticket.masked_destination}")
+        left = f"{self._codes_left()} of the day's {CODES_PER_DAY} left"
+        self._note(CODE_REQUESTED, f"sent to {ticket.masked_destination}, {left}")
         self._count_codes()
-        used = f"{self._codes_used()} of the day's {CODES_PER_DAY} used"
-        message = f"a code was mailed to {ticket.masked_destination} ({used}){self._played_code}"
+        message = f"a code was mailed to {ticket.masked_destination} ({left}){self._played_code}"
         return {**self.state(), "message": message}
 
     async def submit(self, code: Secret, way: str = BOT_OTP) -> Reply:
@@ -227,7 +227,9 @@ class SecondFactor:
         tries = "1 try" if left == 1 else f"{left or 'no'} tries"
         self._note("CODE_REFUSED", f"{what} ({tries} left)")
         if left == 0:
-            return refused(USED_UP, f"{what}; no try is left for the code that was mailed")
+            codes = f"{self._codes_left()} of the day's {CODES_PER_DAY} codes left"
+            text = f"{what}; no try is left for the code that was mailed ({codes})"
+            return refused(USED_UP, text)
         return refused(WRONG, f"{what}; type the code just mailed ({tries} left)")
 
     def _good_ticket(self) -> _Ticket | None:
@@ -241,6 +243,9 @@ class SecondFactor:
         """How many codes were asked for today, as far as this bot knows."""
         today = self._market.now().astimezone(EXCHANGE_TZ).date()
         return sum(at.astimezone(EXCHANGE_TZ).date() == today for at in self._codes_asked)
+
+    def _codes_left(self) -> int:
+        return max(0, CODES_PER_DAY - self._codes_used())
 
     async def take(self, text: Secret, way: str = TERMINAL) -> Reply:
         """Take what was typed at a prompt: nothing, `send`, a code, or a whole token.
@@ -344,8 +349,7 @@ class SecondFactor:
             self._note(AUTH_DROPPED, f"token {masked}: {why}")
 
     def _count_codes(self) -> None:
-        left = max(0, CODES_PER_DAY - self._codes_used())
-        self._post(CodesCounted(self._market.now(), left, CODES_PER_DAY))
+        self._post(CodesCounted(self._market.now(), self._codes_left(), CODES_PER_DAY))
 
     def tell_of_file(self, cause: str, why: str, path: str) -> None:
         """Tell that what was put into the watched file is not used."""

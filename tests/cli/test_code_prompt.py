@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.cli.code_prompt import ELSEWHERE, MAILED, CodePrompt
+from bot.cli.code_prompt import ELSEWHERE, CodePrompt
 
 CODE = "424242"
 NOTHING_OUT = {"has_ticket": False, "codes_used": 1, "codes_per_day": 5}
 CODE_OUT = {"has_ticket": True, "codes_used": 2, "codes_per_day": 5}
+MAILED = "2FA code or token (hidden; 3 of the day's 5 codes left):"
 ENTER_MAILS_ONE = (
-    "2FA: press Enter to have a code mailed (1 of the day's 5 used), or paste a token (hidden):"
+    "2FA: press Enter to have a code mailed (4 of the day's 5 left), or paste a token (hidden):"
 )
 PATIENCE = 5_000
 """Looks until the kernel has handed the line over."""

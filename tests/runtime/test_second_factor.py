@@ -104,7 +104,7 @@ async def test_enter_or_send_has_a_code_mailed_and_says_where_and_how_many_are_u
 ) -> None:
     mailed = await office.second_factor.take(Secret(typed))
 
-    assert mailed["message"] == f"a code was mailed to {SENT_TO} (1 of the day's 5 used)"
+    assert mailed["message"] == f"a code was mailed to {SENT_TO} (4 of the day's 5 left)"
     assert (await office.second_factor.take(office.right))["is_ready"] is True
     assert office.has_token
 
@@ -123,7 +123,7 @@ async def test_a_sandbox_tells_its_code_to_whoever_asked_for_it(tmp_path: Path) 
     await broker.close()
 
     told = f"The sandbox mails nothing, its code is {code}"
-    assert mailed["message"] == f"a code was mailed to {SENT_TO} (1 of the day's 5 used). {told}"
+    assert mailed["message"] == f"a code was mailed to {SENT_TO} (4 of the day's 5 left). {told}"
     assert again["message"] == f"a code is out, mailed to {SENT_TO}. {told}. For another: send"
     assert code not in str(events)
 
@@ -152,7 +152,7 @@ async def test_a_wrong_code_says_how_many_tries_are_left_and_advises_no_other(
     assert said == [
         "wrong code; type the code just mailed (2 tries left)",
         "wrong code; type the code just mailed (1 try left)",
-        "wrong code; no try is left for the code that was mailed",
+        "wrong code; no try is left for the code that was mailed (4 of the day's 5 codes left)",
     ]
     assert code_of(await office.second_factor.take(office.right)) == "E-2FA-005"
 

@@ -126,7 +126,7 @@ def _typed(invocation: Invocation, source: str | None, what: str) -> str:
 def _ask_for_code(invocation: Invocation, state: Fields) -> None:
     """Have a code mailed if the user wants one, and ask for it while tries are left."""
     if not state.get("has_ticket"):
-        if not confirm(f"No 2FA token. Have the broker mail a code ({_used(state)})?"):
+        if not confirm(f"No 2FA token. Have the broker mail a code ({_left(state)})?"):
             say(invocation, "If you have a token from elsewhere: bot otp token")
             return
         say(invocation, ask_bot(invocation, "otp_request").text("message"))
@@ -154,13 +154,13 @@ def _print_state(invocation: Invocation, state: Fields, *, tail: str = "") -> No
     elif until is not None:
         write_line(f"{which_bot(invocation)}: 2FA ok until {minute_of(until)}{tail}")
     else:
-        by_mail = f"have a code mailed with bot otp request ({_used(state)})"
+        by_mail = f"have a code mailed with bot otp request ({_left(state)})"
         missing = f"{by_mail}, or give a token: bot otp token"
         if state.get("has_ticket"):
             left = state.get("tries_left")
             tries = "1 try" if left == 1 else f"{left} tries"
-            mailed = f"a code was mailed to {state.text('sent_to')}"
-            missing = f"{mailed} ({tries} left). Give it: bot otp submit"
+            mailed = f"a code was mailed to {state.text('sent_to')} ({tries} left)"
+            missing = f"{mailed}. Give it: bot otp submit. For another: {by_mail}"
         write_line(f"{which_bot(invocation)}: 2FA needed: {missing}")
     if warning := state.text("warning"):
         write_line(f"warning: {warning}", err=True)
@@ -168,5 +168,6 @@ def _print_state(invocation: Invocation, state: Fields, *, tail: str = "") -> No
         raise click.exceptions.Exit(ExitCode.NEEDS_2FA)
 
 
-def _used(state: Fields) -> str:
-    return f"{state.get('codes_used')} of the day's {state.get('codes_per_day')} used"
+def _left(state: Fields) -> str:
+    limit = state.whole("codes_per_day")
+    return f"{max(0, limit - state.whole('codes_used'))} of the day's {limit} codes left"

@@ -239,9 +239,9 @@ def _second_factor(say: Say, state: Fields) -> str:
         unproven = say(", unproven until the first order") if state.get("is_unproven") else ""
         return f"{say('ok until {time}', time=minute_of(until))}{unproven}"
     needed = say("needed: no orders, changes or cancels without a token. Give one: bot otp")
-    if limit := state.get("codes_per_day"):
-        used = state.get("codes_used")
-        needed += say(" ({used} of {limit} codes asked today)", used=used, limit=limit)
+    if limit := state.whole("codes_per_day"):
+        left = max(0, limit - state.whole("codes_used"))
+        needed += say(" ({left} of the day's {limit} codes left)", left=left, limit=limit)
     if missed:
         noun = say("signal" if missed == 1 else "signals")
         text = " · {count:,} {noun} missed (bot decisions --missed)"

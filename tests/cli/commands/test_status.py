@@ -116,7 +116,7 @@ def test_a_running_bot_known_reason() -> None:
         "alert       the day order book's row ORD9 can't be read",
         (
             "2FA         needed: no orders, changes or cancels without a token. Give one: bot otp"
-            " (2 of 5 codes asked today)"
+            " (3 of the day's 5 codes left)"
             " · 3 signals missed (bot decisions --missed)"
         ),
         "journal     sqlite:///var/journal.db",
@@ -269,8 +269,8 @@ def test_a_running_bot_in_vietnamese() -> None:
             " gì trong ứng dụng của công ty chứng khoán."
         ),
         (
-            "2FA         cần mã: không đặt, sửa, huỷ lệnh khi chưa có. Nhập mã: bot otp (hôm nay đã"
-            " xin 2/5 mã) · lỡ 3 tín hiệu (bot decisions --missed)"
+            "2FA         cần mã: không đặt, sửa, huỷ lệnh khi chưa có. Nhập mã: bot otp (còn 3/5"
+            " lần xin mã trong ngày) · lỡ 3 tín hiệu (bot decisions --missed)"
         ),
         "nhật ký     sqlite:///var/journal.db",
         "yêu cầu     12/60 trong phút này, 7 đang chờ",
