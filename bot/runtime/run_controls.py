@@ -13,6 +13,7 @@ from bot.broker.link import ORDER_BOUNDS
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import AuthEvent, Entry, Note, RunState, StateChanged
 from bot.domain.recovery import Recovery
+from bot.engine.two_factor import ON_ITS_WAY
 from bot.protocol.secret import Secret
 from bot.runtime.parts import Parts, unanswered
 from bot.runtime.second_factor import BY_ITSELF
@@ -202,9 +203,10 @@ class RunControls:
     async def _answer(self, delay: timedelta) -> None:
         """Give the sandbox's own code, as an operator who has read the mail would.
 
-        Not when an operator was faster: a code requested in vain is one of five a day.
+        Not when an operator was faster: a code requested in vain is one of five a day. The last
+        seconds of a token that is needed anew are waited for: in them it still looks good.
         """
-        await self._environment.pause(delay)
+        await self._environment.pause(max(delay, ON_ITS_WAY + timedelta(seconds=1)))
         code = self._environment.mailed_code
         if code is None or self._parts is None or self._parts.second_factor.is_ready:
             return

@@ -56,6 +56,52 @@ async def test_a_run_of_an_hour_is_asked_to_stop_when_the_hour_is_over() -> None
     assert environment.pauses == [timedelta(hours=1)]
 
 
+@dataclass
+class Passing(Still):
+    """An environment in which a pause takes its time."""
+
+    time: SimulatedClock = field(default_factory=lambda: SimulatedClock(START))
+    mailed_code: str = "424242"
+
+    async def pause(self, span: timedelta) -> None:
+        self.time.advance_to(self.time.now() + span)
+
+
+@dataclass
+class LastSeconds:
+    """A second factor whose token is needed anew, and ends two seconds later."""
+
+    time: SimulatedClock
+    given: list[str] = field(default_factory=list)
+
+    @property
+    def is_ready(self) -> bool:
+        return self.time.now() <= START + timedelta(seconds=2)
+
+    async def request(self) -> None:
+        self.given.append("asked for")
+
+    async def submit(self, code: str, _way: str) -> None:
+        self.given.append(code)
+
+
+async def test_a_code_is_given_though_the_token_has_its_last_seconds_yet() -> None:
+    environment, activity, supervisor = Passing(), Activity(), Supervisor()
+    tasks, office = Tasks(activity, AllAtOnce(), supervisor.fail), LastSeconds(environment.time)
+    parts = cast("Parts", SimpleNamespace(tasks=tasks, second_factor=office))
+    options = RunOptions(answer_otp_after=timedelta(seconds=1))
+    controls = RunControls(options, cast("Environment", environment), supervisor)
+
+    async def lose_the_token() -> None:
+        running, needed = RunState.RUNNING, RunState.NEEDS_2FA
+        controls.see(StateChanged(START, running, needed, "needs 2FA", "2fa"))
+        await asyncio.sleep(0.01)
+
+    await controls.around(lose_the_token(), parts)
+
+    assert office.given == ["asked for", "424242"]
+
+
 async def test_a_run_without_an_end_is_never_asked_to_stop() -> None:
     inbox, environment = await _around(RunOptions())
 
