@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.domain.entry import LAST_PRICE, PULSE_NOTE, Note, RunState
+from bot.domain.instrument import PHASE_WORDS
 from bot.domain.quote import Quote
 from bot.engine.risk.account_checks import SILENT_PHASES
 from bot.engine.status import BotStatus
@@ -68,7 +69,8 @@ class Pulse:
         else:
             minutes = (at - self._heard_at).total_seconds() // 60
             words.insert(0, f"no data for {minutes:.0f} min")
-        shown = ", ".join(words) or "quiet"
+        asleep = sorted({PHASE_WORDS[phase] for phase in status.phases.values()})
+        shown = ", ".join(words or asleep) or "quiet"
         text = f"{_trading(status)}, {len(status.open_orders)} open · {shown}"
         prices = {f"{LAST_PRICE}{one.symbol}": one.last for one in status.positions if one.last}
         return Note(at, PULSE_NOTE, text, {**since, **prices})

@@ -67,10 +67,12 @@ def test_a_feed_that_has_dried_up_is_not_called_quiet() -> None:
     ]
 
 
-def test_over_lunch_no_data_is_quiet() -> None:
-    asleep = status(counts={}, phases={"HOSE": Phase.BREAK})
+def test_where_no_data_is_due_a_pulse_says_why() -> None:
+    lunch = status(counts={}, phases={"HOSE": Phase.BREAK})
+    evening = replace(lunch, phases={"HOSE": Phase.CLOSED, "UPCOM": Phase.CLOSED})
 
-    assert texts(asleep) == ["1 on, 0 open · quiet"]
+    told = ["1 on, 0 open · lunch break", "1 on, 0 open · closed"]
+    assert texts(lunch, evening) == told
 
 
 def test_a_strategy_without_its_history_says_what_it_waits_for() -> None:
