@@ -131,7 +131,7 @@ class Run:
         self._down_since: datetime | None = None
         self._damage: tuple[str, ...] = ()
         self._commits: Commits | None = None
-        self._notices = Notices(loaded, options.told)
+        self._notices = Notices(loaded, options.told, self._screen.trouble)
         self._found = strategies_to_run(loaded, options.only)
         self._strategies = self._found.strategies
         self._broken = Broken(self._found.broken)

@@ -69,7 +69,7 @@ def test_a_feed_that_has_dried_up_is_not_called_quiet() -> None:
 
 def test_where_no_data_is_due_a_pulse_says_why() -> None:
     lunch = status(counts={}, phases={"HOSE": Phase.BREAK})
-    evening = replace(lunch, phases={"HOSE": Phase.CLOSED, "UPCOM": Phase.CLOSED})
+    evening = status(counts={}, phases={"HOSE": Phase.CLOSED, "UPCOM": Phase.CLOSED})
 
     told = ["1 on, 0 open · lunch break", "1 on, 0 open · closed"]
     assert texts(lunch, evening) == told

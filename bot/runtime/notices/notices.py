@@ -59,15 +59,17 @@ def is_near(limit: LimitUse) -> bool:
 class Notices:
     """Tells what is worth telling, where channels for that are set up; else it does nothing.
 
-    `told` says an alert in a language. Raises OperatorMistake for an address that is not good.
+    `told` says an alert in a language, `trouble` hears of what was not told when a run ends.
+    Raises OperatorMistake for an address that is not good.
     """
 
-    def __init__(self, loaded: Loaded, told: Told) -> None:
+    def __init__(self, loaded: Loaded, told: Told, trouble: Callable[[str], object]) -> None:
         settings = loaded.settings.notify
         language = settings.language or loaded.settings.language
         self._journal_url, self._origin = loaded.journal_url, loaded.origin_of("journal.url")
         self._wording = Wording(language, loaded.name, loaded.settings.mode)
         self._picker = Picker(self._wording, told)
+        self._trouble = trouble
         group = timedelta(seconds=settings.group_s)
         self._policy = Policy(group=group, quiet_hours=settings.quiet_hours.of)
         self._channels = open_channels(loaded.channels(process_environment()))
@@ -206,6 +208,10 @@ class Notices:
             sender.stop()
         for sender in self._senders.values():
             sender.join(max(0.0, until_s - monotonic_s()))
+        untold = {each.name: each.untold for each in self._senders.values()}
+        if listed := ", ".join(f"{name} {count:,}" for name, count in untold.items() if count):
+            text = "the run ends before all notices were taken. Not told, by channel"
+            self._trouble(f"{text}: {listed}. What happened: bot events")
 
     # ----------------------------------------------------------------------- what came of a message
 

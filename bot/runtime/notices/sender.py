@@ -61,6 +61,12 @@ class Sender:
         """How many messages wait."""
         return len(self._queue)
 
+    @property
+    def untold(self) -> int:
+        """How many messages nobody has been told, of those that it was given."""
+        with self._changed:
+            return len(self._queue) + self._dropped + (self._busy_since is not None)
+
     def busy_s(self) -> float:
         """How long the service has been taking for the message that it is asked to take."""
         since = self._busy_since

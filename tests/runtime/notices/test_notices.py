@@ -36,7 +36,8 @@ class Told:
         self.at = NINE
         self.posted: list[Event] = []
         self.guard = FaultGuard(folder).guard
-        self.notices = Notices(loaded, lambda _, text, *__: text)
+        self.troubles: list[str] = []
+        self.notices = Notices(loaded, lambda _, text, *__: text, self.troubles.append)
 
     async def begin(self, stack: AsyncExitStack) -> Notices:
         await self.notices.begin(stack, self.guard, lambda: self.at, self.posted.append)
@@ -95,6 +96,8 @@ async def test_a_service_that_hangs_holds_up_no_entry_and_no_end(tmp_path: Path)
 
     assert each_s < 0.001
     assert end_s < 4
+    text = "the run ends before all notices were taken. Not told, by channel: url1 2."
+    assert told.troubles == [f"{text} What happened: bot events"]
 
 
 async def test_a_service_that_fails_is_an_alert_once_and_stands_until_it_takes_again(
