@@ -63,14 +63,22 @@ class SteppedWaiter:
         heappush(self._waiting, (instant, self._number, future))
         self._turn.give_back()
         self._activity.end()
+        cut_off: asyncio.CancelledError | None = None
         try:
             await future
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if future.cancelled():  # else it has been woken, and counts
                 self._activity.begin()
-            raise
-        finally:
-            await self._turn.take()
+            cut_off = error
+        while True:
+            try:
+                await self._turn.take()
+            except asyncio.CancelledError as error:  # who had a turn gives it back: only its own
+                cut_off = error
+            else:
+                break
+        if cut_off is not None:
+            raise cut_off
 
     def next_due(self) -> datetime | None:
         """When the first wait is over."""

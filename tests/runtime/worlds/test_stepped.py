@@ -144,6 +144,29 @@ async def test_a_cut_off_waiter_leaves_the_count_and_the_turn_right() -> None:
     await asyncio.wait_for(stand.turn.take(), 30)
 
 
+async def test_a_waiter_that_is_cut_off_before_its_turn_leaves_it_to_whoever_has_it() -> None:
+    stand, bugs = Stand(), list[BaseException]()
+    tasks, is_over = Tasks(stand.activity, stand.turn, bugs.append), asyncio.Event()
+
+    async def busy() -> None:
+        await is_over.wait()
+
+    patient = tasks.spawn(stand.waiter.sleep_until(START + timedelta(seconds=5)), "patient")
+    other = tasks.spawn(busy(), "has the turn")
+    await asyncio.sleep(0)
+    stand.waiter.wake_due(START + timedelta(seconds=5))
+    for _ in range(3):  # it waits for its turn, and is cut off more than once
+        await asyncio.sleep(0)
+        patient.cancel()
+    is_over.set()
+    await asyncio.wait({patient, other})
+
+    assert patient.cancelled()
+    assert bugs == []
+    assert stand.activity.is_idle
+    await asyncio.wait_for(stand.turn.take(), 30)
+
+
 async def test_the_end_of_a_wait_that_was_cut_off_counts_nothing() -> None:
     stand = Stand()
     stand.tasks.spawn(stand.waiter.sleep_until(START + timedelta(days=1)), "for ever")
