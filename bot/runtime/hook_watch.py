@@ -24,6 +24,8 @@ HOOK_S_MAX: Final = 5.0
 """How long a hook may take."""
 HALTED_S_MAX: Final = 1.0
 """The same while a halt waits for it."""
+END_S: Final = 1.0
+"""How long the end waits for the last look: whether a halt waits is asked of a disk, too."""
 _SIGNAL: Final = signal.SIGVTALRM
 """Between our own threads: nobody else sends it."""
 
@@ -60,7 +62,7 @@ class HookWatch:
             yield
         finally:
             self._over.set()
-            looking.join()
+            looking.join(END_S)
             signal.signal(_SIGNAL, before)
 
     def _look(self, main: int) -> None:
@@ -70,7 +72,8 @@ class HookWatch:
             looks = looks + 1 if called is seen else 0
             seen = called
             limit_s = min(self._hook_s_max, HALTED_S_MAX if self._is_urgent() else self._hook_s_max)
-            if called is not None and looks * LOOK_EVERY_S >= limit_s:
+            is_long = looks * LOOK_EVERY_S >= limit_s
+            if called is not None and is_long and not self._over.is_set():
                 self._condemned = called
                 signal.pthread_kill(main, _SIGNAL)
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from signal import Signals
 from typing import TypeVar
 
+from bot.runtime.activity import LET_END_S
 from bot.runtime.leaving import not_ignored
 
 T = TypeVar("T")
@@ -56,7 +57,9 @@ class Supervisor:
             self.fail(failure)
 
     async def unless_stopped(self, work: Coroutine[object, object, T]) -> T | None:
-        """Await `work`, but no longer than until the run is to end; None then: it is cut off."""
+        """Await `work`, but no longer than until the run is to end; None then: it is cut off, and
+        left where it is if it does not go.
+        """
         doing, ending = asyncio.ensure_future(work), asyncio.ensure_future(self.stopping.wait())
         try:
             await asyncio.wait({doing, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -64,7 +67,7 @@ class Supervisor:
         finally:
             doing.cancel()
             ending.cancel()
-            await asyncio.wait({doing, ending})
+            await asyncio.wait({doing, ending}, timeout=LET_END_S)
 
     def fail(self, failure: BaseException) -> None:
         """End the run at once; the first failure is the one that counts."""

@@ -2,6 +2,7 @@
 
 import inspect
 import signal
+import threading
 import time
 from contextlib import suppress
 
@@ -83,3 +84,19 @@ def test_the_signal_means_what_it_meant_before_once_the_run_is_over() -> None:
     with HookWatch(lambda: False).at_work():
         assert signal.getsignal(signal.SIGVTALRM) is not before
     assert signal.getsignal(signal.SIGVTALRM) is before
+
+
+def test_a_look_that_hangs_on_its_disk_does_not_hold_up_the_end() -> None:
+    looks, has_come_back = threading.Event(), threading.Event()
+
+    def hangs() -> bool:
+        looks.set()
+        return has_come_back.wait(60)
+
+    started = time.monotonic()
+    with HookWatch(hangs).at_work():
+        assert looks.wait(30)
+    took_s = time.monotonic() - started
+    has_come_back.set()
+
+    assert took_s < 30

@@ -42,3 +42,21 @@ async def test_the_time_of_a_stop_is_the_shortest_that_was_given() -> None:
     assert 499 < supervisor.left_s() <= 500
     supervisor.end_within(0)
     assert supervisor.left_s() == 0
+
+
+async def test_a_start_that_does_not_hear_of_the_stop_does_not_hold_it_up() -> None:
+    supervisor, may_end = Supervisor(), asyncio.Event()
+
+    async def deaf() -> None:
+        while not may_end.is_set():
+            with suppress(asyncio.CancelledError):
+                await may_end.wait()
+
+    async with asyncio.timeout(30):
+        starting = asyncio.create_task(supervisor.unless_stopped(deaf()))
+        await asyncio.sleep(0)
+        supervisor.end()
+        result = await starting
+    may_end.set()
+
+    assert result is None
