@@ -38,10 +38,11 @@ RETRY_PAUSE: Final = timedelta(milliseconds=250)
 REFUSALS_MAX: Final = 2
 REFUSED_KEY_PAUSE: Final = timedelta(minutes=5)
 EXCUSED_MAX: Final = 3
-"""So many refusals in a row may say by their own `Date` that it is the clock and not the key."""
+"""So often in a row it may be the clock and not the key."""
 CLOCK_MOVED: Final = timedelta(seconds=1)
 """An offset that has moved by more than this since a refusal may have been its cause."""
 _UNAUTHORISED: Final = 401
+_SERVERS_OWN: Final = 500
 _PASSING_STATUSES: Final = frozenset({500, 502, 503, 504})
 _USED_NONCE: Final = b"AUTH_NONCE_REUSED"
 
@@ -61,8 +62,9 @@ class KeyBreaker:
     401s of unsigned calls mean the key itself, and stop everything. A used nonce does not count (it
     is replaced), and what a wrong clock has caused is forgotten as soon as the clock's offset is
     known better. That takes two answers that agree, so a 401 whose own `Date` speaks against our
-    offset does not count either, a few times. Source: the project's fault table, A3; broker open
-    API 0.2.0-preview.3, recovery.
+    offset does not count either. Both happen a few times at most before a signature is taken: the
+    clocks of several servers may differ for ever. Source: the project's fault table, A3; broker
+    open API 0.2.0-preview.3, recovery.
     """
 
     def __init__(self, offset: ClockOffset, wire: Clock) -> None:
@@ -87,11 +89,13 @@ class KeyBreaker:
 
     def observe(self, answer: Answer, *, is_signed: bool) -> None:
         """Learn from an answer; `is_signed` says whether its request carried a signature."""
+        if answer.http_status == TOO_MANY_REQUESTS or answer.http_status >= _SERVERS_OWN:
+            return  # nobody has looked at the key, as far as we know
         if answer.http_status != _UNAUTHORISED:
             for kind in {is_signed, False}:  # a signature that is taken proves the key too
                 self._refusals[kind] = 0
                 self._until.pop(kind, None)
-            self._excused = 0
+            self._excused = 0 if is_signed else self._excused
         elif _USED_NONCE not in answer.body:
             self._forgive_the_clock()
             if is_signed and self._offset.is_contradicted and self._excused < EXCUSED_MAX:
@@ -104,9 +108,11 @@ class KeyBreaker:
 
     def _forgive_the_clock(self) -> None:
         if abs(self._offset.value - self._offset_then) > CLOCK_MOVED:
-            self._refusals[True] = 0
-            self._until.pop(True, None)
             self._offset_then = self._offset.value
+            if self._refusals[True] and self._excused < EXCUSED_MAX:
+                self._excused += 1
+                self._refusals[True] = 0
+                self._until.pop(True, None)
 
 
 class Channel:

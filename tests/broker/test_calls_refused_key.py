@@ -1,5 +1,7 @@
 """A3: after two 401s nothing signed leaves for five minutes, then one call may try."""
 
+from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -159,3 +161,41 @@ async def test_dates_that_never_agree_excuse_a_few_refusals_alone() -> None:
         await bench.broker.client.user()
 
     assert len(bench.played.asked) == EXCUSED_MAX + 2
+
+
+def dated(reply: Reply, minute: int) -> Reply:
+    """The same by another server's clock."""
+    return replace(reply, headers={"Date": f"Thu, 19 Nov 2026 02:{minute:02}:{START.second} GMT"})
+
+
+@pytest.mark.parametrize("in_a_row", [1, 2])
+async def test_other_servers_with_other_clocks_excuse_a_wrong_key_a_few_times_alone(
+    in_a_row: int,
+) -> None:
+    bench = desk(NO)
+
+    for _ in range(20):
+        bench.played.replies = [dated(NO, START.minute + 1)]
+        for _ in range(in_a_row):
+            with suppress(Refused, KeyRefused):
+                await bench.broker.client.user()
+        signed = len(bench.played.asked)
+        bench.played.replies = [dated(QUOTE, START.minute)]
+        for _ in range(in_a_row):
+            await bench.broker.client.quote("HPG")
+        del bench.played.asked[signed:]
+
+    assert len(bench.played.asked) <= 2 * (EXCUSED_MAX + 1)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_an_answer_that_says_nothing_of_the_key_does_not_clear_it(status: int) -> None:
+    bench = desk(NO, Reply({"message": "busy"}, status), NO)
+    bench.broker.two_factor.set_token(Secret("canary-token"))
+    writer = bench.broker.writer
+
+    for _ in range(4):
+        await writer.send(writer.prepare_cancel(ACCOUNT, "ORD1"))
+        bench.clock.advance_to(bench.clock.now() + timedelta(seconds=61))
+
+    assert len(bench.played.asked) == 3
