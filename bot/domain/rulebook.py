@@ -238,6 +238,10 @@ class Rulebook:
         later = (when for when in uncrosses if when > local.time())
         return next((instant_of(local.date(), when) for when in later), None)
 
+    def timetable_on(self, exchange: Exchange, day: date) -> Timetable:
+        """Return how a trading day goes for normal symbols: one that ends early, up to there."""
+        return self._timetable(self.venues[exchange].plan, day)
+
     def _plan(self, exchange: Exchange, status: SymbolStatus) -> DayPlan:
         """Return the plan of a day. Raises NoRule where restricted trading has none."""
         venue = self.venues[exchange]

@@ -87,8 +87,7 @@ def assumptions_of(spec: BacktestSpec) -> tuple[str, ...]:
         said.append(_OF_A_DAY)
     early = spec.rulebook.calendar.early_closes
     said += [
-        f"{day} ends at {early[day].at:%H:%M} ({early[day].name}) and is played to its usual end: "
-        "what traded after that can't be had"
+        f"{day} ends at {early[day].at:%H:%M} ({early[day].name}): bars of later are left out"
         for day in sorted(early)
         if spec.first <= day <= spec.last
     ]

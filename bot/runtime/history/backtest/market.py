@@ -22,7 +22,7 @@ from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
 from bot.domain.symbols import SymbolTable
-from bot.domain.timetable import instant_of, local_of
+from bot.domain.timetable import Timetable, instant_of, local_of
 from bot.engine.market import BAR_PHASES
 from bot.runtime.history.backtest.fills import OPENING_PERCENT
 from bot.runtime.history.backtest.rows import (
@@ -128,9 +128,8 @@ class Hours:
     end: int
 
     @classmethod
-    def of(cls, rulebook: Rulebook, exchange: Exchange) -> "Hours":
-        found: list[tuple[int, int, Phase]] = []
-        spans = rulebook.venues[exchange].plan.timetable.spans
+    def of(cls, timetable: Timetable) -> "Hours":
+        found, spans = list[tuple[int, int, Phase]](), timetable.spans
         starts = [each.start.hour * 3_600 + each.start.minute * 60 for each in spans]
         for span, start, end in zip(spans, starts, [*starts[1:], DAY_S], strict=True):
             if found and found[-1][2] is span.phase:
@@ -240,6 +239,18 @@ class _Places(dict[int, tuple[int, int | None, int]]):
         return made
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where the bars of a source belong on a day of an exchange. `is_early`: it ends before its
+    time, and what the source has of later was never traded.
+    """
+
+    hours: Hours
+    grid: tuple[int, ...]
+    places: _Places
+    is_early: bool
+
+
 class Market:
     """The days of a source, for the symbols of some strategies."""
 
@@ -258,9 +269,7 @@ class Market:
         self._width = round(source.width.total_seconds())
         self._wanted = wanted
         self._instruments = dict(known)
-        self._hours = {each: Hours.of(rulebook, each) for each in Exchange}
-        self._grids = {each: self._hours[each].grid(self._width) for each in Exchange}
-        self._places = {each: _Places(self._hours[each], self._width) for each in Exchange}
+        self._layouts: dict[tuple[Exchange, date | None], _Layout] = {}
         self._ends = {symbol: span[1] for symbol in wanted if (span := source.span(symbol))}
         self._lasts: dict[str, int] = {}
         self._seconds = SecondsOfDays()
@@ -308,20 +317,33 @@ class Market:
             self._instruments[symbol] = instrument
             first = own.open[0] if own.open else None
             symbols[symbol] = SymbolDay(instrument, frames[symbol], first, is_moved)
-            moves.update(self._hours[instrument.exchange].moves)
-            placed[symbol] = self._trade(symbol, own, instrument.exchange, midnight)
+            layout = self._layout(instrument.exchange, day)
+            moves.update(layout.hours.moves)
+            placed[symbol] = self._trade(symbol, own, layout, midnight)
             if symbol in self._lasts and (ratio := frames[symbol].ex_ratio) is not None:
                 ticks, last = self._rulebook.ticks_of(instrument), self._lasts[symbol]
                 level = frames[symbol].reference or ticks.up(round(last * ratio) - 1)
                 self._lasts[symbol] = level  # what no trade has shown yet is at the reference
-            self._show(placed[symbol], instrument.exchange)
+            self._show(placed[symbol], layout)
         seconds = self._seconds.of(frozenset(moves), placed.values())
         return MarketDay(day, symbols, placed, frozenset(moves), seconds, midnight)
 
-    def _trade(self, symbol: str, own: Rows, exchange: Exchange, midnight: datetime) -> DayRows:
+    def _layout(self, exchange: Exchange, day: date) -> _Layout:
+        early = day if day in self._rulebook.calendar.early_closes else None
+        known = self._layouts.get((exchange, early))
+        if known is None:
+            hours = Hours.of(self._rulebook.timetable_on(exchange, day))
+            places = _Places(hours, self._width)
+            known = _Layout(hours, hours.grid(self._width), places, early is not None)
+            self._layouts[exchange, early] = known
+        return known
+
+    def _trade(self, symbol: str, own: Rows, layout: _Layout, midnight: datetime) -> DayRows:
         """Put each bar where it begins, where its auction is matched and where it ends."""
-        places, width, hours = self._places[exchange], self._width, self._hours[exchange]
-        starts, *when = places.of(tuple(own.start))
+        width, hours = self._width, layout.hours
+        if layout.is_early:
+            own = own.until(hours.end)
+        starts, *when = layout.places.of(tuple(own.start))
         bars = joined(starts, own)
         day = DayRows(symbol, width, midnight, bars)
         day.ended_at, day.begun_at, day.begun = when
@@ -337,20 +359,20 @@ class Market:
                 day.auctions[closing] = bars.close[index], matched
         return day
 
-    def _show(self, day: DayRows, exchange: Exchange) -> None:
+    def _show(self, day: DayRows, layout: _Layout) -> None:
         """Have each bar that strategies take shown where it has closed, flat ones between them."""
-        symbol, width, hours = day.symbol, self._width, self._hours[exchange]
+        symbol, width, hours = day.symbol, self._width, layout.hours
         # Nobody knows of a span without a trade whether one is still to come that day, so each
         # is flat, as polls would see it. Only after its last day of all a symbol has no price.
         is_known = symbol in self._ends and local_of(day.midnight).date() <= self._ends[symbol]
-        grid = self._grids[exchange] if is_known else ()
+        grid = layout.grid if is_known else ()
         whole = with_flat(day.rows, grid, self._lasts.get(symbol))
         known = tuple(whole.start)
         day.quoted_at = _quoted_at(known, width, hours.end)
         if whole.close:
             self._lasts[symbol] = whole.close[-1]
         if (held := self._of_a_day.pop(symbol, None)) is not None:
-            day.held = hours.trading[0][0], held
+            day.held = next(iter(hours.trading), (hours.end,))[0], held
         for wanted in self._wanted[symbol]:
             span = round(wanted.total_seconds())
             starts, ends = _spans(known, span)

@@ -43,6 +43,11 @@ class Rows:
         for column, more in zip(self.columns, other.columns, strict=True):
             column.extend(more)
 
+    def until(self, second: int) -> "Rows":
+        """Return those that begin before a second of the day."""
+        end = bisect_left(self.start, second)
+        return self if end == len(self) else Rows(*(column[:end] for column in self.columns))
+
     def add(self, start: int, rows: "Rows", first: int, end: int) -> None:
         """Put a row behind that has in it those of `rows` from `first` to before `end`."""
         self.start.append(start)

@@ -6,12 +6,13 @@ that the strategies were shown.
 
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from datetime import date, time, timedelta
 from typing import Any, ClassVar
 
 from bot.config.rulebook import load_rulebook
+from bot.domain.calendar import EarlyClose
 from bot.domain.entry import Fill
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.plan import (
@@ -24,6 +25,7 @@ from bot.domain.plan import (
     When,
 )
 from bot.domain.quote import Bar
+from bot.domain.rulebook import Rulebook
 from bot.domain.timetable import instant_of
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec
@@ -217,7 +219,7 @@ def spec_of(seed: int) -> BacktestSpec:
     strategies = tuple(loaded(dice, seed, name, tuple(symbols), width) for name in names)
     return BacktestSpec(
         strategies=strategies,
-        rulebook=load_rulebook(),
+        rulebook=_rules_of(seed, days),
         settings=EngineSettings(faults_until_disabled=dice.choice([2, 3, 100])),
         source=Written(bars, timedelta(seconds=width)),
         first=days[0],
@@ -226,6 +228,16 @@ def spec_of(seed: int) -> BacktestSpec:
         holdings={symbols[0]: 5_000} if dice.random() < 0.5 else {},
         fill=dice.choice(["touch", "depth", "queue"]),
     )
+
+
+def _rules_of(seed: int, days: Sequence[date]) -> Rulebook:
+    """Let one of the days of every fourth seed end early."""
+    rulebook, dice = load_rulebook(), random.Random(f"early {seed}")
+    if seed % 4:
+        return rulebook
+    early = EarlyClose(dice.choice(days), time(dice.randint(9, 14), dice.randrange(1, 60)), "storm")
+    calendar = replace(rulebook.calendar, early_closes={early.day: early})
+    return replace(rulebook, calendar=calendar)
 
 
 def loaded(

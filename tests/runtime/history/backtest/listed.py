@@ -8,6 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from bot.config.rulebook import load_rulebook
+from bot.domain.calendar import EarlyClose
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.plan import (
     Limits,
@@ -107,11 +108,16 @@ def backtest(
     source: Written | None = None,
     invoke: Invoke = invoke_plainly,
     why_slow: str = "",
+    early: time | None = None,
     **parameters: ParameterValue,
 ) -> BacktestResult:
     """Run one strategy over written bars, and with `another` a second one that orders by that;
-    what a hook raises is raised here.
+    what a hook raises is raised here. `early`: when the first day ends.
     """
+    rulebook = load_rulebook()
+    if early is not None:
+        closes = {first: EarlyClose(first, early, "a storm")}
+        rulebook = replace(rulebook, calendar=replace(rulebook.calendar, early_closes=closes))
     source = source or Written(bars)
     symbols = source.symbols()
     plan = StrategyPlan(
@@ -132,7 +138,7 @@ def backtest(
         plans.append(replace(plan, name="Another", order=another))
     spec = BacktestSpec(
         strategies=tuple(LoadedStrategy(each, factory, instruments) for each in plans),
-        rulebook=load_rulebook(),
+        rulebook=rulebook,
         settings=EngineSettings(),
         source=source,
         first=first,

@@ -8,7 +8,7 @@ from bot.runtime.history.backtest.assumptions import assumptions_of
 from tests.runtime.history.backtest.gears import spec_of
 
 
-def test_a_day_that_ended_early_is_named_as_it_is_played_to_its_usual_end() -> None:
+def test_a_day_that_ended_early_is_named() -> None:
     spec = spec_of(6)
     days = (spec.first, spec.last + timedelta(days=1))
     early = {day: EarlyClose(day, time(10, 30), "a storm") for day in days}
@@ -17,5 +17,5 @@ def test_a_day_that_ended_early_is_named_as_it_is_played_to_its_usual_end() -> N
     said = assumptions_of(replace(spec, rulebook=replace(spec.rulebook, calendar=calendar)))
 
     [named] = [each for each in said if "storm" in each]
-    assert named.startswith(f"{spec.first} ends at 10:30 (a storm) and is played to its usual end")
-    assert not [each for each in assumptions_of(spec) if "usual end" in each]
+    assert named == f"{spec.first} ends at 10:30 (a storm): bars of later are left out"
+    assert not [each for each in assumptions_of(spec) if "ends at" in each]

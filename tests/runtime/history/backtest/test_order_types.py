@@ -1,14 +1,16 @@
 """Each order type by the rules of its exchange: when it fills, what is left of it."""
 
 from datetime import date, time
+from typing import ClassVar
 
 import pytest
 
 from bot.domain.instrument import Exchange
 from bot.domain.order import OrderState, OrderType
 from bot.domain.plan import OrderPlan, Wake
+from bot.domain.timetable import local_of
 from bot.runtime.history.backtest.result import BacktestResult
-from bot.strategy import Strategy
+from bot.strategy import BarView, Strategy
 from tests.runtime.history.backtest.listed import backtest, bar, clock
 
 BEFORE = bar("14:45", 18_200, symbol="SHS", day=date(2026, 11, 18))
@@ -64,3 +66,36 @@ def test_a_type_outside_its_phase_is_not_sent(kind: str, at: str) -> None:
 
     assert result.orders == ()
     assert [each.verdict for each in result.decisions] == ["BLOCKED"]
+
+
+class Below(Strategy):
+    """Buys a tick below the first bar of a day, and remembers all that it is shown."""
+
+    shown: ClassVar[list[str]] = []
+
+    def on_bar(self, bar: BarView) -> None:
+        self.shown.append(f"{local_of(bar.start):%d %H:%M} {bar.close}")
+        if len(self.shown) == 1:
+            self.buy(100, limit=bar.close - 50, why="the first")
+
+
+@pytest.mark.parametrize("why_slow", ["", "to compare"])
+def test_on_a_day_that_ends_early_nothing_fills_and_no_bar_is_shown_after_its_end(
+    why_slow: str,
+) -> None:
+    bars = [
+        bar("10:28", 27_000),
+        bar("10:29", 27_050),
+        bar("10:31", 26_000),
+        bar("14:45", 26_500),
+        bar("10:00", 27_100, day=date(2026, 11, 20)),
+    ]
+    Below.shown.clear()
+
+    result = backtest(Below, bars, early=time(10, 30), why_slow=why_slow)
+
+    assert result.fills == ()
+    [order] = result.orders
+    assert (order.state, clock(order.at)) == (OrderState.EXPIRED, "10:30:00")
+    assert Below.shown[:3] == ["19 10:28 27000", "19 10:29 27050", "20 09:15 27050"]
+    assert Below.shown[-1] == "20 14:44 27100"
