@@ -105,6 +105,7 @@ class Daemon:
             instruments=parts.engine.instruments,
             ex_dates=self._closes.ex_dates,
             past=(self._ex_dates, stored),
+            seen=self._ex_dates.days_of,
         )
         self._closes.on_ex_dates = self._level_again
         self._day_start = DayStart(

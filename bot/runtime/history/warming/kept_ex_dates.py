@@ -51,6 +51,13 @@ class KeptExDates:
             raise UnusableHistory(f"{self._path.name}: {damaged:,} of its lines damaged")
         return sorted((each for each in seen if lines[each.day] == 1), key=lambda each: each.day)
 
+    async def days_of(self, symbol: str) -> frozenset[date]:
+        """Return the ex-dates of a symbol that were seen; none from a disk that does not answer."""
+        with suppress(OSError, TimeoutError):
+            every, _ = await in_time(self._read, TIMEOUT_S)
+            return frozenset(each.day for each in every if each.symbol == symbol)
+        return frozenset()
+
     def _write(self, seen: WentEx) -> None:
         with self._lock, suppress(OSError):
             if seen not in self._read()[0]:

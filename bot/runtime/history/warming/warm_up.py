@@ -7,7 +7,7 @@ can't be had now is asked for again every minute; what is missing is named. Orde
 a start go first: nothing waits for a history, and it takes a small part of the quota.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Final, Protocol
@@ -100,6 +100,8 @@ class WarmUp:
     instruments: Mapping[str, Instrument]
     ex_dates: Mapping[str, Collection[date]]
     past: Sequence[ExDates] = ()
+    seen: Callable[[str], Awaitable[Collection[date]]] | None = None
+    """The ex-dates of a symbol that earlier runs have seen: the broker may not say them now."""
     wanted: dict[Key, int] = field(default_factory=dict)
     """How many bars of each series are needed, as far as is known."""
     _missing: dict[Key, str] = field(default_factory=dict, init=False)
@@ -173,7 +175,9 @@ class WarmUp:
         count, and what is left out. Today's ex-date is the engine's, which knows the reference.
         """
         first, today = _day_of(bars[0].start) if bars else date.max, _day_of(now)
-        days = sorted(each for each in self.ex_dates.get(symbol, ()) if first < each < today)
+        seen = await self.seen(symbol) if self.seen is not None else ()
+        every = {*self.ex_dates.get(symbol, ()), *seen}
+        days = sorted(each for each in every if first < each < today)
         known, ratios, gaps = dict[date, WentEx](), list[tuple[date, float]](), list[str]()
         for source in self.past if days else ():
             try:

@@ -409,6 +409,21 @@ async def test_what_a_run_has_seen_of_an_ex_date_is_there_for_the_next_one(tmp_p
     assert await KeptExDates(tmp_path / "none.csv").went_ex("HPG", [EX_DAY]) == []
 
 
+async def test_an_ex_date_that_a_run_has_seen_counts_though_the_broker_does_not_say_it(
+    tmp_path: Path,
+) -> None:
+    kept = KeptExDates(tmp_path / "ex-dates.csv")
+    await kept.keep(WentEx("HPG", EX_DAY, 30_000, 27_000))
+    warm_up, posted = _warm_up(Listed("the first", [_bar(2 * 1_440, 30_000), _bar(1)]))
+    warm_up.past, warm_up.seen = [kept], kept.days_of
+
+    warm_up.want("HPG", MINUTE, 0)
+    await warm_up.read()
+
+    assert [each.ex_ratios for each in posted if isinstance(each, BarsRead)] == [((EX_DAY, 0.9),)]
+    assert await kept.days_of("FPT") == frozenset()
+
+
 async def test_an_ex_date_is_kept_whole_after_a_line_that_a_kill_has_cut_short(
     tmp_path: Path,
 ) -> None:
