@@ -171,7 +171,9 @@ class Closes:
             if self._ex_tries in {1, EX_TRIES}:
                 does = "again every hour" if is_rare else "again every minute"
                 text = f"the ex-dates can't be read ({error.reason}), asked {does}. Until they are "
-                text += "known, a fall on one is not believed, and earlier bars stay as they are but "
+                text += (
+                    "known, a fall on one is not believed, and earlier bars stay as they are but "
+                )
                 text += "for ex-dates that this bot has seen itself"
                 self.post(Noted(now, Note(now, "HISTORY", text)))
             self.post(ReadHealthChanged(now, False, error.reason, _EX_DATES, ""))

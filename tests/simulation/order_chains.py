@@ -1,17 +1,20 @@
 """A thousand orders in bad weather, each with its whole story in the journal.
 
     python -m tests.simulation.order_chains [orders] [seed]      1,000 orders, seed 3
+    python -m tests.simulation.order_chains day [seed]           as many in one day, to its close
 
 The days are those of `sixty_days`: answers are lost, late and doubled, the bot is killed and
 started again. Then every order is followed from the journal alone: the decision with its checks,
 the intent, the attempt that was committed before it left, its answer or how the doubt was settled,
 what the broker reported, every move, the fills, and the end. The orders of the last day are not
-judged: what nobody knows about is settled when its day has closed.
+judged: what nobody knows about is settled when its day has closed. The one day is a whole one, of a
+bot that is not killed: answers of a twentieth of its requests are lost, cut short or refused.
 """
 
+import asyncio
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -22,6 +25,8 @@ from bot.domain.order import TERMINAL_STATES, SendState
 from bot.journal import tables
 from bot.journal.engines import reading
 from tests.simulation.sixty_days import SixtyDays
+from tests.simulation.traders import write_plugins
+from tests.story import tell, write_project
 
 ORDERS: Final = 1_000
 ORDERS_A_DAY: Final = 9
@@ -114,20 +119,64 @@ def _of_the_order(
         yield f"executed {executed}, fills {filled}"
 
 
+def one_day(folder: Path, seed: int) -> None:
+    """Trade from before the opening to after the close."""
+    actions: list[dict[str, object]] = [
+        {"do": "fin"},
+        {"do": "truncate", "length": 60},
+        {"do": "status", "status": 503},
+        {"do": "reject", "code": "-900017"},
+        {"do": "hide_row", "seconds": 40},
+    ]
+    bad = {"prob": 0.05 / len(actions), "times": 0, "until": "14:20:00"}
+    prices = {"HPG": 27_000, "FPT": 45_000, "VNM": 36_000, "SSI": 31_000, "MBB": 24_000}
+    prices |= {"VCB": 60_000, "MWG": 58_000, "VIC": 42_000, "STB": 29_000}
+    scenario = {
+        "day": "2026-11-19",
+        "start": "09:00:00",
+        "symbols": [
+            {"symbol": symbol, "exchange": "HOSE", "reference": price, "flow": {}}
+            for symbol, price in prices.items()
+        ],
+        "quota": "PRO",
+        "seed": seed,
+        "faults": [{"match": {"path": "/trading/*", **bad}, "action": each} for each in actions],
+        "accounts": [{"id": "0009000011", "cash": 10_000_000_000, "holdings": {"HPG": 20_000}}],
+    }
+    until = round(datetime(2026, 11, 19, 7, 20, tzinfo=UTC).timestamp())
+    strategy = {
+        "name": "busy",
+        "use": "busy",
+        "symbols": [*prices],
+        "params": {"seed": seed, "until": until},
+        "wake": {"quote": "30s"},
+        "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "45s"},
+    }
+    config = write_project(folder, scenario=scenario, strategies=[strategy])
+    write_plugins(folder)
+    asyncio.run(tell(config, minutes=6.5 * 60, answer_otp_after=timedelta(seconds=20)))
+
+
 def main() -> None:
     """Live through days until there are orders enough; print what was counted."""
-    wanted, seed, *_ = *map(int, sys.argv[1:]), *(ORDERS, 3)[len(sys.argv) - 1 :]
+    is_one = sys.argv[1:2] == ["day"]
+    given = [int(each) for each in sys.argv[1 + is_one :]]
+    wanted, seed = (ORDERS, *given, 3)[:2] if is_one else (*given, *(ORDERS, 3)[len(given) :])
     with TemporaryDirectory() as name:
-        days = SixtyDays(Path(name), seed)
-        url = f"sqlite:///{days.folder / 'state' / 'journal.db'}"
-        days.run(min(DAYS_MAX, wanted // ORDERS_A_DAY + 2))
-        found = chains_in(url, until=days.last_day)
+        url, kills, until = f"sqlite:///{Path(name) / 'state' / 'journal.db'}", 0, date.max
+        if is_one:
+            one_day(Path(name), seed)
+        else:
+            days = SixtyDays(Path(name), seed)
+            days.run(min(DAYS_MAX, wanted // ORDERS_A_DAY + 2))
+            kills, until = days.kills, days.last_day
+        found = chains_in(url, until=until)
         with reading(url) as connection:
             query = sa.select(tables.intents.c.state, sa.func.count())
             rows = connection.execute(query.group_by(tables.intents.c.state))
             states = {row[0]: row[1] for row in rows}
     lacking = {key: what for key, what in found.items() if what}
-    told = f"{len(found):,} orders, {days.kills} kills: {states}; {len(lacking)} lack something"
+    told = f"{len(found):,} orders, {kills} kills: {states}; {len(lacking)} lack something"
     lines = [told, *(f"  {key}: {'; '.join(what)}" for key, what in lacking.items())]
     sys.stdout.write("\n".join(lines) + "\n")
     assert len(found) >= wanted, f"only {len(found)} orders"
