@@ -83,8 +83,7 @@ class Daemon:
         self._recovery = recovery
         self._supervisor = supervisor
         self._instruments: dict[str, Instrument] = {}
-        self._beat = Pulse()
-        self._missed = MissedRuns()
+        self._beat, self._missed = Pulse(), MissedRuns()
         self._overlaps = Overlaps(self._overlap)
         self._closes = Closes(
             client=parts.client,

@@ -18,13 +18,13 @@ from typing import Final
 import numpy as np
 
 from bot.domain.bar_grid import span_of
-from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.domain.instrument import Exchange, Instrument
 from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
 from bot.domain.symbols import SymbolTable
-from bot.domain.timetable import Timetable, instant_of, local_of
-from bot.engine.market import BAR_PHASES
+from bot.domain.timetable import instant_of, local_of
 from bot.runtime.history.backtest.fills import OPENING_PERCENT
+from bot.runtime.history.backtest.layouts import DAY_S, Layout
 from bot.runtime.history.backtest.rows import (
     LAYOUTS_MAX,
     Auction,
@@ -37,11 +37,8 @@ from bot.runtime.history.backtest.rows import (
     within,
 )
 from bot.runtime.history.bars import BarSource, DayFrame
-from bot.sandbox.exchange.timetable import LIMIT_ORDERS_END
-from bot.sandbox.markets.replay.path import EARLY_S
 
 DAY: Final = timedelta(days=1)
-DAY_S: Final = 86_400
 EPOCH: Final = date(1970, 1, 1)
 LOOK_BACK: Final = timedelta(days=30)
 """How far before the first day its last close is looked for: over Tet."""
@@ -114,73 +111,6 @@ class MarketDay:
         return made
 
 
-@dataclass(frozen=True, slots=True)
-class Hours:
-    """The day of one exchange in seconds from local midnight; None: it has no such auction.
-
-    From `collects_from` on there is nothing but the closing one.
-    """
-
-    spans: tuple[tuple[int, int, Phase], ...]
-    opening: int | None
-    closing: int | None
-    collects_from: int
-    end: int
-
-    @classmethod
-    def of(cls, timetable: Timetable) -> "Hours":
-        found, spans = list[tuple[int, int, Phase]](), timetable.spans
-        starts = [each.start.hour * 3_600 + each.start.minute * 60 for each in spans]
-        for span, start, end in zip(spans, starts, [*starts[1:], DAY_S], strict=True):
-            if found and found[-1][2] is span.phase:
-                found[-1] = (found[-1][0], end, span.phase)
-            else:
-                found.append((start, end, span.phase))
-        ends = {phase: end for _, end, phase in found}
-        begins = {phase: start for start, _, phase in found}
-        over = (at for at, _, phase in found[1:] if phase in LIMIT_ORDERS_END)
-        closing, collects_from = ends.get(Phase.PRE_CLOSED), begins.get(Phase.PRE_CLOSED, DAY_S)
-        return cls(tuple(found), ends.get(Phase.OPEN), closing, collects_from, next(over))
-
-    @property
-    def trading(self) -> tuple[tuple[int, int], ...]:
-        """The spans whose quotes form bars."""
-        return tuple((start, end) for start, end, phase in self.spans if phase in BAR_PHASES)
-
-    @property
-    def moves(self) -> tuple[int, ...]:
-        return tuple(start for start, _, _ in self.spans[1:])
-
-    def continuous_from(self, second: int, until: int) -> int | None:
-        """Return when a bar of these seconds begins to trade continuously."""
-        spans = (each for each in self.spans if each[2] is Phase.PROGRESS)
-        return next(
-            (max(start, second) for start, end, _ in spans if start < until and second < end), None
-        )
-
-    def placed(self, second: int, width: int) -> int:
-        """Return the start of a bar; one stamped just before or after trading is put into it."""
-        if width >= DAY_S:
-            return 0
-        if second == self.closing:
-            return second
-        for start, end in self.trading:
-            if start - EARLY_S <= second < start:
-                return start
-            if second < end <= second + width or start <= second < end:
-                return second
-        ended = [end for _, end in self.trading if end == second]
-        return second - width if ended else second
-
-    def grid(self, width: int) -> tuple[int, ...]:
-        """Return the starts of the bars that polling would build in a whole day."""
-        return tuple(
-            second
-            for second in range(0, DAY_S, width)
-            if any(start < second + width and second < end for start, end in self.trading)
-        )
-
-
 @lru_cache(maxsize=10_000)
 def span_in_day(second: int, width: int) -> tuple[int, int]:
     """Return start and end, in seconds of the local day, of the bar of a width."""
@@ -202,55 +132,6 @@ def _quoted_at(starts: tuple[int, ...], width: int, end: int) -> list[int]:
     return [min(start + width, max(start, end)) for start in starts]
 
 
-class _Places(dict[int, tuple[int, int | None, int]]):
-    """Where a bar of a second belongs, begins to trade and ends: each is thought about once."""
-
-    def __init__(self, hours: Hours, width: int) -> None:
-        super().__init__()
-        self._hours, self._width = hours, width
-        self._of: dict[tuple[int, ...], tuple[list[int], ...]] = {}
-
-    def __missing__(self, second: int) -> tuple[int, int | None, int]:
-        hours, start = self._hours, self._hours.placed(second, self._width)
-        until = start + self._width
-        ends = min(until, hours.end) if start < hours.end else until
-        place = self[second] = start, hours.continuous_from(start, until), ends
-        return place
-
-    def of(self, seconds: tuple[int, ...]) -> tuple[list[int], ...]:
-        """Return the start of each bar of a day; of each start when it ends; of those that trade
-        continuously when they begin to, and which they are. Nobody changes these lists.
-        """
-        known = self._of.get(seconds)
-        if known is not None:
-            return known
-        starts = [self[second][0] for second in seconds]
-        joined_starts = [start for start, _ in groupby(starts)]
-        begins = [(self[start][1], row) for row, start in enumerate(joined_starts)]
-        begun = [(second, row) for second, row in begins if second is not None]
-        if len(self._of) == LAYOUTS_MAX:
-            self._of.clear()
-        made = self._of[seconds] = (
-            starts,
-            [self[start][2] for start in joined_starts],
-            [second for second, _ in begun],
-            [row for _, row in begun],
-        )
-        return made
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Where the bars of a source belong on a day of an exchange. `is_early`: it ends before its
-    time, and what the source has of later was never traded.
-    """
-
-    hours: Hours
-    grid: tuple[int, ...]
-    places: _Places
-    is_early: bool
-
-
 class Market:
     """The days of a source, for the symbols of some strategies."""
 
@@ -269,7 +150,7 @@ class Market:
         self._width = round(source.width.total_seconds())
         self._wanted = wanted
         self._instruments = dict(known)
-        self._layouts: dict[tuple[Exchange, date | None], _Layout] = {}
+        self._layouts: dict[tuple[Exchange, date | None], Layout] = {}
         self._ends = {symbol: span[1] for symbol in wanted if (span := source.span(symbol))}
         self._lasts: dict[str, int] = {}
         self._seconds = SecondsOfDays()
@@ -328,17 +209,15 @@ class Market:
         seconds = self._seconds.of(frozenset(moves), placed.values())
         return MarketDay(day, symbols, placed, frozenset(moves), seconds, midnight)
 
-    def _layout(self, exchange: Exchange, day: date) -> _Layout:
+    def _layout(self, exchange: Exchange, day: date) -> Layout:
         early = day if day in self._rulebook.calendar.early_closes else None
         known = self._layouts.get((exchange, early))
         if known is None:
-            hours = Hours.of(self._rulebook.timetable_on(exchange, day))
-            places = _Places(hours, self._width)
-            known = _Layout(hours, hours.grid(self._width), places, early is not None)
+            known = Layout.on(self._rulebook, exchange, day, self._width)
             self._layouts[exchange, early] = known
         return known
 
-    def _trade(self, symbol: str, own: Rows, layout: _Layout, midnight: datetime) -> DayRows:
+    def _trade(self, symbol: str, own: Rows, layout: Layout, midnight: datetime) -> DayRows:
         """Put each bar where it begins, where its auction is matched and where it ends."""
         width, hours = self._width, layout.hours
         if layout.is_early:
@@ -359,7 +238,7 @@ class Market:
                 day.auctions[closing] = bars.close[index], matched
         return day
 
-    def _show(self, day: DayRows, layout: _Layout) -> None:
+    def _show(self, day: DayRows, layout: Layout) -> None:
         """Have each bar that strategies take shown where it has closed, flat ones between them."""
         symbol, width, hours = day.symbol, self._width, layout.hours
         # Nobody knows of a span without a trade whether one is still to come that day, so each
