@@ -20,7 +20,7 @@ from bot.domain.entry import RunState, Verdict
 from bot.domain.instrument import Exchange
 from bot.domain.order import OrderState, OrderType, SendState, Side
 
-SCHEMA: Final = "0006"
+SCHEMA: Final = "0007"
 """The newest migration, which this program reads and writes."""
 
 GENESIS: Final = "0" * 64

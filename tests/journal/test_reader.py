@@ -334,6 +334,21 @@ async def test_the_rest_is_read_too(sqlite_url: str) -> None:
     await journal.close()
 
 
+async def test_what_is_not_known_of_a_wish_is_left_out(db_url: str) -> None:
+    journal = Journal.open(db_url)
+    whole = but(Story(1).decision, order_type="ATO", price=None)
+    without = but(whole, request_id=None, quantity=None, order_type=None)
+    await journal.write([whole])
+    await journal.write([without])
+    await journal.close()
+
+    with reading(db_url) as connection:
+        rows = connection.execute(sa.select(v_timeline.c.kind, v_timeline.c.text)).all()
+
+    told = [text.split(" · ")[1] for kind, text in rows if kind == "decided"]
+    assert told == ["BUY 500 HPG ATO", "BUY HPG"]
+
+
 @pytest.mark.postgres
 async def test_both_databases_show_the_same(sqlite_url: str, postgres_url: str) -> None:
     shown = []
