@@ -77,9 +77,13 @@ def _answers(state: State) -> Iterator[tuple[str, Any, Any]]:
     yield from _dues(state, working, intents)
     yield from _worth(state)
     oldest = now - state.settings.duplicate_window
+    alike: dict[str, list[TrackedIntent]] = {}
     for one in intents:
-        found, wanted = index.twin_of(one.intent, oldest), _twin(state, one, oldest)
-        yield f"twin of {one.name}", found, wanted
+        alike.setdefault(one.intent.fingerprint, []).append(one)
+    for equal in alike.values():
+        for one in equal:
+            found, wanted = index.twin_of(one.intent, oldest), _twin(state, one, equal, oldest)
+            yield f"twin of {one.name}", found, wanted
 
 
 def _money(
@@ -200,11 +204,11 @@ def _dues(
         yield f"due {what}", _ids(deadlines.ripe(now)), _ids(ripe)
 
 
-def _twin(state: State, asking: TrackedIntent, oldest: datetime) -> str | None:
-    """As the checks of a request look for an equal order."""
-    for one in state.intents.values():
-        if one.intent.fingerprint != asking.intent.fingerprint:
-            continue
+def _twin(
+    state: State, asking: TrackedIntent, equal: list[TrackedIntent], oldest: datetime
+) -> str | None:
+    """As the checks of a request look for an equal order, among all of the same fingerprint."""
+    for one in equal:
         if one.state in _HARMLESS or one.intent.intent_id == asking.intent.follows:
             continue
         order = state.orders.get(one.order_id or "")
