@@ -34,6 +34,9 @@ def test_it_is_a_clean_end_in_words_also_in_the_middle_of_a_start(
     word = "Ctrl-C" if number is signal.SIGINT else number.name
     assert (bot.returncode, f"stopped by {word} " in err) == (0, True), err
     assert "Traceback" not in err
+    [log] = tmp_path.rglob("bot.log")
+    assert "stopped" in log.read_text("utf-8").splitlines()[-1]
+    assert '"level": "error"' not in log.read_text("utf-8")
 
 
 def test_what_nohup_ignores_stays_ignored_in_a_start_and_in_a_run(tmp_path: Path) -> None:

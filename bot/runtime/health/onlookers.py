@@ -121,10 +121,14 @@ class Onlookers:
         _trace: TracebackType | None,
     ) -> None:
         """Say why the run ended, to those who are not the screen."""
-        words = f"{type(error).__name__}: {error}" if error else "stopped"
-        self._heartbeat.end(f"ended: {words}" if error else words)
+        words, is_clean = "stopped", error is None
+        if isinstance(error, asyncio.CancelledError):  # by a signal, before the run listened to it
+            words, is_clean = "stopped while it was starting", True
+        elif error is not None:
+            words = f"{type(error).__name__}: {error}"
+        self._heartbeat.end(words if is_clean else f"ended: {words}")
         if self._log is not None:
-            self._log.say("error" if error else "info", "run_ended", {"why": words})
+            self._log.say("info" if is_clean else "error", "run_ended", {"why": words})
 
     def ahead(self, show: Callable[[Entry], None]) -> Callable[[Entry], None]:
         """Return what also logs the entries that the journal can't take now."""
