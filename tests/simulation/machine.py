@@ -19,9 +19,13 @@ from typing import Any, Final, TypeVar
 import bot.clock
 import bot.journal.journal
 import bot.runtime.daemon
+import bot.runtime.health.onlookers
 from bot.clock import monotonic_s
 from bot.journal.storing import Store
 from bot.journal.thread import ENTRIES_MAX, Job, WriterThread
+from bot.runtime import disk_watch, token_file
+from bot.runtime.health.log_watch import LogWatch
+from bot.runtime.history.warming import kept_bars, kept_ex_dates
 from bot.runtime.history.warming.kept_bars import KeptBars, append
 
 BOOTED_S: Final = 1_000.0
@@ -31,6 +35,8 @@ RUN_S_MAX: Final = 50_000.0
 """Only who waits for the wall moves this clock: a run with more of it goes round in circles."""
 STUCK: Final = 4
 """The code of a process in which everything waits."""
+FILES: Final = (disk_watch, token_file, kept_bars, kept_ex_dates)
+"""What reads or writes a file on a thread while the bot trades."""
 BACKGROUND: Final = frozenset({"MainThread", "heads", "hooks", "log", "recorder"})
 """Threads that nobody waits for. Any other has an answer to give: until then no time passes."""
 
@@ -169,6 +175,18 @@ class Bars(KeptBars):
         append(self._path, text, self._bytes_max)
 
 
+class NoLogWatch(LogWatch):
+    """The log has a thread of the real machine, for which this one's seconds are nothing."""
+
+    def look(self) -> None:
+        """See nothing."""
+
+
+async def at_once(work: Callable[[], T], _timeout_s: float | None = None) -> T:
+    """Do without a thread what may block on a disk: this one does not."""
+    return work()
+
+
 def run_on_machine(work: Coroutine[Any, Any, T]) -> T:
     """Run it on a machine of its own; only for a process that has nothing else to do."""
     with asyncio.Runner(loop_factory=MachineLoop) as runner:
@@ -178,4 +196,7 @@ def run_on_machine(work: Coroutine[Any, Any, T]) -> T:
         setattr(bot.clock, "time", MachineTime(loop))  # noqa: B010
         setattr(bot.journal.journal, "WriterThread", Disk)  # noqa: B010
         setattr(bot.runtime.daemon, "KeptBars", Bars)  # noqa: B010
+        setattr(bot.runtime.health.onlookers, "LogWatch", NoLogWatch)  # noqa: B010
+        for module in FILES:  # whose thread may answer before or after somebody else's turn
+            setattr(module, "in_time", at_once)  # noqa: B010
         return runner.run(work)
