@@ -170,10 +170,10 @@ class Run:
                 self._supervisor.raise_failure()
             return self._controls.reason
         broker, account = met
+        self._stack.enter_context(self._controls.on_signals())  # a row of a run gets its end
         with journal_errors(origin):
             facts = {"mode": loaded.settings.mode, "config_sha256": loaded.sha256}
-            starting = journal.start_run(at=self.now(), version=__version__, **facts)
-            run_id = await ask(starting)
+            run_id = await ask(journal.start_run(at=self.now(), version=__version__, **facts))
             today = local_of(self.environment.market.now()).date()
             recovery = recovered_here(
                 await ask(journal.recover(today)), self._damage, self.environment
@@ -189,7 +189,7 @@ class Run:
         self._screen.follow(daemon.work, parts, broker)
         self._serve_control(server, parts, broker)
         self._halt.hand_over(self._inbox.ask)
-        with self._controls.on_signals(), self._hooks.at_work():
+        with self._hooks.at_work():
             try:
                 await self._controls.around(daemon.run(), parts)
             except (LeaseLost, WrittenByAnother) as error:

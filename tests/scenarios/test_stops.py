@@ -1,9 +1,12 @@
 """Ends of a run: after a failure nothing is decided or sent, and every stop comes to an end."""
 
 import asyncio
+import os
+import signal
+import sqlite3
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +18,7 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Decision, Entry, IntentMoved, Note, Verdict
 from bot.domain.order import SendState
+from bot.domain.recovery import Recovery
 from bot.journal.engines import file_of
 from bot.journal.errors import Holder
 from bot.journal.lease import acquire
@@ -23,6 +27,7 @@ from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.worlds.environment import EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
+from tests.simulation.simulate import in_child
 from tests.staging import QUIET
 from tests.story import InProcessEnvironment, Shown, Story, in_process, once, tell, write_project
 
@@ -61,6 +66,30 @@ async def test_after_a_failure_nothing_is_decided_or_sent(tmp_path: Path) -> Non
     [never] = [move for move in again.shown.all(IntentMoved) if move.intent_id == "L-0001"][-1:]
     assert never.to_state is SendState.NOT_PLACED
     assert len(again.posts()) == len(again.broker_orders()) + 1
+
+
+@dataclass
+class Stopping(Shown):
+    """Somebody ends the bot when the row of its run has just been written."""
+
+    def recovered(self, recovery: Recovery) -> None:
+        super().recovered(recovery)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_run_whose_start_is_ended_by_a_signal_has_its_end_in_the_journal(tmp_path: Path) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
+    options = RunOptions(run_for=timedelta(minutes=1))
+
+    def run() -> None:
+        asyncio.run(run_bot(load_settings(config), options, Stopping(), make=in_process))
+
+    code = in_child(run)
+
+    assert code == 0
+    with closing(sqlite3.connect(tmp_path / "state" / "journal.db")) as journal:
+        [(ended_at, reason)] = journal.execute("select ended_at, end_reason from runs").fetchall()
+    assert (bool(ended_at), reason) == (True, "SIGTERM")
 
 
 class Deaf(InProcessEnvironment):
