@@ -14,6 +14,8 @@ HEADS: Final = ("OF", "LIMIT", "USED", "ALLOWED", "LEFT")
 _AN_ORDER: Final = "an order"
 _FLOOR: Final = "min_cash"
 """The one limit that is a least, not a most."""
+_OF_ACCOUNT: Final = {_FLOOR, "max_account_age_s", "max_gross_of_nav"}
+"""What is not known before the account has been read; no order has it by itself."""
 
 
 @define_command("limits", example="bot limits --json")
@@ -64,7 +66,7 @@ def _row(each: Fields) -> Sequence[str]:
     used, allowed, key = each.maybe_whole("used"), each.maybe_whole("allowed"), each.text("key")
     unit, of = each.text("unit"), each.text("of")
     scope = f"{each.text('scope')} {of}".strip()
-    is_of_orders = used is None and key not in {_FLOOR, "max_account_age_s"}
+    is_of_orders = used is None and key not in _OF_ACCOUNT
     shown = _AN_ORDER if is_of_orders else _shown(used, unit)
     if allowed is None:
         return scope, key, shown, "no limit", ""

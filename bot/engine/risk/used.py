@@ -19,7 +19,8 @@ class LimitUse:
     """One limit. `scope` is account, strategy or symbol and `of` its name; `key` is its setting.
 
     `used` is None where it is about one order alone, or is not known; `allowed` None: no limit. Of
-    `min_cash` the used is what is there, and the allowed is the least.
+    `min_cash` the used is what is there, and the allowed is the least; `max_gross_of_nav` is in ppm
+    while the net asset value is not known.
     """
 
     scope: str
@@ -49,7 +50,10 @@ def _of_account(state: State, account: str) -> Iterator[LimitUse]:
     snapshot, now = state.accounts.get(account), state.now
     nav = snapshot.net_asset_value if snapshot is not None else None
     gap, age_max = limits.max_price_gap_ppm, limits.max_account_age
-    gross_max = _part(nav, limits.max_gross_nav_ppm)
+    gross_max, unit = _part(nav, limits.max_gross_nav_ppm), "VND"
+    gross: int | None = worth.value + bought(state, account)
+    if nav is None and limits.max_gross_nav_ppm is not None:  # a part of what is not known
+        gross, gross_max, unit = None, limits.max_gross_nav_ppm, "ppm"
     age = None if snapshot is None else round((now - snapshot.at).total_seconds())
     cash = None
     for strategy in state.strategies.values():
@@ -59,7 +63,7 @@ def _of_account(state: State, account: str) -> Iterator[LimitUse]:
     sales = usage.sales_of_minute.count(now)
     rows: tuple[tuple[str, int | None, int | None, str], ...] = (
         ("max_loss_per_day", max(0, worth.loss), losses.limit_of(state, account), "VND"),
-        ("max_gross_of_nav", worth.value + bought(state, account), gross_max, "VND"),
+        ("max_gross_of_nav", gross, gross_max, unit),
         ("min_cash", cash, limits.min_cash, "VND"),
         ("max_orders_per_day", usage.orders_today, limits.max_orders_per_day, "orders"),
         ("max_orders_per_minute", minute, limits.max_orders_per_minute, "orders"),

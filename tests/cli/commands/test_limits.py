@@ -59,7 +59,9 @@ def test_before_the_first_run_the_limits_are_shown_and_nothing_is_made(tmp_path:
     shown = call("limits", "-c", str(config))
 
     assert shown.code == 0
-    assert shown.out.splitlines()[0] == "no bot has run here yet: nothing is used of its limits"
+    lines = shown.out.splitlines()
+    assert lines[0] == "no bot has run here yet: nothing is used of its limits"
+    assert ["account", "max_gross_of_nav", "?", "80%"] in [line.split() for line in lines]
     assert sorted(path.name for path in tmp_path.rglob("*")) == files
 
 
