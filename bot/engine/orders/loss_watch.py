@@ -41,8 +41,9 @@ def watch(state: State, account: str) -> None:
     if loss >= HALT_AT * limit and RunState.HALTED not in state.gate.causes:
         text = (
             f"{loss:,} VND lost today, {HALT_AT} times the account's limit of {limit:,}: the bot "
-            "is halted, all its open orders are cancelled, positions stay. Decide what to do with "
-            'them (bot positions), then: bot resume --reason "…"'
+            "is halted, all its open orders are cancelled, positions stay. Keep them, or sell "
+            "them: bot halt --flatten. While the loss is as high a resume is followed by another "
+            'halt; tomorrow: bot resume --reason "…"'
         )
         state.alert("LOSS_HALT", text, facts)
         gate.close(state, RunState.HALTED, reason, gate.BY_LIMIT)

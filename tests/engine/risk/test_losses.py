@@ -90,6 +90,12 @@ def test_twice_the_limit_halts_the_bot_and_cancels_what_is_open():
     status = stage.engine.status()
     assert (status.state, status.causes[0].by) == (RunState.HALTED, "limit")
 
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "looked at it", "operator"))
+    assert stage.engine.status().state is RunState.REDUCING
+    stage.account()
+    assert stage.engine.status().state is RunState.HALTED  # the loss is as high as before
+    assert _alerts(stage)[2:] == ["LOSS_HALT"]
+
 
 def test_a_part_of_the_net_assets_is_a_limit_too():
     stage = staged(AccountLimits(max_loss_nav_ppm=100))  # of 10^9: 100,000
