@@ -134,8 +134,9 @@ class Job:
     done_by_start: bool = False
 
     def next_due(self, now: datetime) -> datetime | None:
-        """Return its first time from `now` on."""
-        return _after(self, None, now)
+        """Return its first time from `now` on; None: there is none any more."""
+        due = _after(self, None, now)  # a time that comes once is told by its trigger for ever
+        return due if due is not None and due >= now else None
 
     def passed_while_down(self, since: datetime, now: datetime) -> "Firing | None":
         """Return what has passed between two runs of the bot, None: nothing that matters.

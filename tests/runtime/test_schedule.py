@@ -20,6 +20,7 @@ from bot.runtime.schedule import (
     WhenOverlapping,
     daily_at,
     every,
+    once,
 )
 
 START = datetime(2026, 11, 19, 2, 14, 55, tzinfo=UTC)  # 09:14:55 in Vietnam
@@ -178,6 +179,13 @@ def test_a_time_of_trading_days_leaves_out_holidays_and_ends_with_the_calendar()
 
     assert fired == ["Mon 28", "Tue 29", "Thu 31"]
     assert timetable.next_due() is None
+
+
+def test_a_job_that_is_over_is_due_no_more():
+    job = Job("check", once(START), lambda _: None)
+
+    assert job.next_due(START) == START
+    assert job.next_due(START + timedelta(seconds=1)) is None
 
 
 def test_a_day_that_ends_early_has_its_end_a_while_after_the_close() -> None:
