@@ -82,9 +82,10 @@ def check_file(path: Path, *, base_dir: Path | None = None, market: Market) -> C
     text = read_text(path)
     document = parse_yaml(text, shown_path(path))
     use, factory, warnings = document.data.get("use"), None, list[Problem]()
-    if "strategies" in document.data and use is None:
+    own = next((key for key in ("strategies", "state_dir", "broker") if key in document.data), None)
+    if own is not None and use is None:
         message = "this is a bot's configuration: name one of its strategy files"
-        raise OperatorMistake([document.at_key("E-CFG-012", message, ("strategies",))])
+        raise OperatorMistake([document.at_key("E-CFG-012", message, (own,))])
     if use == "rules":
         message = "'use: rules' is not available yet: name a strategy in Python"
         raise OperatorMistake([document.at_value("E-CFG-028", message, ("use",))])

@@ -63,6 +63,7 @@ def test_json_is_one_value_and_nothing_else(tmp_path: Path) -> None:
         (STRATEGY, (*RANGE, "--hold", "FPT=100"), "E-BT-006 --hold FPT"),
         (STRATEGY, (*RANGE, "--hold", "FPT=1", "--hold", "FPT=2"), "--hold FPT is given twice"),
         ("strategies: strategies/*.yaml\n", RANGE, "1:1: E-CFG-012 this is a bot's configuration"),
+        ("mode: sandbox\nstate_dir: var\n", RANGE, "2:1: E-CFG-012 this is a bot's configuration"),
         (STRATEGY, (*RANGE, "--trades", "fills.xlsx"), "E-BT-007 --trades fills.xlsx"),
         (STRATEGY, (*RANGE, "--trades", "none/fills.csv"), "there is no folder none"),
         ("name: mine\n", RANGE, "E-CFG"),

@@ -66,11 +66,14 @@ class HandOver:
         def raise_again(_bar: object) -> None:
             raise error
 
+        own = vars(strategy).get("on_bar")
         vars(strategy)["on_bar"] = raise_again  # who called it says in words what it raised
         try:
             return self._call(strategy, hook, argument)
         finally:
             del vars(strategy)["on_bar"]
+            if own is not None:
+                vars(strategy)["on_bar"] = own
 
 
 class FastGear:

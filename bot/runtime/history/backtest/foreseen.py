@@ -29,6 +29,7 @@ KEPT_MAX: Final = 16
 EXACT_MAX: Final = 2**53
 """Up to here whole numbers are compared and added as floats without a loss."""
 
+_CLOSES_BY: Final = frozenset({"limit", "market", "why"})
 _FIXED: Final = REQUESTS | {"on_bar"}
 _PRICES: Final = frozenset({"open", "high", "low", "close", "volume"})
 _INDICATORS: Final = frozenset({"sma", "ema", "rsi"})
@@ -240,7 +241,9 @@ class _Reading:
                 raise NotForeseen
 
     def _is_harmless(self, call: ast.Call) -> bool:
-        """Tell whether making the arguments of a request can neither fail nor change anything."""
+        """Tell whether a `close` without shares can neither fail nor change anything."""
+        if call.args or not {each.arg for each in call.keywords} <= _CLOSES_BY:
+            return False
         given = [*call.args, *(each.value for each in call.keywords)]
         texts = [each.values if isinstance(each, ast.JoinedStr) else [each] for each in given]
         for each in (part for text in texts for part in text):

@@ -211,18 +211,27 @@ class Listener:
         assert isinstance(context, PassedContext), "the engine was made with it"
         self.hearer, self.passed, self.context = hearer, passed, context
         self._counts = counts
-        self._warm_up = type(strategy).warm_up
-        self._on_bar: Callable[[BarView], None] = strategy.on_bar
-        self._is_deaf = type(strategy).on_bar is Strategy.on_bar
+        self._strategy = strategy
+        self._is_deaf = type(strategy).on_bar is Strategy.on_bar  # which the engine asks once, too
+        self._hook: tuple[object, ...] = ()
+        self._look_at_the_hook()
         self._view = PassedBar(passed, context.reads, self._read)
         self._first = 0
         self._is_cold = False
         self._error: BaseException | None = None
-        self._foreseen = Foreseen(strategy, passed.indicators)
+
+    def _look_at_the_hook(self) -> None:
+        """Learn what is called: a strategy may put another hook, or class, in its place."""
+        kind, own = type(self._strategy), vars(self._strategy).get("on_bar")
+        if self._hook != (kind, kind.on_bar, own):
+            self._hook = kind, kind.on_bar, own
+            self._warm_up = kind.warm_up
+            self._foreseen = Foreseen(self._strategy, self.passed.indicators)
 
     def begin(self) -> None:
         """Be put before the bars that come, from the next one of the series on."""
         self.context.passed = self.passed
+        self._look_at_the_hook()
         self.passed.indicators.has_missed = False  # what a hook of the engine's turn has missed
         bars_before = self.hearer.series.count - self.passed.indicators.at
         self._first = self._warm_up - bars_before - 1
@@ -262,12 +271,17 @@ class Listener:
         return end
 
     def _hear_each(self, first: int, end: int) -> int:
-        context, on_bar, reads, view = self.context, self._on_bar, self.context.reads, self._view
+        context, strategy, reads, view = (
+            self.context,
+            self._strategy,
+            self.context.reads,
+            self._view,
+        )
         indicators, row, counted = self.passed.indicators, first, 0
         try:
             for row in range(first, end):
                 indicators.at = row + 1
-                on_bar(view)
+                strategy.on_bar(view)
                 if getrefcount(view) > _UNKEPT:
                     view = self._another()
                 if indicators.has_missed or context.requests:
@@ -317,7 +331,7 @@ class Listener:
             return True
         view = self._view
         try:
-            self._on_bar(view)
+            self._strategy.on_bar(view)
         except KeyboardInterrupt:
             raise
         except BaseException as error:

@@ -2,11 +2,13 @@
 
 import os
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, time, timedelta
 from pathlib import Path
+from types import MethodType
 
 import pytest
 
+from bot.config.strategies.invoke import invoke
 from bot.config.strategies.plugins import find_strategy
 from bot.domain.entry import Fill
 from bot.domain.instrument import Exchange, Instrument
@@ -165,3 +167,70 @@ def test_bars_before_the_day_begins_are_shown_at_its_beginning_in_both_gears() -
     fast = backtest(Clockwatcher, bars, first=DAYS[3])
 
     assert fast.decisions == slow.decisions
+
+
+def _at_10_200(self: Strategy, bar: BarView) -> None:
+    if bar.close == 10_200:
+        self.buy(100, market="MTL")
+
+
+class Silent(Strategy):
+    def on_bar(self, bar: BarView) -> None:
+        if bar.close > 1_000_000:
+            self.buy(100, market="MTL")
+
+
+class Other(Strategy):
+    on_bar = _at_10_200
+
+
+class PutsInAHook(Silent):
+    def on_timer(self, _timer: time) -> None:
+        self.on_bar = MethodType(_at_10_200, self)  # type: ignore[method-assign]
+
+
+class HasNoHookOfItsClass(Strategy):
+    def on_timer(self, _timer: time) -> None:
+        self.on_bar = MethodType(_at_10_200, self)  # type: ignore[method-assign]
+
+
+class BecomesAnother(Silent):
+    def on_timer(self, _timer: time) -> None:
+        self.__class__ = Other  # type: ignore[assignment]
+
+
+class ChangesItsClass(Silent):
+    def on_timer(self, _timer: time) -> None:
+        type(self).on_bar = _at_10_200  # type: ignore[method-assign]
+
+
+class ClosesWrongly(Strategy):
+    def on_bar(self, bar: BarView) -> None:
+        if bar.close == 10_200:
+            self.close(reason="none of its words")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("kind", "acts"),
+    [
+        (PutsInAHook, True),
+        (HasNoHookOfItsClass, False),
+        (BecomesAnother, True),
+        (ChangesItsClass, True),
+        (ClosesWrongly, False),
+    ],
+)
+def test_a_hook_that_takes_another_s_place_is_the_one_that_is_called(
+    kind: type[Strategy], acts: bool
+) -> None:
+    bars = [bar(f"09:{20 + m}", 10_000 + 50 * (m % 5)) for m in range(40)]
+    wake = Wake(bar=timedelta(minutes=1), timers=(time(9, 30, 30),))
+
+    slow, fast = (
+        backtest(type(kind.__name__, (kind,), {}), bars, wake=wake, invoke=invoke, why_slow=why)
+        for why in (SLOW, "")
+    )
+
+    assert bool(fast.orders) == acts
+    assert fast.orders == slow.orders
+    assert (fast.fills, fast.counts) == (slow.fills, slow.counts)
