@@ -9,6 +9,8 @@ from typing import Final
 from urllib.parse import unquote
 
 MASK: Final = "***"
+LINE_MAX: Final = 1_000
+"""A longer line is not shown at all: to look through one takes with the square of its length."""
 _SHOWN_SCHEMES: Final = re.compile(
     r"https?|(postgres(ql)?|mysql|mariadb|oracle|mssql|sqlite)(\+\w+)?"
 )
@@ -78,7 +80,7 @@ def masked_line(line: str, before: str = "") -> str:
 
     An `@` without an address ends one that began on the line above, unless it is a decorator.
     """
-    if _SECRET_BEGUN.search(before):
+    if max(len(line), len(before)) > LINE_MAX or _SECRET_BEGUN.search(before):
         return MASK
     scheme = _SCHEME.search(line)
     if scheme is not None:

@@ -28,7 +28,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from bot.config.masking import masked_line
+from bot.config.masking import LINE_MAX, masked_line
 from bot.config.problems import OperatorMistake, Problem, shown_path
 
 BYTES_MAX: Final = 200_000
@@ -160,6 +160,8 @@ def snippet_of(text: str, span: Span, hint: str = "") -> str:
         for number in (span.line - 1, span.line)
         if 1 <= number < len(lines) and (number == span.line or lines[number].strip())
     ]
+    if span.column > LINE_MAX:
+        return "\n".join(quoted)
     carets = " " * (span.column - 1) + "^" * span.width
     return "\n".join([*quoted, f"     | {carets} {hint}".rstrip()]) if quoted else ""
 

@@ -172,3 +172,8 @@ def test_a_quoted_line_holds_no_part_of_an_address_that_runs_over_several(
 def test_a_line_of_a_strategy_is_quoted_as_it_is() -> None:
     for line in ("    @staticmethod", "    def on_bar(self, bar):", "  price: ask +1 tick"):
         assert masked_line(line, "") == line
+
+
+@pytest.mark.parametrize("text", ["f" * 200_000, "key" * 60_000, "pass" * 50_000 + "="])
+def test_a_line_that_nobody_reads_is_not_looked_through(text: str) -> None:
+    assert masked_line(text, "") == masked_line("", text) == "***"  # else this takes minutes
