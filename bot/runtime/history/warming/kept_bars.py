@@ -24,6 +24,7 @@ from bot.engine.market import BAR_PHASES
 from bot.journal.thread import in_time
 from bot.runtime.history.warming.warm_up import Earlier
 
+OWNERS: Final = 0o600
 BYTES_MAX: Final = 4_000_000
 """About 70,000 bars: 50 symbols by the minute for a week. A file of twice that is cut."""
 WAITING_MAX: Final = 10_000
@@ -137,9 +138,12 @@ class KeptBars:
 
 
 def append(path: Path, text: str, bytes_max: int) -> None:
-    """Append lines; a disk that does not take them costs the bars of the next start."""
+    """Append lines to a file for its owner alone; a disk that does not take them costs the bars of
+    the next start.
+    """
     with suppress(OSError):
         with path.open("a", encoding="ascii") as file:
+            os.fchmod(file.fileno(), OWNERS)  # also one that an earlier release has made
             file.write(text)
             size = file.tell()
         if size > 2 * bytes_max:
@@ -148,6 +152,7 @@ def append(path: Path, text: str, bytes_max: int) -> None:
 
 def _cut(path: Path, bytes_max: int) -> None:
     new = path.with_suffix(".new")
+    new.touch(OWNERS)
     new.write_bytes(_tail(path, bytes_max // 2))
     new.replace(path)
 

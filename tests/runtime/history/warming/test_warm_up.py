@@ -658,13 +658,15 @@ async def test_a_gap_that_lasts_until_a_night_is_named(tmp_path: Path) -> None:
 
 def test_the_file_of_a_run_that_lasts_does_not_grow_for_ever(tmp_path: Path) -> None:
     path = tmp_path / "bars-sandbox.csv"
-    sizes = []
+    sizes, modes = [], set()
 
     for number in range(200):
         append(path, f"HPG,60,{number:010},27000,27000,27000,27000,100\n", 1_000)
         sizes.append(path.stat().st_size)
+        modes.add(path.stat().st_mode & 0o777)
 
     assert 1_900 < max(sizes) <= 2_000
+    assert modes == {0o600}
     assert path.read_text().splitlines()[-1].startswith("HPG,60,0000000199,")
 
 
