@@ -1,10 +1,11 @@
 """How fast a journal grows: an hour of the virtual day, and what each table of it weighs.
 
-    .venv/bin/python -m bench.journal_size [--minutes 60] [--quota 600]
+    .venv/bin/python -m bench.journal_size [--minutes 60] [--quota 600] [--refused]
 
 The bot, the sandbox and the clock of `bench.virtual_day`; a strategy looks at the depth of 25
-symbols every five seconds. A table's bytes are those of its values;
-pages, indexes and free room are in the size of the file.
+symbols every five seconds, and with `--refused` it asks each time for an order that a limit
+refuses. A table's bytes are those of its values; pages, indexes and free room are in that of the
+file.
 """
 
 import asyncio
@@ -38,11 +39,13 @@ def weigh(url: str) -> dict[str, tuple[int, int]]:
 @click.command()
 @click.option("--minutes", default=60.0, show_default=True, help="Of market time.")
 @click.option("--quota", default=600, show_default=True, help="Requests a minute.")
-def main(minutes: float, quota: int) -> None:
+@click.option("--refused", "is_refused", is_flag=True, help="A limit refuses every order.")
+def main(minutes: float, quota: int, *, is_refused: bool) -> None:
     """Run, and print what is in the journal."""
     with TemporaryDirectory() as name:
         folder, screen = Path(name), Counted()
-        config = Day(folder, "market", quota=quota, depth_symbols=25, depth_every="5s").write()
+        day = Day(folder, "market", False, quota, 25, "5s", is_refused=is_refused)
+        config = day.write()
         end = asyncio.run(live(config, screen, minutes))
         path = folder / "state" / "journal.db"
         click.echo(f"{end.seconds:.1f} s, {screen.polls:,} polls, {path.stat().st_size:,} bytes")

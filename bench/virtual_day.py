@@ -87,12 +87,16 @@ class Day:
     quota: int = QUOTA
     depth_symbols: int = DEPTH_SYMBOLS
     depth_every: str = "30s"
+    is_refused: bool = False
+    """Whether the depth strategy wants an order each time, and no order is small enough."""
 
     def write(self) -> Path:
         """Write the files; return the path of bot.yaml."""
         yaml, symbols = YAML(typ="safe"), self.symbols()
         (self.folder / "strategies").mkdir()
         depth, cut = {**DEPTH, "wake": {"depth": self.depth_every}}, self.depth_symbols
+        if self.is_refused:
+            depth |= {"params": {"ratio": 1.001, "levels": 3}, "limits": {"max_order_value": 1}}
         for plan, its in ((depth, symbols[:cut]), (SMA, symbols[cut:])):
             file = self.folder / "strategies" / f"{plan['name']}.yaml"
             yaml.dump({**plan, "symbols": its}, file)

@@ -58,6 +58,7 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
     for strategy in state.strategies.values():
         strategy.orders_today = strategy.realised_today = strategy.fees_today = 0
         strategy.repeats.clear()
+        strategy.refused_rows.clear()
         if (strategy.state, strategy.state_by) == gate.PAUSED_FOR_TODAY:
             gate.switch(state, strategy, gate.ON, "a new day", gate.BY_LIMIT)
 

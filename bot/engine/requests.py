@@ -181,16 +181,23 @@ def reason_to_skip(
 def submit(
     state: State, strategy: StrategyState, request: OrderRequest, means: Means
 ) -> Intent | None:
-    """Check an order and send it, or journal why not; return the intent that was sent."""
+    """Check an order and send it, or journal why not; return the intent that was sent.
+
+    What a limit refuses has a row of its own, the first of its side and code since the last order
+    in the symbol: those that follow are decisions without a number, which the journal folds.
+    """
     intent = _intent_of(state, request)
     oldest = state.now - state.settings.duplicate_window
     view = view_of(state, strategy, request, means, state.index.twin_of(intent, oldest))
     checks = judge(request, view, strategy.limits)
-    verdict, code, last = Verdict.PASSED, "OK", checks[-1]
+    verdict, code, last, has_row = Verdict.PASSED, "OK", checks[-1], True
     if not last.passed:
         verdict, code = Verdict.BLOCKED, last.code
+        rows, kind = strategy.refused_rows.setdefault(request.symbol, set()), (request.side, code)
+        has_row = kind not in rows or request.follows is not None
+        rows.add(kind)
     elif strategy.plan.mode is StrategyMode.WATCH:
-        verdict, code = Verdict.WATCHED, "WATCH"
+        verdict, code, has_row = Verdict.WATCHED, "WATCH", False
     state.record(
         Decision(
             at=state.now,
@@ -202,7 +209,7 @@ def submit(
             numbers=last.numbers if verdict is Verdict.BLOCKED else {},
             saw=_what_was_seen(state, request.symbol),
             checks=checks,
-            request_id=None if verdict is Verdict.WATCHED else intent.intent_id,
+            request_id=intent.intent_id if has_row else None,
             side=request.side,
             quantity=request.quantity,
             order_type=request.order_type,
@@ -210,23 +217,16 @@ def submit(
         )
     )
     if verdict is Verdict.PASSED:
-        _approve(state, strategy, intent)
-        left = means.sellable - intent.quantity
-        if intent.closes_position and left >= BOARD_LOT:
-            symbol = request.symbol
-            numbers: Numbers = {"intent_id": intent.intent_id, "left": left}
-            sold = f"{intent.intent_id} sells {intent.quantity:,} of {means.sellable:,} {symbol}"
-            text = f"{sold}: one order may be of no more. The next close() sells more"
-            state.note("EXIT", text, numbers, symbol=symbol)
+        _approve(state, strategy, intent, means)
         return intent
     if verdict is Verdict.WATCHED:
         state.counts["watched"] += 1
     else:
-        # A refused order is kept as a row of its own: it can be looked up like any other.
-        state.next_intent_number += 1
         state.counts["blocks"] += 1
-        state.counts["denied"] += 1
-        state.record(IntentRecorded(state.now, intent, SendState.DENIED, last.text))
+        if has_row:  # it can be looked up like any other order
+            state.next_intent_number += 1
+            state.counts["denied"] += 1
+            state.record(IntentRecorded(state.now, intent, SendState.DENIED, last.text))
         if last.code == "DAY_LOSS":
             loss_watch.watch(state, request.account)
         if last.code == "MAX_LOSS":
@@ -240,10 +240,11 @@ def twin_of(state: State, request: OrderRequest) -> str | None:
     return state.index.twin_of(_intent_of(state, request), oldest)
 
 
-def _approve(state: State, strategy: StrategyState, intent: Intent) -> None:
+def _approve(state: State, strategy: StrategyState, intent: Intent, means: Means) -> None:
     state.next_intent_number += 1
     state.counts["orders"] += 1
     strategy.orders_today += 1
+    strategy.refused_rows.pop(intent.symbol, None)
     if intent.side is Side.BUY:
         price = worst_price(state, intent.symbol, intent.limit_price)
         strategy.recent_buys.append(intent.quantity * price)
@@ -263,6 +264,12 @@ def _approve(state: State, strategy: StrategyState, intent: Intent) -> None:
     )
     invariants.of_approved(state, strategy, intent)
     state.command(PlaceOrder(intent))
+    left = means.sellable - intent.quantity
+    if intent.closes_position and left >= BOARD_LOT:
+        numbers: Numbers = {"intent_id": intent.intent_id, "left": left}
+        sold = f"{intent.intent_id} sells {intent.quantity:,} of {means.sellable:,} {intent.symbol}"
+        text = f"{sold}: one order may be of no more. The next close() sells more"
+        state.note("EXIT", text, numbers, symbol=intent.symbol)
 
 
 def _intent_of(state: State, request: OrderRequest) -> Intent:

@@ -289,9 +289,10 @@ class Instance:
 class StrategyState:
     """A strategy with its instances, its switch and its counters of the day.
 
-    `limits` are the tighter of its file's and the bot's; `refusals` are the broker's, in a row,
+    `limits` are the tighter of its file's and the bot's; `refusals` the broker's, in a row;
     `repeats` the orders of today that were filled on a side of a symbol since it was last switched
-    on, `days` what it has traded today, `recent_buys` what its last buys of any day were worth.
+    on; `days` what it has traded today; `recent_buys` what its last buys were worth; `refused_rows`
+    the sides and codes of a limit's refusals that have rows, today and since a symbol's last order.
     """
 
     plan: StrategyPlan
@@ -306,6 +307,7 @@ class StrategyState:
     orders_today: int = 0
     realised_today: int = 0
     fees_today: int = 0
+    refused_rows: dict[str, set[tuple[Side, str]]] = field(default_factory=dict)
     repeats: dict[tuple[str, Side], int] = field(default_factory=dict)
     positions: dict[str, Position] = field(default_factory=dict)
     days: dict[str, DayTrade] = field(default_factory=dict)
@@ -318,9 +320,7 @@ class StrategyState:
 
 @dataclass(slots=True)
 class TrackedFault:
-    """A kind of fault since the last resume: its first one, and how many there were. One of before
-    the restart is told again when it comes again.
-    """
+    """A kind of fault since the last resume, by its first one; one of before is told again."""
 
     at: datetime
     where: str

@@ -1,0 +1,43 @@
+from bot.domain.entry import Decision, IntentRecorded
+from bot.domain.order import OrderState, SendState
+from tests.engine.stage import Stage, limited, report_of
+
+
+def _ask(stage, *quantities):
+    for quantity in quantities:
+        stage.request(lambda s, quantity=quantity: s.buy(quantity, limit=27_000, why="as asked"))
+
+
+def _told(stage):
+    return [(one.code, one.request_id) for one in stage.all(Decision)]
+
+
+def test_a_refusal_like_the_last_ones_has_no_row_of_its_own():
+    stage = Stage(limited(max_order_value=3_000_000))
+
+    _ask(stage, 200, 300, 200)
+    stage.request(lambda s: s.sell(100, limit=27_000, why="as asked"))
+
+    value = "MAX_ORDER_VALUE"
+    assert _told(stage) == [(value, "L-0001"), (value, None), (value, None), ("SELLABLE", "L-0002")]
+    assert all(one.checks and one.numbers for one in stage.all(Decision))
+    rows = [(one.intent.intent_id, one.state) for one in stage.all(IntentRecorded)]
+    assert rows == [("L-0001", SendState.DENIED), ("L-0002", SendState.DENIED)]
+
+
+def test_after_an_order_a_refusal_has_a_row_again():
+    stage = Stage(limited(max_order_value=3_000_000))
+    _ask(stage, 200, 200)
+    intent = stage.working()
+    report = report_of(intent, cancelled=100, state=OrderState.CANCELLED, status="CANCELLED")
+    stage.after(1).book(report)
+
+    stage.after(10).quote()
+    _ask(stage, 200, 200)
+
+    assert [one for one in _told(stage) if one[0] != "OK"] == [
+        ("MAX_ORDER_VALUE", "L-0001"),
+        ("MAX_ORDER_VALUE", None),
+        ("MAX_ORDER_VALUE", "L-0003"),
+        ("MAX_ORDER_VALUE", None),
+    ]
