@@ -5,6 +5,7 @@ that a backtest and a live run cannot drift apart.
 """
 
 import math
+import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +13,18 @@ from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from talib import InsufficientHistory, stream  # type: ignore[attr-defined]  # not in its stubs
 
 from bot.strategy import BARS_MAX, BARS_MIN, Indicator
+
+# Where they are installed, TA-Lib loads polars and pandas to take their frames: 35 MB of a process
+# in which nobody gives it one. A module that is None can't be found.
+_FRAMES: Final = [name for name in ("polars", "pandas") if name not in sys.modules]
+sys.modules.update(dict.fromkeys(_FRAMES))  # type: ignore[arg-type]
+try:
+    from talib import InsufficientHistory, stream  # type: ignore[attr-defined]  # not in its stubs
+finally:
+    for name in _FRAMES:
+        del sys.modules[name]
 
 
 class Handle(Protocol):

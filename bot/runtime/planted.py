@@ -5,6 +5,7 @@ every process of this Python, and could read the key before a line of ours does.
 a package is in that package's RECORD with its hash; what comes with Python itself is as safe as it.
 """
 
+import csv
 import importlib.util
 import site
 import sys
@@ -21,6 +22,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 CUSTOMISERS: Final = ("sitecustomize", "usercustomize")
 MADE_BY_TOOLS: Final = {"_virtualenv.pth": "import _virtualenv"}
 """What tools that make an environment write into it, after no package and always the same."""
+HASH: Final = "sha256="
 FILES_MAX: Final = 1_000
 """Of `.pth` files beside the packages that are looked at."""
 
@@ -69,12 +71,15 @@ def _is_made_by_a_tool(file: Path) -> bool:
 
 
 def _recorded(folder: Path) -> dict[str, str]:
-    """The files right in a folder of packages, with the hashes that their packages give."""
+    """The files right in a folder of packages, with the hashes that their packages give.
+
+    A RECORD is read line by line: as paths, its thousands of files would stay in memory for good.
+    """
     return {
-        str(file): file.hash.value
+        row[0]: row[1].removeprefix(HASH)
         for package in distributions(path=[str(folder)])
-        for file in package.files or ()
-        if len(file.parts) == 1 and file.suffix in {".pth", ".py"} and file.hash is not None
+        for row in csv.reader((package.read_text("RECORD") or "").splitlines())
+        if len(row) == 3 and row[0].endswith((".pth", ".py")) and row[1].startswith(HASH)
     }
 
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from bot import __version__
 from bot.broker.broker import Broker
@@ -21,7 +22,6 @@ from bot.domain.recovery import Recovery
 from bot.engine.watched import Standing
 from bot.protocol.secret import Secret
 from bot.runtime.health.heartbeat import Heartbeat, words_of
-from bot.runtime.health.listening import HOST, Listening, Taken
 from bot.runtime.health.log_place import log_file
 from bot.runtime.health.log_watch import LogWatch
 from bot.runtime.health.notify_socket import ServiceManager
@@ -32,6 +32,9 @@ from bot.runtime.hush import Hiding, hiding
 from bot.runtime.parts import Parts
 from bot.runtime.run_controls import Screen
 from bot.runtime.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from bot.runtime.health.listening import Listening
 
 
 class Onlookers:
@@ -58,8 +61,7 @@ class Onlookers:
         beside = (self._heartbeat, *((self._log,) if self._log else ()))
         self._screens: tuple[Screen, ...] = (screen, *beside)
         self._counts = Counts()
-        port = loaded.settings.health.port
-        self._listening = Listening(port) if port is not None else None
+        self._listening: Listening | None = None
 
     async def begin(self, stack: AsyncExitStack) -> None:
         """Begin with the run; what has to end goes on the stack."""
@@ -73,18 +75,24 @@ class Onlookers:
             watching = asyncio.create_task(self._supervisor.guard(self._log_watch.run()))
             stack.callback(watching.cancel)
         stack.push(self._at_the_end)
-        if self._listening is not None:
-            try:
-                self._listening.begin()
-            except Taken as taken:  # a monitor will notice: that is no reason not to trade
-                text = f"{taken}: no pages of health there. Set another health.port"
-                self.trouble(text)
-                self._listening = None
-            else:
-                stack.callback(self._listening.end)
-                self.row("health", f"http://{HOST}:{self._listening.port}/metrics")
+        if (port := self._loaded.settings.health.port) is not None:
+            self._listen(port, stack)
         beating = asyncio.create_task(self._supervisor.guard(self._heartbeat.run()))
         stack.callback(beating.cancel)
+
+    def _listen(self, port: int, stack: AsyncExitStack) -> None:
+        # A server that nobody has asked for would cost every bot its memory and a start its time.
+        from bot.runtime.health.listening import HOST, Listening, Taken
+
+        listening = Listening(port)
+        try:
+            listening.begin()
+        except Taken as taken:  # a monitor will notice: that is no reason not to trade
+            self.trouble(f"{taken}: no pages of health there. Set another health.port")
+            return
+        self._listening = listening
+        stack.callback(listening.end)
+        self.row("health", f"http://{HOST}:{listening.port}/metrics")
 
     def follow(self, work: Work, parts: Parts, broker: Broker) -> None:
         """From here on there is work to get on with."""

@@ -1,6 +1,10 @@
+from datetime import timedelta
+
+from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Decision, IntentRecorded
+from bot.domain.message import Reconciled, TradingDayStarted
 from bot.domain.order import OrderState, SendState
-from tests.engine.stage import Stage, limited, report_of
+from tests.engine.stage import DAY, Stage, limited, report_of
 
 
 def _ask(stage, *quantities):
@@ -41,3 +45,16 @@ def test_after_an_order_a_refusal_has_a_row_again():
         ("MAX_ORDER_VALUE", "L-0003"),
         ("MAX_ORDER_VALUE", None),
     ]
+
+
+def test_on_a_new_day_a_refusal_has_a_row_again():
+    stage = Stage(limited(max_order_value=3_000_000))
+    _ask(stage, 200, 200)
+
+    stage.after(86_400).handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    stage.handle(EarlierOrdersRead(stage.now, ()))
+    stage.handle(Reconciled(stage.now))
+    stage.quote()
+    _ask(stage, 200, 200)
+
+    assert [request for _, request in _told(stage)] == ["L-0001", None, "L-0002", None]
