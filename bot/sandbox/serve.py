@@ -9,7 +9,7 @@ import contextlib
 import json
 import re
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from importlib.util import find_spec
@@ -63,17 +63,30 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _watched(kind: Callable[..., Any], **given: object) -> asyncio.Protocol:
+Asked = dict[asyncio.Task[None] | None, asyncio.Transport]
+"""The requests that have no whole answer yet, each with its connection."""
+
+
+def _watched(kind: Callable[..., Any], asked: Asked, **given: object) -> asyncio.Protocol:
     """Make one of uvicorn's connections; each of its requests is handed it: a fault may drop it."""
     connection = kind(**given)
     app: ASGIApp = connection.app
 
-    def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         hosts = [text for name, text in scope["headers"] if name == b"host"]
         if len(hosts) != 1 or not _THIS_MACHINE.fullmatch(hosts[0]):
-            return _MISDIRECTED(scope, receive, send)
+            await _MISDIRECTED(scope, receive, send)
+            return
         scope.setdefault("extensions", {})[TRANSPORT] = connection.transport
-        return app(scope, receive, send)
+        task = asyncio.current_task()
+        asked[task] = connection.transport
+        try:
+            await app(scope, receive, send)
+        except asyncio.CancelledError:
+            if task in asked:  # else its connection was dropped with the server
+                raise
+        finally:
+            asked.pop(task, None)
 
     connection.app = answer
     return cast("asyncio.Protocol", connection)
@@ -110,7 +123,8 @@ async def serve(
         timeout_graceful_shutdown=GRACE_S,
     )
     config.load()
-    config.http_protocol_class = cast("Any", partial(_watched, config.http_protocol_class))
+    asked: Asked = {}
+    config.http_protocol_class = cast("Any", partial(_watched, config.http_protocol_class, asked))
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
@@ -118,6 +132,12 @@ async def serve(
         yield "http://{}:{}".format(*listening.getsockname()[:2])
     finally:
         server.end()
+        await asyncio.wait({serving}, timeout=GRACE_S / 2)
+        while asked:  # a fault may keep an answer back for as long as it likes
+            task, transport = asked.popitem()
+            transport.abort()
+            if task is not None:
+                task.cancel()
         await serving
         listening.close()
 

@@ -16,6 +16,7 @@ from bot.sandbox.serve import Http, credentials_line, market_start, run_free, se
 from tests.sandbox.client import RULEBOOK, bench, scenario
 
 QUOTE = "/market/quotes/stocks/HPG"
+_HANG = {"do": "hang", "seconds": 3_600}
 
 
 def keyed(sandbox: Sandbox) -> dict[str, str]:
@@ -34,6 +35,26 @@ async def test_it_answers_on_a_free_port_and_leaves_signals_alone() -> None:
     assert answer.json()["data"]["price"] == 27_000
     assert answer.headers.get_list("date") == ["Thu, 19 Nov 2026 02:15:00 GMT"]
     assert during is before
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("http", ["h11", "httptools"])
+async def test_it_ends_at_once_and_in_silence_while_a_fault_keeps_answers_back(
+    http: Http, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip(http)
+    hang = FaultScript.model_validate({"match": {"verb": "GET"}, "action": _HANG})
+    clock, wire = SimulatedClock(scenario().starts_at), SystemClock()
+    sandbox = Sandbox(scenario(faults=[hang]), RULEBOOK, clock=clock, wire=wire)
+
+    async with httpx.AsyncClient() as client:
+        async with serve(sandbox, http=http) as base_url:
+            asked = asyncio.create_task(client.get(base_url + QUOTE, headers=keyed(sandbox)))
+            await asyncio.sleep(0.1)
+        with pytest.raises(httpx.TransportError):
+            await asked
+
+    assert [record.message for record in caplog.records if record.name == "uvicorn.error"] == []
 
 
 @pytest.mark.wire
