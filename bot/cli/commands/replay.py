@@ -128,12 +128,14 @@ def lines_of(found: "DayReplayed") -> Iterator[str]:
         yield from map(_line_of, found.runs)
     elif found.runs[0].ended:
         yield f"run {found.runs[0].run} {found.runs[0].ended}"
-    if found.is_equal:
+    if found.is_equal and any(run.digest for run in found.runs):
         events, decisions = counted(found.events, "event"), counted(found.decisions, "decision")
         yield f"{events}, {decisions}, equal, hash {found.digest}"
 
 
 def _line_of(run: "RunReplayed") -> str:
+    if not run.digest and run.ended:
+        return f"run {run.run} {run.ended}"
     events, decisions = counted(run.events, "event"), counted(run.decisions, "decision")
     verdict = "DIFFERS" if run.difference else "DAMAGED" if run.damage else "equal"
     return f"run {run.run}: {events}, {decisions}, {verdict}{run.ended and f'; it {run.ended}'}"

@@ -3,6 +3,7 @@
     recorded/date=2026-11-19/run=000003/head.json
                                        part-0001-5b1e….parquet     closed, named by its own hash
                                        part-0002.db                open: SQLite, a block a second
+                                       begun                       which parts hold something
 
 A part is written where it stands and closed by a rename, so a kill costs the last block and no part
 spoils another. With polars a closed part is Parquet, without it it stays SQLite; the rows are the
@@ -17,14 +18,14 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import cache
 from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from bot.config.problems import OperatorMistake
-from bot.domain.instrument import Instrument
+from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import Command, Event
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
@@ -34,6 +35,8 @@ from bot.runtime.history.recording.event_codec import Codec, Shapes, UnknownShap
 FORMAT: Final = 1
 FOLDER: Final = "recorded"
 HEAD: Final = "head.json"
+BEGUN: Final = "begun"
+"""Gets a line for each part once something is in it: its number, and since when (Unix seconds)."""
 GO_ON, LOOK, GAP, END = "go_on", "look", "gap", "end"
 """Kinds of rows beside the events': due hooks called, a fault of a look, rows lost, a clean end."""
 DUE, LAST_LOOK = "due", "last look"
@@ -41,6 +44,7 @@ DUE, LAST_LOOK = "due", "last look"
 _SCHEMA: Final = "create table blocks (first integer primary key, crc integer, data blob)"
 _RUN: Final = re.compile(r"run=([0-9]{6,})")
 _PART: Final = re.compile(r"part-([0-9]{4,})(?:\.db|-[0-9a-f]{16}\.parquet)")
+_BEGUN: Final = re.compile(r"([0-9]{1,6}) ([0-9]{1,10})")
 _FIELD, _ROW = "\x1f", "\x1e"
 """Neither is ever in JSON, which escapes them."""
 
@@ -150,7 +154,8 @@ def next_run(state_dir: Path) -> int:
 
 
 def parts_of(folder: Path) -> tuple[Path, ...]:
-    """Return a run's parts in order. Raises Unusable where one is missing.
+    """Return a run's parts in order; none where nothing was recorded yet. Raises Unusable where one
+    is missing.
 
     A kill between the rename and the removal leaves a part twice: closed, it is whole.
     """
@@ -158,10 +163,28 @@ def parts_of(folder: Path) -> tuple[Path, ...]:
     for path in (*sorted(folder.glob("part-*.db")), *sorted(folder.glob("part-*.parquet"))):
         if is_part := _PART.fullmatch(path.name):
             found[int(is_part[1])] = path
-    missing = [number for number in range(1, max(found, default=0) + 1) if number not in found]
-    if missing:
-        raise Unusable(f"{folder}: part {missing[0]} of {max(found)} is missing")
+    begun = _begun_in(folder)
+    last = max((*found, *begun), default=0)
+    missing = next((number for number in range(1, last + 1) if number not in found), None)
+    if missing is not None:
+        since = ""
+        if at := begun.get(missing):
+            since = f"; it began {at.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}"
+        text = f"part {missing} of {last} is missing{since}. Put it back from a copy"
+        raise Unusable(f"{folder}: {text}: what it held is nowhere else")
     return tuple(found[number] for number in sorted(found))
+
+
+def _begun_in(folder: Path) -> dict[int, datetime]:
+    """Return since when each part holds something; recordings of earlier releases do not say it."""
+    try:
+        lines = (folder / BEGUN).read_text(encoding="ascii", errors="replace").splitlines()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise Unusable(f"{folder / BEGUN} can't be read ({error})") from error
+    found = (_BEGUN.fullmatch(line) for line in lines)
+    return {int(each[1]): datetime.fromtimestamp(int(each[2]), UTC) for each in found if each}
 
 
 # ---------------------------------------------------------------------------------------- head
@@ -214,7 +237,7 @@ class OpenPart:
     """The part that is being written: rows come in blocks, each a transaction of its own."""
 
     def __init__(self, folder: Path, number: int) -> None:
-        self._name = f"part-{number:04d}"
+        self._number, self._name = number, f"part-{number:04d}"
         self._folder = folder
         self._path = folder / f"{self._name}.db"
         self._path.touch(0o600)  # SQLite gives the side files of WAL the mode of this one
@@ -232,6 +255,11 @@ class OpenPart:
         data = zlib.compress(text.encode("utf-8"), 6)
         values = (rows[0].number, zlib.crc32(data), data)
         self._connection.execute("insert into blocks values (?, ?, ?)", values)
+        if not self.rows:
+            begun = self._folder / BEGUN
+            begun.touch(0o600)
+            with begun.open("a", encoding="ascii") as file:
+                file.write(f"{self._number} {rows[0].at_us // 1_000_000}\n")
         self.rows += len(rows)
 
     def close(self, *, parquet: bool) -> None:

@@ -72,7 +72,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class RunReplayed:
-    """What a run's replay came to. `ended` says how its recording ends: empty, cleanly."""
+    """What a run's replay came to. `ended` says how its recording ends: empty, cleanly.
+
+    `digest` is empty where nothing was recorded yet, or what was can't be read.
+    """
 
     run: int
     version: str
@@ -378,9 +381,10 @@ def _shown(value: object) -> str:
 
 
 def _open_end(state_dir: Path, head: Head, day: date, last: Row | None) -> str:
+    if last is None:
+        return "has nothing recorded yet: it has just begun, or was ended in its first second"
     later = (each for each in days_of(state_dir) if each > day)
     name = f"run={head.run:06d}"
     if any((day_folder(state_dir, each) / name).is_dir() for each in later):
         return "goes on the next day"
-    at = "" if last is None else f" at {at_of(last).astimezone(EXCHANGE_TZ):%H:%M:%S}"
-    return f"was cut off{at}, or still runs"
+    return f"was cut off at {at_of(last).astimezone(EXCHANGE_TZ):%H:%M:%S}, or still runs"

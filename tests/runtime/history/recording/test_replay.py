@@ -189,6 +189,32 @@ def test_a_missing_first_part_is_named(state: Path) -> None:
     assert "part 1 of 2 is missing" in replay_day(state, DAY).runs[0].damage
 
 
+@every_row("parts", [1, 3])
+def test_a_last_part_that_is_gone_is_named_with_its_time(
+    project: Path, parts: int, tmp_path: Path
+) -> None:
+    shutil.copytree(project / "state" / "recorded", tmp_path / str(parts) / "recorded")
+    folder = runs_of(tmp_path / str(parts), DAY)[0]
+    rewritten(folder, rows_in(folder), parts=parts)
+    (folder / f"part-{parts:04}.db").unlink()
+
+    first = replay_day(tmp_path / str(parts), DAY).runs[0]
+
+    assert f"part {parts} of {parts} is missing; it began 2026-11-19 09:2" in first.damage
+    assert first.ended == ""
+
+
+def test_a_run_that_has_nothing_yet_says_so_and_is_no_fault(state: Path) -> None:
+    folder = runs_of(state, DAY)[1]
+    for path in (*folder.glob("part-*"), folder / "begun"):
+        path.unlink()
+
+    found = replay_day(state, DAY)
+
+    assert found.is_equal
+    assert found.runs[1].ended.startswith("has nothing recorded yet")
+
+
 def test_a_run_that_was_cut_off_says_so_and_is_equal_up_to_there(state: Path) -> None:
     folder = runs_of(state, DAY)[0]
     rewritten(folder, rows_in(folder)[:60])
