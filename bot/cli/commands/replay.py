@@ -16,12 +16,13 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_result, print_table, write_line
 from bot.cli.target import readable
-from bot.cli.telling.wording import clock_of, counted
+from bot.cli.telling.wording import clock_of, counted, folded
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 
 if TYPE_CHECKING:
     from bot.domain.entry import Decision
-    from bot.runtime.history.recording.replay import DayReplayed, Difference, Progress, RunReplayed
+    from bot.runtime.history.recording.differences import Difference
+    from bot.runtime.history.recording.replay import DayReplayed, Progress, RunReplayed
     from bot.runtime.history.recording.what_if import WhatIf
 
 PLAIN_NO: Final = frozenset({"NO_SIGNAL", "WARMING", "SKIP"})
@@ -160,13 +161,14 @@ def problems_of(found: "DayReplayed") -> Iterator[Problem]:
 
 
 def difference_lines(found: "Difference") -> Iterator[str]:
-    """What went in, and both sides."""
-    yield f"call {found.number:,} at {clock_of(found.at)}: {found.event}"
-    for side, commands in (("recorded", found.recorded), ("now", found.now)):
+    """What went in, and both sides, for a person."""
+    told = found.told
+    yield from folded(f"call {found.number:,} at {clock_of(found.at)}: {told.event}", indent=2)
+    for side, commands in (("recorded", told.recorded), ("now", told.now)):
         for command in commands[:SIDE_MAX] or ("nothing",):
-            yield f"  {side:8}  {command}"
+            yield from folded(f"  {side:8}  {command}", indent=12)
         if len(commands) > SIDE_MAX:
-            yield f"  {side:8}  and {len(commands) - SIDE_MAX} more"
+            yield f"  {side:8}  and {len(commands) - SIDE_MAX} more (all of them: --json)"
 
 
 # ------------------------------------------------------------------------------ other strategies

@@ -67,12 +67,35 @@ def test_a_changed_plug_in_is_named_and_both_sides_of_the_first_difference(
     out, err = capsys.readouterr()
     assert code == ExitCode.DIFFERS
     assert "once.py was changed since" in out
-    assert "\n  recorded  Decision(strategy='once', symbol='HPG', verdict=SKIPPED" in out
-    assert "\n  now       Decision(strategy='once', symbol='HPG', verdict=BLOCKED" in out
+    assert "\ncall 25 at 09:20:10: quote received: at 09:20:10, symbol HPG" in out
+    assert "\n  recorded  09:20:10 once HPG SKIPPED NO_SIGNAL: no reason given" in out
+    assert (
+        "\n  now       09:20:10 once HPG BLOCKED DUPLICATE BUY 100 at 27,500: once (twin L-0001,"
+        in out
+    )
+    assert "saw quote at 09:20:10" in out
+    assert "checks DUPLICATE failed" in out
+    assert not [word for word in ("Decision(", "+00:00", "None", "passed") if word in out]
+    assert max(map(len, out.splitlines()[1:])) <= 100
     assert err.startswith("E-REC-001 run 1 is decided otherwise from call ")
     assert "changed since: " in err
-    assert "account='…001.1'" in out
+    assert "account …001.1" in out
     assert "120C900001.1" not in out + err
+
+
+def test_a_machine_has_both_sides_whole(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plug_in = config.parent / "strategies" / "once.py"
+    plug_in.write_text(NOT_ONCE)
+
+    run(["replay", "2026-11-19", "-c", str(config), "--json"])
+
+    plug_in.write_text(ONCE)
+    out = capsys.readouterr().out
+    difference = json.loads(out)["runs"][0]["difference"]
+    assert difference["recorded"][0].startswith("Decision(strategy='once', symbol='HPG'")
+    assert "CheckResult(code=GATE, passed=True" in difference["now"][0].replace("'", "")
+    assert difference["told"]["now"][0].startswith("09:20:10 once HPG BLOCKED")
+    assert "120C900001.1" not in out
 
 
 def test_a_damaged_recording_is_named(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,11 +8,9 @@ what went in and what came out, of all rows so far.
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from enum import StrEnum
 from hashlib import sha256
-from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +18,6 @@ from bot.config.problems import OperatorMistake
 from bot.config.strategies.invoke import invoke
 from bot.config.strategies.plugins import find_strategy
 from bot.config.strategies.source_files import changed_files
-from bot.domain.account import masked_account
 from bot.domain.entry import Decision
 from bot.domain.errors import Fault
 from bot.domain.instrument import EXCHANGE_TZ
@@ -28,6 +25,7 @@ from bot.domain.message import Command, Event, Record
 from bot.engine.engine import Engine
 from bot.engine.settings import LoadedStrategy, StrategyFault
 from bot.runtime.faults import FaultGuard
+from bot.runtime.history.recording.differences import Difference, difference_of
 from bot.runtime.history.recording.recordings import (
     DUE,
     END,
@@ -49,25 +47,10 @@ from bot.runtime.history.recording.recordings import (
 from bot.strategy import Strategy
 
 PROGRESS_EVERY: Final = 500
-ABOUT: Final = frozenset(
-    {"strategy", "symbol", "verdict", "code", "why", "intent_id", "order_id", "kind", "text"}
-)
-"""Fields that say what an entry is about."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Progress = Callable[[float], None]
 """Hears how much is done, from 0 to 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first call that came out otherwise: what went in, and both sides in words."""
-
-    number: int
-    at: datetime
-    event: str
-    recorded: tuple[str, ...]
-    now: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +249,10 @@ def _replay_run(
                 events += row.event != ""
                 decisions += len(decisions_in(commands))
             if seal != row.seal:
-                found = _difference(row, commands, ways, head)
+                recorded = ways.commands.read(row.commands) if row.commands else ()
+                heard = row.kind if event is None else event
+                accounts = {each.plan.account for each in head.strategies} - {""}
+                found = difference_of(row.number, at_of(row), heard, recorded, commands, accounts)
                 break
     except Unusable as error:
         damage = str(error)
@@ -322,62 +308,6 @@ def day_of(row: Row) -> date:
 def at_of(row: Row) -> datetime:
     """Return the instant of a call."""
     return _EPOCH + timedelta(microseconds=row.at_us)
-
-
-def _difference(row: Row, now: Sequence[Command], ways: Codecs, head: Head) -> Difference:
-    """Say what differs, leaving out the commands that both sides have at the start and the end.
-
-    Accounts are masked: this is shown.
-    """
-    accounts = {each.plan.account for each in head.strategies} - {""}
-
-    def masked(text: str) -> str:
-        for account in accounts:
-            text = text.replace(account, masked_account(account))
-        return text
-
-    recorded: Sequence[Command] = ways.commands.read(row.commands) if row.commands else ()
-    while recorded and now and recorded[0] == now[0]:
-        recorded, now = recorded[1:], now[1:]
-    while recorded and now and recorded[-1] == now[-1]:
-        recorded, now = recorded[:-1], now[:-1]
-    pairs = list(zip_longest(recorded, now))
-    event = _shown(ways.event.read(row.event)) if row.event else row.kind
-    return Difference(
-        row.number,
-        at_of(row),
-        masked(event),
-        recorded=tuple(masked(_words_of(one, other)) for one, other in pairs if one is not None),
-        now=tuple(masked(_words_of(one, other)) for other, one in pairs if one is not None),
-    )
-
-
-def _words_of(command: Command, other: Command | None) -> str:
-    """Name a command by what it is about and, beside `other` of its kind, by what differs."""
-    one = command.entry if isinstance(command, Record) else command
-    two = other.entry if isinstance(other, Record) else other
-    names = [each.name for each in fields(one)]
-    if type(one) is type(two):
-        names = [
-            name for name in names if name in ABOUT or getattr(one, name) != getattr(two, name)
-        ]
-    said = ", ".join(f"{name}={_shown(getattr(one, name))}" for name in names)
-    return f"{type(one).__name__}({said})"
-
-
-def _shown(value: object) -> str:
-    """Return a value in words: times as the exchange's clock had them, and nothing that is None."""
-    if isinstance(value, StrEnum):
-        return str(value)
-    if isinstance(value, datetime):
-        return value.astimezone(EXCHANGE_TZ).isoformat(" ", "milliseconds").removesuffix("+07:00")
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_shown, value))})"
-    if not is_dataclass(value):
-        return repr(value)
-    held = ((each.name, getattr(value, each.name)) for each in fields(value))
-    said = ", ".join(f"{name}={_shown(found)}" for name, found in held if found is not None)
-    return f"{type(value).__name__}({said})"
 
 
 def _open_end(state_dir: Path, head: Head, day: date, last: Row | None) -> str:
