@@ -57,7 +57,8 @@ class Depth:
 class LastClose:
     """The last close before today; `price` None where none could be had. `day` is its own.
 
-    `average_volume`: shares on an average day of the history. `ex_dates`: the known ones.
+    `average_volume`: shares on an average day of the history. `ex_dates`: the known ones;
+    `are_ex_dates_unread`: the broker could not be asked, there may be more.
     """
 
     symbol: str
@@ -65,6 +66,7 @@ class LastClose:
     day: date
     average_volume: int | None = None
     ex_dates: frozenset[date] = frozenset()
+    are_ex_dates_unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

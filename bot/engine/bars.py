@@ -193,6 +193,8 @@ class BarSeries:
     """Whether it could not be read."""
     late_ex_date: date | None = None
     """Known only since these bars began: until they begin anew, nobody decides on them."""
+    doubt: str = ""
+    """Why the bars of before may be on another level, which nobody can tell now: no entries."""
     reach: int = 0
     """How many bars matter for what strategies have read so far."""
     seen_from: datetime | None = None

@@ -59,12 +59,16 @@ def of(state: State, symbol: str) -> Belief:
 
 def on_closes(state: State, event: ClosesRead) -> None:
     """Learn the last closes; None where none could be had. An older one changes nothing."""
+    told = list[str]()
     for close in event.closes:
         belief = of(state, close.symbol)
         belief.is_asked = True
         late = close.ex_dates - belief.ex_dates
         belief.ex_dates |= late
         ex_dates.note_late(state, close.symbol, late)
+        if belief.are_ex_dates_unread and not close.are_ex_dates_unread:
+            told.append(close.symbol)
+        belief.are_ex_dates_unread = close.are_ex_dates_unread
         if close.price is None or close.day < belief.close_day:
             continue
         if belief.close is None:
@@ -73,6 +77,8 @@ def on_closes(state: State, event: ClosesRead) -> None:
         if close.average_volume is not None:
             most = max(VOLUME_ALWAYS, VOLUME_OF_AVERAGE_MAX * close.average_volume)
             belief.volume_max = min(VOLUME_MAX, most)
+    for symbol in told:
+        ex_dates.note_told(state, symbol)
 
 
 def note_closes(state: State, exchange: Exchange) -> None:
@@ -243,12 +249,13 @@ def is_held(state: State, symbol: str) -> bool:
 
 
 def resume(state: State, symbol: str, reason: str) -> bool:
-    """A person says that a symbol's data is right; False when none of it was held.
+    """A person says that a symbol's data is right; False when none of it was in doubt.
 
     A new level of price becomes what later answers are compared with; of other kinds of findings
     there are none in the symbol for the rest of the day.
     """
     belief = state.beliefs.get(symbol)
+    is_levelled = ex_dates.trust(state, symbol)
     held = [each for each in belief.sources if each.held is not None] if belief else []
     for source in held:
         assert belief is not None
@@ -263,7 +270,7 @@ def resume(state: State, symbol: str, reason: str) -> bool:
         assert belief is not None
         belief.resumes += 1
         _release(state, belief, source, reason)
-    return bool(held)
+    return bool(held) or is_levelled
 
 
 def objection(state: State, symbol: str, side: Side) -> tuple[str, Figures] | None:

@@ -5,25 +5,38 @@ closes of earlier bars for indicators; prices of orders, quotes and bars stay as
 that is adjusted already closes at the reference: nothing is done then. Where the ratio is not known
 the bars of before are left out, and that is said: UPCOM's reference is an average price, and a last
 bar that is not the known close says nothing.
+
+While the broker can't tell the ex-dates, a reference that is not the last close is the sign of one:
+bars of before may be on another level, so nothing is bought on them. Exits go on.
 """
 
 from collections.abc import Collection, Sequence
 from datetime import date, time
+from typing import Final
 
 from bot.domain.bar_grid import DAY, span_of
 from bot.domain.bar_news import KeepExDate, WentEx
 from bot.domain.entry import Numbers
-from bot.domain.instrument import EXCHANGE_TZ, Exchange
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
+from bot.domain.plan import StrategyPlan
 from bot.domain.quote import Quote
 from bot.domain.timetable import instant_of
 from bot.engine.bars import BarSeries
+from bot.engine.findings import Belief
 from bot.engine.state import State
+
+_EX_DATE: Final = "EX_DATE"
+"""What a person excuses who says that the bars of before are right as they are."""
 
 
 def adjust(state: State, quote: Quote) -> None:
     """Adjust the bars of a symbol that goes ex today, once, by its reference."""
     belief = state.beliefs.get(quote.symbol)
-    if belief is None or state.trading_date not in belief.ex_dates or quote.reference is None:
+    if belief is None or quote.reference is None:
+        return
+    if state.trading_date not in belief.ex_dates:
+        if belief.are_ex_dates_unread and belief.close != quote.reference:
+            _doubt(state, belief, quote.exchange, quote.reference)
         return
     for series in state.bars.of(quote.symbol):
         if series.went_ex != state.trading_date and not _is_awaited(series, belief.close_day):
@@ -68,6 +81,62 @@ def note_late(state: State, symbol: str, days: Collection[date]) -> None:
         ]
         if series.asked and among:
             series.late_ex_date = among[-1]
+
+
+def note_told(state: State, symbol: str) -> None:
+    """The broker tells the ex-dates again: today's is seen to at once, an earlier one is late."""
+    seen = state.quotes.get(symbol)
+    if seen is not None and state.phase_of(seen.quote.exchange).phase is not Phase.CLOSED:
+        adjust(state, seen.quote)
+    if is_doubted(state, symbol):
+        for series in state.bars.of(symbol):
+            series.doubt = ""
+        text = f"{symbol}: its ex-dates are known now, entries go on"
+        state.note("HISTORY", text, symbol=symbol)
+
+
+def trust(state: State, symbol: str) -> bool:
+    """A person says that a symbol's earlier bars are right as they are; False: nobody doubts it."""
+    if not is_doubted(state, symbol):
+        return False
+    for series in state.bars.of(symbol):
+        series.doubt = ""
+    state.beliefs[symbol].excused.add(_EX_DATE)
+    text = f"{symbol}: its earlier bars are taken as they are, entries go on"
+    state.note("HISTORY", text, symbol=symbol)
+    return True
+
+
+def is_doubted(state: State, symbol: str) -> bool:
+    """Whether bars of a symbol may be on another level, which nobody can tell now."""
+    return any(series.doubt for series in state.bars.of(symbol))
+
+
+def doubt_of(state: State, plan: StrategyPlan, symbol: str) -> str:
+    """Return why a strategy buys nothing by its bars now, empty where it may."""
+    series = state.bars.series(symbol, plan.wake.bar) if plan.wake.bar is not None else None
+    return series.doubt if series is not None else ""
+
+
+def _doubt(state: State, belief: Belief, exchange: Exchange, reference: int) -> None:
+    """Doubt the bars of before where a reference is not the last close. UPCOM's is an average, and
+    never the close; bars of today alone are on one level, and those that end at the reference too.
+    """
+    if exchange is Exchange.UPCOM or belief.close is None or _EX_DATE in belief.excused:
+        return
+    symbol = belief.symbol
+    for series in state.bars.of(symbol):
+        last = series.last_before(span_of(state.now, DAY)[0])
+        if series.doubt or last is None or last[1] == reference:
+            continue
+        series.doubt = (
+            f"its reference is {reference:,} after a close of {belief.close:,} on "
+            f"{belief.close_day}, so it may have gone ex, and the broker can't tell the ex-dates: "
+            "earlier bars may be on another level. Nothing is bought by them until the broker "
+            f'answers, or: bot resume {symbol} --reason "…". Sales go on'
+        )
+        numbers: Numbers = {"reference": reference, "close": belief.close}
+        state.note("HISTORY", f"{symbol}: {series.doubt}", numbers, symbol=symbol)
 
 
 def _is_awaited(series: BarSeries, close_day: date) -> bool:

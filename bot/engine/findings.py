@@ -109,6 +109,7 @@ class Belief:
     is_asked: bool = False
     price: int | None = None
     ex_dates: frozenset[date] = frozenset()
+    are_ex_dates_unread: bool = False
     frame: Frame | None = None
     volume_max: int = VOLUME_MAX
     quotes: Source = field(default_factory=lambda: Source("quote"))

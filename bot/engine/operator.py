@@ -8,7 +8,7 @@ from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import REDUCED_SCOPE, Numbers, RunState, StateChanged
 from bot.domain.message import StopRunning
 from bot.domain.order import SendState
-from bot.engine import belief, flatten, gate, halts, wake
+from bot.engine import belief, ex_dates, flatten, gate, halts, wake
 from bot.engine.cancelling import CancelStage
 from bot.engine.orders import cancels, doubts, late_cancels, sends
 from bot.engine.risk.accounts import note_holdings
@@ -65,7 +65,8 @@ def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
 
 def objection_to_resume(state: State, symbol: str) -> str:
     """Return why there is nothing to resume in a symbol, empty where there is."""
-    if symbol in state.halted_symbols or belief.is_held(state, symbol):
+    is_doubted = belief.is_held(state, symbol) or ex_dates.is_doubted(state, symbol)
+    if symbol in state.halted_symbols or is_doubted:
         return ""
     if symbol not in state.instruments:
         known = ", ".join(sorted(state.instruments))

@@ -20,7 +20,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Instrument, Phase
 from bot.domain.message import PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.plan import StrategyMode
-from bot.engine import belief, gate, halts, invariants, two_factor
+from bot.engine import belief, ex_dates, gate, halts, invariants, two_factor
 from bot.engine.orders import cancels, loss_watch, set_aside
 from bot.engine.risk import closing
 from bot.engine.risk.account_checks import AUCTIONS
@@ -87,6 +87,9 @@ def _consider_order(
         code, numbers = "SYMBOL", {"exchange": None}
     elif (doubt := belief.objection(state, symbol, side)) is not None:
         code, numbers = "HELD_DATA", {"reason": doubt[0], **doubt[1]}
+    elif side is Side.BUY and (unsure := ex_dates.doubt_of(state, strategy.plan, symbol)):
+        note_skip(state, strategy, symbol, "WARMING", f"{unsure} ({request.kind}: {why})")
+        return
     elif (skipped := reason_to_skip(state, strategy, symbol, request, means)) is not None:
         skip_code, text = skipped
         note_skip(state, strategy, symbol, skip_code, f"{text} ({request.kind}: {why})")

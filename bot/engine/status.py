@@ -9,7 +9,7 @@ from typing import Final
 from bot.domain.entry import OrderUpdated, RunState
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
-from bot.engine import belief, clocks, disk, flatten, halts, reading, warming
+from bot.engine import belief, clocks, disk, ex_dates, flatten, halts, reading, warming
 from bot.engine import gate as the_gate
 from bot.engine.orders import amends, doubts, late_cancels, listing, set_aside, successors, unknown
 from bot.engine.risk import breaks, losses
@@ -252,6 +252,10 @@ def _strategy(state: State, strategy: StrategyState) -> StrategyStatus:
     instance = max(strategy.instances.values(), key=lambda each: each.bars_needed)
     if now_is == "on" and instance.bars_needed:
         now_is, reason = "warming", warming.words_of(state, strategy, instance)
+    elif now_is == "on":
+        doubts = (ex_dates.doubt_of(state, plan, symbol) for symbol in strategy.instances)
+        if doubt := next(filter(None, doubts), ""):
+            now_is, reason = "warming", doubt
     return StrategyStatus(
         name=plan.name,
         state=now_is,

@@ -101,6 +101,7 @@ class Closes:
         await self._read_histories(now)
         ex_dates = await self._read_ex_dates(unread, now) if unread else {}
         found = {symbol for symbol in wanted if symbol not in self._missing} | ex_dates.keys()
+        found |= {symbol for symbol in unread if symbol not in self._unread}
         if found:
             none = frozenset[date]()
             closes = [self._close_of(each, ex_dates.get(each, none)) for each in sorted(found)]
@@ -110,7 +111,8 @@ class Closes:
 
     def _close_of(self, symbol: str, ex_dates: frozenset[date]) -> LastClose:
         found = self.known.get(symbol, LastClose(symbol, None, _NONE))
-        return LastClose(symbol, found.price, found.day, found.average_volume, ex_dates)
+        is_unread = symbol in self._unread
+        return LastClose(symbol, found.price, found.day, found.average_volume, ex_dates, is_unread)
 
     async def _read_histories(self, now: datetime) -> None:
         failures = 0

@@ -3,13 +3,18 @@
 from dataclasses import replace
 from datetime import date, timedelta
 
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.bar_news import BarsRead, KeepExDate, WentEx
 from bot.domain.entry import Decision, Note
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import PhaseChanged, QuoteReceived, TradingDayStarted
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, ClosesRead, LastClose, Quote
+from bot.engine.operator import objection_to_resume
+from bot.engine.status import status_of
+from bot.strategy import BarView, Strategy
 from tests.engine.stage import DAY, PLAN, Stage
+from tests.rows import every_row
 
 MINUTE = timedelta(minutes=1)
 NIGHT = timedelta(hours=24)
@@ -203,3 +208,97 @@ def test_bars_of_before_an_ex_date_learned_late_go_where_its_ratio_stays_unknown
     assert series is not None
     assert (series.count, [close for close, _ in seen]) == (1, [27_000])
     assert "2 bars of before its ex-date" in _told(stage)[-1]
+
+
+def _unread(stage: Stage, close: int, *ex_dates: date, is_unread: bool = True) -> None:
+    last = LastClose("HPG", close, DAY - NIGHT, None, frozenset(ex_dates), is_unread)
+    stage.handle(ClosesRead(stage.now, (last,)))
+
+
+def _in_doubt(*, close: int = 28_000, bars: tuple[int, ...] = (27_500, 28_000)) -> Stage:
+    """A bot whose broker can't tell the ex-dates; the reference is 27,000."""
+
+    def on_bar(strategy: Strategy, bar: BarView) -> None:
+        strategy.buy(100, limit=bar.close, why="cheap")
+
+    hooks: dict[str, object] = {"on_bar": on_bar}
+    stage = Stage(replace(PLAN, wake=Wake(bar=MINUTE)), hooks=hooks, is_open=False)
+    _unread(stage, close)
+    stage.open()
+    if bars:
+        stage.handle(_bars(stage, *bars))
+    _minute(stage)
+    return stage
+
+
+def _minute(stage: Stage) -> None:
+    """Let a bar close, with a quote shortly before."""
+    stage.after(58).quote()
+    stage.pass_time(2)
+
+
+def _codes(stage: Stage) -> list[str]:
+    return [each.code for each in stage.all(Decision)]
+
+
+def test_nothing_is_bought_by_bars_that_may_be_unlevelled_while_the_broker_tells_no_ex_date() -> (
+    None
+):
+    stage = _in_doubt()
+
+    [held] = stage.all(Decision)
+    assert held.code == "WARMING"
+    assert held.why.startswith("its reference is 27,000 after a close of 28,000 on 2026-11-18")
+    assert status_of(stage.engine._state).strategies[0].state == "warming"
+    assert len([each for each in _told(stage) if "may have gone ex" in each]) == 1
+
+
+def test_a_strategy_that_waits_for_ex_dates_sells_what_it_holds() -> None:
+    def sell(strategy: Strategy, _: BarView) -> None:
+        strategy.sell(100, limit=27_000, why="out")
+
+    plan = replace(PLAN, wake=Wake(bar=MINUTE))
+    stage = Stage(plan, hooks={"on_bar": sell}, is_open=False, sellable=100)
+    _unread(stage, 28_000)
+    stage.open()
+    stage.handle(_bars(stage, 27_500, 28_000))
+    _minute(stage)
+
+    assert "WARMING" not in _codes(stage)
+    assert stage.all(Decision)
+
+
+def test_the_broker_s_word_ends_the_wait_and_levels_the_bars() -> None:
+    stage = _in_doubt()
+
+    _unread(stage, 28_000, DAY, is_unread=False)
+    _minute(stage)
+
+    assert _codes(stage) == ["WARMING", "OK"]
+    assert any("2 earlier bars count times 0.9643" in each for each in _told(stage))
+    assert _told(stage)[-1] == "HPG: its ex-dates are known now, entries go on"
+
+
+def test_a_person_s_word_ends_the_wait_too() -> None:
+    stage = _in_doubt()
+    objection = objection_to_resume(stage.engine._state, "HPG")
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "no dividend", "you", symbol="HPG"))
+    _minute(stage)
+
+    assert objection == ""
+    assert _codes(stage) == ["WARMING", "OK"]
+
+
+@every_row(
+    "close, bars",
+    [
+        (28_000, ()),  # built from today's polls alone
+        (27_000, (27_500, 27_000)),  # nothing fell
+        (28_000, (26_500, 27_000)),  # adjusted already
+    ],
+)
+def test_without_the_sign_of_an_ex_date_nobody_waits_for_ex_dates(
+    close: int, bars: tuple[int, ...]
+) -> None:
+    assert "OK" in _codes(_in_doubt(close=close, bars=bars))

@@ -145,6 +145,34 @@ async def test_ex_dates_that_cannot_be_read_are_asked_for_again_and_said(
     await stage.strike()
 
 
+async def test_who_has_no_ex_date_hears_too_that_they_are_known_now(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    news = [
+        {**NO_NEWS, "match": {**NO_NEWS["match"], "times": 1}, "action": action}
+        for action in (
+            {"do": "status", "status": 404, "body": "{}"},
+            {"do": "status", "status": 200, "body": '{"garbage": 1}'},
+            {"do": "status", "status": 200, "body": '{"result": []}'},
+        )
+    ]
+    stage = await set_stage(tmp_path, sqlite_url, scenario(faults=news))
+    closes = closes_of(stage)
+
+    await closes.read(TRADED)
+    await closes.read_missing()
+    was_missing = closes.are_missing
+    await closes.read_missing()
+
+    read = [each for each in stage.events if isinstance(each, ClosesRead)]
+    assert (was_missing, closes.are_missing) == (True, False)
+    assert [[close.are_ex_dates_unread for close in each.closes] for each in read] == [
+        [True, True],
+        [False, False],
+    ]
+    await stage.strike()
+
+
 async def test_ex_dates_that_never_come_are_not_asked_for_without_end(
     tmp_path: Path, sqlite_url: str
 ) -> None:
