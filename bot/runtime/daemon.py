@@ -246,8 +246,10 @@ class Daemon:
         if left := unanswered(parts):
             text = "the next start asks the broker what has become of that"
             parts.trouble.begin(f"stopped without the answer to {', '.join(left)}; {text}")
-        if count := sum(parts.inbox.waiting.values()):
-            parts.trouble.begin(f"stopped before {count:,} events were looked at")
+        if count := parts.inbox.unheard:
+            noun = "event was" if count == 1 else "events were"
+            text = "the next start reads orders and account anew"
+            parts.trouble.begin(f"stopped before {count:,} {noun} looked at: {text}")
 
     # ----------------------------------------------------------------------------- the start
 

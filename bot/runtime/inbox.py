@@ -194,6 +194,15 @@ class Inbox:
         return [urgency for urgency in Urgency if urgency <= self._ranking.urgency[kind]]
 
     @property
+    def unheard(self) -> int:
+        """How many events wait that a next start would not hear anyway: not market, not time."""
+        kinds = [type(each.event) for line in self._lines.values() for each in line]
+        return sum(
+            BY_URGENCY.urgency[kind] < Urgency.MARKET and kind is not message.TimePassed
+            for kind in kinds
+        )
+
+    @property
     def has_more(self) -> bool:
         """True when an event waits."""
         return any(self._lines.values())

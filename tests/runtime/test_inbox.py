@@ -6,6 +6,8 @@ from datetime import datetime, time, timedelta
 from random import Random
 from typing import get_args
 
+import pytest
+
 from bot.domain.asked import Action, CancelAsked, OperatorActed
 from bot.domain.entry import Note
 from bot.domain.instrument import Exchange
@@ -101,6 +103,15 @@ def test_of_the_time_that_passes_only_the_newest_is_looked_at_and_nothing_is_sai
 
     assert _all_of(inbox) == [TimePassed(START + timedelta(seconds=1))]
     assert inbox.passed_over == 0
+
+
+@pytest.mark.parametrize("ranking", [BY_URGENCY, BY_ARRIVAL])
+def test_what_was_not_heard_is_neither_market_nor_time(ranking: Ranking) -> None:
+    inbox = _inbox(ranking)
+    for event in (_quote("HPG"), TimePassed(START), PAUSE, _note(1)):
+        inbox.post(event)
+
+    assert (sum(inbox.waiting.values()), inbox.unheard) == (4, 2)
 
 
 def test_timers_lines_and_rows_of_orders_all_have_their_turn() -> None:

@@ -31,7 +31,7 @@ from bot.runtime.brake import flags_in
 from bot.runtime.control.socket import NoBotRunning, ask
 from bot.runtime.disk_watch import free_on
 from bot.runtime.feeds import SLOWER_MAX, polls_of, slowed_by, slowness_of
-from bot.runtime.health.findings import Finding, fail, ok, skipped, warn
+from bot.runtime.health.findings import Finding, Verdict, fail, ok, skipped, warn
 from bot.runtime.morning import calendar_row, disk_row
 from bot.runtime.state_dir import kept_token
 
@@ -72,7 +72,11 @@ def look_here(loaded: Loaded, machine: Machine, clock: Clock) -> Iterator[Findin
     yield of_sqlite(loaded, machine)
     strategies, found = of_strategies(loaded)
     yield found
-    yield of_quota(loaded, strategies)
+    yield (
+        skipped("quota", "the strategies can't be read")
+        if found.verdict is Verdict.FAIL
+        else of_quota(loaded, strategies)
+    )
     yield of_secrets(loaded)
     yield of_state_dir(loaded.state_dir)
     yield of_disk(loaded.state_dir, machine)

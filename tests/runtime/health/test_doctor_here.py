@@ -189,10 +189,12 @@ def test_a_strategy_file_that_is_wrong_is_named_with_its_place(tmp_path: Path) -
     file = tmp_path / "strategies" / "once.yaml"
     file.write_text(file.read_text() + "colour: blue\n")
 
-    found = rows(tmp_path)["strategies"]
+    told = rows(tmp_path)
+    found = told["strategies"]
 
     assert (found.verdict, "bot strategy check" in found.fix) == (Verdict.FAIL, True), found
     assert "once.yaml:" in found.found
+    assert told["quota"].verdict is Verdict.SKIPPED, "its polls are not known"
 
 
 def test_a_bot_that_runs_and_does_not_answer_is_found(tmp_path: Path) -> None:
