@@ -56,7 +56,10 @@ def auth_lines(memory: Memory, entry: AuthEvent) -> Lines:
         return []
     if entry.kind == "ready":
         memory.ready = entry
-        return []
+        if memory.status_line.state is not RunState.HALTED:
+            return []  # the state that changes says it
+        text = f"ok {entry.detail}; the bot stays HALTED"
+        return [line(entry.at, "2FA", text), more(LEAVE_HALT)]
     if entry.kind in {AUTH_TYPED, AUTH_TAKEN, AUTH_DROPPED}:
         return []
     word = {"proved": "ok, ", "CODE_REQUESTED": "code "}.get(entry.kind, "")
