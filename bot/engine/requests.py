@@ -237,6 +237,11 @@ def submit(
     return None
 
 
+def next_id(state: State) -> str:
+    """Return the number that the next intent will have."""
+    return f"L-{state.next_intent_number:04d}"
+
+
 def twin_of(state: State, request: OrderRequest) -> str | None:
     """Return the order for which an equal one is refused now, if any."""
     oldest = state.now - state.settings.duplicate_window
@@ -282,7 +287,7 @@ def _intent_of(state: State, request: OrderRequest) -> Intent:
         f"T{now.hour:02}{now.minute:02}{now.second:02}.{now.microsecond:06}"
     )
     return Intent(
-        intent_id=f"L-{number:04d}",
+        intent_id=next_id(state),
         signal_id=f"{request.strategy}:{request.symbol}:{instant}:{number}",
         strategy=request.strategy,
         account=request.account,

@@ -122,7 +122,9 @@ def _words(row: TimelineRow, order: OrderRow, answer: str) -> Words | None:
             return ("matched", f"{executed}, {stamp}") if stamp and executed else None
         case "sending":
             if row.text.startswith("HELD → REFUSED"):
-                return "settled", "asked again as a new order, with a token"
+                successor = row.text.rpartition(" as ")[2]  # earlier versions did not name it
+                which = f"as {successor}" if successor.startswith("L-") else "as a new order"
+                return "settled", f"asked again {which}, with a token"
             return _sending(row, answer)
         case "moved":
             return _moved(row, order, answer)

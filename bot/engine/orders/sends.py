@@ -286,7 +286,8 @@ def _resume(state: State, tracked: TrackedIntent) -> None:
         return
     if not is_exit(first) and cancels.are_leaving(state):
         return
-    move_intent(state, tracked, SendState.REFUSED, f"{tracked.refusal_code}: requested again")
+    text = f"{tracked.refusal_code}: requested again as {requests.next_id(state)}"
+    move_intent(state, tracked, SendState.REFUSED, text)
     request = OrderRequest(
         strategy=first.strategy,
         account=first.account,
