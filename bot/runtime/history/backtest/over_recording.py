@@ -31,11 +31,12 @@ from bot.domain.message import (
 )
 from bot.domain.quote import ClosesRead
 from bot.domain.recovery import Recovery
-from bot.domain.timetable import instant_of, local_of
+from bot.domain.timetable import instant_of
 from bot.engine.engine import Engine, Invoke
 from bot.runtime.history.backtest.assumptions import assumptions_of_recording
 from bot.runtime.history.backtest.collect import Collected
 from bot.runtime.history.backtest.deadlines import Timer, timers_of
+from bot.runtime.history.backtest.ex_date_payments import ExDatePayments
 from bot.runtime.history.backtest.played_market import PlayedMarket
 from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec, EquityPoint, owned_at
 from bot.runtime.history.recording.recorded_days import RecordedDays
@@ -109,7 +110,7 @@ class _Run:
         self.kept = Collected()
         self._equity: list[EquityPoint] = []
         self._closes: dict[str, tuple[int, int]] = {}
-        self._told: list[str] = []
+        self._payments = ExDatePayments(self.market, spec.rulebook)
         self._warm: set[str] = set()
         self._looks = 0
         self._begun = set[type[Event]]()
@@ -132,6 +133,7 @@ class _Run:
                     recovery = Recovery(begun, strategies=self._owned)
                     yield Recovered(event.at, recovery)
                 today = begun
+                self._payments.start_day(today, self._symbols)
                 self._begun.clear()
                 timers = deque((instant_of(today, each.at), each) for each in every)
                 while timers and timers[0][0] < event.at:  # nobody was there to hear it
@@ -150,7 +152,8 @@ class _Run:
     def _heard(self, event: Event) -> Event | None:
         """Return what these strategies hear of an event; the market plays the account."""
         match event:
-            case QuoteReceived(quote=quote):
+            case QuoteReceived(at=at, quote=quote):
+                self._payments.see(at, quote)
                 return self._looked(event) if quote.symbol in self._symbols else None
             case DepthReceived(depth=depth):
                 return self._looked(event) if depth.symbol in self._symbols else None
@@ -161,11 +164,7 @@ class _Run:
                 return replace(event, rights=None if rights is None else ())
             case ClosesRead(closes=closes):
                 own = tuple(each for each in closes if each.symbol in self._symbols)
-                today = local_of(event.at).date()
-                for symbol in (each.symbol for each in own if today in each.ex_dates):
-                    if self.market.account.held(symbol):
-                        text = f"{symbol} went ex on {today}: what its holder got is not known, so"
-                        self._told.append(f"{text} the fall of its price is a loss here")
+                self._payments.learn(replace(event, closes=own))
                 return replace(event, closes=own)
         if not isinstance(event, OF_ALL) or type(event) in self._begun:
             return None
@@ -179,6 +178,7 @@ class _Run:
 
     def _end_day(self, day: date, at: datetime) -> None:
         """Note what the account is worth when a day of trading has ended."""
+        self._payments.end_day(at)
         if not self._spec.rulebook.calendar.is_trading_day(day):
             return
         closes, account = self.market.closes(), self.market.account
@@ -206,7 +206,7 @@ class _Run:
             capital=self._capital,
             assumptions=(
                 *assumptions_of_recording(spec, self._recorded, cold),
-                *dict.fromkeys(self._told),
+                *self._payments.told,
                 *kept.told(),
             ),
             gaps=(*self._recorded.gaps, *own_gaps),

@@ -14,6 +14,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from bot.domain.account import ShareholderRight
 from bot.domain.days import EarlierOrdersRead
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import (
@@ -85,6 +86,8 @@ class PlayedMarket:
         )
         scenario = Scenario(symbols=symbols, accounts=(script,), fill=fill).on(at)
         self.script = script
+        self.rights: tuple[ShareholderRight, ...] = ()
+        """What corporate actions have paid here, for every read of the account to explain."""
         self._house = House(scenario, rulebook)
         self._deep = deep
         self._symbols = {each.symbol for each in symbols}
@@ -156,7 +159,7 @@ class PlayedMarket:
             case DepthReceived(at, depth) if depth.symbol in self._symbols:
                 self._show(depth, at)
             case AccountRead(at):
-                return replace(self._account(at), rights=event.rights)
+                return replace(self._account(at), rights=self.rights or event.rights)
             case TodaysOrdersRead(at):
                 return self._todays_orders(at)
             case EarlierOrdersRead(at):
@@ -244,4 +247,5 @@ class PlayedMarket:
         return TodaysOrdersRead(at, self.script.extended_id, rows, at)
 
     def _account(self, at: datetime) -> AccountRead:
-        return account_read_of(self.account, self.closes(), self.script.extended_id, at)
+        read = account_read_of(self.account, self.closes(), self.script.extended_id, at)
+        return replace(read, rights=self.rights or None)

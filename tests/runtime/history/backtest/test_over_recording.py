@@ -15,7 +15,8 @@ from bot.runtime.history.backtest.benchmarks import benchmarks_of
 from bot.runtime.history.backtest.result import BacktestResult
 from bot.runtime.history.backtest.run import run_backtest
 from bot.runtime.history.backtest.spec import Wanted, spec_of
-from bot.runtime.history.recording.recordings import parts_of, runs_of
+from bot.runtime.history.recording.recordings import OpenPart, parts_of, rows_of, runs_of
+from tests.rows import every_row
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
 
@@ -100,6 +101,39 @@ def test_shares_that_were_bought_in_a_recording_settle_on_t_plus_2_as_live(proje
     assert [(local_of(fill.at).date(), fill.side) for fill in result.fills] == [(DAY, Side.BUY)]
     tried = [each for each in result.decisions if "not settled until" in each.why]
     assert [local_of(each.at).date() for each in tried] == [DAY, NEXT]
+
+
+@every_row(
+    "close, said",
+    [
+        ("28000", "the 1,000 VND that a share fell by were paid in cash for 200 shares, untaxed"),
+        ("null", "what its holder got is not known, so the fall of its price is a loss here"),
+    ],
+)
+def test_what_a_held_share_falls_by_on_an_ex_date_is_paid_as_over_bars(
+    project: Path, close: str, said: str, tmp_path: Path
+) -> None:
+    state = tmp_path / close
+    shutil.copytree(project / "all", state / "recorded")
+    [folder] = runs_of(state, NEXT)
+    [path] = parts_of(folder)
+    rows = list(rows_of(path))
+    [at] = [at for at, row in enumerate(rows) if row.kind == "ClosesRead"]
+    told = rows[at].event.replace('"HPG",27000', f'"HPG",{close}')
+    rows[at] = rows[at]._replace(event=told.replace('["2025', f'["{NEXT}","2025'))
+    path.unlink()
+    part = OpenPart(folder, 1)
+    part.add(rows)
+    part.close(parquet=False)
+
+    result = played(project, str(state))
+
+    [before, after] = result.equity
+    assert [each for each in result.assumptions if "went ex" in each] == [
+        f"HPG went ex on 2026-11-20: {said}"
+    ]
+    assert after.cash - before.cash == (200 * 1_000 if close != "null" else 0)
+    assert not [each for each in result.assumptions if "alert" in each]
 
 
 def test_what_an_operator_or_another_run_did_then_is_not_played(project: Path) -> None:
