@@ -14,6 +14,9 @@ from bot.domain.order import Side
 
 SECOND: Final = timedelta(seconds=1)
 MINUTE: Final = timedelta(minutes=1)
+REFUSALS_MAX: Final = 3
+"""Of a strategy's orders by the broker, in a row, at which it is paused."""
+REFUSALS_OF_LATE_MAX: Final = 5
 OF_LATE: Final = timedelta(minutes=10)
 
 

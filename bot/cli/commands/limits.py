@@ -80,6 +80,9 @@ def _left(used: int, allowed: int) -> str:
 
 
 def _shown(amount: int | None, unit: str) -> str:
+    """`2%`, `1 order`, `5 s`; but for `VND` and `s` a unit is a plural."""
     if amount is None:
         return "?"
-    return f"{amount / 10_000:.8g}%" if unit == "ppm" else f"{amount:,} {unit}"
+    if unit == "ppm":
+        return f"{amount / 10_000:.8g}%"
+    return f"{amount:,} {unit.removesuffix('s') if amount == 1 and unit != 's' else unit}"

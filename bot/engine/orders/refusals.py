@@ -16,10 +16,8 @@ from bot.engine import gate, halts
 from bot.engine.orders.question_words import facts_of, order_words
 from bot.engine.state import BY_ENGINE, State
 from bot.engine.tracked import TrackedIntent
-from bot.engine.usage import OF_LATE, Recent
+from bot.engine.usage import OF_LATE, REFUSALS_MAX, REFUSALS_OF_LATE_MAX, Recent
 
-REFUSALS_MAX: Final = 3
-REFUSALS_OF_LATE_MAX: Final = 5
 _OF_THE_API: Final = frozenset({400, 404, 405, 422})
 _PASSING: Final = frozenset({401, 429})
 """The key and the quota have breakers of their own."""

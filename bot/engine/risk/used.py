@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from bot.domain.order import SendState
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import day_result, means_of
 from bot.engine.risk.use import bought, invested
 from bot.engine.state import State
 from bot.engine.tracked import StrategyState
+from bot.engine.usage import REFUSALS_MAX, REFUSALS_OF_LATE_MAX
 
 PPM: Final = 1_000_000
 
@@ -59,6 +61,10 @@ def _of_account(state: State, account: str) -> Iterator[LimitUse]:
     for strategy in state.strategies.values():
         if strategy.plan.account == account and cash is None:
             cash = means_of(state, strategy, strategy.plan.symbols[0]).cash
+    settings, pending = state.settings, state.pending_intents()
+    unknown = sum(
+        each.state is SendState.UNKNOWN and each.intent.account == account for each in pending
+    )
     minute, second = usage.last_minute.count(now), usage.last_second.count(now)
     sales = usage.sales_of_minute.count(now)
     rows: tuple[tuple[str, int | None, int | None, str], ...] = (
@@ -77,6 +83,11 @@ def _of_account(state: State, account: str) -> Iterator[LimitUse]:
         ("max_auction_share", None, limits.max_auction_share_ppm, "ppm"),
         ("max_account_age_s", age, _seconds(age_max), "s"),
         ("last_entry_s", None, _seconds(limits.last_entry), "s"),
+        ("max_unknown", unknown, settings.max_unknown_per_account, "orders"),
+        ("max_quote_age_s", None, _seconds(settings.max_quote_age), "s"),
+        ("signal_ttl_s", None, _seconds(settings.signal_ttl), "s"),
+        ("duplicate_window_s", None, _seconds(settings.duplicate_window), "s"),
+        ("clock.max_offset_s", None, _seconds(settings.clock_max_offset), "s"),
     )
     for key, amount, allowed, unit in rows:
         yield LimitUse("account", account, key, amount, allowed, unit)
@@ -106,6 +117,7 @@ def _of_symbols(state: State, account: str) -> Iterator[LimitUse]:
 def _of_strategy(state: State, strategy: StrategyState) -> Iterator[LimitUse]:
     name, limits = strategy.plan.name, strategy.limits
     loss, repeats = max(0, -day_result(state, strategy)), max(strategy.repeats.values(), default=0)
+    of_late = strategy.refused_of_late.count(state.now)
     held = max((each.shares for each in strategy.positions.values()), default=0)
     rows = (
         ("max_orders_per_day", strategy.orders_today, limits.max_orders_per_day, "orders"),
@@ -113,6 +125,8 @@ def _of_strategy(state: State, strategy: StrategyState) -> Iterator[LimitUse]:
         ("capital", invested(state, strategy), limits.capital, "VND"),
         ("max_position", held, limits.max_position, "shares"),
         ("max_repeats", repeats, limits.max_repeats, "orders"),
+        ("refused_in_a_row", strategy.refusals, REFUSALS_MAX, "orders"),
+        ("refused_in_10_minutes", of_late, REFUSALS_OF_LATE_MAX, "orders"),
         ("max_times_median", None, limits.max_times_median, "times"),
         ("max_order_value", None, limits.max_order_value, "VND"),
         ("max_price_gap", None, limits.max_price_gap_ppm, "ppm"),

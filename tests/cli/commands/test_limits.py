@@ -43,6 +43,10 @@ def test_without_a_bot_it_says_so_and_shows_the_limits_of_its_next_start(tmp_pat
         "20",
     ] in cells
     assert ["symbol", "FPT", "max_flips_per_symbol", "0", "changes", "3", "changes", "3"] in cells
+    assert ["account", cells[0][1], "max_unknown", "1", "order", "1", "order", "0"] in cells
+    assert ["account", cells[0][1], "max_quote_age_s", "an", "order", "10", "s"] in cells
+    refused = ["strategy", "sma-fpt", "refused_in_a_row", "0", "orders", "3", "orders", "3"]
+    assert refused in cells
     assert told["running"] is False
     found = {(row["scope"], row["key"]): row["allowed"] for row in told["limits"]}
     assert found["account", "max_order_value"] == 20_000_000

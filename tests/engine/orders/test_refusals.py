@@ -11,6 +11,7 @@ from bot.domain.message import BurnNonce, NonceBurnt, PlaceOrder
 from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import RecoveredStrategy, Recovery
+from bot.engine.risk.used import used
 from tests.engine.stage import ACCOUNT, DAY, START, Stage, report_of
 
 HEADER = Refused("400", "missing header x-new", 400)
@@ -90,6 +91,20 @@ def test_three_refusals_of_its_orders_pause_a_strategy_with_the_reason():
     assert strategy.state == "paused"
     assert strategy.reason.endswith("the last with -100013 not enough cash")
     assert _told(stage) == ["STRATEGY_REFUSED"]
+
+
+def test_what_is_refused_and_unknown_is_shown_beside_what_it_may_be():
+    stage = Stage()
+    _refuse(stage, CASH, CASH)
+    intent = _place(stage, 3)
+    stage.send(intent)
+    stage.answer(intent, Unknown("no answer"))
+
+    shown = {(row.scope, row.key): (row.used, row.allowed) for row in used(stage.engine._state)}
+
+    assert shown["strategy", "refused_in_a_row"] == (2, 3)
+    assert shown["strategy", "refused_in_10_minutes"] == (2, 5)
+    assert shown["account", "max_unknown"] == (1, 1)
 
 
 def test_five_refusals_within_ten_minutes_pause_a_strategy_though_others_were_taken_between():
