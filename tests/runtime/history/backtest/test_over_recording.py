@@ -1,21 +1,32 @@
 """Recorded days are backtested on what was polled then, and what they do not hold is said."""
 
 import asyncio
+import builtins
 import shutil
-from collections.abc import Mapping
-from datetime import date
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import date, datetime, time
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
 from bot.config.problems import OperatorMistake
+from bot.domain.message import DepthReceived
 from bot.domain.order import Side
-from bot.domain.timetable import local_of
+from bot.domain.timetable import instant_of, local_of
 from bot.runtime.history.backtest.benchmarks import benchmarks_of
+from bot.runtime.history.backtest.recorded import trade_again
 from bot.runtime.history.backtest.result import BacktestResult
 from bot.runtime.history.backtest.run import run_backtest
 from bot.runtime.history.backtest.spec import Wanted, spec_of
-from bot.runtime.history.recording.recordings import OpenPart, parts_of, rows_of, runs_of
+from bot.runtime.history.recording.recordings import (
+    OpenPart,
+    parts_of,
+    read_head,
+    rows_of,
+    runs_of,
+)
 from tests.rows import every_row
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
@@ -215,3 +226,99 @@ def test_a_damaged_recording_is_named_with_its_part(project: Path, tmp_path: Pat
 
     with pytest.raises(OperatorMistake, match=rf"E-REC-003 .*{part.name}.*damaged"):
         played(project, str(tmp_path))
+
+
+# ------------------------------------------------------------------------------------ look-ahead
+
+
+CUT = instant_of(NEXT, time(9, 21, 30))
+"""Two futures share what was recorded up to here; then one falls and the other rises."""
+Future = Mapping[datetime, int]
+"""By the instant of a depth, its first ask."""
+TRADER = """
+import builtins
+from datetime import timedelta
+
+from bot import Strategy
+
+
+class Deep(Strategy):
+    def on_depth(self, book):
+        ask = book.depth.asks[0].price
+        later = getattr(builtins, "vnbot_future", {}).get(self.now + timedelta(seconds=30), ask)
+        if later >= ask and self.now.minute == 21:
+            self.buy(100 * (1 + self.now.second // 5), limit=ask, why=f"the ask of {self.now}")
+"""
+
+
+def future_of(project: Path, state: Path, step: int, *, leaks: bool) -> Future:
+    """Write a recording that goes on otherwise after the cut; in one that leaks, each depth is
+    already the next one's.
+    """
+    shutil.copytree(project / "all" / f"date={NEXT}", state / "recorded" / f"date={NEXT}")
+    [folder] = runs_of(state, NEXT)
+    [path] = parts_of(folder)
+    _, ways = read_head(folder)
+    rows, shown = list(rows_of(path)), list[tuple[int, DepthReceived]]()
+    for at, row in enumerate(rows):
+        event = ways.event.read(row.event) if row.event else None
+        if isinstance(event, DepthReceived):
+            by = step if event.at > CUT else 0
+            bids, asks = (
+                tuple(replace(each, price=each.price + by) for each in side)
+                for side in (event.depth.bids, event.depth.asks)
+            )
+            depth = replace(event.depth, bids=bids, asks=asks)
+            shown.append((at, replace(event, depth=depth)))
+    for (at, event), (_, after) in zip(shown, [*shown[1:], shown[-1]], strict=True):
+        depth = replace(after.depth if leaks else event.depth, updated_at=event.depth.updated_at)
+        rows[at] = rows[at]._replace(event=ways.event.write(replace(event, depth=depth)))
+    path.unlink()
+    part = OpenPart(folder, 1)
+    part.add(rows)
+    part.close(parquet=False)
+    return {event.at: event.depth.asks[0].price for _, event in shown}
+
+
+def backtested(project: Path, state: Path) -> list[object]:
+    """What a backtest over a recording decides and fills up to the cut."""
+    result = played(project, str(state))
+    return [each for kind in (result.decisions, result.fills) for each in kind if each.at <= CUT]
+
+
+def traded_again(_: Path, state: Path) -> list[object]:
+    """What `bot replay --fill` orders up to the cut."""
+    return [each.key for each in trade_again(state, NEXT).played if each.at <= CUT]
+
+
+@every_row("run", [backtested, traded_again])
+@every_row(
+    "sees, leaks, is_found",
+    [
+        (False, False, False),
+        (True, False, True),  # a strategy that reads the future
+        (False, True, True),  # a market that shows it
+    ],
+)
+def test_who_looks_ahead_in_a_recording_is_found(
+    project: Path,
+    run: Callable[[Path, Path], list[object]],
+    tmp_path: Path,
+    *,
+    sees: bool,
+    leaks: bool,
+    is_found: bool,
+) -> None:
+    plug_in = project / "strategies" / "deep.py"
+    plug_in.write_text(TRADER)
+    found = []
+    for step in (-100, 100):
+        state = Path(mkdtemp(dir=tmp_path))
+        future = future_of(project, state, step, leaks=leaks)
+        builtins.__dict__["vnbot_future"] = future if sees else {}
+        found.append(run(project, state))
+    del builtins.__dict__["vnbot_future"]
+    plug_in.write_text(DEEP)
+
+    assert all(found)
+    assert (found[0] != found[1]) is is_found
