@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
 from bot.clock import monotonic_s
+from bot.journal.aside import begin
 from bot.journal.storing import Store, Verdicts, Write
 
 ENTRIES_MAX: Final = 1_024
@@ -36,7 +37,7 @@ class Job:
 
 async def in_time(work: Callable[[], T], timeout_s: float | None = None) -> T:
     """Do what may block, on a thread of its own. Raises TimeoutError; the thread is left alone
-    then, and holds up nobody, nor the end of the process.
+    then, and holds up nobody, nor the end of the process. Raises OSError where there is none.
     """
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()
@@ -49,7 +50,7 @@ async def in_time(work: Callable[[], T], timeout_s: float | None = None) -> T:
         else:
             done.set_result(value)
 
-    threading.Thread(target=run, daemon=True).start()
+    begin(run)
     async with asyncio.timeout(timeout_s):
         return await asyncio.wrap_future(done)
 

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from bot.clock import monotonic_s
 from bot.domain.order import Intent
 from bot.domain.visible import visible
+from bot.journal.aside import begin
 
 if TYPE_CHECKING:  # a command line that halts need not load it
     from bot.engine.engine import Engine
@@ -195,7 +196,7 @@ class Brake:
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
         self._pulled: Pulled | None = None
-        self._keeping: threading.Thread | None = None
+        self._kept: threading.Event | None = None
         self._seen: Marks = frozenset()
         self._sells = self._is_noted(_marks_of(state_dir))
         self.on_pulled: Callable[[Pulled], object] = lambda _: None
@@ -230,7 +231,7 @@ class Brake:
                 self._sells = self._sells and self._is_noted(self._seen)
                 self._pulled = Pulled(reason, BY_FILE)
                 self._tell()
-        elif self._sells and not (self._keeping is not None and self._keeping.is_alive()):
+        elif self._sells and (self._kept is None or self._kept.is_set()):
             marks = _marks_of(self._state_dir)
             if marks - self._seen or not self.sells:
                 self._seen, reason = marks, reason_of_flag(self._state_dir)
@@ -256,10 +257,11 @@ class Brake:
         disk can hold up.
         """
         self._pulled, self._sells = Pulled(reason, by), False
-        if self._keeping is None or not self._keeping.is_alive():
-            work = partial(self._keep, reason)
-            self._keeping = threading.Thread(target=work, name="brake", daemon=True)
-            self._keeping.start()
+        if self._kept is None or self._kept.is_set():
+            try:
+                self._kept = begin(partial(self._keep, reason))
+            except OSError:  # no thread to be had: a disk that hangs too is the smaller danger
+                self._keep(reason)
         return self._pulled
 
     def _keep(self, reason: str) -> None:
@@ -300,10 +302,7 @@ class Brake:
 
     def _is_kept(self) -> bool:
         """Wait until the file of the last halt is there, within bounds."""
-        if (keeping := self._keeping) is None:
-            return True
-        keeping.join(DISK_S)
-        return not keeping.is_alive()
+        return self._kept is None or self._kept.wait(DISK_S)
 
     def gates_of(
         self, engine: "Engine"

@@ -8,7 +8,6 @@ the supervisor.
 import os
 import platform
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +22,7 @@ from bot.domain.entry import Entry
 from bot.domain.errors import Fault
 from bot.domain.invariants import InvariantBroken
 from bot.domain.visible import visible
+from bot.journal.aside import begin
 from bot.journal.errors import JournalError
 from bot.protocol.redact import redact
 from bot.runtime.control.socket import Handler, Reply, Request, refused
@@ -127,9 +127,6 @@ def keep_report(folder: Path, name: str, text: str, within_s: float = REPORT_S) 
                 file.write(head + "\n".join(visible(line, LINE_MAX) for line in text.splitlines()))
             kept.append(path)
 
-    writing = threading.Thread(target=write, name="report", daemon=True)
-    writing.start()
-    writing.join(within_s)
-    if writing.is_alive():
+    if not begin(write).wait(within_s):
         raise TimeoutError(f"{folder} does not answer")
     return kept[0] if kept else None

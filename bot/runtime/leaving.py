@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
+from bot.journal.aside import begin
+
 LEAVE_S: Final = 2.0
 """How long what is over may take to go."""
 LET_GO_S: Final = 8.0
@@ -50,9 +52,9 @@ def leave_within(
                 tell(text)
                 sys.stdout.flush()
 
-        saying = threading.Thread(target=say, name="last words", daemon=True)
-        saying.start()
-        saying.join(WORDS_S)
+        with suppress(OSError):
+            begin(say).wait(WORDS_S)
         os._exit(code)
 
-    threading.Thread(target=wait, name="leaving", daemon=True).start()
+    with suppress(OSError):
+        begin(wait)

@@ -1,4 +1,6 @@
-"""P6: no more file descriptors: the bot lives on or ends cleanly; nothing is lost or doubled."""
+"""P6: no more descriptors, no more memory: the bot lives on or ends cleanly; nothing is lost or
+doubled.
+"""
 
 import resource
 import signal
@@ -23,15 +25,23 @@ def _demo(state: Path, *arguments: str) -> BotProcess:
     return BotProcess("demo", "--state-dir", str(state), *arguments, BOT_SANDBOX__PORT="0")
 
 
-def test_a_bot_without_a_free_descriptor_loses_and_doubles_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lacks", ["descriptors", pytest.param("memory", marks=pytest.mark.long)])
+def test_a_bot_on_an_exhausted_machine_loses_and_doubles_nothing(
+    lacks: str, tmp_path: Path
+) -> None:
     state = tmp_path / "state"
     demo = _demo(state, "--speed", "600")
     for line in demo.stdout:
         if "ORDER " in line:
             break
-    in_use = len(list(Path(f"/proc/{demo.pid}/fd").iterdir()))
 
-    resource.prlimit(demo.pid, resource.RLIMIT_NOFILE, (in_use, MOST))
+    if lacks == "memory":  # what it has stays, and there is no room for a thread
+        pages = int(Path(f"/proc/{demo.pid}/statm").read_text().split()[0])
+        room = pages * resource.getpagesize() // 2
+        resource.prlimit(demo.pid, resource.RLIMIT_AS, (room, resource.RLIM_INFINITY))
+    else:
+        in_use = len(list(Path(f"/proc/{demo.pid}/fd").iterdir()))
+        resource.prlimit(demo.pid, resource.RLIMIT_NOFILE, (in_use, MOST))
     for _ in range(LINES):
         demo.stdout.readline()
     demo.send_signal(signal.SIGTERM)

@@ -105,8 +105,8 @@ def test_a_halt_is_kept_for_the_next_start(tmp_path: Path) -> None:
     brake = Brake(tmp_path)
     brake.pull("wrong prices", "operator")
     assert brake.objection() == "HALTED: wrong prices"
-    assert brake._keeping is not None
-    brake._keeping.join()
+    assert brake._kept is not None
+    brake._kept.wait()
 
     assert Brake(tmp_path).objection() == "HALTED: wrong prices"
     assert (tmp_path / FLAG).stat().st_mode & 0o777 == 0o600
@@ -158,8 +158,8 @@ async def test_the_signal_holds_orders_before_the_next_step_of_a_busy_loop(tmp_p
         await asyncio.sleep(0)
     assert told == [Pulled("SIGUSR1", "signal")]
     assert signal.getsignal(signal.SIGUSR1) is before
-    assert brake._keeping is not None
-    brake._keeping.join()
+    assert brake._kept is not None
+    brake._kept.wait()
     assert reason_of_flag(tmp_path) == "SIGUSR1"
 
 
@@ -320,32 +320,29 @@ def test_a_resume_ends_the_selling_too(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_hangs_holds_no_resume_up_and_keeps_the_halt(tmp_path: Path) -> None:
-    brake, never = Brake(tmp_path), threading.Event()
+    brake = Brake(tmp_path)
     brake.pull("enough", "operator")
-    brake._keeping = threading.Thread(target=never.wait, daemon=True)
-    brake._keeping.start()
+    brake._kept = threading.Event()
     began = performance_s()
 
     assert brake.release() == "the disk did not answer within 1.5 s"
     assert brake.objection() == "HALTED: enough"
     assert performance_s() - began < 2.5
-    never.set()
 
 
 def test_a_halt_that_comes_while_one_is_ended_stays(tmp_path: Path) -> None:
     brake = Brake(tmp_path)
     brake.pull("enough", "operator")
-    keeping = brake._keeping
-    assert keeping is not None
-    keeping.join()
+    kept = brake._kept
+    assert kept is not None
+    kept.wait()
 
-    class Meanwhile(threading.Thread):
-        def join(self, timeout: float | None = None) -> None:
-            super().join(timeout)
+    class Meanwhile(threading.Event):
+        def wait(self, _timeout: float | None = None) -> bool:
             brake.pull("again", "signal")
+            return True
 
-    brake._keeping = Meanwhile(target=lambda: None)
-    brake._keeping.start()
+    brake._kept = Meanwhile()
 
     assert brake.release() == "another halt came meanwhile"
     assert brake.objection() == "HALTED: again"

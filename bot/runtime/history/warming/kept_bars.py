@@ -21,6 +21,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
 from bot.engine.market import BAR_PHASES
+from bot.journal.aside import begin
 from bot.journal.thread import in_time
 from bot.runtime.history.warming.warm_up import Earlier
 
@@ -51,7 +52,7 @@ class KeptBars:
         self._again: set[tuple[str, int]] = set()
         self._lines: list[str] = []
         self._is_due = False
-        self._writer: threading.Thread | None = None
+        self._written: threading.Event | None = None
 
     def keep(self, bar: Bar) -> None:
         """Have a bar written, with the others that close at the same time."""
@@ -66,18 +67,17 @@ class KeptBars:
     def close(self) -> None:
         """Write what waits; a disk that hangs is not waited for."""
         for _ in range(2):
-            if self._writer is not None:
-                self._writer.join(CLOSE_S)
+            if self._written is not None:
+                self._written.wait(CLOSE_S)
             self._write()
 
     def _write(self) -> None:
         """Write what waits, unless the disk still has what came before: then with the next bar."""
         self._is_due = False
-        if self._lines and not (self._writer is not None and self._writer.is_alive()):
-            text, self._lines = "".join(self._lines), []
-            writing = partial(append, self._path, text, self._bytes_max)
-            self._writer = threading.Thread(target=writing, name="bars", daemon=True)
-            self._writer.start()
+        if self._lines and (self._written is None or self._written.is_set()):
+            writing = partial(append, self._path, "".join(self._lines), self._bytes_max)
+            with suppress(OSError):  # no thread to be had: with the next bar
+                self._written, self._lines = begin(writing), []
 
     # ------------------------------------------------------------------------------------- reading
 
