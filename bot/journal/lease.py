@@ -41,6 +41,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from time import sleep
 from typing import Final
 
 import sqlalchemy as sa
@@ -69,6 +70,9 @@ BEAT_S: Final = 2.0
 """How often the holder renews the lease, at least."""
 LEASE_LIFE_S: Final = 20.0
 """How long it holds without being renewed: longer than a signed order may still leave."""
+LET_GO_S: Final = 0.25
+"""So long after its connection was closed a PostgreSQL server may need to let go of its lock."""
+_TRIES: Final = 5
 _LOCKED: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 NOW_MS: Final = sa.literal_column(
@@ -159,7 +163,10 @@ def _lock_file(url: str) -> Callable[[], None]:
 def _lock_database(url: str) -> Callable[[], None]:
     with database_errors(url):
         connection = lock_engine(url).connect().execution_options(isolation_level="AUTOCOMMIT")
-        is_ours = connection.execute(sa.select(sa.func.pg_try_advisory_lock(LOCK))).scalar_one()
+        ours, tries = sa.select(sa.func.pg_try_advisory_lock(LOCK)), _TRIES
+        while not (is_ours := connection.execute(ours).scalar_one()) and tries:
+            sleep(LET_GO_S / _TRIES)
+            tries -= 1
     if not is_ours:
         connection.close()
         with reading_current(url) as stored:

@@ -64,7 +64,8 @@ def test_the_side_files_of_a_recording_that_is_being_written_are_private(tmp_pat
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     part.close(parquet=False)
 
-    assert modes == dict.fromkeys(["part-0001.db", *(f"part-0001.db{end}" for end in WAL)], 0o600)
+    files = ["begun", "part-0001.db", *(f"part-0001.db{end}" for end in WAL)]
+    assert modes == dict.fromkeys(files, 0o600)
 
 
 def test_what_is_put_in_place_is_private_and_a_killed_process_is_in_nobodys_way(

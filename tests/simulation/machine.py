@@ -18,12 +18,13 @@ from typing import Any, Final, TypeVar
 
 import bot.clock
 import bot.journal.journal
+import bot.journal.thread
 import bot.runtime.daemon
 import bot.runtime.health.onlookers
 from bot.clock import monotonic_s
 from bot.journal.storing import Store
 from bot.journal.thread import ENTRIES_MAX, Job, WriterThread
-from bot.runtime import disk_watch, token_file
+from bot.runtime import brake, disk_watch, faults, leaving, token_file
 from bot.runtime.health.log_watch import LogWatch
 from bot.runtime.history.warming import kept_bars, kept_ex_dates
 from bot.runtime.history.warming.kept_bars import KeptBars, append
@@ -37,6 +38,8 @@ STUCK: Final = 4
 """The code of a process in which everything waits."""
 FILES: Final = (disk_watch, token_file, kept_bars, kept_ex_dates)
 """What reads or writes a file on a thread while the bot trades."""
+ASIDE: Final = (bot.journal.thread, brake, faults, leaving)
+"""What begins threads that have an answer to give."""
 BACKGROUND: Final = frozenset({"MainThread", "heads", "hooks", "log", "recorder"})
 """Threads that nobody waits for. Any other has an answer to give: until then no time passes."""
 
@@ -187,6 +190,20 @@ async def at_once(work: Callable[[], T], _timeout_s: float | None = None) -> T:
     return work()
 
 
+def begin_listed(work: Callable[[], object]) -> threading.Event:
+    """Begin a thread that Python lists: no time passes before its answer is there."""
+    over = threading.Event()
+
+    def run() -> None:
+        try:
+            work()
+        finally:
+            over.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    return over
+
+
 def run_on_machine(work: Coroutine[Any, Any, T]) -> T:
     """Run it on a machine of its own; only for a process that has nothing else to do."""
     with asyncio.Runner(loop_factory=MachineLoop) as runner:
@@ -199,4 +216,6 @@ def run_on_machine(work: Coroutine[Any, Any, T]) -> T:
         setattr(bot.runtime.health.onlookers, "LogWatch", NoLogWatch)  # noqa: B010
         for module in FILES:  # whose thread may answer before or after somebody else's turn
             setattr(module, "in_time", at_once)  # noqa: B010
+        for module in ASIDE:
+            setattr(module, "begin", begin_listed)  # noqa: B010
         return runner.run(work)

@@ -169,7 +169,8 @@ def test_a_running_bot_s_answers_have_the_keys_that_the_page_tells(
 ) -> None:
     ran = running.call(*command.split()[1:], "--json")
 
-    assert (ran.code, list(differences(command, ran.out))) == (ExitCode.DONE, [])
+    assert list(differences(command, ran.out)) == []
+    assert ran.code in {ExitCode.DONE, ExitCode.DIFFERS}, ran.out  # a fill may be on its way
 
 
 def test_a_symbol_that_nothing_holds_is_not_resumed(running: RunningBot) -> None:
