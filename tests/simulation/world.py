@@ -25,6 +25,7 @@ from bot.clock import SimulatedClock
 from bot.config.scenario_file import load_scenario
 from bot.domain.machine import ClockStepped, StoodStill
 from bot.drill.environment import Late
+from bot.engine import indicators
 from bot.engine.state import State
 from bot.runtime.activity import AllAtOnce, Post
 from bot.runtime.control.socket import SOCKET, control_folder
@@ -43,7 +44,7 @@ from tests.story import InProcessEnvironment
 
 KILLED: Final = 137
 DETOUR_MAX: Final = 40
-LOADED_LATE: Final = (Library,)
+LOADED_LATE: Final = (Library, indicators)
 """What a run loads when it first asks for it: here once, instead of in every child."""
 BY_HAND: Final = "by_hand.jsonl"
 """The ids of the orders that a stranger placed, a line each."""
