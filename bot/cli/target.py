@@ -19,7 +19,7 @@ from bot.cli import messages
 from bot.cli.command import Invocation
 from bot.cli.show import write_line
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.places import find_config, state_dir_at_sight
+from bot.config.settings.places import find_config, last_run, state_dir_at_sight
 from bot.config.shipped import DEMO, shipped, shipped_dir
 from bot.domain.entry import RunState
 from bot.runtime.control.socket import ASK_TIMEOUT_S, SAFER, NoBotRunning, ask
@@ -222,8 +222,18 @@ def find_bot(invocation: Invocation, do: str, **request: object) -> Fields | Non
             _name_demo(invocation, messages.DEMO_BOT)
         return reply
     if invocation.bot is None:  # nobody is there to say which it would be; it may be a mistake
-        load(invocation)
+        _name_stopped(invocation)
     return None
+
+
+def _name_stopped(invocation: Invocation) -> None:
+    """Find out which bot does not run: as its last run said where nothing was changed since."""
+    config = invocation.config or find_config(os.environ)
+    if found := last_run(_state_dirs(invocation)[0], config, os.environ):
+        invocation.bot, language = found
+        invocation.lang = invocation.lang or language
+    else:
+        load(invocation)
 
 
 def find_status(invocation: Invocation) -> Fields:

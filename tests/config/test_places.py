@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.config.settings import places
 from bot.config.settings.load import load_settings
-from bot.config.settings.places import state_dir_at_sight
+from bot.config.settings.places import KNOWN, last_run, remember_run, state_dir_at_sight
 from bot.config.shipped import DEMO, shipped
 
 AT_SIGHT = (
@@ -71,3 +72,47 @@ def test_the_demos_place_is_seen_at_a_glance(tmp_path: Path) -> None:
     seen = state_dir_at_sight(shipped(DEMO), environment)
 
     assert seen == tmp_path / "vnbot" / "demo"
+
+
+BOT = {"name": "mine", "mode": "paper", "config": "/somewhere/bot.yaml"}
+
+
+@pytest.fixture
+def has_run(tmp_path: Path) -> Path:
+    """A configuration whose bot has run, with its state beside it."""
+    config = tmp_path / "bot.yaml"
+    config.write_text("mode: paper\n")
+    remember_run(tmp_path, config, BOT, "vi")
+    return config
+
+
+def test_who_ran_last_is_known_without_loading_the_configuration(has_run: Path) -> None:
+    assert last_run(has_run.parent, has_run, {"HOME": "/", "BOT_CONFIG": "x"}) == (BOT, "vi")
+    assert (has_run.parent / KNOWN).stat().st_mode & 0o077 == 0
+
+
+def test_what_was_changed_since_is_loaded(has_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = has_run.parent
+    assert last_run(folder, has_run, {"bot_mode": "live"}) is None
+    assert last_run(folder / "no", has_run, {}) is None
+    other = folder / "other.yaml"
+    other.write_text(has_run.read_text())
+    assert last_run(folder, other, {}) is None
+    with monkeypatch.context() as later:
+        later.setattr(places, "__version__", "9.9")
+        assert last_run(folder, has_run, {}) is None
+    has_run.write_text("mode: papre\n")
+    assert last_run(folder, has_run, {}) is None
+
+
+@pytest.mark.parametrize("kept", ["", "[]", "{}", '{"made_by": 1}', '{"bot": []}', "\x00"])
+def test_a_damaged_note_of_the_last_run_is_no_note(has_run: Path, kept: str) -> None:
+    (has_run.parent / KNOWN).write_text(kept)
+
+    assert last_run(has_run.parent, has_run, {}) is None
+
+
+def test_a_note_without_a_name_is_no_note(has_run: Path) -> None:
+    remember_run(has_run.parent, has_run, {"mode": "paper"}, "en")
+
+    assert last_run(has_run.parent, has_run, {}) is None

@@ -6,16 +6,22 @@ where that cannot go wrong.
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from bot import __version__
 from bot.config.shipped import DEMO, shipped
 
 CONFIG_VARIABLE: Final = "BOT_CONFIG"
 STATE_KEY: Final = "state_dir"
 STATE_VARIABLE: Final = "BOT_STATE_DIR"
+KNOWN: Final = "last-run.json"
+"""In a state directory: which bot the last run was, and by which configuration."""
+_SETTING: Final = "BOT_"
 _ESCAPE: Final = "\\"
 """By which a key could be written that does not look like itself."""
 _PLAIN: Final = re.compile(rf"{STATE_KEY}: +([\w./~-]*[A-Za-z_][\w./~-]*) *( #.*)?", re.ASCII)
@@ -82,6 +88,39 @@ def state_dir_of(given: str | None, path: Path, environment: Mapping[str, str]) 
     name = f"{whole.parent.name}-{hashlib.sha256(str(whole).encode()).hexdigest()[:8]}"
     name = "demo" if whole == shipped(DEMO).absolute() else name
     return _xdg(environment, "XDG_STATE_HOME", ".local/state") / "vnbot" / name
+
+
+def remember_run(state_dir: Path, path: Path, bot: Mapping[str, str], language: str) -> None:
+    """Keep which bot its configuration, whole as it is now, makes: for who finds no bot running."""
+    kept = {"bot": dict(bot), "language": language, "made_by": _makers(path)}
+    with suppress(OSError):  # it spares time and nothing else
+        (state_dir / KNOWN).touch(mode=0o600)
+        (state_dir / KNOWN).write_text(json.dumps(kept, ensure_ascii=False) + "\n")
+
+
+def last_run(
+    state_dir: Path, path: Path, environment: Mapping[str, str]
+) -> tuple[Mapping[str, str], str] | None:
+    """Return the bot and the language of the last run; None unless loading would tell the same.
+
+    That is so while nothing has changed that makes them: this program, the file, and a setting in
+    the environment, which is none.
+    """
+    set_here = (name for name in environment if name.upper().startswith(_SETTING))
+    if any(name.upper() != CONFIG_VARIABLE for name in set_here):
+        return None
+    try:
+        kept = json.loads((state_dir / KNOWN).read_text())
+        if kept["made_by"] == _makers(path):
+            bot = {str(name): str(value) for name, value in kept["bot"].items()}
+            return (bot, str(kept["language"])) if {"name", "mode", "config"} <= set(bot) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return None
+
+
+def _makers(path: Path) -> list[str]:
+    return [__version__, str(path.absolute()), hashlib.sha256(path.read_bytes()).hexdigest()]
 
 
 def below(folder: Path, text: str) -> Path:
