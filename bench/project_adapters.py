@@ -67,7 +67,7 @@ from bot.protocol.answer import Answer
 from bot.protocol.classify import classify_place
 from bot.protocol.secret import Secret
 from bot.runtime.daemon import Daemon
-from bot.runtime.journal_file import prepare_journal
+from bot.runtime.journal_file import begin_journal, prepare_journal
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.schedule import Fire, Job, Report
 from bot.runtime.state_dir import keep_token
@@ -480,7 +480,7 @@ async def poll(base_url: str, _inflight: int) -> Callable[[str], Any]:
 async def journal(folder: str) -> Callable[..., Any]:
     """Append one decision a call, the smallest record that the bot writes."""
     url = os.environ.get("P_JOURNAL") or f"sqlite:///{folder}/journal.db"
-    prepare_journal(url)
+    prepare_journal(url, begin_journal(url))
     lease = acquire(url, Holder(os.getpid(), "bench", SystemClock().now()))
     writer = Journal.open(url, epoch=lease.epoch)
 

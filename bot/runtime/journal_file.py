@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -58,6 +59,8 @@ def begin_journal(url: str) -> int | None:
     child = os.fork()
     if child == 0:
         status = 1
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.SIG_DFL)  # what there is to say of an end, its parent says
         try:
             migrate(url)
             status = 0

@@ -12,6 +12,7 @@ from typing import Final
 
 from bot.clock import SystemClock
 from bot.config.settings.load import Loaded
+from bot.config.settings.places import remember_run
 from bot.journal.engines import is_sqlite
 from bot.journal.errors import Holder, Unreachable
 from bot.journal.heads import HeadsKeeper
@@ -23,6 +24,7 @@ from bot.runtime.journal_file import answer, begin_journal, prepare_journal, req
 from bot.runtime.run_controls import SIGNALS, Screen
 from bot.runtime.standby import Standby, require_possible
 from bot.runtime.starting import handlers_of
+from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import on_signals
 
 HUNG_S: Final = 0.5
@@ -36,9 +38,22 @@ def this_process() -> Holder:
     return Holder(os.getpid(), socket.gethostname(), SystemClock().now())
 
 
-async def take_lease(url: str) -> tuple[Lease, str]:
-    """Take the lease at once; return it with `new` or `kept`, of the journal. Raises LeaseHeld."""
-    state = await answer(url, in_time(partial(prepare_journal, url, begin_journal(url))))
+def begin_state(loaded: Loaded, *, is_standby: bool) -> int | None:
+    """Make the state directory; return the child that makes a new journal, as `begin_journal` does.
+
+    It comes before all threads of a run. What a standby waits for is made by another.
+    """
+    make_state_dir(loaded.state_dir)
+    remember_run(loaded.state_dir, loaded.path, loaded.bot, loaded.settings.language)
+    return None if is_standby else begin_journal(loaded.journal_url)
+
+
+async def take_lease(url: str, child: int | None) -> tuple[Lease, str]:
+    """Take the lease at once; return it with `new` or `kept`, of the journal. Raises LeaseHeld.
+
+    `child` is what `begin_state` gave.
+    """
+    state = await answer(url, in_time(partial(prepare_journal, url, child)))
     return await answer(url, in_time(partial(acquire, url, this_process()))), state
 
 

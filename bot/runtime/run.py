@@ -25,7 +25,6 @@ from bot.config.strategies.source_files import hashes_of
 from bot.domain.account import SubAccount
 from bot.domain.entry import Entry
 from bot.domain.errors import Fault
-from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import FaultFound
 from bot.domain.recovery import Recovery
 from bot.domain.timetable import local_of
@@ -57,7 +56,13 @@ from bot.runtime.journal_file import (
     taken_over,
 )
 from bot.runtime.notices.notices import Notices
-from bot.runtime.opening import keep_lease, open_journal, take_lease, wait_for_lease
+from bot.runtime.opening import (
+    begin_state,
+    keep_lease,
+    open_journal,
+    take_lease,
+    wait_for_lease,
+)
 from bot.runtime.order_manager import OrderManager
 from bot.runtime.parts import Parts, unanswered
 from bot.runtime.pulse import Trouble
@@ -73,9 +78,9 @@ from bot.runtime.starting import (
     has_open_work,
     lost_places,
     recovered_here,
+    show_broker,
     show_config,
 )
-from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.worlds.choice import MakeEnvironment, make_environment
 from bot.runtime.worlds.environment import EnvironmentSpec
@@ -142,13 +147,13 @@ class Run:
         """Start, run, stop; return why it ended."""
         loaded, origin = self._loaded, self._loaded.origin_of("journal.url")
         ask = partial(answer, loaded.journal_url)
-        make_state_dir(loaded.state_dir)
+        child = begin_state(loaded, is_standby=self._options.is_standby)
         await self._screen.begin(self._stack)
         self._stack.enter_context(self._brake.on_signal())
         show_config(loaded, self._found, self._screen.row, self._screen.trouble)
         server = ControlServer(loaded.state_dir, handlers_of(self._fields), {"bot": loaded.bot})
         with journal_errors(origin, what_to_do=TO_RUN):
-            opened = await self._open_journal(server)
+            opened = await self._open_journal(server, child)
             if isinstance(opened, str):
                 return opened
             journal, epoch = opened
@@ -235,7 +240,9 @@ class Run:
             trouble=self._trouble,
         )
 
-    async def _open_journal(self, server: ControlServer) -> tuple[Journal, int] | str:
+    async def _open_journal(
+        self, server: ControlServer, child: int | None
+    ) -> tuple[Journal, int] | str:
         """Return the journal and the epoch of our lease on it, or why the wait for it was ended."""
         loaded, url, state = self._loaded, self._loaded.journal_url, "kept"
         if self._options.is_standby:
@@ -245,7 +252,7 @@ class Run:
                 return lease
             server.serve(handlers_of(self._fields), {"bot": loaded.bot})
         else:
-            lease, state = await take_lease(url)
+            lease, state = await take_lease(url, child)
         self._stack.callback(lease.release)
         journal = await open_journal(loaded, lease, self._screen, self._stack)
         beating = self._supervisor.guard(keep_lease(journal, url, self._lose))
@@ -314,14 +321,7 @@ class Run:
             raise UnknownSymbols(error.symbols, plans) from error
         if has_asked:
             self._codes_asked.append(self.environment.market.now())
-        skew_ms = broker.offset.value.total_seconds() * 1000
-        text = f"account {account.masked} {account.type}, skew {skew_ms:.0f} ms"
-        self._screen.row("broker", text)
-        until = broker.two_factor.until
-        known = f"token until {until.astimezone(EXCHANGE_TZ):%H:%M}" if until else "no token yet"
-        self._screen.row("2FA", known)
-        if limited := self._loaded.settings.risk.account.words:
-            self._screen.row("limits", f"{limited} · bot limits")
+        show_broker(self._loaded, broker, account, self._screen.row)
         await self._notices.begin(self._stack, self._faults.guard, self.now, self._inbox.post)
         return broker, account
 

@@ -16,15 +16,17 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from bot.broker.broker import Broker
 from bot.broker.budget import Waiter
 from bot.broker.errors import BrokerError, is_unknown, refuses_key
 from bot.config.settings.load import Loaded
 from bot.config.strategies.load import SortedOut
-from bot.domain.account import Break
+from bot.domain.account import Break, SubAccount
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import AttemptStarted, RunState, StateChanged
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
 from bot.domain.recovery import Recovery
+from bot.domain.timetable import local_of
 from bot.journal.at_start import damage_of
 from bot.journal.heads import read_heads_file
 from bot.journal.thread import in_time
@@ -248,3 +250,15 @@ def show_config(
             complain(f"{each.name} does not run: {problem.head}")
     if words := slowness_of(plans, loaded.settings.broker.requests_per_minute):
         show("polls", words)
+
+
+def show_broker(
+    loaded: Loaded, broker: Broker, account: SubAccount, show: Callable[[str, str], None]
+) -> None:
+    """Show which account the run trades on, what it may send there, and what holds it back."""
+    skew_ms = broker.offset.value.total_seconds() * 1000
+    show("broker", f"account {account.masked} {account.type}, skew {skew_ms:.0f} ms")
+    until = broker.two_factor.until
+    show("2FA", f"token until {local_of(until):%H:%M}" if until else "no token yet")
+    if limited := loaded.settings.risk.account.words:
+        show("limits", f"{limited} · bot limits")

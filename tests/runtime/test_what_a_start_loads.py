@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.config.shipped import DEMO, shipped
+
 pytestmark = pytest.mark.process
 
 HEAVY = (
@@ -62,6 +64,27 @@ print("bot.journal.batch" in sys.modules, "bot.journal.reader" in sys.modules)
 """
 
 
+FIRST_RUN = """
+import sys
+from bot.__main__ import begin
+folder, *sys.argv[1:] = sys.argv[1:]
+sys.argv += ["--state-dir", folder, "demo", "-q", "--for", "2m", "--speed", "max"]
+try:
+    begin()
+except SystemExit as ended:
+    print(ended.code, "alembic" in sys.modules, "bot.journal.thread" in sys.modules)
+"""
+LOOK = """
+import sys
+from bot.__main__ import begin
+sys.argv[1:] = ["--state-dir", sys.argv[1], "-c", sys.argv[2], "status"]
+try:
+    begin()
+except SystemExit as ended:
+    print(ended.code, "pydantic" in sys.modules)
+"""
+
+
 def told(script: str, *arguments: object) -> list[str]:
     """What a new process says that runs this."""
     done = subprocess.run(
@@ -92,3 +115,23 @@ def test_a_start_holds_nothing_that_it_has_no_use_for_until_it_has(tmp_path: Pat
 
 def test_a_command_that_reads_a_journal_loads_nothing_that_writes_one() -> None:
     assert told(READ) == ["False True"]
+
+
+def test_a_first_run_loads_no_migrations_and_a_look_no_settings(
+    tmp_path: Path,
+) -> None:
+    *_, last = told(FIRST_RUN, tmp_path / "state")
+
+    assert last == "0 False True"
+    assert (tmp_path / "state" / "journal.db").exists()
+
+    stopped, looked = subprocess.run(
+        [sys.executable, "-c", LOOK, tmp_path / "state", shipped(DEMO)],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=True,
+    ).stdout.splitlines()
+
+    assert stopped == "STOPPED  demo (sandbox)"
+    assert looked == "10 False", "what the last run said of its configuration spares loading it"
