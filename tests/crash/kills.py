@@ -12,9 +12,10 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Final
 
@@ -35,6 +36,8 @@ class Tally:
 
     kills: int = 0
     points: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+    """what the kills left of the files, where they took some along"""
     sent: Counter[str] = field(default_factory=Counter)
     """requests in the journals, by verb and outcome"""
     ends: Counter[str] = field(default_factory=Counter)
@@ -51,6 +54,7 @@ class Tally:
             "kills": self.kills,
             "orders at the broker": self.orders,
             **{f"killed after {name}": count for name, count in self.points.most_common()},
+            **{f"left: {name}": count for name, count in self.left.most_common()},
             **{f"requests {name}": count for name, count in sorted(self.sent.items())},
             **{f"intents {name}": count for name, count in sorted(self.ends.items())},
             **{kind: wrong[kind] for kind in ("lost", "doubled", "orphans", "wrong fills")},
@@ -76,18 +80,32 @@ def kill_once(story: Crashing, dice: Random) -> str:
     return _last(story.kill(), "a start")
 
 
+Lose = Callable[[Path, Random], str]
+"""Takes from a state directory what a kill takes along, and says how; called before the first start
+too.
+"""
+
+
 def kill_often(
-    kills: int, seed: int, new_journal: AbstractContextManager[str | None], tally: Tally
+    kills: int,
+    seed: int,
+    new_journal: AbstractContextManager[str | None],
+    tally: Tally,
+    lose: Lose | None = None,
 ) -> None:
     """Tell one story of so many kills, or more for an order, and add what it came to."""
     dice = Random(f"kills {seed}")
     with new_journal as url, crashing(url, seed=seed, faults=BAD_WEATHER) as story:
         story.asked.touch()
+        if lose is not None:
+            lose(story.state_dir, dice)
         for number in range(kills + MORE_MAX):
             if story.is_late or (number >= kills and story.broker_orders()):
                 break
             tally.points[kill_once(story, dice)] += 1
             tally.kills += 1
+            if lose is not None:
+                tally.left[lose(story.state_dir, dice)] += 1
             _show(f"{tally.kills} kills")
         story.come_to_rest()
         tally.ready_s += story.ready_s
@@ -113,7 +131,7 @@ def _show(text: str) -> None:
         sys.stderr.flush()
 
 
-def main() -> int:
+def main(lose: Lose | None = None) -> int:
     """Kill as often as the command line says; the exit code tells whether all was well."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash.kills")
     parser.add_argument("kills", type=int, nargs="?", default=50)
@@ -123,7 +141,8 @@ def main() -> int:
     started, tally, seed = time.monotonic(), Tally(), asked.seed
     with databases(asked.db) as new:
         while tally.kills < asked.kills:
-            kill_often(min(KILLS_OF_A_STORY, asked.kills - tally.kills), seed, new(), tally)
+            kills = min(KILLS_OF_A_STORY, asked.kills - tally.kills)
+            kill_often(kills, seed, new(), tally, lose)
             _show(f"seed {seed}: {tally.kills} kills, {len(tally.problems)} problems\n")
             seed += 1
     _show("")
