@@ -13,6 +13,7 @@ from typing import Any
 from bot.clock import ScaledClock, SystemClock
 from bot.config.rulebook import load_rulebook
 from bot.runtime.control.socket import NoBotRunning, ask
+from bot.sandbox.faults.rule import FaultScript
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import run_free, serve
@@ -41,6 +42,7 @@ class Hanging:
     secrets: Mapping[str, str]
     otp: str
     bot: BotProcess
+    add_fault: Callable[[FaultScript], None] = lambda _: None
 
     @property
     def state_dir(self) -> Path:
@@ -149,7 +151,7 @@ async def trading(
             risk=risk or {},
         )
         bot = BotProcess("run", "-c", str(config), BOT_JOURNAL__WRITE_TIMEOUT_S="1", **secrets)
-        hanging = Hanging(folder, config, ledger, secrets, given.otp_code, bot)
+        hanging = Hanging(folder, config, ledger, secrets, given.otp_code, bot, played.add_fault)
         try:
             if is_signed_in:
                 await hanging.sign_in()

@@ -1,5 +1,7 @@
 """T14: a route that is dead for the rest of the day. A halt leaves no order open, or says why."""
 
+import asyncio
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,9 @@ import pytest
 
 from bot.domain.entry import Note
 from bot.drill.oracle import faults_in, outcome_of
+from bot.sandbox.faults.rule import FaultScript
 from tests.by_hand import Ask, HandStory, tell_by_hand
+from tests.faults.hanging import trading
 from tests.staging import QUIET
 from tests.story import once, write_project
 
@@ -21,6 +25,8 @@ DEAD: dict[str, dict[str, Any]] = {
 }
 RESTING = once(params={"price": 26_000}, wake={"quote": "2s", "depth": "3s"})
 HALT = Ask(timedelta(seconds=40), {"do": "halt", "reason": "by hand", "by": "me"})
+LONG_BEFORE_S, CANCELLED_S, TOLD_S = 4.0, 12.0, 20.0
+"""How long a route has hung before the halt, and what may pass after it on a loaded machine."""
 TEN_SECONDS_LATER = Ask(timedelta(seconds=50), {"do": "status"})
 
 
@@ -134,3 +140,32 @@ async def test_a_plug_in_that_cancels_in_every_hook_loses_and_doubles_nothing(
     posts = told.story.posts()
     assert len(posts) > 1
     assert len(posts) == len(set(posts)) == len(told.story.broker_orders())
+
+
+@pytest.mark.long
+@pytest.mark.process
+@pytest.mark.wire
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("path", [DETAILS, BOOK, BOTH, "/trading/*/summary", "/users/v1/users/me"])
+async def test_a_route_that_hangs_all_day_keeps_no_halt_from_cancelling(
+    tmp_path: Path, path: str
+) -> None:
+    """At the pace of the wall: with the broker in the process its market would wait too."""
+    hang = {"do": "hang", "seconds": 36_000}
+    rule = {"match": {"verb": "GET", "path": path, "times": 0}, "action": hang}
+    async with trading(tmp_path) as hanging:
+        hanging.add_fault(FaultScript.model_validate(rule))
+        await asyncio.sleep(LONG_BEFORE_S)
+        asked_s = time.monotonic()
+        await hanging.ask("halt", reason="by hand", by="me")
+        while set(hanging.orders().values()) != {"CANCELLED"}:
+            assert time.monotonic() - asked_s < CANCELLED_S, hanging.orders()
+            await asyncio.sleep(0.05)
+        if path == BOTH:  # what can't be seen is said of each order
+            told = await hanging.until(lambda it: len(it["alerts"]) >= len(hanging.orders()))
+            assert all(
+                any(name in each for each in told["alerts"]) for name in ("L-0001", "L-0002")
+            )
+            assert time.monotonic() - asked_s < TOLD_S
+        else:
+            await hanging.until(lambda it: not it["open_orders"])
