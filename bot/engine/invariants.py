@@ -305,8 +305,8 @@ def _limit(price: int | None, side: Side) -> float:
 def _require_portfolio(state: State, event: AccountRead) -> None:
     """What a symbol's orders still move, or a second read may explain, is left for the next one."""
     snapshot = event.snapshot
-    ledger = state.ledgers.get(snapshot.account)
-    if ledger is None:
+    ledger, newest = state.ledgers.get(snapshot.account), state.accounts.get(snapshot.account)
+    if ledger is None or (newest is not None and snapshot.at < newest.at):
         return
     known = {symbol for symbol, _ in ledger.doubts}
     known |= {each.symbol for each in state.reconciling.breaks.values()}

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from bot.broker.broker import Broker
 from bot.broker.budget import Waiter
-from bot.broker.errors import BrokerError, is_unknown, refuses_key
+from bot.broker.errors import BrokerError, refuses_key
 from bot.config.settings.load import Loaded
 from bot.config.strategies.load import SortedOut
 from bot.domain.account import Break, SubAccount
@@ -96,8 +96,9 @@ class BrokerRetry:
     trouble: str = ""
 
     async def ask(self, question: Callable[[], Awaitable[T]], *, tries_max: int | None = None) -> T:
-        """Return the answer. Raises BrokerError at once where it is not needed, and for a key or a
-        name that the broker does not take. With `tries_max` it is asked that often at most.
+        """Return the answer. Raises BrokerError at once where it is not needed, and for a key that
+        the broker does not take. No question names what it may not know: a 404 is a dead route.
+        With `tries_max` it is asked that often at most.
         """
         tries = 0
         while True:
@@ -106,7 +107,7 @@ class BrokerRetry:
             except BrokerError as error:
                 failure = error
                 is_given_up = not self.is_needed if tries_max is None else tries + 1 >= tries_max
-                if is_given_up or refuses_key(error) or is_unknown(error):
+                if is_given_up or refuses_key(error):
                     self.trouble = ""
                     raise
             else:

@@ -94,12 +94,20 @@ async def test_with_open_work_the_broker_is_asked_again_and_its_trouble_is_known
     assert "asks again in 1 s" in told[0]
 
 
+async def test_a_route_that_is_not_found_is_asked_again() -> None:
+    lost = Refused("users", "no", http_status=404, error_code="NOT_FOUND")
+
+    trouble, told = await _asked(lost, is_needed=True)
+
+    assert trouble == "the broker does not answer (users: no)"
+    assert "The bot stays and asks again in 1 s" in told[0]
+
+
 @pytest.mark.parametrize(
     ("error", "is_needed"),
     [
         (Unreachable("users", "no route"), False),
         (Refused("users", "no", http_status=401, error_code="AUTH_INVALID_KEY"), True),
-        (Refused("quote", "no", http_status=404, error_code="NOT_FOUND"), True),
     ],
 )
 async def test_what_waiting_does_not_mend_ends_a_start_at_once(

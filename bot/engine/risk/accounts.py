@@ -299,9 +299,12 @@ def on_account(state: State, event: AccountRead) -> None:
     """Compare the broker's numbers with ours, and take them as the new base of what may be used.
 
     Shares that a read shows otherwise are not taken before a second one agrees: an account that is
-    empty once is not flat.
+    empty once is not flat. An answer that was asked for before the one that counts is late: fills
+    that the newer one contains are told by nothing else any more.
     """
     snapshot, before = event.snapshot, state.accounts.get(event.snapshot.account)
+    if before is not None and snapshot.at < before.at:
+        return
     state.record(AccountSeen(state.now, snapshot))
     if event.rights is not None:
         state.rights[snapshot.account] = event.rights

@@ -10,6 +10,7 @@ from bot.domain.order import Side
 from bot.engine.engine import EngineSettings
 from bot.engine.risk.accounts import means_of
 from bot.engine.tracked import Position
+from tests.engine.plain_scan import differences
 from tests.engine.stage import ACCOUNT, RULEBOOK, Stage, report_of
 
 
@@ -246,6 +247,26 @@ def test_an_account_that_was_never_read_buys_nothing():
 
     assert _free(stage) is None
     assert _means(stage).sellable == 0
+
+
+@pytest.mark.parametrize("has_the_fill", [True, False])
+def test_numbers_that_were_asked_for_earlier_take_no_newer_ones_place(has_the_fill):
+    stage = Stage()
+    first = stage.engine._state.accounts[ACCOUNT]
+    intent = stage.working(200, 27_000)
+    stage.after(1).book(report_of(intent, executed=200))
+    stage.cash = 94_000_000
+    stage.after(1).account(200)
+    newest = stage.engine._state.accounts[ACCOUNT]
+    doubts = dict(stage.engine._state.ledgers[ACCOUNT].doubts)
+
+    late = replace(newest if has_the_fill else first, at=first.at + timedelta(milliseconds=1))
+    stage.handle(AccountRead(stage.now, late))
+
+    assert stage.engine._state.accounts[ACCOUNT] == newest
+    assert _free(stage) == 94_000_000
+    assert differences(stage.engine._state) == []
+    assert stage.engine._state.ledgers[ACCOUNT].doubts == doubts
 
 
 def test_accounts_are_kept_apart():
