@@ -42,7 +42,7 @@ class Outcome:
 
     def doubtful(self) -> frozenset[str]:
         """Return the orders of which the bot has said that it cannot know whose they are: those
-        like one that it asks about, and those like one that the broker had refused.
+        like one that it asks about, or has found by its looks, or that the broker had refused.
 
         A copy that a proxy has made may be taken while the other is refused. Its row looks as one
         that a person placed who saw the refusal: it is named, its symbol halted, and not touched.
@@ -53,7 +53,8 @@ class Outcome:
             ) where intent_id is null
             union
             select ghost.order_id from orders ghost join intents refused
-                on ghost.note = 'looks like ' || refused.intent_id and refused.state = 'REFUSED'
+                on ghost.note = 'looks like ' || refused.intent_id
+                    and refused.state in ('REFUSED', 'MATCHED')
             where ghost.intent_id is null
                 and exists (select 1 from notes where kind = 'ALERT' and symbol = ghost.symbol
                     and substr(text, 1, length(ghost.order_id) + 17)

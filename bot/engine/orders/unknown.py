@@ -318,12 +318,14 @@ def candidates(state: State, tracked: TrackedIntent) -> list[str]:
 
 def adopt(state: State, row: OrderReport) -> None:
     """Count an order of somebody else. One that looks like an order of ours that is dead by all
-    that was known halts its symbol, whatever that order died of once its bytes may have left. One
-    that shows what an amendment under way asked for may be ours.
+    that was known halts its symbol, whatever that order died of once its bytes may have left; so
+    does one that looks like an order that was found by its looks. One that shows what an amendment
+    under way asked for may be ours.
     """
     look = row.account, row.trading_date, row.symbol, row.side, row.quantity
     dead = state.index.not_placed.of(look)
     ghost = next((tracked for tracked in dead if is_alike(state, tracked, row)), None)
+    ghost = ghost or _twin_of(state, row)
     if ghost is None:
         ours = successors.predecessor_of(state, row)
         note = successors.note_for(ours) if ours else "not placed here"
@@ -333,14 +335,30 @@ def adopt(state: State, row: OrderReport) -> None:
         return
     intent, looks = ghost.intent, f"looks like {ghost.intent.intent_id}"
     orders.external_order(state, row, looks)
+    code = "GHOST_ORDER"
+    was, it = f"was {ghost.state}", ". It"
+    do = "Look whose it is and cancel it in the broker's app if need be"
+    if ghost.state is _S.MATCHED:
+        code = "TWIN_ORDER"
+        was = f"was found as {ghost.order_id}, without an answer"
+        it = f": one of the two was placed elsewhere, and nothing shows which. {row.order_id}"
+        do = "Look at both and cancel in the broker's app what nobody wants"
     text = (
-        f"{row.order_id} is at the broker and looks like {order_words(intent)}, which was "
-        f"{ghost.state}. It counts as an order of somebody else and is not touched, and nothing "
-        f"new is sent in {row.symbol}. Look whose it is and cancel it in the broker's app if need "
-        'be, then: bot resume --reason "…"'
+        f"{row.order_id} is at the broker and looks like {order_words(intent)}, which {was}{it} "
+        "counts as an order of somebody else and is not touched, and nothing new is sent in "
+        f'{row.symbol}. {do}, then: bot resume --reason "…"'
     )
-    facts = facts_of(ghost, [row.order_id])
-    state.alert("GHOST_ORDER", text, facts, about=row.order_id, symbol=row.symbol)
-    state.halt_symbol(row.symbol, f"{row.order_id} {looks}, which was {ghost.state}")
+    facts = {**facts_of(ghost, [row.order_id]), "found_as": ghost.order_id}
+    state.alert(code, text, facts, about=row.order_id, symbol=row.symbol)
+    state.halt_symbol(row.symbol, f"{row.order_id} {looks}, which {was}")
     if ghost.state is _S.NOT_PLACED and ghost.is_fenced and _is_in_time(state, ghost, row):
         _distrust_nonces(state, ghost, f"{row.order_id} is in the day order book")
+
+
+def _twin_of(state: State, row: OrderReport) -> TrackedIntent | None:
+    """Return the order that was found by its looks, where this row could have been it as well."""
+    for tracked in state.intents.values():
+        is_found = tracked.state is _S.MATCHED and tracked.order_id != row.order_id
+        if is_found and is_alike(state, tracked, row) and _is_in_time(state, tracked, row):
+            return tracked
+    return None

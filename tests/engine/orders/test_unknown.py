@@ -574,6 +574,25 @@ def test_a_row_of_an_order_released_by_its_nonce_is_a_ghost_and_ends_trust_in_no
     assert "looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
 
 
+TWIN = "ORD8 looks like L-0001, which was found as ORD7, without an answer"
+
+
+@pytest.mark.parametrize(("later_s", "is_told"), [(10, True), (3_600, False)])
+def test_a_second_row_like_an_order_that_was_found_by_its_looks_halts_its_symbol(later_s, is_told):
+    stage, intent = _unknown()
+    found = report_of(intent, "ORD7")
+    stage.after(1).book(found)
+    assert _states(stage)[-1] is SendState.MATCHED
+
+    placed_at = intent.created_at + timedelta(seconds=later_s)
+    stage.after(later_s).book(found, replace(report_of(intent, "ORD8"), placed_at=placed_at))
+
+    assert ("TWIN_ORDER" in _told(stage)) is is_told
+    halted = stage.engine.status().halted_symbols
+    assert halted == ({"HPG": TWIN} if is_told else {})
+    assert len(stage.engine.status().open_orders) == 2
+
+
 def test_a_row_of_an_order_that_was_held_for_a_token_and_given_up_is_a_ghost():
     stage = Stage()
     intent = stage.buy()
