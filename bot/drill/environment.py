@@ -107,25 +107,22 @@ class DrillEnvironment(SandboxEnvironment):
     async def _act(self) -> None:
         """Ask while the stepped clock stands: what is asked counts as under way."""
         assert self.story_start is not None
+        state_dir = self._spec.loaded.state_dir
         await self.turn.take()
         self._activity.begin()
         try:
             for act in self._asked.acts:
                 await self._stepped.sleep_until(self.story_start + act.after)
-                reply = await self._ask(act.request)
+                reply: Mapping[str, object] = {}
+                if LOCK in act.request:
+                    await hold(state_dir / "journal.db", float(str(act.request[LOCK])))
+                else:
+                    with suppress(NoBotRunning, OperatorMistake, TimeoutError, OSError):
+                        reply = await asyncio.to_thread(ask, state_dir, act.request)
                 self._asked.replies.append((act.after, reply))
         finally:
             self.turn.give_back()
             self._activity.end()
-
-    async def _ask(self, request: Mapping[str, object]) -> Mapping[str, object]:
-        state_dir = self._spec.loaded.state_dir
-        if LOCK in request:
-            await hold(state_dir / "journal.db", float(str(request[LOCK])))
-            return {}
-        with suppress(NoBotRunning, OperatorMistake, TimeoutError, OSError):
-            return await asyncio.to_thread(ask, state_dir, request)
-        return {}
 
 
 async def hold(journal: Path, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What is broken in a drill, as `exercises.yaml` says it."""
+"""What is broken in a drill, as `exercises.yaml` says it, and the row of what it came to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,10 +41,10 @@ class Exercise:
 
     def rules(self, symbol: SymbolScript) -> list[dict[str, Any]]:
         """Return the faults of the scenario, about that symbol."""
-        found = [
-            {**fault, "match": {**fault["match"], "path": _path(fault["match"], symbol.symbol)}}
-            for fault in self.faults
-        ]
+        found = list[dict[str, Any]]()
+        for fault in self.faults:
+            path = fault["match"].get("path", "*").replace(SYMBOL, symbol.symbol)
+            found.append({**fault, "match": {**fault["match"], "path": path}})
         if not self.slip:
             return found
         price = symbol.reference * self.slip
@@ -54,8 +54,23 @@ class Exercise:
         return [{**rule, "action": action} for rule in found]
 
 
-def _path(match: dict[str, Any], symbol: str) -> str:
-    return str(match.get("path", "*")).replace(SYMBOL, symbol)
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What an exercise came to: a row of the table.
+
+    `did` is what the bot did, `problems` everything that broke a promise: none is a pass.
+    """
+
+    name: str
+    broken: str
+    did: str
+    problems: Sequence[str]
+    seconds: float
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.problems
 
 
 @cache

@@ -21,10 +21,9 @@ from typing import Any, Final
 from bot.clock import monotonic_s
 from bot.config.problems import OperatorMistake
 from bot.drill.broker import SCENARIO, STATE
-from bot.drill.exercise import HALT, KILLS
+from bot.drill.exercise import HALT, KILLS, Row
 from bot.drill.oracle import Outcome, faults_in, outcome_of
 from bot.drill.project import Project
-from bot.drill.row import Row
 from bot.drill.story import HALT as ASK_HALT
 from bot.drill.story import REST
 from bot.runtime.control.socket import NoBotRunning, ask
@@ -205,7 +204,13 @@ def kill_often(project: Project, folder: Path, progress: Progress, kills: int = 
     with beside_a_broker(project, folder) as process:
         try:
             for number in range(1, kills + 1):
-                _kill_once(process, dice)
+                if dice.random() < EARLY:
+                    process.start()
+                    sleep(dice.uniform(0, EARLY_S))
+                else:
+                    process.start_up()
+                    sleep(dice.uniform(0, LIFE_S))
+                process.kill()
                 progress(f"kill {number} of {kills}")
             process.start_up()
             process.come_to_rest()
@@ -220,16 +225,6 @@ def kill_often(project: Project, folder: Path, progress: Progress, kills: int = 
     shown = f"{orders} orders at the broker; ready again after"
     span = f"{ready[len(ready) // 2]:.1f} s, at most {ready[-1]:.1f} s" if ready else "never"
     return Row(KILLS, broken, f"{shown} {span}", problems, monotonic_s() - started)
-
-
-def _kill_once(process: Process, dice: Random) -> None:
-    if dice.random() < EARLY:
-        process.start()
-        sleep(dice.uniform(0, EARLY_S))
-    else:
-        process.start_up()
-        sleep(dice.uniform(0, LIFE_S))
-    process.kill()
 
 
 def halt_once(project: Project, folder: Path, progress: Progress) -> Row:

@@ -85,22 +85,19 @@ def faults_in(outcome: Outcome, *, by_hand: frozenset[str] = frozenset()) -> Seq
     `by_hand` are the orders that somebody placed elsewhere: they are shown, and nobody's.
     """
     outcome = replace(outcome, by_hand=by_hand)
+    posts = outcome.rows("select intent_id from attempts where verb = 'POST'")
+    sent = Counter(row["intent_id"] for row in posts)
+    raised = outcome.rows("select text, numbers from notes where kind = 'FAULT'")
     return [
-        *_posts(outcome),
+        *(f"{key} was sent {count} times" for key, count in sent.items() if count > 1),
         *_ownership(outcome),
         *_intents(outcome),
         *_orders(outcome),
         *_positions(outcome),
         *_moves(outcome),
-        *_chain(outcome),
-        *_faults(outcome),
+        *map(str, verify(outcome.journal).problems),
+        *(f"{row['text']}\n{row['numbers']}" for row in raised),
     ]
-
-
-def _posts(outcome: Outcome) -> list[str]:
-    posts = outcome.rows("select intent_id from attempts where verb = 'POST'")
-    counted = Counter(row["intent_id"] for row in posts)
-    return [f"{key} was sent {count} times" for key, count in counted.items() if count > 1]
 
 
 def _ownership(outcome: Outcome) -> list[str]:
@@ -191,14 +188,3 @@ def _moves(outcome: Outcome) -> list[str]:
         for row in outcome.rows("select order_id, state from orders")
         if at.get(row["order_id"], row["state"]) != row["state"]
     ]
-
-
-def _chain(outcome: Outcome) -> list[str]:
-    report = verify(outcome.journal)
-    return [str(each) for each in report.problems]
-
-
-def _faults(outcome: Outcome) -> list[str]:
-    """The engine raised nowhere."""
-    rows = outcome.rows("select text, numbers from notes where kind = 'FAULT'")
-    return [f"{row['text']}\n{row['numbers']}" for row in rows]

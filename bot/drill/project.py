@@ -75,9 +75,19 @@ class Project:
         """Lay what a story needs into a folder; return the environment of its bot."""
         story.mkdir(mode=0o700, parents=True, exist_ok=True)
         secrets = _keep_key(story, script.key_text, script.secret_text)
-        trader = story / "trader.yaml"
-        trader.write_text(json.dumps(_trader(self.traded.symbol, beat_s)))
-        strategies = ",".join([*map(str, self.loaded.strategy_patterns), str(trader)])
+        trader = {
+            "name": TRADER,
+            "use": "drill_trader",
+            "symbols": [self.traded.symbol],
+            "params": {"beat_s": beat_s},
+            "wake": {"quote": "5s", "depth": "10s"},
+            "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask"},
+            "limits": {"max_order_value": 500_000_000, "max_orders_per_day": 10_000},
+            "on_2fa": "hold 60s",
+        }
+        file = story / "trader.yaml"
+        file.write_text(json.dumps(trader))
+        strategies = ",".join([*map(str, self.loaded.strategy_patterns), str(file)])
         return {
             **_environment(story, base_url, secrets),
             "BOT_STRATEGIES": strategies,
@@ -163,16 +173,3 @@ def _account(wanted: str, symbols: Sequence[SymbolScript]) -> dict[str, Any]:
     elif wanted.lower() != "normal":
         found["id"] = wanted
     return found
-
-
-def _trader(symbol: str, beat_s: int) -> dict[str, Any]:
-    return {
-        "name": TRADER,
-        "use": "drill_trader",
-        "symbols": [symbol],
-        "params": {"beat_s": beat_s},
-        "wake": {"quote": "5s", "depth": "10s"},
-        "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask"},
-        "limits": {"max_order_value": 500_000_000, "max_orders_per_day": 10_000},
-        "on_2fa": "hold 60s",
-    }

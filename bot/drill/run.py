@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
-from bot.drill.exercise import HALT, KILLS, Exercise, exercises
+from bot.drill.exercise import HALT, KILLS, Exercise, Row, exercises
 from bot.drill.killing import halt_once, kill_often
 from bot.drill.project import Project
-from bot.drill.row import Row
 from bot.drill.story import drill
 
 Progress = Callable[[str], None]

@@ -18,10 +18,9 @@ from bot.config.settings.load import Loaded
 from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
 from bot.drill.environment import LOCK, Act, Asked, DrillEnvironment
-from bot.drill.exercise import SYMBOL, Exercise
+from bot.drill.exercise import SYMBOL, Exercise, Row
 from bot.drill.oracle import Outcome, faults_in, outcome_of
 from bot.drill.project import Project
-from bot.drill.row import Row
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import CTRL_C, RunEnd, RunOptions
 from bot.runtime.state_dir import LEDGER
@@ -110,7 +109,13 @@ async def tell(project: Project, exercise: Exercise, story: Path) -> Told:
     """Run the bot through one fault. Raises Interrupted."""
     script = project.scenario(exercise.rules(project.traded))
     loaded: Loaded = project.load(project.lay(story, script, beat_s=BEAT_S))
-    asked, kept = Asked(_acts(exercise)), Kept()
+    if exercise.stays:
+        looks = [BREAKS + n * LOOK_EVERY for n in range(-1, (HALTS - BREAKS) // LOOK_EVERY)]
+        acts = [*(Act(at, STATUS) for at in looks), Act(HALTS, HALT), Act(HALTED, STATUS)]
+    else:
+        acts = [Act(BREAKS, {LOCK: exercise.lock_s})] if exercise.lock_s else []
+        acts.append(Act(RESTS, REST))
+    asked, kept = Asked([*acts, Act(ENDS - LOOK_EVERY, STATUS)]), Kept()
 
     def make(spec: EnvironmentSpec) -> DrillEnvironment:
         return DrillEnvironment(spec, script, timedelta(seconds=exercise.skew_s), asked)
@@ -126,15 +131,6 @@ async def tell(project: Project, exercise: Exercise, story: Path) -> Told:
     return Told(exercise, symbol, end, kept, asked, outcome, loaded.state_dir, start)
 
 
-def _acts(exercise: Exercise) -> Sequence[Act]:
-    if exercise.stays:
-        looks = [BREAKS + n * LOOK_EVERY for n in range(-1, (HALTS - BREAKS) // LOOK_EVERY)]
-        seen = [Act(at, STATUS) for at in looks]
-        return [*seen, Act(HALTS, HALT), Act(HALTED, STATUS), Act(ENDS - LOOK_EVERY, STATUS)]
-    broken = [Act(BREAKS, {LOCK: exercise.lock_s})] if exercise.lock_s else []
-    return [*broken, Act(RESTS, REST), Act(ENDS - LOOK_EVERY, STATUS)]
-
-
 # ------------------------------------------------------------------------------------ the judgement
 
 
@@ -147,23 +143,21 @@ def judge(told: Told) -> tuple[Sequence[str], str]:
     counted = Counter(str(row["outcome"]).lower().replace("_", " ") for row in sent)
     did = [f"{len(sent)} orders: " + ", ".join(f"{n} {word}" for word, n in counted.items())]
     if not sent:
-        problems.append("nothing was ordered: " + _why_not(told.outcome))
-    if _struck(told) == 0:
+        rows = told.outcome.rows("select verdict, code from decisions order by rowid desc limit 1")
+        problems.append(f"nothing was ordered: {rows[0] if rows else 'no strategy asked'}")
+    lines = read_ledger(told.state_dir / LEDGER)
+    is_struck = any(line["kind"] == "fault" and line["struck"] for line in lines)
+    if told.exercise.faults and not is_struck:
         problems.append("the fault never struck: no request met it")
-    after = [told.start + BREAKS + GRACE] if not told.exercise.stays else []
-    is_back = any(
-        row["outcome"] == "ACCEPTED" and row["signed_ms"] >= at.timestamp() * 1000
-        for row in sent
-        for at in after
-    )
+    after_ms = (told.start + BREAKS + GRACE).timestamp() * 1000
     if told.exercise.stays:
         found, words = _under_it(told, [row["signed_ms"] for row in sent])
         problems += found
         did += words
-    elif not is_back:
-        problems.append("no order went out again after the fault")
-    else:
+    elif any(row["outcome"] == "ACCEPTED" and row["signed_ms"] >= after_ms for row in sent):
         did.append("orders go out again")
+    else:
+        problems.append("no order went out again after the fault")
     return problems, "; ".join(did)
 
 
@@ -195,7 +189,13 @@ def _under_it(told: Told, sent_ms: Sequence[int]) -> tuple[list[str], list[str]]
 def _named(told: Told) -> tuple[float, str] | None:
     """When the bot first named the fault, in seconds after it, and in which words."""
     pattern = told.exercise.names.replace(SYMBOL, re.escape(told.symbol))
-    said = [(after, text) for after, status in told.statuses() for text in _said(status)]
+    said = list[tuple[timedelta, str]]()
+    for after, status in told.statuses():
+        alerts, halted = status.get("alerts"), status.get("halted_symbols")
+        if isinstance(alerts, list):
+            said += [(after, str(each)) for each in alerts]
+        if isinstance(halted, Mapping):
+            said += [(after, f"{symbol}: {reason}") for symbol, reason in halted.items()]
     said += [(note.at - told.start, note.text) for note in told.kept.notes if note.kind == "ALERT"]
     found = [
         ((after - BREAKS).total_seconds(), text)
@@ -203,25 +203,3 @@ def _named(told: Told) -> tuple[float, str] | None:
         if BREAKS <= after <= HALTS and re.search(pattern, text, re.IGNORECASE)
     ]
     return min(found, default=None) if told.exercise.names else None
-
-
-def _said(status: Mapping[str, object]) -> list[str]:
-    """What the bot says is wrong: its alerts, and the symbols that it has stopped."""
-    alerts, halted = status.get("alerts"), status.get("halted_symbols")
-    found = [str(each) for each in alerts] if isinstance(alerts, list) else []
-    if isinstance(halted, Mapping):
-        found += [f"{symbol}: {reason}" for symbol, reason in halted.items()]
-    return found
-
-
-def _struck(told: Told) -> int | None:
-    """How often the broker's faults struck; None where what was broken is no rule of it."""
-    if not told.exercise.faults:
-        return None
-    lines = read_ledger(told.state_dir / LEDGER)
-    return sum(1 for line in lines if line["kind"] == "fault" and line["struck"])
-
-
-def _why_not(outcome: Outcome) -> str:
-    rows = outcome.rows("select verdict, code from decisions order by rowid desc limit 1")
-    return str(rows[0]) if rows else "no strategy asked"

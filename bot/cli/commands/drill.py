@@ -20,7 +20,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.places import find_config
 
 if TYPE_CHECKING:
-    from bot.drill.row import Row
+    from bot.drill.exercise import Row
 
 NAME_WIDTH: Final = 17
 DETAIL_MAX: Final = 1_000
