@@ -46,8 +46,11 @@ MAY_BE_SEEN_YET: Final = UNRESOLVED_SENDS | {
     SendState.HELD,
     SendState.EXPIRED_LOCAL,
     SendState.EOD_ABSENT,
+    SendState.MATCHED,
 }
-"""Unresolved, or settled as no order: a row that looks like one of the latter is a late ghost."""
+"""Unresolved, or settled as no order, or as one by its looks: a row that looks like one of these is
+a late ghost, or a twin.
+"""
 SETTLEMENT_LASTS: Final = timedelta(days=21)
 """At least: T+2 over the holidays of Tet, which close the exchanges for up to nine days."""
 REQUESTS_LOOKED_AT: Final = 500

@@ -220,18 +220,21 @@ async def test_halted_symbols_come_back_until_they_are_resumed(journal: Journal)
     assert (await journal.recover(DAY)).halted_symbols == {"HPG": "fell"}
 
 
-async def test_a_refused_send_of_today_comes_back_with_what_a_ghost_is_known_by(
-    journal: Journal,
+@pytest.mark.parametrize("end", [_SEND.REFUSED, _SEND.UNKNOWN])
+async def test_a_send_of_today_comes_back_with_what_a_ghost_or_a_twin_is_known_by(
+    journal: Journal, end: SendState
 ) -> None:
     story = Story()
     await journal.write([story.decision, story.recorded])
     await journal.write(story.sending)
-    refused = IntentMoved(after(3), story.intent.intent_id, _SEND.SENDING, _SEND.REFUSED, "400")
-    await journal.write([refused])
+    name = story.intent.intent_id
+    await journal.write([IntentMoved(after(3), name, _SEND.SENDING, end, "400")])
+    if end is _SEND.UNKNOWN:
+        await journal.write([IntentMoved(after(4), name, end, _SEND.MATCHED, "found")])
 
     [stored] = (await journal.recover(DAY)).intents
 
-    assert stored.state is _SEND.REFUSED
+    assert stored.state is (_SEND.MATCHED if end is _SEND.UNKNOWN else end)
     assert stored.attempt is not None
     assert (await journal.recover(NEXT_DAY)).intents == ()
 

@@ -627,6 +627,19 @@ def test_a_restart_knows_enough_to_see_a_ghost(state):
     assert "ORD9 looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
 
 
+def test_a_restart_knows_enough_to_see_a_twin():
+    first = Stage()
+    intent = first.working()
+    attempt = attempt_of(intent, START, "ORD0")
+    stored = StoredIntent(intent, SendState.MATCHED, "ORD1", attempt)
+    rows = (first.entries_of_order(),)
+
+    stage = Stage(recovery=Recovery(DAY, intents=(stored,), orders=rows))
+    stage.book(report_of(intent, "ORD1"), report_of(intent, "ORD8"))
+
+    assert stage.engine.status().halted_symbols == {"HPG": TWIN.replace("ORD7", "ORD1")}
+
+
 # -------------------------------------------------------------------------------- the day's end
 
 
