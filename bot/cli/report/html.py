@@ -42,7 +42,8 @@ def render(name: str, *, scripts: Sequence[str] = (), **fields: object) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
     )
-    policy = " ".join(map(_hash_of, scripts)) or "'none'"
+    hashes = (b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    policy = " ".join(f"'sha256-{each}'" for each in hashes) or "'none'"
     style = template("page.css")
     return environment.get_template(name).render(
         version=__version__, policy=policy, scripts=scripts, style=style, **fields
@@ -63,7 +64,3 @@ def _shown(value: object) -> object:
     """Make a text visible; what a template calls safe (Jinja2 marks it) is left as it is."""
     is_outside = isinstance(value, str) and not hasattr(value, "__html__")
     return visible(str(value)) if is_outside else value
-
-
-def _hash_of(script: str) -> str:
-    return f"'sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -7,20 +7,13 @@ from typing import Final
 
 from bot.cli.report.charts import SYMBOLS_MAX, Fields, chart_data, second_of
 from bot.cli.report.html import library, render, template, write_whole
-from bot.cli.report.summary import (
-    DASH,
-    days_words,
-    headline,
-    percent,
-    ratio,
-    sections,
-)
-from bot.domain.entry import Decision, Verdict
+from bot.cli.report.summary import DASH, gap_words, headline, percent, ratio, sections
+from bot.domain.entry import Verdict
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderState
 from bot.runtime.history.backtest.figures import CONVENTIONS, Figures, monthly
 from bot.runtime.history.backtest.result import BacktestResult
-from bot.runtime.history.backtest.trips import RoundTrip, Trips, round_trips
+from bot.runtime.history.backtest.trips import Trips, round_trips
 from bot.runtime.history.bars import BarSource
 
 TRADES_MAX: Final = 1_000
@@ -37,6 +30,14 @@ def page_of(result: BacktestResult, figures: Figures, source: BarSource) -> str:
     """Return the page as HTML."""
     symbols = sorted({symbol for plan in result.plans for symbol in plan.symbols})
     trips = round_trips(result.fills, result.decisions)
+    trades_note = "No trade was closed."
+    if count := len(trips.closed):
+        shown = f"the last {TRADES_MAX:,} of {count:,}" if count > TRADES_MAX else f"all {count:,}"
+        trades_note = f"Round trips at average cost, newest first: {shown}."
+        trades_note += " A click shows one in the chart."
+    gaps = [gap_words(gap) for gap in result.gaps[:GAPS_MAX]]
+    if len(result.gaps) > GAPS_MAX:
+        gaps.append(f"and {len(result.gaps) - GAPS_MAX:,} more")
     return render(
         "page.html.j2",
         scripts=(library(), template("page.js")),
@@ -49,11 +50,11 @@ def page_of(result: BacktestResult, figures: Figures, source: BarSource) -> str:
         month_names=MONTHS,
         years=_years(result),
         trades=_trades(trips),
-        trades_note=_trades_note(trips),
+        trades_note=trades_note,
         refusals=_refusals(result),
         plans=result.plans,
         assumptions=[*result.assumptions, *CONVENTIONS],
-        gaps=_gaps(result),
+        gaps=gaps,
     )
 
 
@@ -106,24 +107,23 @@ def _trades(trips: Trips) -> list[Fields]:
         }
         for position in trips.open
     ]
-    last = reversed([*enumerate(trips.closed, 1)][-TRADES_MAX:])
-    return [*still_open, *(_trade(number, trip) for number, trip in last)]
-
-
-def _trade(number: int, trip: RoundTrip) -> Fields:
-    return {
-        **_row(trip.symbol, trip.opened, trip.closed, trip.entry_why),
-        "number": number,
-        "closed": _local(trip.closed),
-        "quantity": f"{trip.quantity:,}",
-        "cost": f"{trip.cost:,}",
-        "amount": f"{trip.amount:,}",
-        "fees": f"{trip.fee + trip.tax:,}",
-        "result": f"{trip.result:+,}",
-        "gain": f"{trip.result / trip.cost * 100:+.2f}" if trip.cost else DASH,
-        "tone": _tone(trip.result),
-        "exit_why": f"sold: {trip.exit_why}" if trip.exit_why else "",
-    }
+    last: list[Fields] = [
+        {
+            **_row(trip.symbol, trip.opened, trip.closed, trip.entry_why),
+            "number": number,
+            "closed": _local(trip.closed),
+            "quantity": f"{trip.quantity:,}",
+            "cost": f"{trip.cost:,}",
+            "amount": f"{trip.amount:,}",
+            "fees": f"{trip.fee + trip.tax:,}",
+            "result": f"{trip.result:+,}",
+            "gain": f"{trip.result / trip.cost * 100:+.2f}" if trip.cost else DASH,
+            "tone": _tone(trip.result),
+            "exit_why": f"sold: {trip.exit_why}" if trip.exit_why else "",
+        }
+        for number, trip in [*enumerate(trips.closed, 1)][-TRADES_MAX:]
+    ]
+    return [*still_open, *reversed(last)]
 
 
 def _row(symbol: str, opened: datetime, at: datetime, why: str) -> dict[str, object]:
@@ -143,14 +143,6 @@ def _local(at: datetime) -> str:
     return f"{at.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
 
 
-def _trades_note(trips: Trips) -> str:
-    count = len(trips.closed)
-    if not count:
-        return "No trade was closed."
-    shown = f"the last {TRADES_MAX:,} of {count:,}" if count > TRADES_MAX else f"all {count:,}"
-    return f"Round trips at average cost, newest first: {shown}. A click shows one in the chart."
-
-
 def _refusals(result: BacktestResult) -> list[Fields]:
     """Return each reason of a refusal, how often it came, and its last case in words."""
     last: dict[str, str] = {}
@@ -158,7 +150,11 @@ def _refusals(result: BacktestResult) -> list[Fields]:
     for decision in result.decisions:
         if decision.verdict is Verdict.BLOCKED:
             count[decision.code] = count.get(decision.code, 0) + 1
-            last[decision.code] = _refusal_words(decision)
+            reason = decision.numbers.get("reason", "")
+            text = decision.checks[-1].text if decision.checks else reason
+            wanted = f"{decision.side or ''} {decision.symbol}".strip()
+            words = f"{wanted}: {text} (wanted because: {decision.why})"
+            last[decision.code] = f"{_local(decision.at)} {words}"
     for order in {order.order_id: order for order in result.orders}.values():
         if order.state is OrderState.REJECTED:
             code = order.code or "rejected"
@@ -167,18 +163,3 @@ def _refusals(result: BacktestResult) -> list[Fields]:
             last[code] = f"{_local(order.at)} {words}"
     ranked = sorted(count.items(), key=lambda item: (-item[1], item[0]))
     return [{"code": code, "count": f"{n:,}", "example": last[code]} for code, n in ranked]
-
-
-def _refusal_words(decision: Decision) -> str:
-    text = decision.checks[-1].text if decision.checks else str(decision.numbers.get("reason", ""))
-    wanted = f"{decision.side or ''} {decision.symbol}".strip()
-    return f"{_local(decision.at)} {wanted}: {text} (wanted because: {decision.why})"
-
-
-def _gaps(result: BacktestResult) -> list[str]:
-    shown = [
-        f"{gap.symbol} {days_words(gap.first, gap.last)}: {gap.what}"
-        for gap in result.gaps[:GAPS_MAX]
-    ]
-    left = len(result.gaps) - len(shown)
-    return [*shown, f"and {left:,} more"] if left > 0 else shown

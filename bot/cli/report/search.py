@@ -44,7 +44,14 @@ def sections(found: Search) -> Iterator[tuple[str, str]]:
     """Yield label and text of each part, for the screen and for the page."""
     size = "" if found.size is None else f" ({found.size:,} combinations)"
     yield "space", " ".join(map(str, found.space)) + size
-    yield "trials", _trial_words(found)
+    made = [f"{found.count(TrialState.PLAYED):,} played"]
+    if refused := found.count(TrialState.REFUSED):
+        made.append(f"{refused:,} refused by the strategy's own check")
+    if silent := found.count(TrialState.SILENT):
+        made.append(f"{silent:,} that never traded")
+    few = f"; there are no more, {found.wanted:,} were wanted"
+    few = few if len(found.trials) < found.wanted else ""
+    yield "trials", f"{len(found.trials):,} made: {', '.join(made)}{few}"
     objective = NAMES[found.objective]
     unseen = "all of them: there is no test, so nothing is known of other days"
     if found.folds:
@@ -59,7 +66,16 @@ def sections(found: Search) -> Iterator[tuple[str, str]]:
     yield "best", f"{words_of(best.values)} (trial {best.number})"
     yield "", f"in-sample {objective} {_both(found, best)}"
     yield "as it is", f"in-sample {objective} {_both(found, found.before)}"
-    yield "more than luck", _luck_words(found)
+    luck = f"{DASH} (too few trials or days for a deflated Sharpe ratio)"
+    if deflated := found.deflated():
+        yearly = 250**0.5  # ratios of one day, as of a year
+        chance, shows = deflated.expected_best * yearly, deflated.sharpe * yearly
+        luck = (
+            f"{deflated.probability * 100:.0f} % (deflated Sharpe ratio): the best of "
+            f"{deflated.trials:,} worthless trials would show {chance:.2f}, "
+            f"this one shows {shows:.2f} over {deflated.days} days"
+        )
+    yield "more than luck", luck
 
 
 def tables(found: Search) -> Iterator[tuple[str, Table]]:
@@ -154,31 +170,6 @@ def progress_words(done: int, wanted: int, best: Trial | None, objective: Object
     value = percent(best.value) if objective is Objective.RETURN else ratio(best.value)
     shown = f"best {NAMES[objective]} {value} with {words_of(best.values)}"
     return f"{done:,} of {wanted:,} trials · {shown}"
-
-
-def _trial_words(found: Search) -> str:
-    parts = [f"{found.count(TrialState.PLAYED):,} played"]
-    others = {
-        "refused by the strategy's own check": found.count(TrialState.REFUSED),
-        "that never traded": found.count(TrialState.SILENT),
-    }
-    parts += [f"{count:,} {what}" for what, count in others.items() if count]
-    text = f"{len(found.trials):,} made: {', '.join(parts)}"
-    if len(found.trials) < found.wanted:
-        text += f"; there are no more, {found.wanted:,} were wanted"
-    return text
-
-
-def _luck_words(found: Search) -> str:
-    deflated = found.deflated()
-    if deflated is None:
-        return f"{DASH} (too few trials or days for a deflated Sharpe ratio)"
-    yearly = 250**0.5  # ratios of one day, as of a year
-    return (
-        f"{deflated.probability * 100:.0f} % (deflated Sharpe ratio): the best of "
-        f"{deflated.trials:,} worthless trials would show {deflated.expected_best * yearly:.2f}, "
-        f"this one shows {deflated.sharpe * yearly:.2f} over {deflated.days} days"
-    )
 
 
 def _both(found: Search, trial: Trial) -> str:

@@ -5,7 +5,7 @@ a dash, with the reason where the reader would ask for one.
 """
 
 from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
+from datetime import timedelta
 
 from bot.cli.rows import Plain, plain
 from bot.runtime.history.backtest.checks import words_of
@@ -17,6 +17,7 @@ from bot.runtime.history.backtest.figures import (
     Figures,
 )
 from bot.runtime.history.backtest.result import BacktestResult
+from bot.runtime.history.bars import Gap
 
 DASH = "–"
 GAPS_SHOWN = 5
@@ -31,7 +32,12 @@ def summary_lines(result: BacktestResult, figures: Figures) -> Iterator[str]:
         yield f"  {label:<{_LABEL}}{text}"
     for number, sentence in enumerate((*result.assumptions, *CONVENTIONS)):
         yield f"  {'' if number else 'assumed':<{_LABEL}}{sentence}"
-    yield from _gap_lines(result)
+    if not result.gaps:
+        yield f"  {'missing':<{_LABEL}}nothing that is known of"
+    for number, gap in enumerate(result.gaps[:GAPS_SHOWN]):
+        yield f"  {'' if number else 'missing':<{_LABEL}}{gap_words(gap)}"
+    if (left := len(result.gaps) - GAPS_SHOWN) > 0:
+        yield f"  {'':<{_LABEL}}and {left:,} more gaps (all with --json, or on the page)"
 
 
 def headline(result: BacktestResult) -> str:
@@ -170,15 +176,6 @@ def _counted(codes: Mapping[str, int]) -> str:
     return f": {', '.join(shown)}{f' and {left} more' if left else ''}" if shown else ""
 
 
-def _gap_lines(result: BacktestResult) -> Iterator[str]:
-    if not result.gaps:
-        yield f"  {'missing':<{_LABEL}}nothing that is known of"
-    for number, gap in enumerate(result.gaps[:GAPS_SHOWN]):
-        label = "" if number else "missing"
-        yield f"  {label:<{_LABEL}}{gap.symbol} {days_words(gap.first, gap.last)}: {gap.what}"
-    if (left := len(result.gaps) - GAPS_SHOWN) > 0:
-        yield f"  {'':<{_LABEL}}and {left:,} more gaps (all with --json, or on the page)"
-
-
-def days_words(first: date, last: date) -> str:
-    return str(first) if first == last else f"{first} to {last}"
+def gap_words(gap: Gap) -> str:
+    days = gap.first if gap.first == gap.last else f"{gap.first} to {gap.last}"
+    return f"{gap.symbol} {days}: {gap.what}"
