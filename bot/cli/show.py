@@ -40,6 +40,9 @@ LAST_MIN: Final = 16
 """Columns that a table's last column keeps where others can be left out."""
 STREAMS: Final = (1, 2)
 """Descriptors of stdout and stderr."""
+_WIPE: Final = "\r\x1b[2K"
+_TYPED_MAX: Final = 65_536
+"""Characters of what is typed or piped in: more than any key or token has."""
 _UP_AND_WIPE: Final = "\x1b[{lines}F\x1b[0J"
 
 Cell = str | int | None
@@ -152,6 +155,40 @@ def ask_shown(question: str) -> str:
 def ask_hidden(question: str) -> str:
     """Ask on stderr without echo."""
     return str(click.prompt(visible(question), hide_input=True, err=True))
+
+
+def typed_or_piped(invocation: Invocation, what: str, *, is_piped: bool) -> str:
+    """Read a line from stdin, or ask without echo. Raises UsageError where nothing was given."""
+    if is_piped or not sys.stdin.isatty():
+        typed = sys.stdin.readline(_TYPED_MAX)
+    else:
+        typed = "" if invocation.no_input else ask_hidden(f"{what} (hidden)")
+    if not typed.strip():
+        raise click.UsageError(f"no {what.lower()} was given: type it, or pipe it to '-'")
+    return typed.strip()
+
+
+class ProgressLine:
+    """One line on a terminal that says what is going on; nothing where no person looks on."""
+
+    def __init__(self, invocation: Invocation) -> None:
+        is_hidden = invocation.json or invocation.quiet or not sys.stderr.isatty()
+        self._is_shown = not is_hidden and wants_color(invocation, sys.stderr)
+
+    def __enter__(self) -> "ProgressLine":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.wipe()
+
+    def show(self, text: str) -> None:
+        if self._is_shown:
+            self.wipe()
+            write_line(cut(f"… {text}", width() - 1), err=True, ends=False)
+
+    def wipe(self) -> None:
+        if self._is_shown:
+            steer(_WIPE, err=True)
 
 
 def print_lines(lines: Iterable[str]) -> None:

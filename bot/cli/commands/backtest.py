@@ -51,6 +51,7 @@ def command(
     the stored bars count.
     """
     # NumPy, the engine, the rules: slow to import, and no help page needs them.
+    from bot.cli.report.html import write_whole
     from bot.cli.report.page import write_page
     from bot.cli.report.summary import summary_json, summary_lines
     from bot.runtime.history.backtest.benchmarks import benchmarks_of
@@ -66,7 +67,11 @@ def command(
     wanted = wanted_of(invocation, files, days)
     spec = spec_of(wanted)
     if folder is not None:
-        _make(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            text = f"-o {folder}: it can't be made ({(error.strerror or str(error)).lower()})"
+            raise OperatorMistake.of("E-BT-007", text) from error
     with _progress(invocation) as progress:
         result = run_backtest(spec, progress)
     figures = figures_of(result, benchmarks_of(result, spec.source))
@@ -75,7 +80,7 @@ def command(
         say(invocation, f"wrote {write_trades(trades, result)} fills to {trades}")
     if folder is not None:
         write_trades(folder / TRADES, result)
-        _write(folder / SUMMARY, json_text(summary))
+        write_whole(folder / SUMMARY, f"{json_text(summary)}\n")
         write_page(folder / PAGE, result, figures, spec.source)
         say(invocation, f"wrote {folder / PAGE}, {SUMMARY} and {TRADES}")
     if invocation.json:
@@ -107,17 +112,3 @@ def _progress(invocation: Invocation) -> Iterator[Callable[[float], None]]:
         return
     with click.progressbar(length=STEPS, label="backtest", file=sys.stderr) as bar:
         yield lambda done: bar.update(int(done * STEPS) - bar.pos)
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        text = f"-o {folder}: it can't be made ({(error.strerror or str(error)).lower()})"
-        raise OperatorMistake.of("E-BT-007", text) from error
-
-
-def _write(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(f"{text}\n", encoding="utf-8")
-    beside.replace(path)

@@ -109,6 +109,10 @@ def _make(invocation: Invocation, plan: "ConformancePlan", environment: "SystemE
 
     is_colored = wants_color(invocation, sys.stdout)
 
+    def on_left(left: Finding) -> None:
+        is_clean = left.verdict is Verdict.OK
+        write_line("no order of this run is left" if is_clean else left.found, err=True)
+
     def on_wait(until: datetime, _: int, __: str) -> None:
         say(invocation, f"(waiting for the request quota until {clock_of(until)})")
 
@@ -120,7 +124,7 @@ def _make(invocation: Invocation, plan: "ConformancePlan", environment: "SystemE
         wire=environment.wire,
         waiter=environment.waiter,
         show=partial(print_finding, invocation, is_colored=is_colored),
-        on_left=_print_left,
+        on_left=on_left,
         on_wait=on_wait,
     )
     try:
@@ -151,11 +155,6 @@ def _asking(invocation: Invocation, otp: str | None) -> "AskCode":
             termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
 
     return ask
-
-
-def _print_left(left: Finding) -> None:
-    is_clean = left.verdict is Verdict.OK
-    write_line("no order of this run is left" if is_clean else left.found, err=True)
 
 
 async def _line() -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from bot.cli.command import Invocation, define_command
-from bot.cli.show import cut, print_json, say, steer, wants_color, width, write_line
+from bot.cli.show import ProgressLine, cut, print_json, say, wants_color, width, write_line
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.places import find_config
@@ -29,7 +29,6 @@ FIRST: Final = (
     "drill's own in the sandbox; your broker, keys and journal are not touched"
 )
 _TERMINATED: Final = 128 + signal.SIGTERM
-_WIPE: Final = "\r\x1b[2K"
 
 
 @define_command("drill", example="bot drill --only answer-lost")
@@ -55,7 +54,7 @@ def command(invocation: Invocation, only: tuple[str, ...], seed: int, keep: Path
         raise click.BadParameter(text, param_hint="--only")
     config = (invocation.config or find_config(os.environ)).absolute()
     started, rows = monotonic_s(), list["Row"]()
-    with _folder(keep) as folder, _ended_by_signal(), _Progress(invocation) as progress:
+    with _folder(keep) as folder, _ended_by_signal(), ProgressLine(invocation) as progress:
         project = project_of(config, folder, seed)
         invocation.bot = project.loaded.bot
         say(invocation, FIRST.format(name=project.loaded.name, config=config))
@@ -144,28 +143,3 @@ def _ended_by_signal() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-class _Progress:
-    """One line that says what is going on; nothing where no person looks on."""
-
-    def __init__(self, invocation: Invocation) -> None:
-        is_hidden = invocation.json or invocation.quiet
-        self._is_shown = (
-            not is_hidden and sys.stderr.isatty() and wants_color(invocation, sys.stderr)
-        )
-
-    def __enter__(self) -> "_Progress":
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.wipe()
-
-    def show(self, text: str) -> None:
-        if self._is_shown:
-            self.wipe()
-            write_line(cut(f"… {text}", width() - 1), err=True, ends=False)
-
-    def wipe(self) -> None:
-        if self._is_shown:
-            steer(_WIPE, err=True)

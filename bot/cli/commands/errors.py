@@ -1,16 +1,10 @@
 """`bot errors CODE`: what a code means and what to do, in English and Vietnamese, offline."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.show import print_result
 from bot.config.problems import ExitCode, OperatorMistake
-
-if TYPE_CHECKING:
-    from bot.cli.explaining import Explained
 
 
 @define_command("errors", example="bot errors OTP_SESSION_EXPIRED")
@@ -33,19 +27,14 @@ def command(invocation: Invocation, code: str | None) -> None:
     if code is None:
         lines = [f"{each.code:<36} {each.kind}" for each in found]
     else:
-        lines = [part for each in found for part in _lines(each, invocation.lang)]
+        lines = []
+        for each in found:
+            risk = f", {each.risk}" if each.risk else ""
+            same = f" (also {', '.join(each.also)})" if each.also else ""
+            lines.append(f"{each.code}{same}: {each.kind}{risk}")
+            shown = [invocation.lang] if invocation.lang else ["en", "vi"]
+            lines += [f"  {each.fields[language]}" for language in shown]
     print_result(invocation, {"errors": [each.fields for each in found]}, lines)
-
-
-def _lines(each: "Explained", language: str) -> Iterator[str]:
-    """Both languages, where none was asked for."""
-    risk = f", {each.risk}" if each.risk else ""
-    same = f" (also {', '.join(each.also)})" if each.also else ""
-    yield f"{each.code}{same}: {each.kind}{risk}"
-    if language != "vi":
-        yield f"  {each.fields['en']}"
-    if language != "en":
-        yield f"  {each.fields['vi']}"
 
 
 command.context_settings = {**command.context_settings, "ignore_unknown_options": True}

@@ -32,8 +32,17 @@ def command(invocation: Invocation) -> None:
         found, rate = status.each("limits"), status.inner("rate")
         title = f"{which_bot(invocation)}: what is used of each limit now"
     else:
-        found, title = _at_rest(invocation)
-        rate = Fields()
+        # The strategies are slow to import, and a running bot needs none of it here.
+        from bot.runtime.comparison import limits_without_bot
+        from bot.runtime.journal_file import journal_errors
+
+        loaded = readable(invocation)
+        with journal_errors(loaded.origin_of("journal.url")):
+            rows_at_rest, has_run = limits_without_bot(loaded)
+        found, rate = [Fields(each) for each in rows_at_rest], Fields()
+        title = "no bot runs: what its next start goes on from, by the journal"
+        if not has_run:
+            title = "no bot has run here yet: nothing is used of its limits"
     if invocation.json:
         print_json({"running": is_running, "limits": found, "rate": rate if is_running else None})
         return
@@ -46,20 +55,6 @@ def command(invocation: Invocation) -> None:
         )
     print_table(invocation, HEADS, rows, limit=UNCUT)
     say(invocation, "a limit is changed under risk: in bot.yaml, or limits: in a strategy's file")
-
-
-def _at_rest(invocation: Invocation) -> tuple[list[Fields], str]:
-    # The strategies are slow to import, and a running bot needs none of it here.
-    from bot.runtime.comparison import limits_without_bot
-    from bot.runtime.journal_file import journal_errors
-
-    loaded = readable(invocation)
-    with journal_errors(loaded.origin_of("journal.url")):
-        found, has_run = limits_without_bot(loaded)
-    title = "no bot runs: what its next start goes on from, by the journal"
-    if not has_run:
-        title = "no bot has run here yet: nothing is used of its limits"
-    return [Fields(each) for each in found], title
 
 
 def _row(each: Fields) -> Sequence[str]:

@@ -39,7 +39,21 @@ def list_(invocation: Invocation) -> None:
     loaded = readable(invocation)
     plans = loaded.channels(os.environ)
     sent = last_of_each(loaded)
-    fields = [_fields(each, sent.get(each.name)) for each in plans]
+    fields, rows = list[dict[str, object]](), list[tuple[str, ...]]()
+    for plan in plans:
+        note = sent.get(plan.name)
+        kinds = {volume.value: kinds_of(plan, volume) for volume in Volume}
+        arrived = note and {
+            "at": note.at.isoformat(),
+            "taken": note.numbers.get("is_taken"),
+            "text": note.text,
+        }
+        fields.append({"channel": plan.name, "from": plan.origin, **kinds, "last": arrived})
+        shown = [", ".join(each) or "-" for each in kinds.values()]
+        if not kinds[Volume.SILENT] and not kinds[Volume.OFF]:
+            shown[0] = "all"
+        last = f"{day_and_clock_of(note.at)} {note.text}" if note else "nothing yet"
+        rows.append((plan.name, plan.origin, *shown, last))
     hours = {
         s.name.lower(): f"{a:%H:%M}-{b:%H:%M}"
         for s, (a, b) in loaded.settings.notify.quiet_hours.of.items()
@@ -50,7 +64,7 @@ def list_(invocation: Invocation) -> None:
     if not plans:
         write_line(messages.NO_CHANNELS)
         return
-    print_table(invocation, HEADS, [_row(each, sent.get(each.name)) for each in plans], limit=UNCUT)
+    print_table(invocation, HEADS, rows, limit=UNCUT)
     critical = ", ".join(kind for kind in NoticeKind if SEVERITIES[kind] is Severity.CRITICAL)
     quiet = "; ".join(f"{name} {span}" for name, span in hours.items()) or "none"
     say(invocation, f"quiet hours: {quiet}. Never held or muted: {critical}")
@@ -121,22 +135,3 @@ def last_of_each(loaded: "Loaded") -> Mapping[str, Note]:
 
 def kinds_of(plan: "ChannelPlan", volume: Volume) -> list[str]:
     return [kind.value for kind in NoticeKind if plan.volume(kind) is volume]
-
-
-def _fields(plan: "ChannelPlan", note: Note | None) -> dict[str, object]:
-    last = note and {
-        "at": note.at.isoformat(),
-        "taken": note.numbers.get("is_taken"),
-        "text": note.text,
-    }
-    kinds = {volume.value: kinds_of(plan, volume) for volume in Volume}
-    return {"channel": plan.name, "from": plan.origin, **kinds, "last": last}
-
-
-def _row(plan: "ChannelPlan", note: Note | None) -> tuple[str, ...]:
-    on, silent, off = (kinds_of(plan, volume) for volume in Volume)
-    shown = [", ".join(each) or "-" for each in (on, silent, off)]
-    if not silent and not off:
-        shown[0] = "all"
-    last = f"{day_and_clock_of(note.at)} {note.text}" if note else "nothing yet"
-    return (plan.name, plan.origin, *shown, last)

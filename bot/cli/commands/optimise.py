@@ -2,7 +2,6 @@
 
 import errno
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,14 +11,13 @@ import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.past_days import PastDays, past_days_options, wanted_of
-from bot.cli.show import cut, print_json, print_lines, say, steer, wants_color, width, write_line
+from bot.cli.show import ProgressLine, print_json, print_lines, say
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
 from bot.config.shipped import shipped
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
-    from bot.runtime.history.optimise.result import Objective, Search, Trial
-    from bot.runtime.history.optimise.search import Told
+    from bot.runtime.history.optimise.result import Search, Trial
     from bot.runtime.history.optimise.workers import MakeExecutor
 
 OBJECTIVES: Final = ("sharpe", "sortino", "return")
@@ -32,7 +30,6 @@ _FOLDS: Final = click.IntRange(0, FOLDS_MAX)
 _WORKERS: Final = click.IntRange(1, WORKERS_MAX)
 _SPACE: Final = "NAME=LOW..HIGH, NAME=LOW..HIGH:STEP or NAME=A|B; more may follow."
 _OBJECTIVE: Final = "What is made large, on the searched days."
-_WIPE: Final = "\r\x1b[2K"
 
 
 @define_command(
@@ -73,7 +70,7 @@ def command(
     a new strategy file, comments kept (bot docs optimise).
     """
     # Optuna, NumPy, the engine: slow to import, and no help page needs them.
-    from bot.cli.report.search import search_json, search_lines
+    from bot.cli.report.search import progress_words, search_json, search_lines
     from bot.runtime.history.backtest.spec import data_of
     from bot.runtime.history.optimise.ask import question_of
     from bot.runtime.history.optimise.result import Objective
@@ -88,8 +85,12 @@ def command(
     folder = study or Path(f"{name}.search")
     with (
         _workers(cluster, workers) as (make, count),
-        _progress(invocation, trials, kind) as told,
+        ProgressLine(invocation) as progress,
     ):
+
+        def told(done: int, best: "Trial | None") -> None:
+            progress.show(progress_words(done, trials, best, kind))
+
         where = f"{count} workers of {cluster}" if cluster else f"{count} processes"
         _make_parents(folder)
         say(invocation, f"{name}: trials are kept in {shown_path(folder)}, made by {where}")
@@ -153,24 +154,3 @@ def _make_parents(folder: Path) -> None:
     except OSError as error:
         text = f"--study {folder}: it can't be made ({(error.strerror or str(error)).lower()})"
         raise OperatorMistake.of("E-OPT-005", text, ExitCode.USAGE) from error
-
-
-@contextmanager
-def _progress(invocation: Invocation, wanted: int, objective: "Objective") -> Iterator["Told"]:
-    """Show how far it is and the best so far, in one line of a terminal."""
-    from bot.cli.report.search import progress_words
-
-    is_hidden = invocation.json or invocation.quiet or not sys.stderr.isatty()
-    if is_hidden or not wants_color(invocation, sys.stderr):
-        yield lambda _done, _best: None
-        return
-
-    def told(done: int, best: "Trial | None") -> None:
-        steer(_WIPE, err=True)
-        line = progress_words(done, wanted, best, objective)
-        write_line(cut(f"… {line}", width() - 1), err=True, ends=False)
-
-    try:
-        yield told
-    finally:
-        steer(_WIPE, err=True)

@@ -13,12 +13,12 @@ from bot.cli import messages
 from bot.cli.code_prompt import WAITING
 from bot.cli.command import ExampleGroup, Invocation, define_command, define_group
 from bot.cli.show import (
-    ask_hidden,
     confirm,
     print_json,
     print_result,
     say,
     show_mistake,
+    typed_or_piped,
     write_line,
 )
 from bot.cli.target import Fields, ask_bot, find_bot, no_bot, refusal, which_bot
@@ -108,19 +108,10 @@ def revoke(invocation: Invocation) -> None:
 
 
 def _typed(invocation: Invocation, source: str | None, what: str) -> str:
-    """Read from stdin, or ask without echo. Raises UsageError for anything like an argument."""
+    """Read what is typed or piped. Raises UsageError for anything like an argument."""
     if source not in {None, STDIN}:
         raise click.UsageError(messages.NO_CODE_AS_ARGUMENT + messages.TYPE_CODE)
-    stdin = sys.stdin
-    if source == STDIN or not stdin.isatty():
-        typed = stdin.readline().strip()
-    elif invocation.no_input:
-        typed = ""
-    else:
-        typed = ask_hidden(f"{what} (hidden)").strip()
-    if not typed:
-        raise click.UsageError(f"no {what.lower()} was given: type it, or pipe it to '-'")
-    return typed
+    return typed_or_piped(invocation, what, is_piped=source == STDIN)
 
 
 def _ask_for_code(invocation: Invocation, state: Fields) -> None:

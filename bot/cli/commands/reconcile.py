@@ -47,11 +47,20 @@ def command(
     if accepted is not None:
         if not reason.strip():
             raise click.UsageError("a break is accepted with a reason: --reason TEXT")
+
+        def is_gone(now: Fields) -> bool:
+            return accepted not in {row.text("break_id") for row in now.each("breaks")}
+
         ask_bot(invocation, "accept", break_id=accepted, reason=reason, by=OPERATOR)
-        found = _wait(invocation, timeout, lambda now: accepted not in _names(now))
+        found = _wait(invocation, timeout, is_gone)
     elif does_apply:
         asked_at = ask_bot(invocation, "read_all", by=OPERATOR).text("asked_at")
-        found = _wait(invocation, timeout, lambda now: _is_read(now, asked_at))
+
+        def is_read(now: Fields) -> bool:
+            read = min(now.text("book_read_at"), now.text("account_read_at"))
+            return read >= asked_at and not now.words("doubts")
+
+        found = _wait(invocation, timeout, is_read)
     else:
         reply = find_bot(invocation, "reconcile")
         found = _without_bot(invocation) if reply is None else reply.inner("compared")
@@ -81,15 +90,6 @@ def _without_bot(invocation: Invocation) -> Fields:
     say(invocation, "no bot runs: the broker is asked from here")
     with journal_errors(loaded.origin_of("journal.url")):
         return Fields(asyncio.run(compare_without_bot(loaded)))
-
-
-def _names(found: Fields) -> set[str]:
-    return {row.text("break_id") for row in found.each("breaks")}
-
-
-def _is_read(found: Fields, asked_at: str) -> bool:
-    read = (found.text("book_read_at"), found.text("account_read_at"))
-    return min(read) >= asked_at and not found.words("doubts")
 
 
 def _wait(invocation: Invocation, timeout: float, is_done: Callable[[Fields], bool]) -> Fields:

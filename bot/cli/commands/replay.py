@@ -22,7 +22,7 @@ from bot.config.problems import ExitCode, OperatorMistake, Problem
 if TYPE_CHECKING:
     from bot.domain.entry import Decision
     from bot.runtime.history.recording.differences import Difference
-    from bot.runtime.history.recording.replay import DayReplayed, Progress, RunReplayed
+    from bot.runtime.history.recording.replay import DayReplayed, Progress
     from bot.runtime.history.recording.what_if import WhatIf
 
 PLAIN_NO: Final = frozenset({"NO_SIGNAL", "WARMING", "SKIP"})
@@ -125,21 +125,17 @@ def lines_of(found: "DayReplayed") -> Iterator[str]:
             yield f"run {run.run}: {file} was changed since; it is replayed as it is now"
         if run.difference is not None:
             yield from difference_lines(run.difference)
-    if len(found.runs) > 1:
-        yield from map(_line_of, found.runs)
-    elif found.runs[0].ended:
-        yield f"run {found.runs[0].run} {found.runs[0].ended}"
+    for run in found.runs:
+        if run.ended and (len(found.runs) == 1 or not run.digest):
+            yield f"run {run.run} {run.ended}"
+        elif len(found.runs) > 1:
+            events, decisions = counted(run.events, "event"), counted(run.decisions, "decision")
+            verdict = "DIFFERS" if run.difference else "DAMAGED" if run.damage else "equal"
+            ended = f"; it {run.ended}" if run.ended else ""
+            yield f"run {run.run}: {events}, {decisions}, {verdict}{ended}"
     if found.is_equal and any(run.digest for run in found.runs):
         events, decisions = counted(found.events, "event"), counted(found.decisions, "decision")
         yield f"{events}, {decisions}, equal, hash {found.digest}"
-
-
-def _line_of(run: "RunReplayed") -> str:
-    if not run.digest and run.ended:
-        return f"run {run.run} {run.ended}"
-    events, decisions = counted(run.events, "event"), counted(run.decisions, "decision")
-    verdict = "DIFFERS" if run.difference else "DAMAGED" if run.damage else "equal"
-    return f"run {run.run}: {events}, {decisions}, {verdict}{run.ended and f'; it {run.ended}'}"
 
 
 def problems_of(found: "DayReplayed") -> Iterator[Problem]:

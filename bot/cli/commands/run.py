@@ -2,7 +2,7 @@
 
 import os
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -13,9 +13,6 @@ from bot.cli.show import say
 from bot.cli.target import load, require_none_running, runs
 from bot.cli.telling.wording import span_of
 from bot.config.problems import ExitCode, OperatorMistake
-
-if TYPE_CHECKING:
-    from bot.runtime.run_controls import RunEnd
 
 OWN_FOLDER: Final = (
     "a bot is already running on {state_dir}, and a standby beside it needs a state_dir of its "
@@ -39,32 +36,26 @@ def command(invocation: Invocation, dry_run: bool, only: tuple[str, ...], standb
     with, and whether with real money.
     """
     with ending_while_it_starts(invocation):
-        end = _run(invocation, dry_run=dry_run, only=only, standby=standby)
-    say(invocation, f"stopped by {end.reason} after {span_of(timedelta(seconds=end.seconds))}")
+        # The help page need not import what only a run uses.
+        from bot.runtime.run_controls import RunOptions
 
-
-def _run(
-    invocation: Invocation, *, dry_run: bool, only: tuple[str, ...], standby: bool
-) -> "RunEnd":
-    # The help page need not import what only a run uses.
-    from bot.runtime.run_controls import RunOptions
-
-    loaded = load(invocation)
-    if standby and runs(loaded.state_dir):
-        raise OperatorMistake.of(
-            "E-RUN-004", OWN_FOLDER.format(state_dir=loaded.state_dir), ExitCode.NOT_RUNNING
+        loaded = load(invocation)
+        if standby and runs(loaded.state_dir):
+            raise OperatorMistake.of(
+                "E-RUN-004", OWN_FOLDER.format(state_dir=loaded.state_dir), ExitCode.NOT_RUNNING
+            )
+        require_none_running(loaded.state_dir)
+        loaded = with_free_port(invocation, loaded)
+        mode = loaded.settings.mode
+        money = "REAL ORDERS" if mode == "live" else "nothing here is real money"
+        tail = " · dry run, nothing is sent" if dry_run else ""
+        say(invocation, f"vnbot {__version__} run · {mode.upper()} · {money}{tail}")
+        options = RunOptions(
+            dry_run=dry_run,
+            only=only,
+            is_standby=standby,
+            is_service="NOTIFY_SOCKET" in os.environ,
+            answer_otp_after=_PLAYED.get(mode),
         )
-    require_none_running(loaded.state_dir)
-    loaded = with_free_port(invocation, loaded)
-    mode = loaded.settings.mode
-    money = "REAL ORDERS" if mode == "live" else "nothing here is real money"
-    tail = " · dry run, nothing is sent" if dry_run else ""
-    say(invocation, f"vnbot {__version__} run · {mode.upper()} · {money}{tail}")
-    options = RunOptions(
-        dry_run=dry_run,
-        only=only,
-        is_standby=standby,
-        is_service="NOTIFY_SOCKET" in os.environ,
-        answer_otp_after=_PLAYED.get(mode),
-    )
-    return run_in_foreground(invocation, loaded, options)
+        end = run_in_foreground(invocation, loaded, options)
+    say(invocation, f"stopped by {end.reason} after {span_of(timedelta(seconds=end.seconds))}")

@@ -7,7 +7,6 @@ and show in the list of processes.
 import asyncio
 import os
 import re
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -15,13 +14,13 @@ import click
 
 from bot.cli.command import Invocation, define_command, define_group
 from bot.cli.show import (
-    ask_hidden,
     confirm,
     is_attended,
     print_result,
     print_table,
     say,
     show_mistake,
+    typed_or_piped,
 )
 from bot.cli.target import load, load_without_secrets, which_bot
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 KEYS: Final[Mapping[str, str]] = {"api-key": "api_key", "api-secret": "api_secret"}
 """What they are called on the command line, and in a file."""
 STDIN: Final = "-"
-_READ_MAX: Final = 4_096
 _USABLE: Final = re.compile(r"[!-~]{4,2048}")
 """What a header can carry; the rest is a slip of the hand, or the wrong line of a page."""
 _NEVER_AN_ARGUMENT: Final = (
@@ -65,7 +63,7 @@ def set_(invocation: Invocation, name: str, source: str | None) -> None:
     places = _places(load_without_secrets(invocation))
     if variable := places.variables().get(KEYS[name]):
         say(invocation, f"warning: {variable} in the environment goes first; take it out there")
-    typed = _typed(invocation, source, name)
+    typed = typed_or_piped(invocation, name, is_piped=source == STDIN)
     if not _USABLE.fullmatch(typed):
         wanted = "one word of letters, digits and signs, as the broker shows it"
         raise click.UsageError(f"this is no {name}: wanted {wanted}; nothing was written")
@@ -147,16 +145,3 @@ def rm(invocation: Invocation, name: str, yes: bool) -> None:
 
 def _places(loaded: "Loaded") -> "SecretPlaces":
     return loaded.secret_places(os.environ)
-
-
-def _typed(invocation: Invocation, source: str | None, name: str) -> str:
-    """Read a line from stdin, or ask without echo."""
-    if source == STDIN or not sys.stdin.isatty():
-        typed = sys.stdin.readline(_READ_MAX)
-    elif invocation.no_input:
-        typed = ""
-    else:
-        typed = ask_hidden(f"{name} (hidden)")
-    if not typed.strip():
-        raise click.UsageError(f"no {name} was given: type it, or pipe it to '-'")
-    return typed.strip()
