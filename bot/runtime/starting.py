@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from bot.broker.broker import Broker
 from bot.broker.budget import Waiter
-from bot.broker.errors import BrokerError, refuses_key
+from bot.broker.errors import BrokerError, Refused, refuses_key
 from bot.config.settings.load import Loaded
 from bot.config.strategies.load import SortedOut
 from bot.domain.account import Break, SubAccount
@@ -115,7 +115,8 @@ class BrokerRetry:
                 return answer
             pause_s = RETRY_S[min(tries, len(RETRY_S) - 1)]
             tries += 1
-            self.tell(f"the broker does not answer ({failure})", pause_s)
+            what = "answers with an error" if isinstance(failure, Refused) else "does not answer"
+            self.tell(f"the broker {what} ({failure})", pause_s)
             await self.pause(pause_s)
 
     def tell(self, trouble: str, pause_s: float) -> None:

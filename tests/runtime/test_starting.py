@@ -99,7 +99,7 @@ async def test_a_route_that_is_not_found_is_asked_again() -> None:
 
     trouble, told = await _asked(lost, is_needed=True)
 
-    assert trouble == "the broker does not answer (users: no)"
+    assert trouble == "the broker answers with an error (users: no)"
     assert "The bot stays and asks again in 1 s" in told[0]
 
 
