@@ -44,7 +44,7 @@ def begin_state(loaded: Loaded, *, is_standby: bool) -> int | None:
     It comes before all threads of a run. What a standby waits for is made by another.
     """
     make_state_dir(loaded.state_dir)
-    remember_run(loaded.state_dir, loaded.path, loaded.bot, loaded.settings.language)
+    remember_run(loaded.state_dir, loaded.path, os.environ, loaded.bot, loaded.settings.language)
     return None if is_standby else begin_journal(loaded.journal_url)
 
 

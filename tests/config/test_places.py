@@ -74,6 +74,7 @@ def test_the_demos_place_is_seen_at_a_glance(tmp_path: Path) -> None:
     assert seen == tmp_path / "vnbot" / "demo"
 
 
+RUN_IN = {"HOME": "/", "BOT_CONFIG": "x", "BOT_BROKER__API_KEY": "k" * 32}
 BOT = {"name": "mine", "mode": "paper", "config": "/somewhere/bot.yaml"}
 
 
@@ -82,37 +83,40 @@ def has_run(tmp_path: Path) -> Path:
     """A configuration whose bot has run, with its state beside it."""
     config = tmp_path / "bot.yaml"
     config.write_text("mode: paper\n")
-    remember_run(tmp_path, config, BOT, "vi")
+    remember_run(tmp_path, config, RUN_IN, BOT, "vi")
     return config
 
 
 def test_who_ran_last_is_known_without_loading_the_configuration(has_run: Path) -> None:
-    assert last_run(has_run.parent, has_run, {"HOME": "/", "BOT_CONFIG": "x"}) == (BOT, "vi")
+    assert last_run(has_run.parent, has_run, RUN_IN) == (BOT, "vi")
+    assert "kkk" not in (has_run.parent / KNOWN).read_text()
     assert (has_run.parent / KNOWN).stat().st_mode & 0o077 == 0
 
 
 def test_what_was_changed_since_is_loaded(has_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = has_run.parent
-    assert last_run(folder, has_run, {"bot_mode": "live"}) is None
-    assert last_run(folder / "no", has_run, {}) is None
+    assert last_run(folder, has_run, RUN_IN | {"bot_mode": "live"}) is None
+    assert last_run(folder, has_run, {"BOT_CONFIG": "x"}) is None
+    assert last_run(folder, has_run, RUN_IN | {"BOT_BROKER__API_KEY": ""}) is None
+    assert last_run(folder / "no", has_run, RUN_IN) is None
     other = folder / "other.yaml"
     other.write_text(has_run.read_text())
-    assert last_run(folder, other, {}) is None
+    assert last_run(folder, other, RUN_IN) is None
     with monkeypatch.context() as later:
         later.setattr(places, "__version__", "9.9")
-        assert last_run(folder, has_run, {}) is None
+        assert last_run(folder, has_run, RUN_IN) is None
     has_run.write_text("mode: papre\n")
-    assert last_run(folder, has_run, {}) is None
+    assert last_run(folder, has_run, RUN_IN) is None
 
 
 @pytest.mark.parametrize("kept", ["", "[]", "{}", '{"made_by": 1}', '{"bot": []}', "\x00"])
 def test_a_damaged_note_of_the_last_run_is_no_note(has_run: Path, kept: str) -> None:
     (has_run.parent / KNOWN).write_text(kept)
 
-    assert last_run(has_run.parent, has_run, {}) is None
+    assert last_run(has_run.parent, has_run, RUN_IN) is None
 
 
 def test_a_note_without_a_name_is_no_note(has_run: Path) -> None:
-    remember_run(has_run.parent, has_run, {"mode": "paper"}, "en")
+    remember_run(has_run.parent, has_run, RUN_IN, {"mode": "paper"}, "en")
 
-    assert last_run(has_run.parent, has_run, {}) is None
+    assert last_run(has_run.parent, has_run, RUN_IN) is None

@@ -22,6 +22,8 @@ STATE_VARIABLE: Final = "BOT_STATE_DIR"
 KNOWN: Final = "last-run.json"
 """In a state directory: which bot the last run was, and by which configuration."""
 _SETTING: Final = "BOT_"
+_KEYS: Final = frozenset({"BOT_BROKER__API_KEY", "BOT_BROKER__API_SECRET"})
+"""Settings that name no bot, and that a person gives by the environment."""
 _ESCAPE: Final = "\\"
 """By which a key could be written that does not look like itself."""
 _PLAIN: Final = re.compile(rf"{STATE_KEY}: +([\w./~-]*[A-Za-z_][\w./~-]*) *( #.*)?", re.ASCII)
@@ -90,9 +92,15 @@ def state_dir_of(given: str | None, path: Path, environment: Mapping[str, str]) 
     return _xdg(environment, "XDG_STATE_HOME", ".local/state") / "vnbot" / name
 
 
-def remember_run(state_dir: Path, path: Path, bot: Mapping[str, str], language: str) -> None:
+def remember_run(
+    state_dir: Path,
+    path: Path,
+    environment: Mapping[str, str],
+    bot: Mapping[str, str],
+    language: str,
+) -> None:
     """Keep which bot its configuration, whole as it is now, makes: for who finds no bot running."""
-    kept = {"bot": dict(bot), "language": language, "made_by": _makers(path)}
+    kept = {"bot": dict(bot), "language": language, "made_by": _makers(path, environment)}
     with suppress(OSError):  # it spares time and nothing else
         (state_dir / KNOWN).touch(mode=0o600)
         (state_dir / KNOWN).write_text(json.dumps(kept, ensure_ascii=False) + "\n")
@@ -103,15 +111,15 @@ def last_run(
 ) -> tuple[Mapping[str, str], str] | None:
     """Return the bot and the language of the last run; None unless loading would tell the same.
 
-    That is so while nothing has changed that makes them: this program, the file, and a setting in
-    the environment, which is none.
+    That is so while nothing has changed that makes them: this program, the file, and the settings
+    in the environment, which are none but the broker's keys.
     """
-    set_here = (name for name in environment if name.upper().startswith(_SETTING))
-    if any(name.upper() != CONFIG_VARIABLE for name in set_here):
+    set_here = {name.upper() for name in environment if name.upper().startswith(_SETTING)}
+    if set_here - {CONFIG_VARIABLE, *_KEYS}:
         return None
     try:
         kept = json.loads((state_dir / KNOWN).read_text())
-        if kept["made_by"] == _makers(path):
+        if kept["made_by"] == _makers(path, environment):
             bot = {str(name): str(value) for name, value in kept["bot"].items()}
             return (bot, str(kept["language"])) if {"name", "mode", "config"} <= set(bot) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -119,8 +127,11 @@ def last_run(
     return None
 
 
-def _makers(path: Path) -> list[str]:
-    return [__version__, str(path.absolute()), hashlib.sha256(path.read_bytes()).hexdigest()]
+def _makers(path: Path, environment: Mapping[str, str]) -> list[str]:
+    """Name what makes a bot; of a secret, only that there is one."""
+    keys = sorted(name.upper() for name, key in environment.items() if key)
+    whole = hashlib.sha256(path.read_bytes()).hexdigest()
+    return [__version__, str(path.absolute()), whole, *(name for name in keys if name in _KEYS)]
 
 
 def below(folder: Path, text: str) -> Path:
