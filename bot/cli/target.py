@@ -183,16 +183,21 @@ def readable(invocation: Invocation, *, is_source: bool = False) -> "Loaded":
 
 
 @contextmanager
-def open_journal(invocation: Invocation) -> "Iterator[JournalReader]":
-    """Open the journal for reading. Raises OperatorMistake for what the journal raises."""
-    from bot.journal.reader import JournalReader
+def readable_journal(invocation: Invocation) -> "Iterator[Loaded]":
+    """Yield `readable` settings. Raises OperatorMistake for what their journal raises."""
     from bot.runtime.journal_file import journal_errors
 
     loaded = readable(invocation)
-    with (
-        journal_errors(loaded.origin_of("journal.url")),
-        JournalReader(loaded.journal_url) as reader,
-    ):
+    with journal_errors(loaded.origin_of("journal.url")):
+        yield loaded
+
+
+@contextmanager
+def open_journal(invocation: Invocation) -> "Iterator[JournalReader]":
+    """Open the journal for reading. Raises OperatorMistake for what the journal raises."""
+    from bot.journal.reader import JournalReader
+
+    with readable_journal(invocation) as loaded, JournalReader(loaded.journal_url) as reader:
         yield reader
 
 

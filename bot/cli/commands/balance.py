@@ -10,7 +10,7 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.options import form_option
 from bot.cli.rows import csv_lines, print_csv
 from bot.cli.show import UNCUT, aligned, json_text, print_json, print_lines, width, write_json
-from bot.cli.target import Fields, find_bot, readable, refusal, which_bot
+from bot.cli.target import Fields, find_bot, readable_journal, refusal, which_bot
 from bot.cli.telling.wording import day_and_clock_of, span_of
 from bot.clock import SystemClock
 
@@ -35,10 +35,8 @@ def command(invocation: Invocation, form: str) -> None:
     if reply is None:
         # The engine is slow to import, and a running bot needs none of it here.
         from bot.runtime.comparison import balances_without_bot
-        from bot.runtime.journal_file import journal_errors
 
-        loaded = readable(invocation)
-        with journal_errors(loaded.origin_of("journal.url")):
+        with readable_journal(invocation) as loaded:
             at, rows = balances_without_bot(loaded)
         found = [Fields(each) for each in rows]
     elif reply.get("ok"):

@@ -11,7 +11,7 @@ from bot.cli.command import Invocation, define_command, define_group
 from bot.cli.options import since_of, since_option
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_result, say, write_line
-from bot.cli.target import readable
+from bot.cli.target import readable_journal
 from bot.cli.telling.wording import counted, day_and_clock_of
 from bot.cli.upkeep import backup, prune, sql
 from bot.clock import SystemClock
@@ -52,12 +52,10 @@ def verify(invocation: Invocation, head: str | None) -> None:
     # Here and below: a database's library is slow to import, and no help page needs it.
     from bot.journal.heads import read_heads_file
     from bot.journal.verify import verify as verify_journal
-    from bot.runtime.journal_file import journal_errors
 
-    loaded = readable(invocation)
-    given = () if head is None else _given(head)
-    kept = read_heads_file(loaded.state_dir, loaded.journal_url)
-    with journal_errors(loaded.origin_of("journal.url")):
+    with readable_journal(invocation) as loaded:
+        given = () if head is None else _given(head)
+        kept = read_heads_file(loaded.state_dir, loaded.journal_url)
         report = verify_journal(loaded.journal_url, (*kept.kept, *given))
     compared = {"kept_heads": len(kept.kept), "given_heads": len(given)}
     found = {**fields_of(report), "is_whole": report.is_whole, **compared}
@@ -124,10 +122,8 @@ def head(invocation: Invocation) -> None:
     bot journal verify --head finds whatever was changed before it was printed.
     """
     from bot.journal.verify import heads_now
-    from bot.runtime.journal_file import journal_errors
 
-    loaded = readable(invocation)
-    with journal_errors(loaded.origin_of("journal.url")):
+    with readable_journal(invocation) as loaded:
         write_line(heads_now(loaded.journal_url, SystemClock().now()).line)
 
 
@@ -145,11 +141,10 @@ def export(invocation: Invocation, what: str, form: str, since: str | None, outp
     """Export the journal as files of CSV or JSON lines, described in README.txt."""
     from bot.journal.export import export_directory, export_stream
     from bot.journal.reader import JournalReader
-    from bot.runtime.journal_file import journal_errors
 
-    loaded = readable(invocation)
-    url, whats = loaded.journal_url, tuple(What) if what == ALL else (What(what),)
-    with journal_errors(loaded.origin_of("journal.url")):
+    whats = tuple(What) if what == ALL else (What(what),)
+    with readable_journal(invocation) as loaded:
+        url = loaded.journal_url
         with JournalReader(url) as reader:
             start = since_of(since, reader)
         if output == STDOUT:

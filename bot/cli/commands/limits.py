@@ -7,7 +7,7 @@ import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.show import UNCUT, print_json, print_table, say, write_line
-from bot.cli.target import Fields, find_status, readable, which_bot
+from bot.cli.target import Fields, find_status, readable_journal, which_bot
 from bot.domain.entry import RunState
 
 HEADS: Final = ("OF", "LIMIT", "USED", "ALLOWED", "LEFT")
@@ -34,10 +34,8 @@ def command(invocation: Invocation) -> None:
     else:
         # The strategies are slow to import, and a running bot needs none of it here.
         from bot.runtime.comparison import limits_without_bot
-        from bot.runtime.journal_file import journal_errors
 
-        loaded = readable(invocation)
-        with journal_errors(loaded.origin_of("journal.url")):
+        with readable_journal(invocation) as loaded:
             rows_at_rest, has_run = limits_without_bot(loaded)
         found, rate = [Fields(each) for each in rows_at_rest], Fields()
         title = "no bot runs: what its next start goes on from, by the journal"

@@ -16,7 +16,7 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.operating import LOOK_AT_ORDERS_EVERY_S, OPERATOR
 from bot.cli.options import reason_option, timeout_option
 from bot.cli.show import aligned, print_json, print_lines, say, width, write_line
-from bot.cli.target import Fields, ask_bot, find_bot, readable, which_bot
+from bot.cli.target import Fields, ask_bot, find_bot, readable_journal, which_bot
 from bot.cli.telling.wording import clock_of, counted
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
@@ -84,11 +84,9 @@ def command(
 def _without_bot(invocation: Invocation) -> Fields:
     # The client and the strategies are slow to import, and a running bot needs neither here.
     from bot.runtime.comparison import compare_without_bot
-    from bot.runtime.journal_file import journal_errors
 
-    loaded = readable(invocation)
-    say(invocation, "no bot runs: the broker is asked from here")
-    with journal_errors(loaded.origin_of("journal.url")):
+    with readable_journal(invocation) as loaded:
+        say(invocation, "no bot runs: the broker is asked from here")
         return Fields(asyncio.run(compare_without_bot(loaded)))
 
 

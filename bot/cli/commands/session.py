@@ -1,4 +1,4 @@
-"""`bot session`: the phases of the exchanges' day, and what may be done with a symbol."""
+"""`bot session`: the phases of the day, what may be done with a symbol, and the timetable."""
 
 from collections.abc import Sequence
 from datetime import datetime, time, timedelta
@@ -7,10 +7,11 @@ from typing import Final
 import click
 
 from bot.cli.command import Invocation, define_command
-from bot.cli.options import since_option, watch_option
+from bot.cli.options import since_of, since_option, watch_option
+from bot.cli.rows import fields_of
 from bot.cli.show import aligned, json_text, print_json, print_table, watch, width, write_line
-from bot.cli.target import Fields, find_bot, load
-from bot.cli.telling.wording import clock_of, day_and_clock_of, phase_of, span_of
+from bot.cli.target import Fields, ask_bot, find_bot, load, open_journal, readable_journal
+from bot.cli.telling.wording import clock_of, counted, day_and_clock_of, phase_of, span_of
 from bot.clock import SystemClock
 from bot.domain.calendar import day_words
 from bot.domain.explanation import explain
@@ -23,6 +24,8 @@ LISTED: Final = (Exchange.HOSE, Exchange.HNX, Exchange.UPCOM)
 HEADS: Final = ("EXCHANGE", "PHASE", "UNTIL", "IN", "NEXT", "TAKES")
 RULE_HEADS: Final = ("RULE", "SINCE", "CONFIDENCE", "SOURCE", "SAYS")
 WHY_HEADS: Final = ("WHAT", "CONFIDENCE", "SAYS", "RULE", "SINCE", "SOURCE")
+JOB_HEADS: Final = ("NEXT", "JOB", "EVERY", "LATE", "MISSED", "OVERLAPPING")
+MISSED_HEADS: Final = ("TOLD", "JOB", "RUNS", "FROM", "TO", "THEN", "WHY")
 FIRST_HOUR: Final = 9
 LAST_HOUR: Final = 15
 LETTER_SPAN: Final = timedelta(minutes=5)
@@ -72,14 +75,11 @@ def command(
         )
     if since is not None and not missed:
         raise click.UsageError("--since goes with --missed")
-    if jobs or missed:
-        # The timetable is a page of its own; the other pages need none of it.
-        from bot.cli.timetable import show_jobs, show_missed
-
-        if jobs:
-            show_jobs(invocation)
-        else:
-            show_missed(invocation, since)
+    if jobs:
+        _show_jobs(invocation)
+        return
+    if missed:
+        _show_missed(invocation, since)
         return
     if symbol is None and not rules:
         watch(invocation, lambda: _phase_lines(invocation, moment), every_s=watch_s)
@@ -96,6 +96,54 @@ def command(
     else:
         cells = [(*_rule_cells(row), row.says) for row in rows]
         print_table(invocation, RULE_HEADS, cells, spare=("SOURCE",))
+
+
+def _show_jobs(invocation: Invocation) -> None:
+    """Print the timetable of the running bot, the next job first. Raises OperatorMistake."""
+    reply = ask_bot(invocation, "jobs")
+    found = sorted(reply.each("jobs"), key=lambda row: row.text("next") or "9")
+    if invocation.json:
+        print_json({"at": reply.text("at"), "jobs": found})
+        return
+    rows = []
+    for row in found:
+        due, period, late_max = row.instant("next"), row.number("every_s"), row.number("late_max_s")
+        by_start = ", a start does it too" if row.get("done_by_start") is True else ""
+        rows.append(
+            (
+                day_and_clock_of(due) if due else "never again",
+                row.text("job"),
+                span_of(timedelta(seconds=period)) if period else "",
+                f"at most {span_of(timedelta(seconds=late_max))}" if late_max else "always run",
+                f"{row.text('missed')}{by_start}",
+                row.text("overlapping"),
+            )
+        )
+    print_table(invocation, JOB_HEADS, rows, spare=("OVERLAPPING", "EVERY"))
+
+
+def _show_missed(invocation: Invocation, since: str | None) -> None:
+    """Print what the timetable has missed or run late, by the journal. Raises OperatorMistake."""
+    from bot.journal.runs import missed_runs
+
+    with open_journal(invocation) as reader:
+        begin = since_of(since, reader)
+    with readable_journal(invocation) as loaded:
+        found = list(missed_runs(loaded.journal_url, begin))
+    if invocation.json:
+        print_json({"missed": [fields_of(row) for row in found]})
+        return
+    rows = [
+        (
+            *(day_and_clock_of(row.at), row.job, row.count, day_and_clock_of(row.first)),
+            *(day_and_clock_of(row.last), row.then, row.why),
+        )
+        for row in found
+    ]
+    print_table(invocation, MISSED_HEADS, rows, spare=("TOLD", "TO"))
+    missed = sum(row.count for row in found if row.is_missed)
+    late = sum(row.count for row in found if not row.is_missed)
+    write_line(f"{counted(missed, 'run')} missed{f', {late:,} late' if late else ''}")
 
 
 def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fields | None]:
