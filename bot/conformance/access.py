@@ -10,9 +10,8 @@ from uuid import uuid4
 from bot.conformance.data import AccessCase, Read
 from bot.conformance.facts import Facts, MissingFact
 from bot.conformance.finding import Finding, Verdict, judged, skipped
-from bot.conformance.raw_client import UNSIGNED, RawClient
+from bot.conformance.raw_client import SIGNINGS, STAMPS, UNSIGNED, RawClient
 from bot.conformance.reads import is_tier_one, missing_finding
-from bot.conformance.signing import SIGNINGS, STAMPS
 
 ME: Final = "/users/v1/users/me"
 ELSEWHERE: Final = "/users/v1/users/0/sub-accounts"

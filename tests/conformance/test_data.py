@@ -9,8 +9,8 @@ import pytest
 
 from bot.conformance.content import RULES
 from bot.conformance.data import AccessCase, ContentCase, Read, Refusal, order_data, words
+from bot.conformance.raw_client import SIGNINGS, STAMPS, Signed
 from bot.conformance.shape import NULLABLE, SCALARS, compare
-from bot.conformance.signing import SIGNINGS, STAMPS, Signed
 from bot.protocol.endpoints import ENDPOINTS
 
 SECRET = "3f9a1c7e5b2d8064af13c95e70b8d246e1f0a39c5d7b28464c6e8a0f2b4d6e80"
