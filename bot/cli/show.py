@@ -16,6 +16,7 @@ import termios
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count, islice
 from time import sleep
 from typing import Final, TextIO
@@ -323,7 +324,7 @@ def print_table(
         shown, wide = [[row[place] for place in at] for row in block], [widths[p] for p in at]
         head, *lines = aligned([heads[p] for p in at], shown, limit=columns, widths=wide)
         if not number:
-            write_line(head, dye=_bold if is_dyed else str, color=color)
+            write_line(head, dye=partial(click.style, bold=True) if is_dyed else str, color=color)
         for line in lines:
             write_line(line, dye=dyed if is_dyed else str, color=color)
         block = list(islice(waiting, ROWS_AT_ONCE))
@@ -335,10 +336,6 @@ def print_table(
 def _widths(rows: Sequence[Row]) -> list[int]:
     """How wide each column has to be."""
     return [max(len(text_of(cell)) for cell in cells) for cells in zip(*rows, strict=True)]
-
-
-def _bold(text: str) -> str:
-    return click.style(text, bold=True)
 
 
 def aligned(

@@ -187,7 +187,13 @@ def sql(invocation: Invocation, query: str | None, limit: int, form: str) -> Non
         raise click.UsageError(f"--json and -o {form} contradict each other: give one of them")
     loaded = readable(invocation)
     if query is None:
-        _print_views(invocation)
+        from bot.journal import tables
+
+        views = (tables.v_orders, tables.v_timeline, tables.v_decisions, tables.v_pnl)
+        described = (*views, *tables.metadata.sorted_tables)
+        every = {each.name: list(each.c.keys()) for each in described}
+        lines = (f"{name:<18} {' '.join(columns)}" for name, columns in every.items())
+        print_result(invocation, {"tables": every}, lines)
         return
     with journal_errors(loaded.origin_of("journal.url")):
         try:
@@ -198,18 +204,6 @@ def sql(invocation: Invocation, query: str | None, limit: int, form: str) -> Non
     _print_answer(invocation, answer, form)
     if answer.has_more:
         say(invocation, f"… there is more: --limit N (now {limit:,})")
-
-
-def _print_views(invocation: Invocation) -> None:
-    from bot.journal import tables
-
-    views = (tables.v_orders, tables.v_timeline, tables.v_decisions, tables.v_pnl)
-    every = {each.name: list(each.c.keys()) for each in (*views, *tables.metadata.sorted_tables)}
-    if invocation.json:
-        print_json({"tables": every})
-        return
-    for name, columns in every.items():
-        write_line(f"{name:<18} {' '.join(columns)}")
 
 
 def _print_answer(invocation: Invocation, answer: "Answer", form: str) -> None:

@@ -177,6 +177,7 @@ def check(invocation: Invocation, symbols: tuple[str, ...], store: Path | None) 
     Ticks, bands, lots, hours, holidays, gaps, and ex-dates that nobody named.
     Exit code 3 when bars are useless, 12 when something is missing or odd.
     """
+    from bot.cli.report.summary import gap_words
     from bot.runtime.history.store.importing import check_source
 
     archive, rules = _archive(invocation, store), _rules()
@@ -208,8 +209,7 @@ def check(invocation: Invocation, symbols: tuple[str, ...], store: Path | None) 
     else:
         _tell(told)
         for gap in gaps[:SHOWN_GAPS]:
-            days = f"{gap.first}" if gap.first == gap.last else f"{gap.first} to {gap.last}"
-            write_line(f"{gap.symbol} {days}: {gap.what}")
+            write_line(gap_words(gap))
         if len(gaps) > SHOWN_GAPS:
             write_line(f"and {counted(len(gaps) - SHOWN_GAPS, 'more gap')}: --json has all")
         bars = sum(each.found.bars for each in checked)

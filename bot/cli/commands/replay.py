@@ -13,6 +13,7 @@ import click
 
 from bot import __version__
 from bot.cli.command import Invocation, define_command
+from bot.cli.past_days import Day
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_result, print_table, write_line
 from bot.cli.target import readable
@@ -37,16 +38,8 @@ NOTHING_FILLS: Final = (
 )
 
 
-def a_day(written: str) -> date:
-    """Read a day like 2026-11-19."""
-    try:
-        return date.fromisoformat(written)
-    except ValueError as error:
-        raise click.BadParameter(f"{written!r}: wanted a day like 2026-11-19") from error
-
-
 @define_command("replay", example="bot replay 2026-11-19")
-@click.argument("day", type=a_day, metavar="DAY")
+@click.argument("day", type=Day(), metavar="DAY")
 @click.option(
     "--strategies",
     type=click.Path(path_type=Path),
