@@ -1,7 +1,7 @@
 """What every code means and what to do about it, in English and Vietnamese: texts as data."""
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -55,31 +55,21 @@ class Explained:
 @cache
 def entries() -> tuple[Explained, ...]:
     """Return all that is explained, ours first."""
-    return tuple(_entries())
-
-
-def meanings(language: str) -> Mapping[str, str]:
-    """Return what each code means in a language."""
-    return {each.code: each.vi if language == "vi" else each.en for each in entries()}
-
-
-def _entries() -> Iterator[Explained]:
     from ruamel.yaml import YAML  # slow to import, and only asked for here
 
     def read(path: Path) -> Mapping[str, Mapping[str, object]]:
-        found: Mapping[str, Mapping[str, object]] = YAML(typ="safe").load(path.read_text("utf-8"))
-        return found
+        rows: Mapping[str, Mapping[str, object]] = YAML(typ="safe").load(path.read_text("utf-8"))
+        return rows
 
-    here = Path(__file__)
+    here, found = Path(__file__), list[Explained]()
     data = read(here.with_name("explained.yaml"))
     vietnamese = data["mistakes"]
     listed = read(here.with_name("next_steps.yaml"))
     steps = {code: row for codes, row in listed.items() for code in codes.split()}
     for code, meaning in read(here.parents[1] / "config" / "error_codes.yaml").items():
         told = str(meaning), str(vietnamese.get(code) or meaning)
-        yield Explained(
-            code, OURS, *told, do_en=str(steps[code]["en"]), do_vi=str(steps[code]["vi"])
-        )
+        todo = str(steps[code]["en"]), str(steps[code]["vi"])
+        found.append(Explained(code, OURS, *told, (), "", *todo))
     alerts = read(here.with_name("explained_alerts.yaml"))
     sections = [(data[section], kind) for section, kind in _KINDS.items()] + [(alerts, ALERT)]
     for section, kind in sections:
@@ -87,7 +77,14 @@ def _entries() -> Iterator[Explained]:
             assert isinstance(row, Mapping), f"{code} has an explanation"
             also = tuple(str(each) for each in row.get("also", ()))
             risk = str(row.get("risk", ""))
-            yield Explained(str(code), kind, str(row["en"]), str(row["vi"]), also, risk)
+            told = str(row["en"]), str(row["vi"])
+            found.append(Explained(str(code), kind, *told, also, risk))
+    return tuple(found)
+
+
+def meanings(language: str) -> Mapping[str, str]:
+    """Return what each code means in a language."""
+    return {each.code: each.vi if language == "vi" else each.en for each in entries()}
 
 
 def nearest(asked: str) -> str:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar
 import click
 
 from bot.cli.command import Invocation
+from bot.cli.show import say
 from bot.cli.target import load
 from bot.config.problems import OperatorMistake
 from bot.config.settings.places import find_config
 from bot.config.shipped import DEMO, shipped
 
 if TYPE_CHECKING:
-    from bot.config.settings.load import Loaded
     from bot.runtime.history.backtest.spec import Wanted
 
 FILLS: Final = ("touch", "depth", "queue")
@@ -110,23 +110,18 @@ def wanted_of(invocation: Invocation, files: Sequence[Path], days: PastDays) -> 
         twice = next(name for name in names if names.count(name) > 1)
         text = f"--hold {twice} is given twice: say once how many shares there are at the start"
         raise OperatorMistake.of("E-BT-006", text)
-    loaded, base_dir = _configured(invocation)
-    return Wanted(
-        files,
-        days["data"],
-        days["first"],
-        days["last"],
-        days["cash"],
-        holdings,
-        days["fill"],
-        loaded,
-        base_dir,
-    )
+    loaded, base_dir = None, None
+    if (invocation.config or find_config(os.environ)) != shipped(DEMO):
+        loaded = load(invocation)
+        base_dir = loaded.base_dir if invocation.config else None
+    asked = (days["data"], days["first"], days["last"], days["cash"], holdings, days["fill"])
+    return Wanted(files, *asked, loaded, base_dir)
 
 
-def _configured(invocation: Invocation) -> "tuple[Loaded | None, Path | None]":
-    """Return the configuration that is found, and its folder where it was named."""
-    if (invocation.config or find_config(os.environ)) == shipped(DEMO):
-        return None, None
-    loaded = load(invocation)
-    return loaded, loaded.base_dir if invocation.config else None
+def tell_simulated(invocation: Invocation, wanted: "Wanted") -> None:
+    """Say so where the bars are those of no real market."""
+    from bot.runtime.history.backtest.spec import data_of
+    from bot.runtime.history.store.simulated import SAMPLE
+
+    if data_of(wanted) == [shipped(SAMPLE)]:
+        say(invocation, "these bars are simulated, of no real market: name your own with --data")

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final, Unpack
 import click
 
 from bot.cli.command import Invocation, define_command
-from bot.cli.past_days import PastDays, past_days_options, wanted_of
+from bot.cli.past_days import PastDays, past_days_options, tell_simulated, wanted_of
 from bot.cli.show import json_text, print_json, print_lines, say, write_line
 from bot.config.problems import OperatorMistake
-from bot.config.shipped import shipped
 from bot.domain.entry import Verdict
 
 if TYPE_CHECKING:
@@ -57,9 +56,8 @@ def command(
     from bot.runtime.history.backtest.benchmarks import benchmarks_of
     from bot.runtime.history.backtest.figures import figures_of
     from bot.runtime.history.backtest.run import run_backtest
-    from bot.runtime.history.backtest.spec import data_of, spec_of
+    from bot.runtime.history.backtest.spec import spec_of
     from bot.runtime.history.backtest.trades import require_writable, write_trades
-    from bot.runtime.history.store.simulated import SAMPLE
 
     if trades is not None:
         require_writable(trades)
@@ -89,8 +87,7 @@ def command(
         print_lines(summary_lines(result, figures))
     for text in _faults(result):
         write_line(text, err=True)
-    if data_of(wanted) == [shipped(SAMPLE)]:
-        say(invocation, "these bars are simulated, of no real market: name your own with --data")
+    tell_simulated(invocation, wanted)
     if opens and folder is not None:
         webbrowser.open((folder / PAGE).absolute().as_uri())
 

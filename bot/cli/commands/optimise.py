@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final, Unpack
 import click
 
 from bot.cli.command import Invocation, define_command
-from bot.cli.past_days import PastDays, past_days_options, wanted_of
+from bot.cli.past_days import PastDays, past_days_options, tell_simulated, wanted_of
 from bot.cli.show import ProgressLine, print_json, print_lines, say
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
-from bot.config.shipped import shipped
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -71,11 +70,9 @@ def command(
     """
     # Optuna, NumPy, the engine: slow to import, and no help page needs them.
     from bot.cli.report.search import progress_words, search_json, search_lines
-    from bot.runtime.history.backtest.spec import data_of
     from bot.runtime.history.optimise.ask import question_of
     from bot.runtime.history.optimise.result import Objective
     from bot.runtime.history.optimise.search import search
-    from bot.runtime.history.store.simulated import SAMPLE
 
     wanted = wanted_of(invocation, (file,), days)
     kind, words = Objective(objective), " ".join((*space, *more)).split()
@@ -106,8 +103,7 @@ def command(
     else:
         print_lines(search_lines(found, name))
     say(invocation, f"wrote {', '.join(map(shown_path, written))}")
-    if data_of(wanted) == [shipped(SAMPLE)]:
-        say(invocation, "these bars are simulated, of no real market: name your own with --data")
+    tell_simulated(invocation, wanted)
 
 
 def _write(

@@ -150,14 +150,23 @@ def write_search_page(path: Path, found: Search, name: str) -> None:
 
 
 def search_page(found: Search, name: str) -> str:
-    """Return the page as HTML."""
+    """Return the page as HTML; its picture shows each trial, 0 to 100 from left and below."""
+    pairs = [
+        (inside, outside)
+        for trial in found.ranked()[:DOTS_MAX]
+        if (inside := found.inside(trial)) is not None
+        and (outside := found.outside(trial)) is not None
+    ]
+    low = min(map(min, pairs), default=0.0)
+    wide = (max(map(max, pairs), default=0.0) - low) or 1.0
+    dots = [{"x": (x - low) / wide * 100, "y": 100 - (y - low) / wide * 100} for x, y in pairs]
     return render(
         "search.html.j2",
         title=f"Search for {name}",
         subtitle=headline(found, name),
         sections=list(sections(found)),
         tables=[(title, heads, rows) for title, (heads, rows) in tables(found)],
-        dots=_dots(found),
+        dots=dots,
         objective=NAMES[found.objective],
         has_test=bool(found.folds),
     )
@@ -203,18 +212,3 @@ def _trial_json(found: Search, trial: Trial) -> Plain:
         "trades": outcome.trades if outcome else None,
         "costs": outcome.costs if outcome else None,
     }
-
-
-def _dots(found: Search) -> list[dict[str, float]]:
-    """Return each trial as a dot of the picture, 0 to 100 from left and from below."""
-    pairs = [
-        (inside, outside)
-        for trial in found.ranked()[:DOTS_MAX]
-        if (inside := found.inside(trial)) is not None
-        and (outside := found.outside(trial)) is not None
-    ]
-    if not pairs:
-        return []
-    low = min(map(min, pairs))
-    wide = (max(map(max, pairs)) - low) or 1.0
-    return [{"x": (x - low) / wide * 100, "y": 100 - (y - low) / wide * 100} for x, y in pairs]
