@@ -23,6 +23,8 @@ from bot.config.problems import ExitCode, OperatorMistake
 
 ORDERS_MAX: Final = 5
 """So many orders of a break are named; --json has all of them."""
+FOLLOWS_S: Final = 5.0
+"""How long the account's next read may take after a fill, unless the quota keeps it back."""
 HEADS: Final = ("ACCOUNT", "WHAT", "STRATEGIES", "JOURNAL", "BROKER", "DIFFERENCE")
 
 
@@ -64,6 +66,10 @@ def command(
     else:
         reply = find_bot(invocation, "reconcile")
         found = _without_bot(invocation) if reply is None else reply.inner("compared")
+        give_up = monotonic_s() + FOLLOWS_S
+        while reply is not None and _may_follow(found) and monotonic_s() < give_up:
+            sleep(LOOK_AT_ORDERS_EVERY_S)
+            found = ask_bot(invocation, "reconcile").inner("compared")
     if invocation.json:
         print_json(found)
     else:
@@ -74,11 +80,19 @@ def command(
     if not (found.text("book_read_at") and found.text("account_read_at")):
         say(invocation, "orders or account have not been read yet: ask again, or: --apply")
         return ExitCode.DIFFERS
-    fits = not (found.each("breaks") or found.words("doubts"))
-    if fits and not any(row.whole("difference") for row in found.each("numbers")):
-        say(invocation, "all of it agrees")
-        return ExitCode.DONE
-    return ExitCode.DIFFERS
+    if found.each("breaks") or found.words("doubts"):
+        return ExitCode.DIFFERS
+    if _may_follow(found):
+        say(invocation, "an order may have filled since the account was read: --apply reads it now")
+        return ExitCode.DIFFERS
+    say(invocation, "all of it agrees")
+    return ExitCode.DONE
+
+
+def _may_follow(found: Fields) -> bool:
+    """Return whether numbers differ of which no second read has said so: a fill, on its way."""
+    is_sure = found.each("breaks") or found.words("doubts")
+    return not is_sure and any(row.whole("difference") for row in found.each("numbers"))
 
 
 def _without_bot(invocation: Invocation) -> Fields:

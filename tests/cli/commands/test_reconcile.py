@@ -1,5 +1,6 @@
 """`bot reconcile`: to a bot that runs (a real process), and to the broker where none does."""
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from bot.config.problems import ExitCode
+from bot.runtime.control.server import ControlServer
+from bot.runtime.control.socket import Reply, Request
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
 from tests.staging import QUIET
@@ -95,3 +98,34 @@ def test_two_things_are_not_asked_at_once(tmp_path: Path) -> None:
     told = call("reconcile", "--apply", "--accept", "B-1", "-c", str(config))
 
     assert told.code == ExitCode.USAGE
+
+
+async def test_shares_that_an_account_shows_a_moment_after_the_fill_are_no_difference(
+    config: Path,
+) -> None:
+    numbers = {"account": "…001.1", "symbol": "HPG", "own": 100, "ours": 100}
+    states = [
+        {**numbers, "theirs": 0, "difference": -100},
+        {**numbers, "theirs": 0, "difference": -100},
+        {**numbers, "theirs": 100, "difference": 0},
+    ]
+    looks = iter(states)
+    read = {"book_read_at": "2026-10-19T09:15:00+07:00"}
+    read["account_read_at"] = read["book_read_at"]
+
+    async def compared(_: Request) -> Reply:
+        return {"ok": True, "compared": {**read, "numbers": [next(looks, states[0])]}}
+
+    bot = {"name": "mybot", "mode": "live", "config": str(config)}
+    server = ControlServer(config.parent / "state", {"reconcile": compared}, {"bot": bot})
+    await server.start()
+
+    agreed = await asyncio.to_thread(call, "reconcile", "-c", str(config))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bot.cli.commands.reconcile.FOLLOWS_S", 0.0)
+        differs = await asyncio.to_thread(call, "reconcile", "-c", str(config))
+
+    await server.stop()
+    assert (agreed.code, "all of it agrees" in agreed.err + agreed.out) == (ExitCode.DONE, True)
+    assert differs.code == ExitCode.DIFFERS
+    assert "an order may have filled since the account was read" in differs.err + differs.out
