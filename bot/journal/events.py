@@ -14,7 +14,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from bot.domain.account import masked_scope
-from bot.domain.entry import AUTH_DROPPED, AUTH_TAKEN, AUTH_TYPED
+from bot.domain.entry import AUTH_DROPPED, AUTH_TAKEN, AUTH_TYPED, ENTRIES_SCOPE, RunState
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.journal import tables
 from bot.journal.encoding import instant_of, instant_text
@@ -93,6 +93,8 @@ def _event(kind: EventKind, row: sa.RowMapping) -> EventRow:
             about = "" if row["scope"] == "all" else masked_scope(row["scope"])
             by = f"(by {row['by_whom']})" if row["by_whom"] else ""
             what, text = row["to_state"], f"{row['reason']} {by}".strip()
+            if what == RunState.HALTED and row["scope"].startswith(ENTRIES_SCOPE):
+                what = RunState.REDUCING.value  # the word that every screen shows of it
         case EventKind.ALERT:
             code = str(json.loads(row["numbers"]).get("alert") or "")
             what, about, text = row["kind"], row["symbol"] or "", row["text"]

@@ -13,7 +13,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from bot.domain.entry import ACCOUNT_SCOPE, ENTRIES_SCOPE
+from bot.domain.entry import ACCOUNT_SCOPE, ENTRIES_SCOPE, RunState
 from bot.journal import tables
 from bot.journal.encoding import instant_of
 from bot.journal.values import LASTS, PRUNING, STOPPED, DecisionGroup
@@ -79,7 +79,10 @@ def _halted(
             yield _stop(symbol, begun[0], row.at, code=begun[1], why=begun[2], strategy=of)
         if row.to_state not in GOES_ON:
             what = "" if row.scope in ALL else f"{row.scope.partition(':')[0]}: "
-            since[row.scope] = (row.at, row.to_state.upper(), f"{what}{row.reason} ({row.by_whom})")
+            is_reduced = row.scope.startswith(ENTRIES_SCOPE)
+            state = RunState.REDUCING.value if is_reduced else row.to_state.upper()
+            said = f": {row.reason}" if row.reason else ""
+            since[row.scope] = (row.at, state, f"{what}{state} by {row.by_whom}{said}")
     for scope, (at, code, why) in since.items():
         of = scope.removeprefix(STRATEGY) if scope.startswith(STRATEGY) else _ANY
         yield _stop(symbol, at, None, code=code, why=why, strategy=of)

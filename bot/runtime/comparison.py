@@ -54,14 +54,16 @@ def limits_without_bot(loaded: Loaded) -> tuple[list[Fields], bool]:
     """Return what is used of each limit as a start would find it, by the journal alone, and whether
     there is one: before the first run nothing is used.
     """
-    now = SystemClock().now()
-    today, has_run = now.astimezone(EXCHANGE_TZ).date(), True
+    has_run = True
     try:
-        recovery = _recovery(loaded.journal_url, today)
+        with JournalReader(loaded.journal_url) as reader:
+            now = _last_moment(reader)
+        recovery = _recovery(loaded.journal_url, now.astimezone(EXCHANGE_TZ).date())
     except Unreachable as error:
         if not error.is_absent:
             raise
-        recovery, has_run = Recovery(today), False
+        now, has_run = SystemClock().now(), False
+        recovery = Recovery(now.astimezone(EXCHANGE_TZ).date())
     accounts = [one.intent.account for one in recovery.intents]
     accounts += [fill.account for _, fill in recovery.recent_fills]
     account = accounts[-1] if accounts else ""
@@ -75,20 +77,12 @@ def limits_without_bot(loaded: Loaded) -> tuple[list[Fields], bool]:
 
 
 def balances_without_bot(loaded: Loaded) -> tuple[datetime, list[Fields]]:
-    """Return of when the numbers are and what each account is worth, by the journal alone.
-
-    A sandbox's time is not ours: what settles there does so by its own last moment.
-    """
+    """Return of when the numbers are and what each account is worth, by the journal alone."""
     with JournalReader(loaded.journal_url) as reader:
-        snapshots, runs = reader.accounts(), reader.runs()
-        fills = reader.fills()
+        snapshots, now = reader.accounts(), _last_moment(reader)
         held = {symbol for each in snapshots for symbol in each.holdings}
-        symbols = sorted(held | {fill.symbol for fill in fills})
+        symbols = sorted(held | {fill.symbol for fill in reader.fills()})
         prices = reader.prices(symbols)
-    now = SystemClock().now()
-    if runs and runs[-1].mode == "sandbox":
-        moments = [each.at for each in snapshots] + [each.at for each in fills]
-        now = max([*moments, runs[-1].started_at])
     engine = make_engine(loaded.settings, rulebook_of(loaded), (), unguarded, never)
     today = now.astimezone(EXCHANGE_TZ).date()
     table = load_symbols()
@@ -98,6 +92,17 @@ def balances_without_bot(loaded: Loaded) -> tuple[datetime, list[Fields]]:
     for each in snapshots:
         engine.handle(AccountRead(now, each))
     return now, [balance_fields(each, prices) for each in engine.balances()]
+
+
+def _last_moment(reader: JournalReader) -> datetime:
+    """Return now; of a sandbox, whose time is not ours, the moment that its next start goes on
+    from: what settles there does so by it, and its day is the one whose limits are used.
+    """
+    runs = reader.runs()
+    if not runs or runs[-1].mode != "sandbox":
+        return SystemClock().now()
+    moments = [each.at for each in reader.accounts()] + [each.at for each in reader.fills()]
+    return max([*moments, runs[-1].started_at])
 
 
 def _recovery(url: str, today: date) -> Recovery:

@@ -14,7 +14,13 @@ HEADS: Final = ("OF", "LIMIT", "USED", "ALLOWED", "LEFT")
 _AN_ORDER: Final = "an order"
 _FLOOR: Final = "min_cash"
 """The one limit that is a least, not a most."""
-_OF_ACCOUNT: Final = {_FLOOR, "max_account_age_s", "max_gross_of_nav"}
+_OF_ACCOUNT: Final = {
+    _FLOOR,
+    "max_account_age_s",
+    "max_gross_of_nav",
+    "max_loss_per_day",
+    "max_position_value",
+}
 """What is not known before the account has been read; no order has it by itself."""
 
 

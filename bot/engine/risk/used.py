@@ -53,9 +53,11 @@ def _of_account(state: State, account: str) -> Iterator[LimitUse]:
     nav = snapshot.net_asset_value if snapshot is not None else None
     gap, age_max = limits.max_price_gap_ppm, limits.max_account_age
     gross_max, unit = _part(nav, limits.max_gross_nav_ppm), "VND"
-    gross: int | None = worth.value + bought(state, account)
+    gross = None if snapshot is None else worth.value + bought(state, account)
     if nav is None and limits.max_gross_nav_ppm is not None:  # a part of what is not known
-        gross, gross_max, unit = None, limits.max_gross_nav_ppm, "ppm"
+        gross_max, unit = limits.max_gross_nav_ppm, "ppm"
+    is_known = snapshot is not None or not any(state.exposure.unmarked())
+    loss = max(0, worth.loss) if is_known else None
     age = None if snapshot is None else round((now - snapshot.at).total_seconds())
     cash = None
     for strategy in state.strategies.values():
@@ -68,7 +70,7 @@ def _of_account(state: State, account: str) -> Iterator[LimitUse]:
     minute, second = usage.last_minute.count(now), usage.last_second.count(now)
     sales = usage.sales_of_minute.count(now)
     rows: tuple[tuple[str, int | None, int | None, str], ...] = (
-        ("max_loss_per_day", max(0, worth.loss), losses.limit_of(state, account), "VND"),
+        ("max_loss_per_day", loss, losses.limit_of(state, account), "VND"),
         ("max_gross_of_nav", gross, gross_max, unit),
         ("min_cash", cash, limits.min_cash, "VND"),
         ("max_orders_per_day", usage.orders_today, limits.max_orders_per_day, "orders"),
@@ -104,7 +106,7 @@ def _of_symbols(state: State, account: str) -> Iterator[LimitUse]:
     most = min((each for each in values if each is not None), default=None)
     mine = [one for one in state.strategies.values() if one.plan.account == account]
     for symbol in sorted({symbol for one in mine for symbol in one.plan.symbols}):
-        value = state.exposure.value_of(account, symbol)
+        value = None if snapshot is None else state.exposure.value_of(account, symbol)
         here = [one for one in state.index.open_in.of(symbol) if one.is_own]
         pending = state.index.pending_in.of(symbol)
         working, flips = len(here) + len(pending), usage.flips[symbol]
@@ -116,7 +118,10 @@ def _of_symbols(state: State, account: str) -> Iterator[LimitUse]:
 
 def _of_strategy(state: State, strategy: StrategyState) -> Iterator[LimitUse]:
     name, limits = strategy.plan.name, strategy.limits
-    loss, repeats = max(0, -day_result(state, strategy)), max(strategy.repeats.values(), default=0)
+    results = (day.result(state.exposure.mark_of(of)) for of, day in strategy.days.items())
+    is_known = strategy.plan.account in state.accounts or None not in results
+    loss = max(0, -day_result(state, strategy)) if is_known else None
+    repeats = max(strategy.repeats.values(), default=0)
     of_late = strategy.refused_of_late.count(state.now)
     held = max((each.shares for each in strategy.positions.values()), default=0)
     rows = (

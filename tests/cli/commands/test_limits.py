@@ -36,21 +36,27 @@ def test_without_a_bot_it_says_so_and_shows_the_limits_of_its_next_start(tmp_pat
         "strategy",
         "sma-fpt",
         "max_orders_per_day",
-        "0",
+        "2",
         "orders",
         "20",
         "orders",
-        "20",
+        "18",
     ] in cells
     assert ["symbol", "FPT", "max_flips_per_symbol", "0", "changes", "3", "changes", "3"] in cells
     assert ["account", cells[0][1], "max_unknown", "1", "order", "1", "order", "0"] in cells
     assert ["account", cells[0][1], "max_quote_age_s", "an", "order", "10", "s"] in cells
-    refused = ["strategy", "sma-fpt", "refused_in_a_row", "0", "orders", "3", "orders", "3"]
+    refused = ["strategy", "sma-fpt", "refused_in_a_row", "1", "order", "3", "orders", "2"]
     assert refused in cells
     assert told["running"] is False
-    found = {(row["scope"], row["key"]): row["allowed"] for row in told["limits"]}
-    assert found["account", "max_order_value"] == 20_000_000
-    assert found["strategy", "max_repeats"] == 10
+    found = {(row["scope"], row["key"]): (row["used"], row["allowed"]) for row in told["limits"]}
+    assert found["account", "max_order_value"] == (None, 20_000_000)
+    assert found["strategy", "max_repeats"] == (1, 10)
+    # A stopped sandbox goes on with its own day, of which neither account nor prices are known.
+    assert found["account", "max_orders_per_day"] == (4, 60)
+    for key in ("max_gross_of_nav", "min_cash", "max_loss_per_day"):
+        assert found["account", key][0] is None
+    assert found["symbol", "max_position_value"][0] is None
+    assert found["strategy", "max_loss_per_day"][0] is None
 
 
 def test_before_the_first_run_the_limits_are_shown_and_nothing_is_made(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from bot.config.problems import ExitCode
 from bot.domain.entry import (
+    REDUCED_SCOPE,
     CheckResult,
     Decision,
     Entry,
@@ -79,9 +80,16 @@ PLANTED: dict[str, tuple[list[Entry], str]] = {
     "watching": (no("WATCH", "crossed up", Verdict.WATCHED), "crossed up"),
     "held for 2FA": (no("TWO_FACTOR", "asked", Verdict.HELD, request_id="L-9904"), "waits for 2FA"),
     "fault": (no("EXCEPTION", "on_bar: ZeroDivisionError", Verdict.FAILED), "ZeroDivisionError"),
-    "bot halted": (moved(RunState.HALTED, "going home"), "going home (operator)"),
-    "symbol halted": (moved(RunState.HALTED, "odd fill", f"symbol:{SYMBOL}"), "symbol: odd fill"),
-    "strategy off": (off("paused", "not today"), "strategy: not today (operator)"),
+    "bot halted": (moved(RunState.HALTED, "going home"), "HALTED by operator: going home"),
+    "symbol halted": (
+        moved(RunState.HALTED, "odd fill", f"symbol:{SYMBOL}"),
+        "symbol: HALTED by operator: odd fill",
+    ),
+    "strategy off": (off("paused", "not today"), "strategy: PAUSED by operator: not today"),
+    "no buys, without a word": (
+        moved(RunState.HALTED, "", REDUCED_SCOPE),
+        "entries: REDUCING by operator\n",
+    ),
     "alert": (
         [Note(after(310), "ALERT", "VHM: data held", {"alert": "DATA_HELD"}, SYMBOL)],
         "VHM: data held",
