@@ -53,7 +53,8 @@ class Outcome:
             ) where intent_id is null
             union
             select ghost.order_id from orders ghost join intents refused
-                on ghost.note = 'looks like ' || refused.intent_id
+                on substr(ghost.note || ' ', 1, length(refused.intent_id) + 12)
+                        = 'looks like ' || refused.intent_id || ' '
                     and refused.state in ('REFUSED', 'MATCHED')
             where ghost.intent_id is null
                 and exists (select 1 from notes where kind = 'ALERT' and symbol = ghost.symbol

@@ -40,6 +40,8 @@ def test_a_ghost_of_a_refused_order_is_nobodys_once_it_is_named_and_halts(
     tmp_path: Path, journal: sqlite3.Connection
 ) -> None:
     assert doubtful(tmp_path) == {"ORD2"}
+    journal.execute("update orders set note = note || ' (scripted by scenario demo)'")
+    assert doubtful(tmp_path) == {"ORD2"}
 
 
 @pytest.mark.parametrize(
@@ -49,6 +51,7 @@ def test_a_ghost_of_a_refused_order_is_nobodys_once_it_is_named_and_halts(
         "delete from halts",
         "update halts set scope = 'symbol:SSI'",
         "update orders set note = 'not placed here'",
+        "update orders set note = note || '1'",
         "update intents set state = 'NOT_PLACED'",
         "update intents set state = 'ACKED'",
         "update orders set intent_id = 'L-0001'",
