@@ -14,11 +14,19 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.crash.harness import LOOK_S, QUIET_S_MAX, Crashing, counted, crashing, databases
+from tests.crash.harness import (
+    LOOK_S,
+    QUIET_S_MAX,
+    Crashing,
+    NotReady,
+    counted,
+    crashing,
+    databases,
+)
 from tests.crash.strikes import CALLS, NOT_HERE, Strike, may_strike, struck, struck_at, threads_of
 
 FLOWS: Final[Mapping[str, str | None]] = {
@@ -34,6 +42,9 @@ SETTLE_S: Final = 0.1
 """How long after its answer a flow still has something to write, and how long polls are watched."""
 THREADS: Final = 2
 """The main thread and the journal's: no other carries anything out in a flow."""
+AGAIN_S: Final = 15.0
+UNSTRUCK_S: Final = 0.1
+"""How long after strace a bot may still die of the call that was one too many."""
 MISSES_MAX: Final = 2
 """How often a flow has to be over before the Nth call until that is believed: polls interfere."""
 RESTING, NEAR = "970", "1000"
@@ -119,7 +130,8 @@ def _kill_at(story: Crashing, place: Place, step: int, reached: Reached) -> None
     strike = Strike([place.calls[place.kind]], "signal=KILL", str(place.at))
     with struck(thread, strike, log):
         carry_out(story, reached.flow)
-    if "killed by SIGKILL" not in log.read_text():
+    time.sleep(UNSTRUCK_S)  # strace may end before it has written of the kill
+    if "SIGKILL" not in log.read_text() and story.bot.poll() is None:
         place.missed()
         return
     _, err = story.bot.communicate()
@@ -139,9 +151,12 @@ def prepare(story: Crashing, flow: str) -> None:
         return
     if flow == "poll" and story.status()["open_orders"]:
         return
-    if _untouched(story) is None:
+    give_up = time.monotonic() + QUIET_S_MAX
+    while _untouched(story) is None:  # one that a check keeps back is asked for again
         story.ask_for(NEAR if flow == "poll" else RESTING)
-        story.until(lambda _: _untouched(story) is not None, QUIET_S_MAX)
+        with suppress(NotReady):
+            story.until(lambda _: _untouched(story) is not None, AGAIN_S)
+        assert time.monotonic() < give_up, story.status()
 
 
 def carry_out(story: Crashing, flow: str, *, within_s: float | None = None) -> None:
