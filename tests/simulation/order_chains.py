@@ -13,7 +13,7 @@ bot that is not killed: answers of a twentieth of its requests are lost, cut sho
 
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -129,6 +129,20 @@ def one_day(folder: Path, seed: int) -> None:
         {"do": "hide_row", "seconds": 40},
     ]
     bad = {"prob": 0.05 / len(actions), "times": 0, "until": "14:20:00"}
+    faults = [{"match": {"path": "/trading/*", **bad}, "action": each} for each in actions]
+    config = write_day(folder, seed, faults)
+    asyncio.run(tell(config, minutes=6.5 * 60, answer_otp_after=timedelta(seconds=20)))
+
+
+def write_day(
+    folder: Path,
+    seed: int,
+    faults: Sequence[Mapping[str, Any]],
+    *,
+    every: str = "30s",
+    max_unknown: int = 1,
+) -> Path:
+    """Write the project of a bot that is busy in nine symbols for a whole day, with its faults."""
     prices = {"HPG": 27_000, "FPT": 45_000, "VNM": 36_000, "SSI": 31_000, "MBB": 24_000}
     prices |= {"VCB": 60_000, "MWG": 58_000, "VIC": 42_000, "STB": 29_000}
     scenario = {
@@ -140,7 +154,7 @@ def one_day(folder: Path, seed: int) -> None:
         ],
         "quota": "PRO",
         "seed": seed,
-        "faults": [{"match": {"path": "/trading/*", **bad}, "action": each} for each in actions],
+        "faults": faults,
         "accounts": [{"id": "0009000011", "cash": 10_000_000_000, "holdings": {"HPG": 20_000}}],
     }
     until = round(datetime(2026, 11, 19, 7, 20, tzinfo=UTC).timestamp())
@@ -149,12 +163,13 @@ def one_day(folder: Path, seed: int) -> None:
         "use": "busy",
         "symbols": [*prices],
         "params": {"seed": seed, "until": until},
-        "wake": {"quote": "30s"},
+        "wake": {"quote": every},
         "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "45s"},
     }
-    config = write_project(folder, scenario=scenario, strategies=[strategy])
+    risk = {"max_unknown": max_unknown}
+    config = write_project(folder, scenario=scenario, strategies=[strategy], risk=risk)
     write_plugins(folder)
-    asyncio.run(tell(config, minutes=6.5 * 60, answer_otp_after=timedelta(seconds=20)))
+    return config
 
 
 def main() -> None:
