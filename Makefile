@@ -35,14 +35,14 @@ check: setup
 prove: setup
 	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -q -n 3 --timeout 300 -m long
 	@.venv/bin/python -W ignore -m tests.model.explore
-	@.venv/bin/python -W ignore -m tests.simulation.simulate 100
-	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-59 .venv/bin/pytest -q -n 2 \
+	@.venv/bin/python -W ignore -m tests.simulation.simulate 80
+	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-29 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_storms.py
-	@env -u PYTHONDONTWRITEBYTECODE AMEND_SEEDS=0-2 ANSWERS_SHARE=1 .venv/bin/pytest -q -n 2 \
+	@env -u PYTHONDONTWRITEBYTECODE AMEND_SEEDS=0-1 ANSWERS_SHARE=1 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_amend_storms.py tests/protocol/test_common_form.py
 	@env -u PYTHONDONTWRITEBYTECODE NIGHTS=2 .venv/bin/pytest -q --timeout 300 \
 		tests/scenarios/test_money.py tests/scenarios/test_days.py tests/scenarios/test_closes.py
-	@.venv/bin/python -m tests.simulation.sixty_days 20 3
+	@.venv/bin/python -m tests.simulation.sixty_days 12 3
 	@.venv/bin/python -W ignore -m tests.simulation.order_chains 120 3
 	@.venv/bin/python -W ignore -m tests.journal.tampering 200 7
 	@.venv/bin/python -W ignore -m tests.simulation.recorded_days 6
@@ -50,7 +50,7 @@ prove: setup
 	@.venv/bin/python -W ignore -m tests.simulation.whole_demo 2
 	@.venv/bin/python -m tests.crash.kills 30 1
 	@.venv/bin/python -W ignore -m tests.crash.power 20 1
-	@.venv/bin/python -W ignore -m tests.faults.halts 80 1
+	@.venv/bin/python -W ignore -m tests.faults.halts 40 1
 	@.venv/bin/python -m tests.sandbox.exchange.test_sixty_days 60 4
 	@.venv/bin/python -m tests.sandbox.exchange.test_long_run 100000 4
 	@.venv/bin/python -m tests.engine.test_rulebook_agreement 100000 4

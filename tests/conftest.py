@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -48,8 +49,18 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest tests, lest one worker waits at the end for the other's last."""
+    """Begin with the longest tests, lest one worker waits at the end for the other's last. Of a
+    test that is `sampled(n)` every nth case stays short; `make prove` has the others.
+    """
+    cases = Counter[str]()
+    for item in items:
+        if sampled := item.get_closest_marker("sampled"):
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % sampled.args[0]:
+                item.add_marker(pytest.mark.long)
+            cases[test] += 1
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 

@@ -132,6 +132,7 @@ def as_in_a_container(tmp_path: Path, script: str) -> "subprocess.CompletedProce
     )
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_it_runs_as_nobody_on_a_read_only_root_and_sigterm_ends_it_with_0(tmp_path: Path) -> None:
     if os.geteuid() != 0 or shutil.which("unshare") is None or shutil.which("setpriv") is None:

@@ -184,6 +184,7 @@ def verdict_of(answer: Answer | NoAnswer) -> object:
     return type(answer), answer.is_sent
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [7, 11])
 async def test_mutated_answers_get_the_verdict_of_httpx(seed: int) -> None:
     random, played = Random(seed), Played()

@@ -12,6 +12,7 @@ IN_THE_ANSWER = "70+"
 """The journal's first calls of a place commit the attempt, the rest what came of it."""
 
 
+@pytest.mark.long
 def test_an_answer_that_a_broken_disk_did_not_take_is_known_after_a_kill() -> None:
     if not may_strike():
         pytest.skip(NOT_HERE)

@@ -16,6 +16,7 @@ IN_BOTH = "sendto"
 """A kind of call that both threads make."""
 
 
+@pytest.mark.long
 def test_a_place_that_is_cut_off_at_a_call_is_one_order_or_none() -> None:
     if not may_strike():
         pytest.skip(NOT_HERE)
@@ -27,6 +28,7 @@ def test_a_place_that_is_cut_off_at_a_call_is_one_order_or_none() -> None:
     assert {call.partition(" ")[0] for call in reached.points} == {IN_BOTH}
 
 
+@pytest.mark.long
 @pytest.mark.postgres
 def test_a_commit_that_is_cut_in_the_middle_is_asked_about(own_postgres_url: str) -> None:
     counts, problems = break_often(own_postgres_url, BREAKS, 2)

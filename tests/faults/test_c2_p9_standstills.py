@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.hanging import trading
 
-pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240), pytest.mark.long]
 
 STOPPED_S = 7.0
 

@@ -102,6 +102,7 @@ def _fill(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.long
 async def test_answers_that_meet_a_full_disk_are_owned_after_a_kill(
     tmp_path: Path, small_disk: Path
 ) -> None:

@@ -59,6 +59,7 @@ async def test_a_halt_under_a_hang_cancels_all_and_the_journal_has_it_afterwards
     assert list(verify(f"sqlite:///{hanging.state_dir / 'journal.db'}").problems) == []
 
 
+@pytest.mark.long
 async def test_a_bot_that_plays_its_own_broker_outlasts_a_hang_too(tmp_path: Path) -> None:
     async with playing_itself(tmp_path) as hanging:
         with _lock(hanging):

@@ -22,6 +22,7 @@ LATE = [
 ]
 
 
+@pytest.mark.long
 async def test_answers_of_nine_seconds_are_journalled_before_the_end(tmp_path: Path) -> None:
     async with trading(tmp_path, faults=LATE, is_signed_in=False) as hanging:
         await hanging.give_token()

@@ -22,6 +22,7 @@ TAKES_OVER_S = 60.0
 OF_THE_FIRST = [("L-0001", 1, 1), ("L-0002", 1, 1)]
 
 
+@pytest.mark.long
 async def test_a_standby_goes_on_with_the_orders_of_a_bot_that_was_killed(
     tmp_path: Path, own_postgres_url: str
 ) -> None:

@@ -144,6 +144,7 @@ async def test_what_was_made_to_fit_again_is_found(
     assert found in "\n".join(kept_on_both.verify().differences)
 
 
+@pytest.mark.long
 def test_sixty_tamperings_are_found(kept: Kept) -> None:
     """Edits, deletions, swaps and truncations of every table, made to fit again afterwards."""
     file = file_of(kept.url)

@@ -132,6 +132,7 @@ def test_a_migration_goes_down_and_up_again(own_db_url: str) -> None:
     assert check(own_db_url).is_current
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("revision", EARLIER)
 async def test_a_journal_of_each_earlier_schema_is_brought_up_to_date_and_read(
     own_db_url: str, revision: str

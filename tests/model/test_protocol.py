@@ -57,6 +57,7 @@ def test_no_way_leads_to_two_orders(policy, holds):
     assert found.is_safe, "\n".join(found.trace)
 
 
+@pytest.mark.sampled(3)
 @named(BAD)
 def test_a_policy_that_believes_too_early_is_found_out(policy, holds):
     assert not small(policy, holds).is_safe

@@ -98,6 +98,7 @@ def told(script: str, *arguments: object) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_a_start_holds_nothing_that_it_has_no_use_for_until_it_has(tmp_path: Path) -> None:
     for number in (0, 1, 3):
         (tmp_path / str(number)).mkdir()
@@ -117,6 +118,7 @@ def test_a_command_that_reads_a_journal_loads_nothing_that_writes_one() -> None:
     assert told(READ) == ["False True"]
 
 
+@pytest.mark.long
 def test_a_first_run_loads_no_migrations_and_a_look_no_settings(
     tmp_path: Path,
 ) -> None:

@@ -24,6 +24,7 @@ KINDS: Final[Mapping[str, Mapping[str, Any]]] = YAML(typ="safe").load(
 _TOOK: Final = re.compile(r"\(\d+ ms\)")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", KINDS)
 async def test_the_whole_story_of_an_order_is_told(tmp_path: Path, name: str) -> None:
     kind = KINDS[name]

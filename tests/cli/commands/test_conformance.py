@@ -136,6 +136,7 @@ def test_a_refused_signature_is_exit_code_4(served: Served) -> None:
     assert (asked.code, asked.out) == (ExitCode.SECRET, "")
 
 
+@pytest.mark.long
 def test_a_run_that_is_ended_while_its_order_works_cancels_it(served: Served) -> None:
     lately = {
         "match": {"path": "*/accounts/*/order-book/*"},

@@ -13,7 +13,7 @@ from bot.config.problems import ExitCode
 from tests.cli.stage import call
 from tests.processes import BotProcess
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 ROOT = Path(__file__).resolve().parents[3]
 LINE = re.compile(r"[0-2][0-9]:[0-5][0-9]:[0-5][0-9] [A-Z0-9]+ ")
 LATENCY = re.compile(r"\(\d+ ms\)")

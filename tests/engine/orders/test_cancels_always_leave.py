@@ -155,6 +155,7 @@ def _play(seed: int) -> Iterator[PlayedBroker]:
         commands = stage.handle(event) if event is not None else stage.pass_time(0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_cancel_is_missing_while_the_order_is_open(seed: int) -> None:
     *_, last = _play(seed)

@@ -151,6 +151,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", STORIES)
 async def test_a_start_from_a_checkpoint_goes_on_as_one_from_the_whole_ledger(
