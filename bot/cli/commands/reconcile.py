@@ -100,6 +100,14 @@ def _without_bot(invocation: Invocation) -> Fields:
     from bot.runtime.comparison import compare_without_bot
 
     with readable_journal(invocation) as loaded:
+        if (
+            loaded.settings.mode == "paper"
+        ):  # the broker's account is another one than the journal's
+            message = (
+                f"no bot is running on {loaded.state_dir}, and in paper mode it plays orders and "
+                "account itself: there is nothing to compare with. Start it: bot run"
+            )
+            raise OperatorMistake.of("E-RUN-001", message, ExitCode.NOT_RUNNING)
         say(invocation, "no bot runs: the broker is asked from here")
         return Fields(asyncio.run(compare_without_bot(loaded)))
 

@@ -81,6 +81,8 @@ async def refusal_of(broker: Broker) -> BrokerError | None:
 
 
 async def of_account(loaded: Loaded, broker: Broker) -> Finding:
+    if loaded.settings.mode == "paper":  # broker.account is of the played one
+        return skipped("account", "paper mode plays its own")
     try:
         account = await choose_account(broker.client, loaded.settings.broker.account)
     except OperatorMistake as mistake:

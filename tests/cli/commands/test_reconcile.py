@@ -92,6 +92,16 @@ def test_without_a_bot_the_broker_is_asked_or_what_it_needs_is_said(tmp_path: Pa
     assert "no broker to ask" in told.err
 
 
+def test_a_paper_journal_is_not_compared_with_the_broker_s_own_account(tmp_path: Path) -> None:
+    broker = {"base_url": "http://127.0.0.1:9"}
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once()], broker=broker)
+
+    told = call("reconcile", "-c", str(config), environment={"BOT_MODE": "paper"})
+
+    assert told.code == ExitCode.NOT_RUNNING
+    assert "in paper mode it plays orders and account itself" in told.err
+
+
 def test_two_things_are_not_asked_at_once(tmp_path: Path) -> None:
     config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
 

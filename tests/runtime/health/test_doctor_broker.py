@@ -52,6 +52,7 @@ async def rows(
     *,
     account: str = ".1",
     symbols: tuple[str, ...] = ("HPG",),
+    mode: str = "sandbox",
 ) -> dict[str, Finding]:
     config = write_project(
         folder,
@@ -59,7 +60,7 @@ async def rows(
         strategies=[once(symbols=list(symbols))],
         broker={"base_url": base_url, "account": account, "requests_per_minute": 600},
     )
-    loaded = load_settings(config, environment=secrets)
+    loaded = load_settings(config, environment={**secrets, "BOT_MODE": mode})
     return {each.name: each for each in await look_at_broker(loaded)}
 
 
@@ -95,9 +96,11 @@ async def test_a_refused_key_is_told_from_a_broker_that_is_away(tmp_path: Path) 
 async def test_an_account_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
     async with played() as (base_url, secrets):
         found = await rows(tmp_path, base_url, secrets, account="margin")
+        played_here = await rows(tmp_path, base_url, secrets, account="margin", mode="paper")
 
     assert found["account"].verdict is Verdict.FAIL
     assert "bot api sub-accounts" in found["account"].fix
+    assert played_here["account"].verdict is Verdict.SKIPPED
 
 
 async def test_a_symbol_that_the_broker_does_not_know_is_named(tmp_path: Path) -> None:
