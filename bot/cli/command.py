@@ -128,7 +128,7 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
     """Return the options that every command takes; `hidden` ones are not in its help."""
 
     def keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
-        if parameter.name == "config" and isinstance(value, Path) and (value / OWN).is_file():
+        if parameter.name == "config" and isinstance(value, Path) and value.is_dir():
             value = value / OWN  # who is in a hurry to halt names the folder
         if value and parameter.name is not None:
             setattr(context.ensure_object(Invocation), parameter.name, value)

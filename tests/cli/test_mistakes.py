@@ -63,9 +63,12 @@ def test_a_folder_stands_for_the_configuration_in_it(tmp_path: Path) -> None:
     (tmp_path / "bot.yaml").write_text("mode: sandbox\n")
 
     named = call("config", "path", "-c", str(tmp_path))
+    (tmp_path / "bot.yaml").unlink()
+    missed = call("config", "check", "-c", str(tmp_path))
 
     assert (named.code, named.err) == (ExitCode.DONE, "")
     assert str(tmp_path / "bot.yaml") in named.out
+    assert f"{tmp_path / 'bot.yaml'}: E-CFG-001 cannot read this file: no such file" in missed.err
 
 
 def test_a_configuration_with_another_ending_is_named(tmp_path: Path) -> None:
