@@ -58,6 +58,8 @@ def test_json_is_one_value_and_nothing_else(tmp_path: Path) -> None:
         (STRATEGY, ("--from", "2023-01-03", "--to", "2023-02-01"), "E-BT-002 --from 2023-01-03"),
         (STRATEGY.replace("HPG", "VNM"), RANGE, ":3:11: E-BT-003 there are no bars of VNM"),
         (STRATEGY, ("--from", "2026-03-02", "--to", "2026-03-06"), ":3:11: E-BT-004 the bars of"),
+        (STRATEGY, ("--from", "2026-12-01"), "wanted are 2026-12-01 to 2026-12-01: choose days"),
+        (STRATEGY, ("--to", "2026-03-06"), "wanted are 2026-03-06 to 2026-03-06: choose days"),
         (STRATEGY.replace("bar: 5m", "bar: 30s"), RANGE, ":4:13: E-BT-005 'wake.bar' 30s"),
         (STRATEGY.replace("bar: 5m", "bar: 90s"), RANGE, ":4:13: E-BT-005 'wake.bar' 90s is no"),
         (STRATEGY, (*RANGE, "--hold", "FPT=100"), "E-BT-006 --hold FPT"),
