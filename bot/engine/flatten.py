@@ -207,7 +207,8 @@ def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol:
         return "an order of it works, or a cancel is not through"
     if _is_given_up(flattening, key, strategy.position(symbol).shares):
         return _GIVEN_UP
-    request = _request(state, instrument, means)
+    # Nothing settled: not the hour keeps it, and no hour would sell it.
+    request = _request(state, instrument, means) if means.sellable else Request(RequestKind.CLOSE)
     if isinstance(request, str):
         return request
     if (skipped := requests.reason_to_skip(state, strategy, symbol, request, means)) is not None:
@@ -276,7 +277,9 @@ def _request(state: State, instrument: Instrument, means: Means) -> Request | st
     if phase is not Phase.PROGRESS or OrderType.LO not in accepted:
         opens = state.rulebook.next_phase_change(exchange, state.now).at.astimezone(EXCHANGE_TZ)
         what = "an odd lot" if lot is Lot.ODD else "it"
-        return f"{exchange} takes no sale of {what} now ({PHASE_WORDS[phase]}); from {opens:%H:%M}"
+        is_today = opens.date() == state.now.astimezone(EXCHANGE_TZ).date()
+        when = f"{opens:%H:%M}" if is_today else f"{opens:%m-%d %H:%M}"
+        return f"{exchange} takes no sale of {what} now ({PHASE_WORDS[phase]}); from {when}"
     quote, seen = state.quotes.get(symbol), state.depths.get(symbol)
     if quote is None or state.now - quote.at > state.settings.max_quote_age:
         return "no fresh quote to price it by"

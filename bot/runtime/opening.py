@@ -41,8 +41,11 @@ def this_process() -> Holder:
 def begin_state(loaded: Loaded, *, is_standby: bool) -> int | None:
     """Make the state directory; return the child that makes a new journal, as `begin_journal` does.
 
-    It comes before all threads of a run. What a standby waits for is made by another.
+    It comes before all threads of a run. What a standby waits for is made by another. Raises
+    OperatorMistake where no second bot can take over, before anything is made.
     """
+    if is_standby:
+        require_possible(loaded)
     make_state_dir(loaded.state_dir)
     remember_run(loaded.state_dir, loaded.path, os.environ, loaded.bot, loaded.settings.language)
     return None if is_standby else begin_journal(loaded.journal_url)
@@ -65,9 +68,8 @@ async def wait_for_lease(
 ) -> Lease | str:
     """Wait for the lease as a standby does; return it, or why the wait was ended.
 
-    Raises OperatorMistake where no second bot can take over, and what the journal does.
+    Raises what the journal does.
     """
-    require_possible(loaded)
     standby = Standby(
         loaded.journal_url, this_process(), partial(screen.row, "standby"), screen.trouble
     )

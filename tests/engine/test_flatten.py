@@ -175,11 +175,13 @@ def test_a_sale_that_was_cancelled_is_made_again_when_no_equal_one_is_refused() 
     assert any("L-0001 was equal, less than 60 s ago; again from 09:3" in text for text in told)
 
 
-def test_what_has_not_settled_is_named_and_not_sold() -> None:
+@pytest.mark.parametrize("phase", [Phase.PROGRESS, Phase.CLOSED])
+def test_what_has_not_settled_is_named_and_not_sold(phase: Phase) -> None:
     stage = Stage()
     bought = stage.working(300)
     stage.after(1).book(report_of(bought, executed=300))
     stage.after(60).quote(27_000)
+    stage.phase(phase, *([OrderType.LO] if phase is Phase.PROGRESS else []))
     stage.new(PlaceOrder)
 
     _halt(stage, flatten=True)
@@ -204,6 +206,17 @@ def test_it_sells_by_the_phase(phase: Phase, sold: OrderType | None) -> None:
     if not sold:
         alerts = stage.engine.status().alerts
         assert any("HOSE takes no sale of it now (lunch break); from " in one for one in alerts)
+
+
+def test_after_the_close_it_names_the_day_on_which_it_sells() -> None:
+    stage = _holding()
+    stage.after(7 * 3_600)
+    stage.phase(Phase.CLOSED)
+
+    _halt(stage, flatten=True)
+
+    alerts = stage.engine.status().alerts
+    assert any("takes no sale of it now (closed); from 11-20 09:00" in one for one in alerts)
 
 
 def test_an_odd_lot_is_an_order_of_its_own() -> None:

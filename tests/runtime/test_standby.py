@@ -6,7 +6,7 @@ import pytest
 
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
-from bot.runtime.standby import require_possible
+from bot.runtime.opening import begin_state
 from tests.story import once, write_project
 
 URL = "postgresql://bot@127.0.0.1/journal"
@@ -14,8 +14,10 @@ URL = "postgresql://bot@127.0.0.1/journal"
 
 def refusal(folder: Path, **settings: object) -> str:
     config = write_project(folder, scenario="quiet", strategies=[once()], **settings)  # type: ignore[arg-type]
+    loaded = load_settings(config, environment={})
     with pytest.raises(OperatorMistake) as refused:
-        require_possible(load_settings(config, environment={}))
+        begin_state(loaded, is_standby=True)
+    assert not (loaded.state_dir / "last-run.json").exists()  # nothing has begun
     return str(refused.value)
 
 
