@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryFile, mkdtemp
 from typing import TYPE_CHECKING, Final, Unpack
 
 import click
@@ -14,7 +14,6 @@ import click
 from bot.cli.command import Invocation, define_command
 from bot.cli.past_days import PastDays, past_days_options, tell_simulated, wanted_of
 from bot.cli.show import json_text, print_json, print_lines, say, write_line
-from bot.config.problems import OperatorMistake
 from bot.domain.entry import Verdict
 
 if TYPE_CHECKING:
@@ -57,7 +56,11 @@ def command(
     from bot.runtime.history.backtest.figures import figures_of
     from bot.runtime.history.backtest.run import run_backtest
     from bot.runtime.history.backtest.spec import spec_of
-    from bot.runtime.history.backtest.trades import require_writable, write_trades
+    from bot.runtime.history.backtest.trades import (
+        require_writable,
+        write_trades,
+        written,
+    )
 
     if trades is not None:
         require_writable(trades)
@@ -65,26 +68,26 @@ def command(
     wanted = wanted_of(invocation, files, days)
     spec = spec_of(wanted)
     if folder is not None:
-        try:
+        with written(f"-o {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            text = f"-o {folder}: it can't be made ({(error.strerror or str(error)).lower()})"
-            raise OperatorMistake.of("E-BT-007", text) from error
+            TemporaryFile(dir=folder).close()
     with _progress(invocation) as progress:
         result = run_backtest(spec, progress)
     figures = figures_of(result, benchmarks_of(result, spec.source))
     summary = summary_json(result, figures)
-    if trades is not None:
-        say(invocation, f"wrote {write_trades(trades, result)} fills to {trades}")
-    if folder is not None:
-        write_trades(folder / TRADES, result)
-        write_whole(folder / SUMMARY, f"{json_text(summary)}\n")
-        write_page(folder / PAGE, result, figures, spec.source)
-        say(invocation, f"wrote {folder / PAGE}, {SUMMARY} and {TRADES}")
     if invocation.json:
         print_json(summary)
     else:
         print_lines(summary_lines(result, figures))
+    if trades is not None:
+        with written(f"--trades {trades}"):
+            say(invocation, f"wrote {write_trades(trades, result)} fills to {trades}")
+    if folder is not None:
+        with written(f"-o {folder}"):
+            write_trades(folder / TRADES, result)
+            write_whole(folder / SUMMARY, f"{json_text(summary)}\n")
+            write_page(folder / PAGE, result, figures, spec.source)
+        say(invocation, f"wrote {folder / PAGE}, {SUMMARY} and {TRADES}")
     for text in _faults(result):
         write_line(text, err=True)
     tell_simulated(invocation, wanted)

@@ -24,6 +24,12 @@ WORKERS_MAX: Final = 64
 FOLDS_MAX: Final = 20
 PAGE: Final = "search.html"
 BEST_PAGE: Final = "best.html"
+_REFUSED: Final = frozenset(
+    {
+        *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT, errno.EEXIST),
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENAMETOOLONG),
+    }
+)
 _PATH: Final = click.Path(path_type=Path)
 _FOLDS: Final = click.IntRange(0, FOLDS_MAX)
 _WORKERS: Final = click.IntRange(1, WORKERS_MAX)
@@ -89,15 +95,18 @@ def command(
             progress.show(progress_words(done, trials, best, kind))
 
         where = f"{count} workers of {cluster}" if cluster else f"{count} processes"
-        _make_parents(folder)
-        say(invocation, f"{name}: trials are kept in {shown_path(folder)}, made by {where}")
-        try:
-            found = search(question, folder, make, workers=count, told=told)
-        except KeyboardInterrupt:
-            say(invocation, "interrupted: the same command goes on from the trials that ended")
-            raise
+        with _writable(folder):
+            if folder.exists() and not folder.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, "not a folder")
+            say(invocation, f"{name}: trials are kept in {shown_path(folder)}, made by {where}")
+            try:
+                found = search(question, folder, make, workers=count, told=told)
+            except KeyboardInterrupt:
+                say(invocation, "interrupted: the same command goes on from the trials that ended")
+                raise
     target = file if applies else folder / f"{name}.yaml"
-    written = _write(found, folder, target, name, wanted.loaded)
+    with _writable(folder):
+        written = _write(found, folder, target, name, wanted.loaded)
     if invocation.json:
         print_json({**search_json(found, name), "written": str(target) if found.best else None})
     else:
@@ -142,11 +151,14 @@ def _workers(address: str | None, count: int | None) -> Iterator[tuple["MakeExec
         yield found
 
 
-def _make_parents(folder: Path) -> None:
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """Say of what the system refuses what to do about it."""
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if folder.exists() and not folder.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, "not a folder")
+        yield
     except OSError as error:
-        text = f"--study {folder}: it can't be made ({(error.strerror or str(error)).lower()})"
+        if error.errno not in _REFUSED:
+            raise
+        text = f"--study {folder}: it can't be written ({(error.strerror or str(error)).lower()})"
+        text += ". Make room or name another; trials that ended are kept"
         raise OperatorMistake.of("E-OPT-005", text, ExitCode.USAGE) from error

@@ -1,6 +1,7 @@
 """`bot backtest`: what it prints and writes, and how it refuses what can't be run."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,21 @@ def test_fills_are_written_as_parquet_too(tmp_path: Path) -> None:
     assert ran.code == 0
     assert table.height > 0
     assert table["side"].unique().sort().to_list() in (["BUY"], ["BUY", "SELL"])
+
+
+@pytest.mark.parametrize("option", ["-o", "--trades"])
+def test_a_full_disk_costs_the_files_and_not_the_result(tmp_path: Path, option: str) -> None:
+    pytest.importorskip("polars")
+    name = "trades.csv" if option == "-o" else "fills.parquet"
+    place = tmp_path if option == "-o" else tmp_path / name
+    (tmp_path / f".{name}.{os.getpid()}").symlink_to("/dev/full")
+
+    ran = call("backtest", strategy(tmp_path), *RANGE, option, str(place))
+
+    assert ran.code == 3
+    assert f"E-BT-007 {option} {place}: it can't be written (no space left on device)" in ran.err
+    assert ran.out.startswith("backtest of mine")
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.yaml"]
 
 
 @pytest.mark.parametrize("price", [27, 27_003])

@@ -1,6 +1,7 @@
 """`bot optimise`: what it prints and writes, and how it refuses what can't be searched."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,17 @@ def test_it_searches_writes_the_best_and_goes_on_with_more_trials(tmp_path: Path
     assert file.read_text() == STRATEGY.replace(
         "{fast: 5, slow: 20}   #", f"{{fast: {best['fast']}, slow: {best['slow']}}}".ljust(22) + "#"
     )
+
+
+def test_a_disk_that_takes_no_trials_is_said_with_the_folder(tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    study.mkdir()
+    (study / f".question.json.{os.getpid()}").symlink_to("/dev/full")
+
+    ran = call("optimise", str(strategy(tmp_path)), *RANGE, *SPACE, *BRIEF, "--study", str(study))
+
+    assert ran.code == ExitCode.USAGE
+    assert f"E-OPT-005 --study {study}: it can't be written (no space left on device)" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,11 @@ Times are local to the exchange, money whole VND; one row for each fill, in the 
 import csv
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final
 
 from bot.config.problems import OperatorMistake
@@ -45,6 +48,18 @@ def require_writable(path: Path) -> None:
     if path.suffix == ".parquet" and find_spec("polars") is None:
         text = "Parquet is written by polars, which is not installed: pip install 'vnbot[data]', or"
         raise OperatorMistake.of("E-BT-007", f"--trades {path}: {text} name a .csv file")
+    with written(f"--trades {path}"):
+        TemporaryFile(dir=path.absolute().parent).close()
+
+
+@contextmanager
+def written(what: str) -> Iterator[None]:
+    """Raise OperatorMistake for what the system refuses, and say of which option that is."""
+    try:
+        yield
+    except OSError as error:
+        text = f"{what}: it can't be written ({(error.strerror or str(error)).lower()}). Make room"
+        raise OperatorMistake.of("E-BT-007", f"{text}, or name a place of yours") from error
 
 
 def write_trades(path: Path, result: BacktestResult) -> int:
@@ -56,7 +71,9 @@ def write_trades(path: Path, result: BacktestResult) -> int:
             import polars as pl  # an extra: only those who want Parquet have it
 
             columns = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
-            pl.DataFrame(dict(zip(COLUMNS, columns, strict=True))).write_parquet(beside)
+            packed = BytesIO()  # what a disk refuses is then an OSError, not one of polars
+            pl.DataFrame(dict(zip(COLUMNS, columns, strict=True))).write_parquet(packed)
+            beside.write_bytes(packed.getbuffer())
         else:
             with beside.open("w", encoding="utf-8", newline="") as file:
                 writer = csv.writer(file, lineterminator="\n")

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process
 from socket import create_connection
 from threading import Thread
 from typing import Any, Final
@@ -22,10 +22,21 @@ MISSING: Final = (
 MakeExecutor = Callable[[], Executor]
 
 
+class _Processes(ProcessPoolExecutor):
+    """Ends its workers where nobody waits for them: a trial may go on for long, and a process does
+    not leave before its workers.
+    """
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        for worker in () if wait else active_children():
+            worker.terminate()
+
+
 def processes(count: int) -> MakeExecutor:
     """Return what makes processes of this machine. They are spawned: a fork would copy threads."""
     context = get_context("spawn")
-    return lambda: ProcessPoolExecutor(count, mp_context=context, initializer=_follow_the_search)
+    return lambda: _Processes(count, mp_context=context, initializer=_follow_the_search)
 
 
 def _follow_the_search() -> None:

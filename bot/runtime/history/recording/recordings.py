@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
 from hashlib import blake2b, sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -309,8 +310,10 @@ def _write_parquet(path: Path, rows: Iterable[Row]) -> None:
     columns = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
     texts = dict.fromkeys(("event", "odd", "commands", "seal"), pl.String)
     schema = {"number": pl.Int64, "at_us": pl.Int64, "kind": pl.Categorical, **texts}
+    packed = BytesIO()  # what a disk refuses is then an OSError, not one of polars
+    pl.DataFrame(columns, schema=schema).write_parquet(packed, compression_level=9)
     path.touch(0o600)
-    pl.DataFrame(columns, schema=schema).write_parquet(path, compression_level=9)
+    path.write_bytes(packed.getbuffer())
 
 
 def _rows_of_parquet(path: Path) -> Iterator[Row]:

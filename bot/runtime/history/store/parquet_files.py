@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -124,8 +125,10 @@ def write_parquet(path: Path, bars: Iterable[BarColumns]) -> None:
         pl.DataFrame({name: getattr(columns, name) for name in ("start", *FIGURES)})
         for columns in bars
     ]
+    packed = BytesIO()  # what a disk refuses is then an OSError, not one of polars
+    pl.concat(frames).write_parquet(packed, row_group_size=PART_BARS, compression="zstd")
     with written_beside(path) as file:
-        pl.concat(frames).write_parquet(file, row_group_size=PART_BARS, compression="zstd")
+        file.write(packed.getbuffer())
 
 
 def _local_time(column: "pl.Expr", kind: "pl.DataType", path: Path) -> "pl.Expr":

@@ -4,8 +4,9 @@ import os
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -260,6 +261,17 @@ def test_a_search_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> Non
         ended, _, _ = select.select([worker], [], [], 20)
     os.close(worker)
     assert ended, "the worker has ended"
+
+
+@pytest.mark.process
+def test_a_search_that_is_cut_off_waits_for_no_trial() -> None:
+    executor = processes(1)()
+    playing = executor.submit(time.sleep, 40)
+
+    executor.shutdown(wait=False)
+
+    with pytest.raises(BrokenExecutor):
+        playing.result(20)
 
 
 def test_two_searches_do_not_run_in_one_folder(tmp_path: Path) -> None:

@@ -164,6 +164,17 @@ def test_a_broken_manifest_is_told_and_a_folder_that_cannot_be_made(tmp_path: Pa
         pytest.fail("there is no such folder")
 
 
+@pytest.mark.parametrize("name", ["HPG.parquet", "HPG.csv.gz"])
+def test_a_full_disk_is_said_and_leaves_the_old_file(tmp_path: Path, name: str) -> None:
+    write = write_parquet if name.endswith("parquet") else write_bars
+    (tmp_path / f".{name}.new").symlink_to("/dev/full")
+
+    with refused("E-DATA-004", f"{name} cannot be written: No space left on device"):
+        write(tmp_path / name, [columns(1)])
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_frames_fill_what_is_missing_and_replace_only_when_told(tmp_path: Path) -> None:
     archive, day = Archive(tmp_path), date(2026, 11, 19)
 
