@@ -86,9 +86,10 @@ class ExDatePayments:
                     number, symbol, kind, due.ratio, held, net, 0, paid_on=self._day
                 )
                 text = f"{symbol} went ex on {self._day}: the {a_share:,} VND that a share fell by"
-                self.told.append(f"{text} were paid in cash for {held:,} shares, untaxed")
+                tax = self._rulebook.dividend_tax(due.dividend)
+                text = f"{text} were paid in cash for {held:,} shares, untaxed"
+                self.told.append(f"{text}; of a dividend {tax:,} VND would be kept back as tax")
         if right is not None:
-            account.settle(at)
             self._market.rights = (*self._market.rights, right)
 
     def _tell_loss(self, symbol: str) -> None:

@@ -265,8 +265,7 @@ class _Run:
         held = self._account.held(symbol)
         if not held:  # and so it was listed the day before
             return
-        a_share = self._exchange.market(symbol).anchor - listing.reference
-        if a_share <= 0:
+        if (a_share := self._exchange.market(symbol).anchor - listing.reference) <= 0:
             return
         number, net = f"{symbol}-{day}", a_share * held
         kind, ratio = EntitlementKind.CASH_DIVIDEND, f"1:{a_share}"
@@ -277,7 +276,9 @@ class _Run:
         net += before.dividend if before else 0
         self._rights.append(ShareholderRight(number, symbol, kind, ratio, held, net, 0, day))
         text = f"{symbol} went ex on {day}: the {a_share:,} VND that a share fell by were paid"
-        self._told.append(f"{text} in cash for {held:,} shares, untaxed")
+        text += f" in cash for {held:,} shares, untaxed; of a dividend"
+        tax = self.spec.rulebook.dividend_tax(paid.dividend)
+        self._told.append(f"{text} {tax:,} VND would be kept back as tax")
 
     def _deposit(self, listings: list[Listing]) -> Mapping[str, RecoveredStrategy]:
         """Put the held shares into the account, as those of the first strategy that trades them."""

@@ -26,10 +26,10 @@ from bot.domain.message import (
     Recovered,
     TradingDayStarted,
 )
-from bot.domain.quote import Bar, Quote
-from bot.domain.timetable import instant_of
+from bot.domain.quote import Bar, ClosesRead, Quote
+from bot.domain.timetable import instant_of, local_of
 from bot.engine.market import BAR_PHASES
-from bot.runtime.history.bars import Gap
+from bot.runtime.history.bars import DayFrame, Gap
 from bot.runtime.history.recording.recordings import (
     FOLDER,
     GAP,
@@ -53,7 +53,7 @@ _LOOKED_AT: Final = frozenset(
     each.__name__
     for each in (
         *(QuoteReceived, DepthReceived, InstrumentsRead, PhaseChanged),
-        *(Recovered, TradingDayStarted),
+        *(Recovered, TradingDayStarted, ClosesRead),
     )
 )
 
@@ -167,6 +167,9 @@ class _Scan:
     _phases: dict[Exchange, Phase] = field(default_factory=dict)
     _bars: dict[tuple[str, datetime], list[int]] = field(default_factory=dict)
     _volumes: dict[str, int] = field(default_factory=dict)
+    _going_ex: dict[tuple[str, date], int] = field(default_factory=dict)
+    """By symbol and day, the close before; the reference is still to come."""
+    _frames: dict[str, dict[date, DayFrame]] = field(default_factory=lambda: defaultdict(dict))
 
     def read(self, days: Mapping[date, Path], progress: Progress) -> RecordedDays:
         folders = list[tuple[date, Path]]()
@@ -182,7 +185,7 @@ class _Scan:
             Bar(symbol, start, round(BAR.total_seconds()), *figures)
             for (symbol, start), figures in self._bars.items()
         ]
-        listed = ListedBars(bars, width=BAR, calendar=self.calendar)
+        listed = ListedBars(bars, width=BAR, frames=self._frames, calendar=self.calendar)
         return RecordedDays(
             tuple(folders),
             tuple(day for day in days if day in self.days),
@@ -228,6 +231,11 @@ class _Scan:
                 self.instruments |= {each.symbol: each for each in listed}
             case PhaseChanged(exchange=exchange, phase=phase):
                 self._phases[exchange] = phase
+            case ClosesRead(at=at, closes=closes):
+                today = local_of(at).date()
+                for each in closes:
+                    if today in each.ex_dates and each.price and each.day < today:
+                        self._going_ex[each.symbol, today] = each.price
             case DepthReceived(depth=depth):
                 quotes, depths = self.looks[depth.symbol]
                 self.looks[depth.symbol] = quotes, depths + 1
@@ -242,6 +250,11 @@ class _Scan:
                     traded = max(0, volume - self._volumes.get(symbol, volume))
                     bar[1:] = max(bar[1], last), min(bar[2], last), last, bar[4] + traded
                     self._volumes[symbol] = volume
+                    key = symbol, local_of(at).date() if self._going_ex else date.min
+                    close = self._going_ex.pop(key, None) if quote.reference else None
+                    if close and quote.reference and quote.exchange is not Exchange.UPCOM:
+                        ratio = quote.reference / close
+                        self._frames[symbol][key[1]] = DayFrame(ex_ratio=ratio)
             case _:
                 raise AssertionError(f"{type(event).__name__} is none of what is looked at")
 

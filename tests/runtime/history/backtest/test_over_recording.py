@@ -114,10 +114,15 @@ def test_shares_that_were_bought_in_a_recording_settle_on_t_plus_2_as_live(proje
     assert [local_of(each.at).date() for each in tried] == [DAY, NEXT]
 
 
+PAID = """\
+the 1,000 VND that a share fell by were paid in cash for 200 shares, untaxed; of a dividend 10,000 \
+VND would be kept back as tax"""
+
+
 @every_row(
     "close, said",
     [
-        ("28000", "the 1,000 VND that a share fell by were paid in cash for 200 shares, untaxed"),
+        ("28000", PAID),
         ("null", "what its holder got is not known, so the fall of its price is a loss here"),
     ],
 )
@@ -145,6 +150,10 @@ def test_what_a_held_share_falls_by_on_an_ex_date_is_paid_as_over_bars(
     ]
     assert after.cash - before.cash == (200 * 1_000 if close != "null" else 0)
     assert not [each for each in result.assumptions if "alert" in each]
+    bars = spec_of(Wanted(files=(project / "strategies" / "mine.yaml",), data=(state,))).source
+    bought, now = result.closes["HPG"]
+    held = now / bought * (28_000 / 27_000 if close != "null" else 1) - 1
+    assert benchmarks_of(result, bars).buy_and_hold == held
 
 
 def test_what_an_operator_or_another_run_did_then_is_not_played(project: Path) -> None:
