@@ -73,14 +73,18 @@ def write_new(files: dict[Path, str]) -> None:
     if existing := [path for path in files if os.path.lexists(path)]:
         text = "already exists and is not overwritten: choose another name or folder"
         raise OperatorMistake(Problem("E-CFG-046", text, shown_path(path)) for path in existing)
+    written = list[Path]()
     for path, text in files.items():
         try:
             missing = [folder for folder in path.parents if not folder.exists()]
             for folder in reversed(missing):
                 folder.mkdir(0o700, exist_ok=True)  # where the key will lie, others have no look
             with open(path, "x", encoding="utf-8", opener=opener) as file:
+                written.append(path)
                 file.write(text)
         except OSError as error:
+            for each in written:
+                each.unlink()
             reason = (error.strerror or str(error)).lower()
             problem = Problem("E-CFG-001", f"cannot write this file: {reason}", shown_path(path))
             raise OperatorMistake((problem,), ExitCode.CONFIG) from error

@@ -81,6 +81,15 @@ def test_nothing_is_written_over(capsys: Capture, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["bot.yaml"]
 
 
+def test_what_cannot_be_written_whole_leaves_nothing(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "strategies").write_text("")  # a folder goes there
+
+    assert run(["init", str(tmp_path)]) == 3
+
+    assert "cannot write this file" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["strategies"]
+
+
 def test_the_word_sqlite_means_a_file_in_the_folder(tmp_path: Path) -> None:
     plain, named = tmp_path / "plain", tmp_path / "named"
 
