@@ -88,6 +88,7 @@ def note_closes(state: State, exchange: Exchange) -> None:
             numbers: Numbers = {"day": state.trading_date.isoformat(), "close": seen.quote.last}
             text = f"{symbol} {seen.quote.last:,} at the close"
             state.note(CLOSE_NOTE, text, numbers, symbol=symbol)
+            ex_dates.keep_doubted(state, seen.quote)
 
 
 def begin_day(state: State, ended: date) -> None:

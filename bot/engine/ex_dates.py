@@ -107,6 +107,21 @@ def trust(state: State, symbol: str) -> bool:
     return True
 
 
+def keep_doubted(state: State, quote: Quote) -> None:
+    """Keep what the day of a doubted symbol looked like to its end: the next run has no other sign
+    of it, and counts the bars of before by it. A person's word, or the broker's, ends a doubt.
+    """
+    belief = state.beliefs.get(quote.symbol)
+    if belief is None or belief.close is None or quote.reference in (None, belief.close):
+        return
+    calendar, today = state.rulebook.calendar, state.trading_date
+    if not (calendar.covers(belief.close_day) and calendar.covers(today)):
+        return
+    is_of_the_day_before = calendar.next_trading_day(belief.close_day) == today
+    if quote.reference and is_of_the_day_before and is_doubted(state, quote.symbol):
+        state.command(KeepExDate(WentEx(quote.symbol, today, belief.close, quote.reference)))
+
+
 def is_doubted(state: State, symbol: str) -> bool:
     """Whether bars of a symbol may be on another level, which nobody can tell now."""
     return any(series.doubt for series in state.bars.of(symbol))

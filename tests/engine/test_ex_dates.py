@@ -290,6 +290,27 @@ def test_a_person_s_word_ends_the_wait_too() -> None:
     assert _codes(stage) == ["WARMING", "OK"]
 
 
+def _keeps(
+    close_day: date = DAY - NIGHT, close: int = 28_000, *, resumes: bool = False
+) -> list[WentEx]:
+    """What is kept at the end of a day that began in doubt."""
+    stage = _in_doubt()
+    belief = stage.engine._state.beliefs["HPG"]
+    belief.close, belief.close_day = close, close_day
+    if resumes:
+        stage.handle(OperatorActed(stage.now, Action.RESUME, "no", "you", symbol="HPG"))
+    stage.phase(Phase.CLOSED)
+    return [each.went_ex for each in stage.all(KeepExDate)]
+
+
+def test_a_day_that_was_doubted_to_its_end_is_kept_for_the_next_run() -> None:
+    assert _keeps() == [WentEx("HPG", DAY, 28_000, 27_000)]
+    assert _keeps(resumes=True) == []
+    assert _keeps(close=27_000) == []  # the day after, on which a run that went on still doubts
+    assert _keeps(DAY - 2 * NIGHT) == []  # no reference of today follows from an older close
+    assert _keeps(date(2019, 11, 19)) == []  # nor from one that no calendar knows
+
+
 @every_row(
     "close, bars",
     [
