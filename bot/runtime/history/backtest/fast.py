@@ -149,11 +149,14 @@ class FastGear:
         """Tell whether the engine would believe every quote and depth of the day."""
         if self._is_plain is None:
             self._is_plain = all(
-                self._engine.passing.is_plain(
-                    symbol, self._prices(symbol, set(rows.rows.close)), sum(rows.rows.volume)
+                # On an ex-date the engine's band is the wider one, the quote's own may not be.
+                (listed := self._exchange.listed(symbol)) is not None
+                and all(map(listed.market.band.holds, prices))
+                and self._engine.passing.is_plain(
+                    symbol, self._prices(symbol, prices), sum(rows.rows.volume)
                 )
                 for symbol, rows in day.rows.items()
-                if rows.rows.start
+                if (prices := set(rows.rows.close))
             )
         return self._is_plain
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import date, time, timedelta
 from pathlib import Path
 from types import MethodType
+from typing import ClassVar
 
 import pytest
 
@@ -72,6 +73,27 @@ def test_both_gears_put_earlier_bars_on_the_level_of_an_ex_date(seed: int, numbe
 
     assert first_difference(slow, fast) == ""
     assert len(days) == 1 or first_difference(slow, played(spec)) != ""
+
+
+class Looker(Strategy):
+    def on_bar(self, bar: BarView) -> None:
+        assert self.quote is not None
+        self.note.append((bar.close, self.quote.last))
+
+    note: ClassVar[list[tuple[int, int]]] = []
+
+
+@pytest.mark.parametrize("why_slow", [SLOW, ""])
+def test_a_price_that_did_not_fall_on_its_ex_date_is_not_believed_in_either_gear(
+    why_slow: str,
+) -> None:
+    bars = [bar(f"09:{minute}", 27_000, day=day) for day in DAYS[3:5] for minute in (20, 21, 22)]
+    source = Written(bars, frames={DAYS[4]: DayFrame(ex_ratio=0.9)})
+    Looker.note.clear()
+
+    backtest(Looker, [], source=source, first=DAYS[3], why_slow=why_slow)
+
+    assert Looker.note[-1] == (27_000, 24_300)
 
 
 class ByQuote(Strategy):
