@@ -32,6 +32,39 @@ PRICE: Final = 25_000
 CASH: Final = 100_000_000_000
 SHARES: Final = 10_000
 NOWHERE: Final = "http://127.0.0.1:1"
+_ROOM: Final = {
+    "account": {
+        "1_000_000_000_000": ("max_order_value", "max_position_value", "max_loss_per_day"),
+        "10_000": (
+            "max_open_orders",
+            "max_open_orders_per_symbol",
+            "max_orders_per_second",
+            "max_orders_per_minute",
+            "max_orders_per_day",
+            "max_flips_per_symbol",
+        ),
+        "100%": (
+            "max_price_gap",
+            "max_reference_gap",
+            "max_position_of_nav",
+            "max_gross_of_nav",
+            "max_loss_of_nav",
+            "max_auction_share",
+        ),
+        "10_000_000": ("max_order_quantity",),
+        "1": ("min_cash",),
+    },
+    "limits": {
+        "1_000_000_000_000": ("max_order_value", "max_loss_per_day", "capital"),
+        "10_000": ("max_orders_per_day", "max_repeats"),
+        "10_000_000": ("max_position",),
+        "1_000": ("max_times_median",),
+        "100%": ("max_price_gap",),
+    },
+}
+"""What `risk` lets everything do in a drill: limits for a small account would refuse the orders
+that there are to break. A variable can't take a limit away, so each is at its most.
+"""
 _NOT_READ: Final = frozenset(
     {"CREDENTIALS_DIRECTORY", "BOT_BROKER__API_KEY", "BOT_BROKER__API_SECRET"}
 )
@@ -127,6 +160,12 @@ def _environment(story: Path, base_url: str, secrets: Path) -> dict[str, str]:
         "BOT_BROKER__BASE_URL": base_url,
         "BOT_BROKER__SECRETS_FILE": str(secrets),
         "BOT_SANDBOX__SPEED": "max",
+    }
+    ours |= {
+        f"BOT_RISK__{section}__{key}".upper(): most
+        for section, keys in _ROOM.items()
+        for most, names in keys.items()
+        for key in names
     }
     left_out = _NOT_READ | ours.keys()
     given = process_environment().items()

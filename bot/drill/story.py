@@ -143,8 +143,12 @@ def judge(told: Told) -> tuple[Sequence[str], str]:
     counted = Counter(str(row["outcome"]).lower().replace("_", " ") for row in sent)
     did = [f"{len(sent)} orders: " + ", ".join(f"{n} {word}" for word, n in counted.items())]
     if not sent:
-        rows = told.outcome.rows("select verdict, code from decisions order by rowid desc limit 1")
-        problems.append(f"nothing was ordered: {rows[0] if rows else 'no strategy asked'}")
+        rows = told.outcome.rows(
+            "select verdict, code from decisions where code not in ('PAUSED', 'NO_SIGNAL')"
+            " order by rowid desc limit 1"  # at its end a drill rests
+        )
+        why = " ".join(map(str, rows[0].values())) if rows else "no strategy asked"
+        problems.append(f"nothing was ordered: {why}")
     lines = read_ledger(told.state_dir / LEDGER)
     is_struck = any(line["kind"] == "fault" and line["struck"] for line in lines)
     if told.exercise.faults and not is_struck:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.shipped import DEMO, shipped
+from bot.config.shipped import shipped
 from bot.drill.exercise import Exercise, exercises
 from bot.drill.project import Project, project_of
 from bot.drill.story import Told, judge, tell
@@ -23,7 +23,8 @@ def the(name: str) -> Exercise:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return project_of(shipped(DEMO), tmp_path, 7)
+    """What `bot init` writes, with its limits for a small account."""
+    return project_of(shipped("config/bot.yaml"), tmp_path, 7)
 
 
 async def told_of(project: Project, name: str) -> Told:
