@@ -1,8 +1,8 @@
 """Thousands of places whose answer says nothing, of every kind, each settled as the ledger says.
 
-    python -m tests.simulation.ambiguous [SENDS] [SEED]      10,000 sends, the first day's seed 1
+    python -m tests.simulation.ambiguous [SENDS] [SEED]      10,000 sends, the first seed 1
 
-Whole days of a bot that is busy in nine symbols and that nobody kills; the fate of three places
+Afternoons of a bot that is busy in nine symbols and that nobody kills; the fate of three places
 in four is drawn from `FATES`, and a fifth of the rows that would tell is hidden for a while. The
 broker answers all reads. At the close of each day its journal is judged by the broker's ledger,
 and every order's story is looked through, as `order_chains` does.
@@ -51,7 +51,7 @@ FATES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 @dataclass
 class Counted:
-    """What has come of the days so far. Times are seconds of the market."""
+    """What has come of it so far. Times are seconds of the market."""
 
     places: int = 0
     fates: Counter[str] = field(default_factory=Counter)
@@ -75,7 +75,7 @@ class Counted:
 
 
 def rules() -> list[Mapping[str, Any]]:
-    """Return the faults of a day; of several that meet a place the first one strikes."""
+    """Return the faults; of several that meet a place the first one strikes."""
     met, found = 1.0, list[Mapping[str, Any]]()
     for fate in FATES.values():
         odds = SHARE / len(FATES) / met
@@ -89,10 +89,11 @@ def _rule(odds: float, **fate: Any) -> Mapping[str, Any]:
     return {"match": match, **fate}
 
 
-def one_day(folder: Path, seed: int, counted: Counted) -> None:
-    """Live through a day, and judge it."""
-    config = write_day(folder, seed, rules(), every="10s", max_unknown=10)
-    story = asyncio.run(tell(config, minutes=6.5 * 60, answer_otp_after=timedelta(seconds=20)))
+def afternoon(folder: Path, seed: int, counted: Counted) -> None:
+    """Live through an afternoon to its close, and judge it."""
+    hurry = {"start": "13:00:00", "every": "10s", "price": "last"}
+    config = write_day(folder, seed, rules(), **hurry, max_unknown=10)
+    story = asyncio.run(tell(config, minutes=2.5 * 60, answer_otp_after=timedelta(seconds=20)))
     state_dir = story.loaded.state_dir
     outcome = outcome_of(state_dir, story.loaded.journal_url)
     _count(outcome, story, counted)
@@ -131,13 +132,13 @@ def _shares(seconds: Sequence[float]) -> str:
 
 
 def main() -> int:
-    """Live through days until there were sends enough; print what was counted."""
+    """Live through afternoons until there were sends enough; print what was counted."""
     given = [int(each) for each in sys.argv[1:]]
     wanted, seed = (*given, *(SENDS, 1)[len(given) :])
     counted = Counted()
     while counted.ends.total() < wanted:
         with TemporaryDirectory() as name:
-            one_day(Path(name), seed, counted)
+            afternoon(Path(name), seed, counted)
         seed += 1
         if sys.stderr.isatty():
             sys.stderr.write(f"\r\x1b[K{counted.ends.total():,} of {wanted:,}")

@@ -139,7 +139,9 @@ def write_day(
     seed: int,
     faults: Sequence[Mapping[str, Any]],
     *,
+    start: str = "09:00:00",
     every: str = "30s",
+    price: str = "ask",
     max_unknown: int = 1,
 ) -> Path:
     """Write the project of a bot that is busy in nine symbols for a whole day, with its faults."""
@@ -147,7 +149,7 @@ def write_day(
     prices |= {"VCB": 60_000, "MWG": 58_000, "VIC": 42_000, "STB": 29_000}
     scenario = {
         "day": "2026-11-19",
-        "start": "09:00:00",
+        "start": start,
         "symbols": [
             {"symbol": symbol, "exchange": "HOSE", "reference": price, "flow": {}}
             for symbol, price in prices.items()
@@ -164,7 +166,7 @@ def write_day(
         "symbols": [*prices],
         "params": {"seed": seed, "until": until},
         "wake": {"quote": every},
-        "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "45s"},
+        "order": {"size": {"shares": 100}, "type": "LIMIT", "price": price, "expire": "45s"},
     }
     risk = {"max_unknown": max_unknown}
     config = write_project(folder, scenario=scenario, strategies=[strategy], risk=risk)
