@@ -62,9 +62,10 @@ class KeyBreaker:
     401s of unsigned calls mean the key itself, and stop everything. A used nonce does not count (it
     is replaced), and what a wrong clock has caused is forgotten as soon as the clock's offset is
     known better. That takes two answers that agree, so a 401 whose own `Date` speaks against our
-    offset does not count either. Both happen a few times at most before a signature is taken: the
-    clocks of several servers may differ for ever. Source: the project's fault table, A3; broker
-    open API 0.2.0-preview.3, recovery.
+    offset does not count either, nor one that was signed by an offset that has moved since. This
+    happens a few times at most before a signature is taken: the clocks of several servers may
+    differ for ever. What was under way together, signed by one offset, is excused as one. Source:
+    the project's fault table, A3; broker open API 0.2.0-preview.3, recovery.
     """
 
     def __init__(self, offset: ClockOffset, wire: Clock) -> None:
@@ -74,6 +75,7 @@ class KeyBreaker:
         self._until: dict[bool, datetime] = {}
         self._offset_then = timedelta()
         self._excused = 0
+        self._excused_offset: timedelta | None = None
 
     def bar(self, *, is_signed: bool) -> Barred | None:
         """Return why such a call may not leave now, None when it may."""
@@ -87,8 +89,10 @@ class KeyBreaker:
         reason = f"the broker refuses our key (401); nothing is sent before {until:%H:%M:%S} UTC"
         return Barred(reason, is_sent=False, latency_ms=0, until=until)
 
-    def observe(self, answer: Answer, *, is_signed: bool) -> None:
-        """Learn from an answer; `is_signed` says whether its request carried a signature."""
+    def observe(self, answer: Answer, *, is_signed: bool, signed_by: timedelta) -> None:
+        """Learn from an answer; `is_signed` says whether its request carried a signature, and
+        `signed_by` the offset that was known then.
+        """
         if answer.http_status == TOO_MANY_REQUESTS or answer.http_status >= _SERVERS_OWN:
             return  # nobody has looked at the key, as far as we know
         if answer.http_status != _UNAUTHORISED:
@@ -98,13 +102,21 @@ class KeyBreaker:
             self._excused = 0 if is_signed else self._excused
         elif _USED_NONCE not in answer.body:
             self._forgive_the_clock()
-            if is_signed and self._offset.is_contradicted and self._excused < EXCUSED_MAX:
-                self._excused += 1
+            if is_signed and self._is_excused(signed_by):
                 return
-            self._offset_then = self._offset.value
+            self._offset_then, self._excused_offset = self._offset.value, None
             self._refusals[is_signed] += 1
             if self._refusals[is_signed] >= REFUSALS_MAX:
                 self._until[is_signed] = self._wire.now() + REFUSED_KEY_PAUSE
+
+    def _is_excused(self, signed_by: timedelta) -> bool:
+        has_moved = abs(self._offset.value - signed_by) > CLOCK_MOVED
+        if has_moved and signed_by == self._excused_offset:
+            return True
+        if not (has_moved or self._offset.is_contradicted) or self._excused >= EXCUSED_MAX:
+            return False
+        self._excused, self._excused_offset = self._excused + 1, signed_by
+        return True
 
     def _forgive_the_clock(self) -> None:
         if abs(self._offset.value - self._offset_then) > CLOCK_MOVED:
@@ -167,11 +179,11 @@ class Channel:
         request = sign()
         if (barred := self._breaker.bar(is_signed=is_signed)) is not None:
             return barred
-        sent_at = self._wire.now()
+        sent_at, signed_by = self._wire.now(), self._offset.value
         answer = await self._links[endpoint.lane].exchange(request, bounds)
         if isinstance(answer, Answer):
             self._offset.observe(answer.headers, sent_at=sent_at, answered_at=self._wire.now())
-            self._breaker.observe(answer, is_signed=is_signed)
+            self._breaker.observe(answer, is_signed=is_signed, signed_by=signed_by)
             if not is_limit(answer):
                 self._budget.note_served()
         return answer

@@ -1,5 +1,6 @@
 """A3: after two 401s nothing signed leaves for five minutes, then one call may try."""
 
+import asyncio
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -150,6 +151,18 @@ async def test_a_refusal_whose_date_speaks_against_our_clock_is_not_held_against
     await refuse(bench, times=3)
 
     assert (await bench.broker.client.user()).user_id == 42
+
+
+async def test_what_was_under_way_when_the_clock_was_found_is_excused_as_one() -> None:
+    date = {"Date": "Thu, 19 Nov 2026 02:15:35 GMT"}
+    late = Reply({"error_code": "401", "message": "timestamp"}, 401, date)
+    bench = desk(*[late] * 8, USER)
+    client = bench.broker.client
+
+    found = await asyncio.gather(*(client.user() for _ in range(8)), return_exceptions=True)
+
+    assert [type(each) for each in found] == [Refused] * 8
+    assert (await client.user()).user_id == 42
 
 
 async def test_dates_that_never_agree_excuse_a_few_refusals_alone() -> None:
