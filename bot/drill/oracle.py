@@ -9,6 +9,7 @@ from typing import Any
 
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
 from bot.journal.engines import reading
+from bot.journal.errors import Unreachable
 from bot.journal.verify import verify
 from bot.sandbox.house.ledger import read_ledger
 
@@ -86,7 +87,10 @@ def faults_in(outcome: Outcome, *, by_hand: frozenset[str] = frozenset()) -> Seq
     `by_hand` are the orders that somebody placed elsewhere: they are shown, and nobody's.
     """
     outcome = replace(outcome, by_hand=by_hand)
-    posts = outcome.rows("select intent_id from attempts where verb = 'POST'")
+    try:
+        posts = outcome.rows("select intent_id from attempts where verb = 'POST'")
+    except Unreachable as error:  # a bot that never came up; why is said beside it
+        return [str(error)]
     sent = Counter(row["intent_id"] for row in posts)
     raised = outcome.rows("select text, numbers from notes where kind = 'FAULT'")
     return [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.drill.oracle import Outcome, _moves, _orders
+from bot.drill.oracle import Outcome, _moves, _orders, faults_in
 
 GHOST = "ORD2 is at the broker and looks like BUY 100 HPG LIMIT 26,900 (L-0001), which was REFUSED"
 TABLES = (
@@ -127,3 +127,9 @@ def test_a_fill_of_the_last_minute_is_excused_for_somebody_elses_order_alone(
     found = _orders(Outcome(url, {"ORD2": truth}, by_hand=hand, ended_at=ended_at))
 
     assert bool(found) is is_found
+
+
+def test_a_bot_that_never_made_its_journal_is_a_fault_and_no_bug(tmp_path: Path) -> None:
+    (found,) = faults_in(Outcome(f"sqlite:///{tmp_path / 'journal.db'}", {}))
+
+    assert "no such file" in found
