@@ -9,7 +9,7 @@ machine were is left out; days begin and end as they did, timers come at these s
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Final
 
 from bot.config.problems import ExitCode, OperatorMistake
@@ -123,6 +123,7 @@ class _Run:
         """
         spec, every = self._spec, timers_of(self._spec.strategies)
         today, now, timers = None, None, deque[tuple[datetime, Timer]]()
+        begun_at = datetime.min.replace(tzinfo=UTC)
         for event in self._recorded.events(spec.first, spec.last, progress):
             begun = _day_begun(event)
             if begun is not None and begun != today:
@@ -132,7 +133,7 @@ class _Run:
                 else:
                     recovery = Recovery(begun, strategies=self._owned)
                     yield Recovered(event.at, recovery)
-                today = begun
+                today, begun_at = begun, event.at
                 self._payments.start_day(today, self._symbols)
                 self._begun.clear()
                 timers = deque((instant_of(today, each.at), each) for each in every)
@@ -140,7 +141,8 @@ class _Run:
                     timers.popleft()
             if today is None or begun is not None or (heard := self._heard(event)) is None:
                 continue
-            while timers and timers[0][0] < event.at:
+            # A timer comes at its second, what is read then by an answer: a phase, a depth.
+            while timers and begun_at < event.at >= timers[0][0]:
                 at, timer = timers.popleft()
                 yield TimerFired(at, timer.strategy, timer.at)
             now = event.at

@@ -49,6 +49,18 @@ class Deep(Strategy):
         self.close(limit=26_950, why=f"{timer}")
 """
 ORDER = {"size": {"shares": 200}, "type": "LIMIT", "price": "bid"}
+WATCHER = """
+from bot import Strategy
+from bot.domain.timetable import local_of
+
+
+class Deep(Strategy):
+    def on_depth(self, book):
+        self.heard = local_of(self.now)
+
+    def on_timer(self, timer):
+        self.buy(100, why=f"the last depth was of {self.heard:%H:%M:%S}")
+"""
 BY_DEPTH: Mapping[str, object] = once(
     "deep", use="deep", params={}, wake={"depth": "5s"}, order=ORDER
 )
@@ -154,6 +166,16 @@ def test_what_a_held_share_falls_by_on_an_ex_date_is_paid_as_over_bars(
     bought, now = result.closes["HPG"]
     held = now / bought * (28_000 / 27_000 if close != "null" else 1) - 1
     assert benchmarks_of(result, bars).buy_and_hold == held
+
+
+def test_a_timer_comes_before_what_was_read_in_its_second(project: Path) -> None:
+    plug_in = project / "strategies" / "deep.py"
+    plug_in.write_text(WATCHER)
+
+    decided = played(project, wake="depth: 5s, timer: ['09:21:30']", last=DAY).decisions
+
+    plug_in.write_text(DEEP)
+    assert [each.why for each in decided] == ["the last depth was of 09:21:25"]
 
 
 def test_what_an_operator_or_another_run_did_then_is_not_played(project: Path) -> None:
