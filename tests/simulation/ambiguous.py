@@ -91,9 +91,9 @@ def _rule(odds: float, **fate: Any) -> Mapping[str, Any]:
 
 def afternoon(folder: Path, seed: int, counted: Counted) -> None:
     """Live through an afternoon to its close, and judge it."""
-    hurry = {"start": "13:00:00", "every": "10s", "price": "last"}
+    hurry = {"start": "13:45:00", "every": "10s", "price": "last"}
     config = write_day(folder, seed, rules(), **hurry, max_unknown=10)
-    story = asyncio.run(tell(config, minutes=2.5 * 60, answer_otp_after=timedelta(seconds=20)))
+    story = asyncio.run(tell(config, minutes=95, answer_otp_after=timedelta(seconds=20)))
     state_dir = story.loaded.state_dir
     outcome = outcome_of(state_dir, story.loaded.journal_url)
     _count(outcome, story, counted)
