@@ -100,9 +100,7 @@ def _without_bot(invocation: Invocation) -> Fields:
     from bot.runtime.comparison import compare_without_bot
 
     with readable_journal(invocation) as loaded:
-        if (
-            loaded.settings.mode == "paper"
-        ):  # the broker's account is another one than the journal's
+        if loaded.settings.mode == "paper":  # the broker's account is not the journal's
             message = (
                 f"no bot is running on {loaded.state_dir}, and in paper mode it plays orders and "
                 "account itself: there is nothing to compare with. Start it: bot run"
