@@ -71,6 +71,8 @@ def _left(way: str, written: bytes | None, kept: bytes | None, dice: Random) -> 
         if dice.random() < 0.5:
             return written if kept is None else kept
         written, kept = written or b"", kept or b""
+    if len(written) < len(kept):  # cut short, or made anew: all of it is so on the disk, or none
+        return dice.choice((written, kept))
     size = dice.choice((len(written), len(kept)))
     blocks = (dice.choice((written, kept))[at : at + BLOCK] for at in range(0, size, BLOCK))
     return b"".join(block.ljust(BLOCK, b"\0") for block in blocks)[:size]
