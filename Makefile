@@ -31,32 +31,48 @@ check: setup
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-# Each run names its seed; what it counted is printed, and any disagreement ends it.
+# Each run names its seed; what it counted is printed, and any disagreement ends it. First what
+# uses every core by itself, then the others two at a time, each one's lines together.
 prove: setup
 	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -q -n 3 --timeout 300 -m long
-	@.venv/bin/python -W ignore -m tests.model.explore
 	@.venv/bin/python -W ignore -m tests.simulation.simulate 80
 	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-29 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_storms.py
 	@env -u PYTHONDONTWRITEBYTECODE AMEND_SEEDS=0-1 ANSWERS_SHARE=1 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_amend_storms.py tests/protocol/test_common_form.py
+	@$(MAKE) --no-print-directory -j 2 $(if $(filter output-sync,$(.FEATURES)),-O) $(PROOFS)
+
+PROOFS = prove-model prove-money prove-days prove-journal prove-outage prove-kills prove-power \
+	prove-halts prove-exchange prove-gears
+
+prove-model:
+	@.venv/bin/python -W ignore -m tests.model.explore
+prove-money:
 	@env -u PYTHONDONTWRITEBYTECODE NIGHTS=2 .venv/bin/pytest -q --timeout 300 \
 		tests/scenarios/test_money.py tests/scenarios/test_days.py tests/scenarios/test_closes.py
+	@.venv/bin/python -m tests.engine.risk.limit_streams 3000
+prove-days:
 	@.venv/bin/python -m tests.simulation.sixty_days 12 3
+	@.venv/bin/python -W ignore -m tests.simulation.recorded_days 6
+prove-journal:
 	@.venv/bin/python -W ignore -m tests.simulation.order_chains 120 3
 	@.venv/bin/python -W ignore -m tests.journal.tampering 200 7
-	@.venv/bin/python -W ignore -m tests.simulation.recorded_days 6
+	@.venv/bin/python -m tests.security.yaml_fuzz 2000
+prove-outage:
 	@.venv/bin/python -W ignore -m tests.simulation.expiries 20
 	@.venv/bin/python -W ignore -m tests.simulation.whole_demo 2
+prove-kills:
 	@.venv/bin/python -m tests.crash.kills 30 1
+prove-power:
 	@.venv/bin/python -W ignore -m tests.crash.power 20 1
+prove-halts:
 	@.venv/bin/python -W ignore -m tests.faults.halts 40 1
+prove-exchange:
 	@.venv/bin/python -m tests.sandbox.exchange.test_sixty_days 60 4
 	@.venv/bin/python -m tests.sandbox.exchange.test_long_run 100000 4
 	@.venv/bin/python -m tests.engine.test_rulebook_agreement 100000 4
-	@.venv/bin/python -m tests.engine.risk.limit_streams 3000
+prove-gears:
 	@.venv/bin/python -m tests.runtime.history.backtest.gears 100
-	@.venv/bin/python -m tests.security.yaml_fuzz 2000
 
 # SEEDS=200: the first so many; SEEDS=40-59: those; SEED=7: one, with all that happened in it.
 SEEDS ?= 200

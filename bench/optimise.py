@@ -2,7 +2,7 @@
 
     .venv/bin/python -m bench.optimise [--trials 500]
 
-The trials are real: sma_cross on the shipped bars of one symbol, a week of them. Reported are the
+The trials are real: sma_cross on the twelve shipped weeks of one symbol. Reported are the
 whole search, with asking, telling and the trials' log, and how many times each trial was told.
 """
 
@@ -38,7 +38,7 @@ SPACE = ("fast=2..60", "slow=61..400")
 def asked(folder: Path, trials: int) -> Question:
     file = folder / "bench.yaml"
     file.write_text(STRATEGY)
-    wanted = Wanted((file,), first=date(2026, 11, 9), last=date(2026, 11, 13))
+    wanted = Wanted((file,), first=date(2026, 8, 24), last=date(2026, 11, 13))
     _, question = question_of(
         wanted, SPACE, objective=Objective.RETURN, trials=trials, folds=0, seed=7
     )
