@@ -5,11 +5,13 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 
 import pytest
 
 from bot.config.problems import ExitCode
+from scripts.demo_picture import NO_BREAK, PICTURE, picture, shown
 from tests.cli.stage import call
 from tests.processes import BotProcess
 
@@ -82,6 +84,18 @@ def test_a_demo_shows_an_order_from_its_reason_to_its_end(ran: Twice) -> None:
     kinds = {line.split()[1] for line in lines_of(ran.first.stdout)}
 
     assert {"SESSION", "SKIP", "DECIDE", "CHECK", "ORDER", "PARTIAL", "CANCEL", "DEMO"} <= kinds
+
+
+def test_the_picture_shows_what_a_demo_says(ran: Twice) -> None:
+    drawn = re.findall(
+        r"<text.*?>(.*)</text>", re.sub("</?tspan.*?>", "", PICTURE.read_text("utf-8"))
+    )
+
+    told = shown(ran.first.stdout)
+    said = told[: next(number for number, line in enumerate(told) if " CANCEL " in line)]
+
+    assert [unescape(line).replace(NO_BREAK, " ") for line in drawn[1 : len(said) + 1]] == said
+    assert f"&lt;a{NO_BREAK}&amp;" in picture(["<a &"])
 
 
 def test_what_a_demo_leaves_open_is_told_once(ran: Twice) -> None:
