@@ -1,7 +1,7 @@
 """`bot notify list|test|mute`: who is told what while nobody looks, and whether it arrives."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,7 @@ from bot.cli.options import length_from
 from bot.cli.show import UNCUT, print_json, print_result, print_table, say, write_line
 from bot.cli.target import ask_bot, load, readable, which_bot
 from bot.cli.telling.wording import day_and_clock_of, minute_of
-from bot.config.problems import ExitCode
+from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.domain.entry import NOTICE_NOTE, Note
 from bot.domain.notice import SEVERITIES, NoticeKind, Severity, Volume
 
@@ -38,7 +38,7 @@ def list_(invocation: Invocation) -> None:
     """Show each channel, what goes there, and what came of its last notice. Never an address."""
     loaded = readable(invocation)
     plans = loaded.channels(os.environ)
-    sent = last_of_each(loaded)
+    sent, faults = last_of_each(loaded), faults_of(plans)
     fields, rows = list[dict[str, object]](), list[tuple[str, ...]]()
     for plan in plans:
         note = sent.get(plan.name)
@@ -48,26 +48,29 @@ def list_(invocation: Invocation) -> None:
             "taken": note.numbers.get("is_taken"),
             "text": note.text,
         }
-        fields.append({"channel": plan.name, "from": plan.origin, **kinds, "last": arrived})
+        fault = faults[plan.name].message if plan.name in faults else ""
+        told = {**kinds, "last": arrived, "fault": fault}
+        fields.append({"channel": plan.name, "from": plan.origin, **told})
         shown = [", ".join(each) or "-" for each in kinds.values()]
         if not kinds[Volume.SILENT] and not kinds[Volume.OFF]:
             shown[0] = "all"
         last = f"{day_and_clock_of(note.at)} {note.text}" if note else "nothing yet"
-        rows.append((plan.name, plan.origin, *shown, last))
+        rows.append((plan.name, plan.origin, *shown, "can't be told: see below" if fault else last))
     hours = {
         s.name.lower(): f"{a:%H:%M}-{b:%H:%M}"
         for s, (a, b) in loaded.settings.notify.quiet_hours.of.items()
     }
     if invocation.json:
         print_json({"channels": fields, "quiet_hours": hours})
-        return
-    if not plans:
+    elif not plans:
         write_line(messages.NO_CHANNELS)
-        return
-    print_table(invocation, HEADS, rows, limit=UNCUT)
-    critical = ", ".join(kind for kind in NoticeKind if SEVERITIES[kind] is Severity.CRITICAL)
-    quiet = "; ".join(f"{name} {span}" for name, span in hours.items()) or "none"
-    say(invocation, f"quiet hours: {quiet}. Never held or muted: {critical}")
+    else:
+        print_table(invocation, HEADS, rows, limit=UNCUT)
+        critical = ", ".join(kind for kind in NoticeKind if SEVERITIES[kind] is Severity.CRITICAL)
+        quiet = "; ".join(f"{name} {span}" for name, span in hours.items()) or "none"
+        say(invocation, f"quiet hours: {quiet}. Never held or muted: {critical}")
+    if faults:
+        raise OperatorMistake(dict.fromkeys(faults.values()))
 
 
 @define_command("test", group=command, example="bot notify test phone")
@@ -131,6 +134,19 @@ def last_of_each(loaded: "Loaded") -> Mapping[str, Note]:
     except JournalError:
         return {}
     return {str(note.numbers.get("channel")): note for note in notes}
+
+
+def faults_of(plans: "Sequence[ChannelPlan]") -> Mapping[str, Problem]:
+    """Return why a channel can't be told anything, of each for which that is so."""
+    from bot.runtime.notices.channels import open_channels
+
+    found = dict[str, Problem]()
+    for plan in plans:
+        try:
+            open_channels([plan])
+        except OperatorMistake as mistake:
+            found[plan.name] = mistake.problems[0]
+    return found
 
 
 def kinds_of(plan: "ChannelPlan", volume: Volume) -> list[str]:

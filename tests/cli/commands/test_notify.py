@@ -96,7 +96,10 @@ def test_a_bad_address_is_named_by_config_check_and_not_shown(
     (tmp_path / "strategies").mkdir()
 
     ran = notify(config, "check", command="config")
+    listed = notify(config, "list")
 
+    assert listed.code == ran.code
+    assert says in listed.err
     assert ran.code in {ExitCode.CONFIG, ExitCode.SECRET}
     assert says in ran.err + ran.out
 
