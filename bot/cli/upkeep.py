@@ -70,7 +70,7 @@ def _new_backup(loaded: "Loaded") -> Path:
 
 def _back_up(loaded: "Loaded", file: Path) -> "Copied":
     from bot.journal.copying import back_up
-    from bot.journal.errors import Corrupt, Unreachable
+    from bot.journal.errors import Corrupt
     from bot.journal.heads import read_heads_file
     from bot.runtime.journal_file import journal_errors
 
@@ -81,10 +81,9 @@ def _back_up(loaded: "Loaded", file: Path) -> "Copied":
         except Corrupt as error:
             text = f"no backup was kept: {error}. Look at the journal itself: bot journal verify"
             raise OperatorMistake.of("E-JNL-001", text, ExitCode.DIFFERS) from error
-        except Unreachable as error:
-            if error.database != str(file.absolute()):
-                raise
-            raise OperatorMistake.of("E-JNL-005", str(error), ExitCode.USAGE) from error
+        except FileExistsError as error:
+            text = f"{file} is there already, and stays as it is: name another one"
+            raise OperatorMistake.of("E-JNL-005", text, ExitCode.USAGE) from error
         except OSError as error:
             text = f"{file} can't be written ({error.strerror or error}); nothing was kept"
             raise OperatorMistake.of("E-JNL-005", text, ExitCode.USAGE) from error

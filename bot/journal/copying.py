@@ -24,7 +24,7 @@ from bot.journal.engines import (
     one_transaction,
     reading,
 )
-from bot.journal.errors import Contradicted, Corrupt, Unreachable
+from bot.journal.errors import Contradicted, Corrupt
 from bot.journal.heads import KeptHeads
 from bot.journal.schema import migrate, reading_current, require_schema
 from bot.journal.verify import VerifyReport, stream, verify
@@ -52,11 +52,11 @@ def back_up(url: str, file: Path, kept: Sequence[KeptHeads] = ()) -> Copied:
     """Copy a journal into a new SQLite file for its owner alone, from one moment of it.
 
     A journal in a file is copied page by page while it is written, another row by row. `kept` heads
-    are what it is compared with. Raises Unreachable (also for a file that is there), or Corrupt:
-    then there is no file.
+    are what it is compared with. Raises FileExistsError, OSError, Unreachable or Corrupt: then
+    there is no new file.
     """
     if file.exists():
-        raise Unreachable("there is such a file; name another one", database=str(file))
+        raise FileExistsError(file)
     beside = file.with_name(file.name + BESIDE)
     beside.unlink(missing_ok=True)
     target = f"sqlite:///{beside}"
