@@ -98,9 +98,16 @@ def dotted(location: Sequence[str | int]) -> str:
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """Return a suggestion when a known word is close; empty otherwise."""
-    by_lower = {each.lower(): each for each in known}
-    close = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.6)
+    """Return a suggestion when a known word is close; empty otherwise.
+
+    Two letters in the wrong order (FTP) are the likeliest slip; without that a word of three
+    letters has many that are equally close.
+    """
+    by_lower, word = {each.lower(): each for each in known}, word.lower()
+    places = reversed(range(len(word) - 1))
+    swapped = (word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in places)
+    close = [each for each in swapped if each in by_lower]
+    close = close or difflib.get_close_matches(word, list(by_lower), n=1, cutoff=0.6)
     return f"did you mean {by_lower[close[0]]!r}?" if close else ""
 
 

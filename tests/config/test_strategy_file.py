@@ -170,13 +170,14 @@ def test_the_exchange_of_a_symbol_has_dates(tmp_path: Path) -> None:
 
 def test_an_unknown_symbol_is_a_warning_until_the_broker_is_asked(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text(BASE.replace("[FPT]", "[FPT, NO]"), "utf-8")
+    file.write_text(BASE.replace("[FPT]", "[FPT, NO, FTP]"), "utf-8")
 
     checked = check_file(file, market=MARKET)
 
-    assert checked.plan.symbols == ("FPT", "NO")
-    assert [warning.code for warning in checked.warnings] == ["E-CFG-025"]
+    assert checked.plan.symbols == ("FPT", "NO", "FTP")
+    assert [warning.code for warning in checked.warnings] == ["E-CFG-025", "E-CFG-025"]
     assert checked.warnings[0].place.endswith("mine.yaml:3:16")
+    assert checked.warnings[1].snippet.endswith("did you mean 'FPT'?")
 
 
 def test_a_file_needs_no_other_configuration(tmp_path: Path) -> None:
