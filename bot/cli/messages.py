@@ -68,6 +68,10 @@ HALT_KEPT: Final = (
     "{message}. The file HALT is there now: should this one take over, it begins HALTED. Where that"
     " is not meant, remove {state_dir}/HALT"
 )
+HALT_UNSEEN: Final = (
+    "But the file HALT is there now: a bot that runs there halts by it and cancels what is open, "
+    "and if none runs, the next start does so. What came of it: bot status, when that is put right"
+)
 FLATTEN_UNKNOWN: Final = (
     "the bot is HALTED, and sells nothing: it is starting, and what its strategies hold is not "
     "known yet. When bot status shows the positions: bot halt --flatten"

@@ -46,6 +46,8 @@ PATIENCE_S: Final = 5.0
 """How long a bot may take to answer; one that is busy for longer hangs."""
 NOT_YET: Final = "E-CTL-005"
 """The refusal of a bot that waits for another one's journal, or has none yet."""
+NOT_OURS: Final = "E-CTL-004"
+"""The mistake of a control folder that others could have changed: no bot is asked there."""
 _SELL: Final = "FLATTEN"
 _UNKNOWN_WHY: Final = "its cancel is over, and no row has shown it yet: bot orders"
 
@@ -187,6 +189,10 @@ def _ask_to_halt(invocation: Invocation, state_dir: Path, reason: str) -> None:
             show_mistake(silence)
             message = messages.HALT_LATER.format(state_dir=state_dir)
             raise OperatorMistake.of("E-RUN-001", message, ExitCode.NOT_RUNNING) from silence
+        if silence.problems[0].code == NOT_OURS and is_raised(state_dir):
+            _print_open(invocation)
+            text = f"{silence.problems[0].message}. {messages.HALT_UNSEEN}"
+            raise OperatorMistake.of(NOT_OURS, text, silence.exit_code) from silence
         if silence.exit_code is not ExitCode.TIMED_OUT:
             raise
         _print_open(invocation)

@@ -8,7 +8,7 @@ from bot.cli.target import Fields
 from bot.config.problems import ExitCode
 from bot.runtime.brake import is_raised, reason_of_flag
 from bot.runtime.control.server import ControlServer
-from bot.runtime.control.socket import Reply, Request, refused
+from bot.runtime.control.socket import FOLDER, Reply, Request, refused
 from tests.cli.stage import call
 
 
@@ -60,6 +60,19 @@ def test_a_halt_beside_a_dead_bot_and_a_broken_configuration_says_that_it_holds(
     assert "unknown key 'riks'" in ran.err
     assert "The file HALT is there now: its next start begins HALTED" in ran.err
     assert is_raised(tmp_path / "state")
+
+
+def test_a_halt_at_a_control_folder_open_to_others_says_that_the_file_holds(config: Path) -> None:
+    control = config.parent / "state" / FOLDER
+    control.mkdir(mode=0o700, parents=True, exist_ok=True)
+    control.chmod(0o755)
+
+    ran = call("halt", "--yes", "-c", str(config))
+
+    control.chmod(0o700)
+    assert ran.code == ExitCode.DATABASE
+    assert f"Do: chmod 700 {control}. Nothing was sent. But the file HALT is there now" in ran.err
+    assert ran.out.startswith("open, by the journal: L-0008 BUY 300 HPG")
 
 
 async def test_a_halt_at_a_bot_that_only_waits_says_what_the_file_does(config: Path) -> None:
