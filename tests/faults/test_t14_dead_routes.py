@@ -44,6 +44,7 @@ def _open_after_ten_seconds(told: HandStory) -> tuple[list[Any], list[str]]:
     return status["open_orders"], status["alerts"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", DEAD)
 @pytest.mark.parametrize("path", [DETAILS, BOOK])
 async def test_one_dead_route_of_rows_keeps_no_halt_from_cancelling(
@@ -72,6 +73,7 @@ async def test_without_any_row_the_cancel_leaves_and_what_cannot_be_seen_is_name
     assert {"CANCEL_LATE", "CANCEL_STUCK"} <= set(said)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("path", "read"),
     [

@@ -153,6 +153,7 @@ def struck(story: Story) -> int:
     return max(int(str(line["struck"])) for line in story.ledger() if line["kind"] == "fault")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", SOME_KINDS)
 async def test_a_strategy_that_only_gets_garbage_for_quotes_orders_nothing(
     tmp_path: Path, kind: GarbageKind
@@ -166,6 +167,7 @@ async def test_a_strategy_that_only_gets_garbage_for_quotes_orders_nothing(
     assert story.broker_orders() == {}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", SOME_KINDS)
 async def test_a_place_answered_with_garbage_is_unknown_and_found_after_one_post(
     tmp_path: Path, kind: GarbageKind

@@ -50,6 +50,7 @@ def named(pairs):
     )
 
 
+@pytest.mark.sampled(3)
 @named(SAFE)
 def test_no_way_leads_to_two_orders(policy, holds):
     found = small(policy, holds)

@@ -212,6 +212,7 @@ def is_same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pair", PAIRS, ids=str)  # a test of each, so that two workers share them
 def test_whatever_is_read_straight_is_what_the_model_makes_of_it(pair):
     read = 0

@@ -59,6 +59,7 @@ async def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     return await tell(config, minutes=minutes, answer_otp_after=timedelta(minutes=1))
 
 
+@pytest.mark.long
 async def test_a_limit_of_a_day_begins_anew_each_morning(story: Story) -> None:
     verdicts = [
         (local(each.at).date(), each.code) for each in story.shown.all(Decision) if each.checks

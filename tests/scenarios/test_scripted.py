@@ -40,6 +40,7 @@ async def told(
     return await tell(config, minutes=minutes)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("match", "action", "word", "table", "column"),
     [

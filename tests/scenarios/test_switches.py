@@ -173,6 +173,7 @@ def _seen(switches: Mapping[str, object], outcome: Outcome) -> Outcome:
     return Outcome(outcome.journal, told)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("row", ROWS)
 async def test_the_bot_lives_with_whatever_the_broker_makes_of_its_document(
     tmp_path: Path, row: str

@@ -154,6 +154,7 @@ def _wrong(outcome: Outcome) -> list[str]:
     return found + [f"{one['scope']} halted: {one['reason']}" for one in halts]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("seed", "told_as", "is_killed"), list(_stories()))
 def test_an_order_that_is_amended_counts_as_the_brokers_ledger(
     tmp_path: Path, seed: int, told_as: Mode, is_killed: bool

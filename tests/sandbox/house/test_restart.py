@@ -143,6 +143,7 @@ async def test_a_ledger_that_was_tampered_with_is_refused(tmp_path: Path) -> Non
         bench(scenario(), path)
 
 
+@pytest.mark.long
 async def test_a_day_that_is_closed_after_a_buy_moves_its_delivery(tmp_path: Path) -> None:
     path, swap = tmp_path / "sandbox.jsonl", {"date": "2026-11-23", "name": "swap"}
     first = await ready(scenario(), path)

@@ -203,6 +203,7 @@ async def test_what_buys_hold_back_is_secured_in_the_summary_of_all() -> None:
     assert whole["debt"]["secure_amount"] == account["secure_amt"] >= 26_500 * 100
 
 
+@pytest.mark.long
 async def test_shares_that_were_sold_are_sent_until_they_settle() -> None:
     b = await ready()
     await b.place(side="SELL", limit_price=26_900)

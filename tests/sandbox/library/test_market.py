@@ -81,6 +81,7 @@ def close_of(bar: dict[str, Any]) -> Any:
     return next(bar[name] for name in ("c", "nav", "yield") if bar.get(name) is not None)
 
 
+@pytest.mark.long
 @each_market
 @every_row("path", QUOTED)
 async def test_the_last_bar_of_a_history_is_the_quote(seed: int, minutes: int, path: str) -> None:

@@ -32,6 +32,7 @@ def joined(at: datetime) -> Bench:
     return made
 
 
+@pytest.mark.long
 @each_time
 @each_symbol
 async def test_its_quote_bars_and_minutes_tell_one_day(at: datetime, symbol: str) -> None:
