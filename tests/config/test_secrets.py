@@ -104,6 +104,24 @@ def test_a_credential_that_is_a_link_is_refused(tmp_path: Path) -> None:
     refuse(tmp_path, "symbolic link", CREDENTIALS_DIRECTORY=str(credentials))
 
 
+def test_blanks_and_lines_around_a_key_are_no_part_of_it(tmp_path: Path) -> None:
+    secrets_file(tmp_path, f'api_key: " {KEY}"\napi_secret: "{SECRET}\\n"\n')
+
+    assert found(load(tmp_path)) == (KEY, SECRET)
+    assert found(load(tmp_path, BOT_BROKER__API_KEY="from-env\r\n")) == ("from-env", SECRET)
+
+
+@pytest.mark.parametrize("text", ["two words", "a\nb", "khóa", "a\x00b"])
+def test_what_no_header_can_carry_is_refused_by_its_place(tmp_path: Path, text: str) -> None:
+    with pytest.raises(OperatorMistake) as raised:
+        load(tmp_path, BOT_BROKER__API_SECRET=text)
+
+    assert raised.value.problems[0].code == "E-SEC-007"
+    assert raised.value.exit_code == ExitCode.SECRET
+    assert "the api_secret in BOT_BROKER__API_SECRET can't be one" in str(raised.value)
+    assert text not in str(raised.value)
+
+
 def test_the_environment_outranks_them_but_in_live_mode(tmp_path: Path) -> None:
     secrets_file(tmp_path)
 

@@ -8,6 +8,7 @@ whatever the configuration says. Nothing that was read is ever part of a message
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ SECRETS_FILE: Final = "secrets.yaml"
 HOST: Final = "host"
 """The key of the file that says for which host the others are."""
 _HEAD: Final = "# written by: bot secret set. Only its owner may read it.\n"
+
+_USABLE: Final = re.compile(r"[!-~]*")
+"""What a header can carry: with anything else the HTTP library would quote the key in its error."""
 
 Found = dict[str, Secret]
 
@@ -65,9 +69,9 @@ class SecretPlaces:
 
     def find(self) -> Found:
         """Return what was found of `api_key` and `api_secret`. Raises OperatorMistake."""
-        found = self._in_file()
+        found = {key: (text, shown_path(self.file)) for key, text in self._in_file().items()}
         for key, file in self.credentials():
-            found[key] = Secret(read_credential(file).strip())
+            found[key] = read_credential(file), str(file)
         given = self.variables()
         if given and self.mode == "live":
             message = (
@@ -75,7 +79,15 @@ class SecretPlaces:
                 "can read: in live mode use bot secret set or systemd credentials"
             )
             raise OperatorMistake.of("E-SEC-003", message, ExitCode.SECRET)
-        return found | {key: Secret(self.environment[name]) for key, name in given.items()}
+        found |= {key: (self.environment[name], name) for key, name in given.items()}
+        for key, (text, origin) in found.items():
+            if not _USABLE.fullmatch(text.strip()):
+                message = (
+                    f"the {key} in {origin} can't be one: wanted one word of letters, digits and "
+                    "signs, as the broker shows it; found blanks, lines or other signs in it"
+                )
+                raise OperatorMistake.of("E-SEC-007", message, ExitCode.SECRET)
+        return {key: Secret(text.strip()) for key, (text, _) in found.items()}
 
     def credentials(self) -> Iterator[tuple[str, Path]]:
         """Yield what systemd keeps for this service: the key, and the file of it."""
@@ -88,7 +100,7 @@ class SecretPlaces:
         names = {key: variable(("broker", key)) for key in SECRET_KEYS}
         return {key: name for key, name in names.items() if self.environment.get(name)}
 
-    def _in_file(self) -> Found:
+    def _in_file(self) -> dict[str, str]:
         if not os.path.lexists(self.file):
             if self.is_named:
                 message = f"no file {shown_path(self.file)}, which broker.secrets_file names"
@@ -103,7 +115,7 @@ class SecretPlaces:
                 "the key in again: bot secret set api-key"
             )
             raise OperatorMistake.of("E-SEC-005", message, ExitCode.SECRET)
-        return {key: Secret(value) for key, value in found.items()}
+        return found
 
     def kept(self) -> dict[str, str]:
         """Return what the file holds, in the clear; nothing without one. Raises OperatorMistake."""
