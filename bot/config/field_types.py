@@ -85,7 +85,7 @@ def whole(minimum: int, maximum: int, what: str = "a whole number") -> Reader[in
     def read(value: object) -> int:
         written = str(value) if isinstance(value, int | str) else ""
         if _PERCENT.fullmatch(written):
-            raise wrong("E-CFG-013", f"{written.rstrip('% ')}, without %", value)
+            raise wrong("E-CFG-013", f"{wanted}, without %", value)
         if _LEADING_ZERO.fullmatch(written):
             raise wrong("E-CFG-013", f"{what} without a leading zero", value)
         if not _WHOLE.fullmatch(written):  # True and False are int in Python, not here

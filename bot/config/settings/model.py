@@ -26,6 +26,7 @@ _ACCOUNT: Final = text(
     r"[A-Za-z0-9._-]{1,40}", "normal, margin, an id, or a suffix like '.1' in quotes"
 )
 _SYMBOL: Final = re.compile(r"[A-Z0-9]{1,12}")
+_FEE: Final = "parts per million (1_500 for 0.15 %)"
 _SETTLED: Final = whole(1, 1_000_000_000, "settled shares")
 
 PREFIX: Final = "BOT_"
@@ -122,7 +123,7 @@ class RiskSettings(Section):
     """Orders of unknown outcome at which an account takes no new entries."""
     allow_amend: Annotated[bool, flag] = False
     """Whether `bot modify` may change orders; cancelling and placing a new one is safer."""
-    fee_ppm: Annotated[int, whole(0, 10_000)] = 1_500
+    fee_ppm: Annotated[int, whole(0, 10_000, _FEE)] = 1_500
     """The broker's fee in parts per million of the amount; 1_500 is 0.15 %.
 
     Once set, it outranks `broker_fee_ppm` of the `market_rules` file.
@@ -179,7 +180,7 @@ class PaperSettings(Section):
     """VND that the account begins with."""
     holdings: Annotated[Mapping[str, int], settled_shares] = {}
     """Settled shares that it begins with, at the price of that day: {HPG: 1_000}."""
-    fee_ppm: Annotated[int, whole(0, 10_000)] | None = None
+    fee_ppm: Annotated[int, whole(0, 10_000, _FEE)] | None = None
     """Its fee in parts per million of the amount; left out: risk.fee_ppm."""
 
 
