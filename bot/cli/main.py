@@ -179,7 +179,7 @@ def run(arguments: Sequence[str]) -> int:
         usage = io.StringIO()
         error.show(usage)
         for line in usage.getvalue().splitlines():
-            write_line(line, err=True)
+            write_line(line.expandtabs(2), err=True)
         return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED

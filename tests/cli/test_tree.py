@@ -87,10 +87,11 @@ def test_the_help_of_a_command_names_what_every_command_takes() -> None:
 
 
 def test_a_wrong_command_line_is_exit_code_2() -> None:
-    for wrong in (["frobnicate"], ["orders", "--frobnicate"], ["order"]):
+    for wrong in (["frobnicate"], ["orders", "--frobnicate"], ["order"], ["secret", "set"]):
         ran = call(*wrong)
         assert (ran.code, ran.out) == (ExitCode.USAGE, "")
         assert "Traceback" not in ran.err
+        assert "\\x" not in ran.err, "a list of choices is set out by tabs"
 
 
 def test_the_help_lists_every_exit_code() -> None:
