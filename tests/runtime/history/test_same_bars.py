@@ -1,6 +1,7 @@
 """The same trades give the same bars: built live from quotes, read for warm-up, in a backtest."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -100,14 +101,17 @@ async def _stored(trades: Sequence[Trade], width: timedelta, folder: Path) -> li
 
 def _tested(trades: Sequence[Trade], width: timedelta) -> list[Bar]:
     """What a strategy is shown in a backtest over minutes."""
-    source = ListedBars(_minutes(trades))
+    bars = _minutes(trades)
+    day_after = replace(bars[0], start=bars[0].start + timedelta(days=1))  # shows bars of a day
+    source = ListedBars([*bars, day_after])
     market = Market(RULES, load_symbols(), source, {"HPG": [width]}, {"HPG": HPG})
-    [day] = market.days(DAY, DAY)
-    return [bar for second in day.seconds for bar in day.instant(second).shown]
+    days = market.days(DAY, DAY + timedelta(days=1))
+    shown = (bar for day in days for second in day.seconds for bar in day.instant(second).shown)
+    return [bar for bar in shown if bar.start < _at("15:00")]
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("minutes", [1, 5, 15, 60])
+@pytest.mark.parametrize("minutes", [1, 5, 45, 60, 240, 1_440])
 async def test_live_warm_up_and_backtest_have_the_same_bars(
     minutes: int, seed: int, tmp_path: Path
 ) -> None:

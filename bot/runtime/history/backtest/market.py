@@ -43,6 +43,8 @@ EPOCH: Final = date(1970, 1, 1)
 LOOK_BACK: Final = timedelta(days=30)
 """How far before the first day its last close is looked for: over Tet."""
 _LOCAL_S: Final = 7 * 3_600
+_SOME_DAY: Final = date(2026, 1, 1)
+"""None of before June 1975, until when Saigon's clocks were an hour ahead of today's."""
 
 
 @dataclass(slots=True)
@@ -114,7 +116,7 @@ class MarketDay:
 @lru_cache(maxsize=10_000)
 def span_in_day(second: int, width: int) -> tuple[int, int]:
     """Return start and end, in seconds of the local day, of the bar of a width."""
-    midnight = instant_of(EPOCH, time())
+    midnight = instant_of(_SOME_DAY, time())
     start, end = span_of(midnight + timedelta(seconds=second), timedelta(seconds=width))
     return round((start - midnight).total_seconds()), round((end - midnight).total_seconds())
 
