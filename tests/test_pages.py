@@ -8,6 +8,7 @@ import click
 import pytest
 
 from bot.cli.main import walk
+from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.runtime.api import READS
 from tests.cli.test_tree import assert_parses
@@ -72,9 +73,12 @@ def test_the_configurations_of_the_way_to_live_load_with_their_secrets(
     configuration = [text for name, text in shown if name == "bot.yaml"][number]
     [secrets] = [text for name, text in shown if name == "secrets.yaml"]
     (tmp_path / "bot.yaml").write_text(configuration, "utf-8")
+    (tmp_path / "secrets.yaml").touch(0o600)
     (tmp_path / "secrets.yaml").write_text(secrets, "utf-8")
-    (tmp_path / "secrets.yaml").chmod(0o600)
+    with pytest.raises(OperatorMistake, match="can't be one"):  # what the page leaves to the reader
+        load_settings(tmp_path / "bot.yaml", environment={})
 
+    (tmp_path / "secrets.yaml").write_text(secrets.replace("…", "from-the-broker"), "utf-8")
     loaded = load_settings(tmp_path / "bot.yaml", environment={})
 
     assert loaded.settings.mode == ("paper", "live")[number]
