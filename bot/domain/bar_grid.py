@@ -39,6 +39,15 @@ def span_of(at: datetime, width: timedelta) -> tuple[datetime, datetime]:
     raise AssertionError("a day has 24 hours")
 
 
+def width_name(width: timedelta) -> str:
+    """Return a width as a strategy file has it: `1m`, `15m`, `1h`, `1d`."""
+    seconds = round(width.total_seconds())
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds % length == 0:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
+
+
 def widened(bars: Iterable[Bar], width: timedelta) -> Iterator[Bar]:
     """Yield bars of a width made of narrower ones of one symbol, oldest first; a span without any
     has none. The last one holds what there is of it, whether or not its span is over.

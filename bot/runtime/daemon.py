@@ -48,10 +48,8 @@ from bot.runtime.disk_watch import DiskWatch
 from bot.runtime.earlier_days import KnownOrders
 from bot.runtime.feeds import Feeds
 from bot.runtime.health.progress import Work
-from bot.runtime.history.warming.broker_bars import BrokerBars
-from bot.runtime.history.warming.kept_bars import KeptBars
-from bot.runtime.history.warming.kept_ex_dates import KeptExDates
-from bot.runtime.history.warming.stored_bars import FOLDER, StoredBars
+from bot.runtime.history.warming.kept import KeptBars, KeptExDates
+from bot.runtime.history.warming.sources import FOLDER, BrokerBars, StoredBars
 from bot.runtime.history.warming.warm_up import WarmUp
 from bot.runtime.live import LiveLoop
 from bot.runtime.missed import DOWN, MissedRuns, missed_note, overlap_note

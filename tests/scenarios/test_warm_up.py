@@ -8,7 +8,7 @@ from bot.config.settings.load import load_settings
 from bot.domain.bar_news import WentEx
 from bot.domain.entry import Decision, Note
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.runtime.history.warming.kept_ex_dates import KeptExDates
+from bot.runtime.history.warming.kept import KeptExDates
 from tests.story import Story, tell, write_project
 
 SMA = {

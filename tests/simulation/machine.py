@@ -26,8 +26,8 @@ from bot.journal.storing import Store
 from bot.journal.thread import ENTRIES_MAX, Job, WriterThread
 from bot.runtime import brake, disk_watch, faults, leaving, token_file
 from bot.runtime.health.log_watch import LogWatch
-from bot.runtime.history.warming import kept_bars, kept_ex_dates
-from bot.runtime.history.warming.kept_bars import KeptBars, append
+from bot.runtime.history.warming import kept
+from bot.runtime.history.warming.kept import KeptBars, append
 
 BOOTED_S: Final = 1_000.0
 WAIT_FOR_THREADS_S: Final = 0.002
@@ -36,7 +36,7 @@ RUN_S_MAX: Final = 50_000.0
 """Only who waits for the wall moves this clock: a run with more of it goes round in circles."""
 STUCK: Final = 4
 """The code of a process in which everything waits."""
-FILES: Final = (disk_watch, token_file, kept_bars, kept_ex_dates)
+FILES: Final = (disk_watch, token_file, kept)
 """What reads or writes a file on a thread while the bot trades."""
 ASIDE: Final = (bot.journal.thread, brake, faults, leaving)
 """What begins threads that have an answer to give."""

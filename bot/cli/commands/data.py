@@ -85,8 +85,8 @@ def cell_of(value: object) -> str | int:
 
 
 def _listed(archive: "Archive", source: "OpenedBars", symbol: str) -> dict[str, object]:
+    from bot.domain.bar_grid import width_name
     from bot.runtime.history.store.importing import ALWAYS
-    from bot.runtime.history.store.store import width_name
 
     first, last = source.span(symbol) or (None, None)
     width = width_name(source.width)

@@ -20,8 +20,7 @@ from bot.protocol.values.series import PriceBar, PriceHistory
 from bot.runtime.history.backtest.market import Market
 from bot.runtime.history.store.bar_writing import write_bars
 from bot.runtime.history.store.store import ListedBars
-from bot.runtime.history.warming.broker_bars import checked, filled
-from bot.runtime.history.warming.stored_bars import StoredBars
+from bot.runtime.history.warming.sources import StoredBars, checked, filled
 
 RULES: Final = load_rulebook()
 HPG: Final = Instrument("HPG", Exchange.HOSE)

@@ -23,6 +23,7 @@ from typing import Final
 import numpy as np
 
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
+from bot.domain.bar_grid import width_name
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.runtime.history.bars import BarColumns, Column, DayFrame
 from bot.runtime.history.store.bar_files import FIGURES, HeldBars, read_columns
@@ -37,7 +38,6 @@ from bot.runtime.history.store.store import (
     day_of,
     open_bars,
     symbol_of,
-    width_name,
 )
 
 MANIFEST: Final = "manifest.json"

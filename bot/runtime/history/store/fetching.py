@@ -17,7 +17,7 @@ from bot.broker.errors import BrokerError, RateLimited, Refused, is_unknown
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.settings.load import Loaded
-from bot.domain.bar_grid import DAY
+from bot.domain.bar_grid import DAY, width_name
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.protocol.calls import CODECS
 from bot.protocol.shaped import Codec
@@ -28,7 +28,6 @@ from bot.runtime.history.bars import BarColumns
 from bot.runtime.history.store.archive import Archive, Origin, Overlap, StoredRange
 from bot.runtime.history.store.checking import BarCheck
 from bot.runtime.history.store.importing import Progress, Rules
-from bot.runtime.history.store.store import width_name
 from bot.runtime.worlds.served import read_market_clock
 
 RESOLUTIONS: Final = {"5m": "5", "15m": "15", "30m": "30", "1d": "1D"}

@@ -17,6 +17,7 @@ import numpy as np
 from bot.config.market_files.table import mistake
 from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.rulebook import load_rulebook
+from bot.domain.bar_grid import width_name
 from bot.domain.calendar import TradingCalendar
 from bot.domain.quote import Bar
 from bot.runtime.history.bars import BarColumns, DayFrame, Gap
@@ -194,12 +195,6 @@ def open_bars(
         days=DayFiles([each for place in places for each in _daily_files(place)]),
         calendar=calendar,
     )
-
-
-def width_name(width: timedelta) -> str:
-    """Return `1m`, `15m`, `1h`, `1d`, as in the names of folders."""
-    seconds = int(width.total_seconds())
-    return next((name for name, each in WIDTHS.items() if each == seconds), f"{seconds}s")
 
 
 def symbol_of(path: Path) -> str:

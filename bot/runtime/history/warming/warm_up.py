@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from bot.broker.errors import BrokerError
 from bot.clock import Clock
+from bot.domain.bar_grid import width_name
 from bot.domain.bar_news import BarsRead, WentEx
 from bot.domain.entry import Note, Numbers
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
@@ -142,31 +143,26 @@ class WarmUp:
         """
         if self._is_reading:
             return
-        self._is_reading = True
-        try:
-            await self._read_missing()
-        finally:
-            self._is_reading = False
-
-    async def _read_missing(self) -> None:
         left, failures, trouble = max(1, self.quota * QUOTA_PERCENT // 100), 0, ""
         now = self.market.now()
         tried = {key for key, (_, again_at) in self._untrue.items() if now < again_at}
-        while (
-            key := next((each for each in self._missing if each not in tried), None)
-        ) is not None:
-            tried.add(key)
-            free = [each for each in self.sources if not each.asks(key[1])]
-            if len(free) == len(self.sources):
-                await self._read(key, free, "")
-            elif failures >= FAILURES_MAX:
-                await self._read(key, free, trouble)
-            elif left:
-                left -= 1
-                trouble = await self._read(key, self.sources, "")
-                failures = failures + 1 if trouble else 0
-                if key in self._missing:  # who has not been asked yet goes first
-                    self._missing[key] = self._missing.pop(key)
+        self._is_reading = True
+        try:
+            while key := next((each for each in self._missing if each not in tried), None):
+                tried.add(key)
+                free = [each for each in self.sources if not each.asks(key[1])]
+                if len(free) == len(self.sources):
+                    await self._read(key, free, "")
+                elif failures >= FAILURES_MAX:
+                    await self._read(key, free, trouble)
+                elif left:
+                    left -= 1
+                    trouble = await self._read(key, self.sources, "")
+                    failures = failures + 1 if trouble else 0
+                    if key in self._missing:  # those not asked yet go first
+                        self._missing[key] = self._missing.pop(key)
+        finally:
+            self._is_reading = False
 
     async def _levelled(
         self, symbol: str, bars: Sequence[Bar], now: datetime
@@ -188,11 +184,13 @@ class WarmUp:
                 known = {**{each.day: each for each in found}, **known}
         for day in reversed(days):
             before = [bar for bar in bars if _day_of(bar.start) < day]
-            if (ratio := _ratio_of(before, known.get(day))) is None:
+            then = known.get(day)
+            # Closes that are adjusted already end at the reference, and count as they are.
+            if not (then and before and before[-1].close in (then.close, then.reference)):
                 bars = bars[len(before) :]
                 gaps.append(f"bars before its ex-date {day} are left out, its ratio is not known")
                 break
-            ratios.append((day, ratio))
+            ratios.append((day, then.reference / before[-1].close))
         return tuple(bars), tuple(reversed(ratios)), gaps
 
     def _again_as(self, key: Key, untrue: str, now: datetime) -> str:
@@ -260,7 +258,7 @@ class WarmUp:
         )
         if text := "; ".join(filter(None, (origin, lacks))):
             numbers: Numbers = {"bars": len(bars), "needed": needed, "from": ", ".join(origins)}
-            note = Note(now, "HISTORY", f"{symbol} {words_of(width)}: {text}", numbers, symbol)
+            note = Note(now, "HISTORY", f"{symbol} {width_name(width)}: {text}", numbers, symbol)
             self.post(Noted(now, note))
         return trouble
 
@@ -277,15 +275,6 @@ def _since_pause(bars: Sequence[Bar], now: datetime) -> tuple[Bar, ...]:
 
 def _day_of(at: datetime) -> date:
     return at.astimezone(EXCHANGE_TZ).date()
-
-
-def _ratio_of(before: Sequence[Bar], known: WentEx | None) -> float | None:
-    """Return by what closes before an ex-date count: 1 where they are adjusted already, None where
-    the last of them is neither the close nor what it became.
-    """
-    if known is None or not before or before[-1].close not in (known.close, known.reference):
-        return None
-    return known.reference / before[-1].close
 
 
 def _origin(
@@ -305,12 +294,3 @@ def _origin(
         if ratio != 1
     )
     return f"{number} {word} since {since} from {' and '.join(origins)}{gone}"
-
-
-def words_of(width: timedelta) -> str:
-    """Return a width as a strategy file has it."""
-    seconds = round(width.total_seconds())
-    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds % length == 0:
-            return f"{seconds // length}{unit}"
-    return f"{seconds}s"

@@ -18,9 +18,8 @@ from bot.domain.message import Event, Noted
 from bot.domain.quote import Bar
 from bot.runtime.history.bars import BarColumns
 from bot.runtime.history.store.archive import Archive, Origin
-from bot.runtime.history.warming.kept_bars import KeptBars, append
-from bot.runtime.history.warming.kept_ex_dates import KeptExDates, line_of
-from bot.runtime.history.warming.stored_bars import StoredBars
+from bot.runtime.history.warming.kept import KeptBars, KeptExDates, append, line_of
+from bot.runtime.history.warming.sources import StoredBars
 from bot.runtime.history.warming.warm_up import Earlier, Source, UnusableHistory, WarmUp
 
 RULES: Final = load_rulebook()

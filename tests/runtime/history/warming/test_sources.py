@@ -10,7 +10,7 @@ from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.quote import Bar
 from bot.protocol.values.series import PriceBar, PriceHistory
-from bot.runtime.history.warming.broker_bars import (
+from bot.runtime.history.warming.sources import (
     asked_for,
     checked,
     filled,

@@ -1,30 +1,36 @@
-"""Earlier bars from the broker's history call, as polling would have built them.
+"""Earlier bars from the broker's history call and from the store, as polling would have built them.
 
 The call answers 5, 15 and 30 minutes, hours and days. Wider bars are made of its minutes here:
 where the grid of its hours begins is not documented. Narrower ones it does not have. A span without
 a trade has no row there, while polls see the last price: within a part of a day that has rows such
-spans are flat bars. What can't be true refuses the whole answer.
+spans are flat bars. What can't be true refuses the whole answer. The store, which `bot data` fills,
+is the last source to be asked.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from bot.broker.client import BrokerClient
-from bot.domain.bar_grid import DAY, span_of, widened
+from bot.config.problems import OperatorMistake
+from bot.domain.bar_grid import DAY, span_of, widened, width_name
+from bot.domain.bar_news import WentEx
 from bot.domain.calendar import TradingCalendar
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.quote import Bar, LastClose
 from bot.domain.rulebook import Rulebook
 from bot.engine.market import BAR_PHASES
+from bot.journal.thread import in_time
 from bot.protocol.calls import CODECS
 from bot.runtime.closes import price_unit
 from bot.runtime.history.warming.warm_up import Earlier, UnusableHistory
 
 if TYPE_CHECKING:  # slow to import, and not wanted before the first read
-    from bot.protocol.values.series import PriceBar, PriceHistory
+    from bot.protocol.values.series import PriceHistory
 
 MINUTES: Final = (30, 15, 5)
 JUMP_MAX: Final = 5
@@ -41,6 +47,11 @@ _HOLIDAYS: Final = 2 * _WEEK
 """Over Tet."""
 _TRADED_MINUTES: Final = 255
 """Of a day, with its auctions: 09:00 to 11:30 and 13:00 to 14:45."""
+FOLDER: Final = "data"
+"""Of the store, in the state directory."""
+READ_S: Final = 10.0
+CLOSE_WITHIN: Final = timedelta(days=14)
+"""Longer than any closure of the exchanges: an older close is none of the day before."""
 
 
 def resolution_of(width: timedelta) -> tuple[str, timedelta] | None:
@@ -61,15 +72,13 @@ class BrokerBars:
     rulebook: Rulebook
     closes: dict[str, LastClose]
 
-    @property
-    def name(self) -> str:
-        return "the broker's history"
+    name: ClassVar = "the broker's history"
 
     def asks(self, width: timedelta) -> bool:
         return resolution_of(width) is not None
 
     def give_again(self, symbols: Collection[str]) -> None:
-        """Each read asks anew."""
+        """Nothing is held here: each read asks again."""
 
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
@@ -140,7 +149,14 @@ def checked(
     if not closes:
         return []
     unit = price_unit(rulebook, instrument, closes)
-    bars = [_bar(instrument.symbol, row, unit, step) for row in history.bars]
+    bars, seconds = list[Bar](), round(step.total_seconds())
+    for row in history.bars:
+        assert row.close is not None, "rows without a close were refused"
+        given = [row.close if each is None else each for each in (row.open, row.high, row.low)]
+        start = span_of(row.start, DAY)[0] if step == DAY else row.start
+        opened, high, low, close = (round(each * unit) for each in (*given, row.close))
+        volume = int(row.volume or 0)
+        bars.append(Bar(instrument.symbol, start, seconds, opened, high, low, close, volume))
     for bar in bars:
         if why := _objection(rulebook.calendar, bar, step, now):
             raise UnusableHistory(f"its bar of {_when(bar.start)} {why}")
@@ -151,15 +167,6 @@ def checked(
             text = f"its close goes from {before.close:,} to {after.close:,}"
             raise UnusableHistory(f"{text} at {_when(after.start)}")
     return bars
-
-
-def _bar(symbol: str, row: "PriceBar", unit: int, step: timedelta) -> Bar:
-    assert row.close is not None, "rows without a close were refused"
-    prices = [row.close if each is None else each for each in (row.open, row.high, row.low)]
-    start = span_of(row.start, DAY)[0] if step == DAY else row.start
-    opened, high, low, close = (round(each * unit) for each in (*prices, row.close))
-    volume = int(row.volume or 0)
-    return Bar(symbol, start, round(step.total_seconds()), opened, high, low, close, volume)
 
 
 def _objection(calendar: TradingCalendar, bar: Bar, step: timedelta, now: datetime) -> str:
@@ -200,7 +207,10 @@ def filled(
     first, last = bars[0].start, bars[-1].start
     for day in _days(rulebook.calendar, first, last):
         for word, begins, ends in _PARTS:
-            spans = list(_spans(day, begins, ends, step))
+            at, until = (
+                datetime.combine(day, each, EXCHANGE_TZ).astimezone(UTC) for each in (begins, ends)
+            )
+            spans = [at + number * step for number in range(-((at - until) // step))]
             if not any(span in known for span in spans):
                 if first < spans[0] and spans[-1] < last:
                     gaps.append(f"gap {day} {word}")
@@ -237,12 +247,98 @@ def _days(calendar: TradingCalendar, first: datetime, last: datetime) -> Iterato
         day += DAY
 
 
-def _spans(day: date, begins: time, ends: time, step: timedelta) -> Iterator[datetime]:
-    at, last = (datetime.combine(day, each, EXCHANGE_TZ).astimezone(UTC) for each in (begins, ends))
-    while at < last:
-        yield at
-        at += step
-
-
 def _when(start: datetime) -> str:
     return f"{start.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBars:
+    """Reads the store in a folder, if there is one; a thread does, so that nothing waits for it."""
+
+    folder: Path
+    rulebook: Rulebook
+
+    name: ClassVar = "the store"
+
+    def asks(self, _width: timedelta) -> bool:
+        return False
+
+    def give_again(self, symbols: Collection[str]) -> None:
+        """Nothing is held here: each read looks again."""
+
+    async def read(
+        self, instrument: Instrument, width: timedelta, count: int, now: datetime
+    ) -> Earlier | None:
+        """Return the newest bars, made of the widest ones that make them. Raises UnusableHistory
+        for a store that can't be read.
+        """
+        if not self.folder.is_dir():
+            return None
+        try:
+            return await in_time(partial(self._read, instrument, width, count, now), READ_S)
+        except OperatorMistake as error:
+            first, *others = error.problems
+            more = f"; {len(others):,} more: bot data check {instrument.symbol}" if others else ""
+            raise UnusableHistory(f"{first.head}{more}") from error
+        except (OSError, TimeoutError) as error:
+            raise UnusableHistory(f"{self.folder.name} can't be read: {error}") from error
+
+    async def went_ex(self, symbol: str, days: Sequence[date]) -> Sequence[WentEx]:
+        """Return what the daily files of the store say of ex-dates, where the close before is
+        there too. Raises OSError, TimeoutError, UnusableHistory.
+        """
+        if not self.folder.is_dir():
+            return ()
+        try:
+            return await in_time(partial(self._went_ex, symbol, days), READ_S)
+        except OperatorMistake as error:
+            raise UnusableHistory(error.problems[0].head) from error
+
+    def _went_ex(self, symbol: str, days: Sequence[date]) -> Sequence[WentEx]:
+        from bot.runtime.history.store.archive import Archive
+        from bot.runtime.history.store.store import open_bars
+
+        if not Archive(self.folder).widths():
+            return ()
+        source, found = open_bars(self.folder), list[WentEx]()
+        for day, frame in source.frames(symbol, min(days), max(days)).items():
+            since = day - CLOSE_WITHIN
+            chunks = list(source.chunks(symbol, since, day - DAY))
+            if day in days and frame.ex_ratio is not None and chunks:
+                close = int(chunks[-1].close[-1])
+                found.append(WentEx(symbol, day, close, round(close * frame.ex_ratio)))
+        return found
+
+    def _read(
+        self, instrument: Instrument, width: timedelta, count: int, now: datetime
+    ) -> Earlier | None:
+        # NumPy and perhaps polars: only where there is a store.
+        from bot.runtime.history.store.archive import Archive
+        from bot.runtime.history.store.store import bar_files, open_bars, symbol_of
+
+        archive, symbol = Archive(self.folder), instrument.symbol
+        # A symbol's own files alone: a damaged one costs no other symbol anything.
+        files = {
+            step: file
+            for step in archive.widths()
+            for file in bar_files(self.folder / "bars" / width_name(step))
+            if width % step == timedelta(0) and symbol_of(file) == symbol
+        }
+        if not files:
+            return None
+        step = max(files)
+        name = width_name(step)
+        if any(e.is_adjusted for e in archive.ranges() if (e.width, e.symbol) == (name, symbol)):
+            raise UnusableHistory("its prices are adjusted, those of today are as quoted")
+        source = open_bars(files[step], width=step)
+        span = source.span(symbol)
+        if span is None:
+            return None
+        first = max(span[0], first_of(now, width, count).astimezone(EXCHANGE_TZ).date())
+        chunks = source.chunks(symbol, first, now.astimezone(EXCHANGE_TZ).date())
+        bars = [bar for chunk in chunks for bar in chunk.bars() if bar.start <= now]
+        gaps: list[str] = []
+        if step < DAY:
+            bars, gaps = filled(self.rulebook, instrument, bars, step)
+        made = [bar for bar in widened(bars, width) if span_of(bar.start, width)[1] <= now]
+        return Earlier(tuple(made[-count:]), gaps=tuple(gaps))

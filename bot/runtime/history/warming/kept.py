@@ -1,29 +1,38 @@
-"""Bars that earlier runs have built from quotes: kept in a file of the state directory.
+"""What earlier runs have seen: bars and ex-dates, each in a file of the state directory.
 
 One line a bar, appended when it closes, on a thread of its own: no order waits for it, and a file
 that can't be written costs the bars of the next start, nothing else. A process that is killed loses
 the bar that was forming. A line cut short or damaged is left out; of a file that has grown the
 older part is cut off.
+
+The broker says when a symbol goes ex and not by how much. The bot that runs on that day sees it in
+the reference; a later run has it from here. One short line an ex-date, with its checksum: a damaged
+digit would put all earlier closes on a wrong level.
 """
 
 import asyncio
 import os
+import re
 import threading
-from collections.abc import Collection, Iterator, Sequence
+import zlib
+from collections import Counter
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from bot.domain.bar_grid import span_of
+from bot.domain.bar_news import WentEx
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
 from bot.engine.market import BAR_PHASES
 from bot.journal.aside import begin
 from bot.journal.thread import in_time
-from bot.runtime.history.warming.warm_up import Earlier
+from bot.runtime.history.warming.warm_up import Earlier, UnusableHistory
 
 OWNERS: Final = 0o600
 BYTES_MAX: Final = 4_000_000
@@ -32,7 +41,12 @@ WAITING_MAX: Final = 10_000
 """Lines that wait for a disk; more are left out."""
 READ_S: Final = 10.0
 CLOSE_S: Final = 0.5
-_DIGITS_MAX: Final = 15
+EX_DATES_BYTES_MAX: Final = 1_000_000
+"""Some 30,000 ex-dates: more than all symbols have in ten years."""
+_LINE: Final = re.compile(r"([^,]*)((?:,[0-9]{1,15}){7})\n")
+"""Symbol, seconds, start, open, high, low, close, volume."""
+_CELLS: Final = 5
+"""Of a line with an ex-date."""
 _START_MAX: Final = int(datetime(2200, 1, 1, tzinfo=UTC).timestamp())
 _Found = dict[tuple[str, int], dict[datetime, Bar]]
 """By symbol and seconds."""
@@ -111,17 +125,12 @@ class KeptBars:
         found = self._found.pop(key, {})
         starts = sorted(start for start in found if span_of(start, width)[1] <= now)
         bars = [found[start] for start in starts[-count:]]
-        return Earlier(tuple(bars), gaps=tuple(self._gaps(instrument, bars, width, now)))
-
-    def _gaps(
-        self, instrument: Instrument, bars: Sequence[Bar], width: timedelta, now: datetime
-    ) -> Iterator[str]:
-        """Name the stretches of trading without a bar, from the first one to the one of now."""
-        nexts = (*(bar.start for bar in bars[1:]), span_of(now, width)[0])
-        for bar, until in zip(bars, nexts, strict=False):
-            began = self._first_traded(instrument, span_of(bar.start, width)[1], until, width)
+        gaps = []  # the stretches of trading without a bar, from the first one to the one of now
+        for start, until in pairwise([*(bar.start for bar in bars), span_of(now, width)[0]]):
+            began = self._first_traded(instrument, span_of(start, width)[1], until, width)
             if began is not None:
-                yield f"gap {_when(began)} to {_when(until)}"
+                gaps.append(f"gap {_when(began)} to {_when(until)}")
+        return Earlier(tuple(bars), gaps=tuple(gaps))
 
     def _first_traded(
         self, instrument: Instrument, at: datetime, until: datetime, width: timedelta
@@ -174,10 +183,12 @@ def _read_file(path: Path, bytes_max: int) -> _Found:
         _cut(path, bytes_max)
     found: _Found = {}
     for line in _tail(path, 2 * bytes_max).decode("ascii", "replace").splitlines(keepends=True):
-        symbol, *cells = line.split(",")
-        if not line.endswith("\n") or len(cells) != 7 or not all(map(_is_number, cells)):
+        if (cells := _LINE.fullmatch(line)) is None:
             continue
-        seconds, start, opened, high, low, close, volume = map(int, cells)
+        symbol, (seconds, start, opened, high, low, close, volume) = (
+            cells[1],
+            map(int, cells[2][1:].split(",")),
+        )
         if start < _START_MAX and 0 < low <= min(opened, close) <= max(opened, close) <= high:
             at = datetime.fromtimestamp(start, UTC)
             bar = Bar(symbol, at, seconds, opened, high, low, close, volume)
@@ -185,9 +196,69 @@ def _read_file(path: Path, bytes_max: int) -> _Found:
     return found
 
 
-def _is_number(text: str) -> bool:
-    return text.strip().isdecimal() and len(text) <= _DIGITS_MAX + 1
-
-
 def _when(at: datetime) -> str:
     return f"{at.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}".removesuffix(":00")
+
+
+class KeptExDates:
+    """The file, and who writes it. A line that is cut short or damaged says nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+
+    async def keep(self, seen: WentEx) -> None:
+        """Write one, once; a disk that does not take it costs later runs the bars of before."""
+        with suppress(TimeoutError):
+            await in_time(partial(self._write, seen), READ_S)
+
+    async def went_ex(self, symbol: str, days: Sequence[date]) -> Sequence[WentEx]:
+        """Return what was seen of a symbol on these days; nothing of a day whose lines contradict
+        each other. Raises OSError, TimeoutError; UnusableHistory where nothing is known of these
+        days and lines are damaged, which may have been theirs.
+        """
+        every, damaged = await in_time(self._read, READ_S)
+        found = set(every)
+        seen = [each for each in found if each.symbol == symbol and each.day in days]
+        lines = Counter(each.day for each in seen)
+        if damaged and not seen:
+            raise UnusableHistory(f"{self._path.name}: {damaged:,} of its lines damaged")
+        return sorted((each for each in seen if lines[each.day] == 1), key=lambda each: each.day)
+
+    async def days_of(self, symbol: str) -> frozenset[date]:
+        """Return the ex-dates of a symbol that were seen; none from a disk that does not answer."""
+        with suppress(OSError, TimeoutError):
+            every, _ = await in_time(self._read, READ_S)
+            return frozenset(each.day for each in every if each.symbol == symbol)
+        return frozenset()
+
+    def _write(self, seen: WentEx) -> None:
+        with self._lock, suppress(OSError):
+            if seen not in self._read()[0]:
+                line = line_of(seen)
+                is_torn = self._path.exists() and not self._path.read_bytes().endswith(b"\n")
+                append(self._path, "\n" + line if is_torn else line, EX_DATES_BYTES_MAX)
+
+    def _read(self) -> tuple[list[WentEx], int]:
+        """Return what whole lines say, and how many are not whole."""
+        if not self._path.exists():
+            return [], 0
+        found, damaged = list[WentEx](), 0
+        for line in self._path.read_text("ascii", "replace").splitlines(keepends=True):
+            cells = line.rstrip("\n").split(",")
+            read = None
+            with suppress(ValueError):
+                if line.endswith("\n") and len(cells) == _CELLS:
+                    symbol, day, close, reference, _ = cells
+                    read = WentEx(symbol, date.fromisoformat(day), int(close), int(reference))
+            if read is not None and line == line_of(read) and min(read.close, read.reference) > 0:
+                found.append(read)
+            elif line.strip():
+                damaged += 1
+        return found, damaged
+
+
+def line_of(seen: WentEx) -> str:
+    """Return the line of an ex-date, with its checksum."""
+    text = f"{seen.symbol},{seen.day},{seen.close},{seen.reference}"
+    return f"{text},{zlib.crc32(text.encode()):08x}\n"
