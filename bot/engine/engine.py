@@ -22,25 +22,22 @@ from bot.domain.order import Intent
 from bot.domain.quote import ClosesRead
 from bot.domain.rulebook import Rulebook
 from bot.engine import (
+    account_status,
     belief,
-    clocks,
-    comparing,
     day,
-    disk,
     flatten,
     gate,
+    health,
     invariants,
     market,
     operator,
-    reading,
     requests,
     two_factor,
     wake,
-    warming,
 )
-from bot.engine.balances import Balance, balances_of
-from bot.engine.comparing import Reconciliation
+from bot.engine.account_status import Balance, LimitUse, Reconciliation, balances_of, limits_used
 from bot.engine.gate import ENGINE_FAULT, guarded
+from bot.engine.market import Passing
 from bot.engine.orders import (
     amends,
     asks,
@@ -52,9 +49,7 @@ from bot.engine.orders import (
     unknown,
     verdicts,
 )
-from bot.engine.passing import Passing
 from bot.engine.risk import breaks
-from bot.engine.risk.used import LimitUse, used
 from bot.engine.settings import (
     EngineSettings,
     Guard,
@@ -91,7 +86,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.DepthReceived: market.on_depth,
     ClosesRead: belief.on_closes,
     message.BarClosed: market.on_bar,
-    BarsRead: warming.on_bars_read,
+    BarsRead: wake.on_bars_read,
     message.PhaseChanged: market.on_phase,
     message.TimerFired: market.on_timer,
     message.TimePassed: market.on_time,
@@ -108,13 +103,13 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.TwoFactorReady: sends.on_two_factor_ready,
     message.TwoFactorMissing: two_factor.on_two_factor_missing,
     days.CodesCounted: two_factor.on_codes_counted,
-    message.BrokerHealthChanged: gate.on_broker_health,
-    message.JournalHealthChanged: gate.on_journal_health,
-    message.ReadHealthChanged: reading.on_read_health,
-    message.ClockOffsetChanged: gate.on_clock_offset,
-    machine.ClockStepped: clocks.on_clock_stepped,
-    machine.StoodStill: clocks.on_stood_still,
-    machine.DiskSeen: disk.on_disk_seen,
+    message.BrokerHealthChanged: health.on_broker_health,
+    message.JournalHealthChanged: health.on_journal_health,
+    message.ReadHealthChanged: health.on_read_health,
+    message.ClockOffsetChanged: health.on_clock_offset,
+    machine.ClockStepped: health.on_clock_stepped,
+    machine.StoodStill: health.on_stood_still,
+    machine.DiskSeen: health.on_disk_seen,
     asked.OperatorActed: operator.on_operator,
     asked.AmendAsked: amends.on_amend_asked,
     asked.CancelAsked: asks.on_cancel_asked,
@@ -176,7 +171,7 @@ class Engine:
         if not is_done and isinstance(event, PlaceAnswered):
             guarded(state, "a lost answer", sends.doubt, state, event)
         if state.machine.standstill is not None:
-            guarded(state, "what was read since a standstill", clocks.heard, state, event)
+            guarded(state, "what was read since a standstill", health.note_read, state, event)
         invariants.of_all(state, event)
         return self.go_on()
 
@@ -203,7 +198,7 @@ class Engine:
         if index.order_polls or index.intent_polls:
             guarded(state, "polls", _poll, state)
         if state.machine.standstill is not None:
-            guarded(state, "the end of a standstill", clocks.advance, state)
+            guarded(state, "the end of a standstill", health.ask_after_standstill, state)
         if index.pending:
             guarded(state, "open questions", unknown.advance, state)
         if index.looks:
@@ -244,7 +239,7 @@ class Engine:
 
     def reconciliation(self) -> Reconciliation:
         """Return how journal, day order book and account compare now."""
-        return comparing.reconciliation_of(self._state)
+        return account_status.reconciliation_of(self._state)
 
     def balances(self) -> tuple[Balance, ...]:
         """Return what each account is worth. Nothing changes."""
@@ -297,7 +292,7 @@ class Engine:
 
     def limits(self) -> tuple[LimitUse, ...]:
         """Return what is used of every limit. Nothing changes."""
-        return used(self._state)
+        return limits_used(self._state)
 
     def symbol_status(self, symbol: str) -> SymbolSeen:
         """Return what is known of a symbol's market, and our open orders in it."""

@@ -26,7 +26,7 @@ from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Instrument, Lot, Pha
 from bot.domain.order import Intent, OrderType, Side
 from bot.domain.plan import StrategyMode
 from bot.domain.recovery import StoredFlatten
-from bot.engine import halts, requests
+from bot.engine import gate, requests
 from bot.engine.cancelling import Flattening
 from bot.engine.risk import closing
 from bot.engine.risk.accounts import Means, means_of
@@ -253,8 +253,8 @@ def _held_back(
     broken = (one for one in state.faults.values() if one.fault.invariant)
     if any(one.at >= flattening.since for one in broken):
         return f"what the bot believes contradicts itself: bot status. To sell anyway: {_AGAIN}"
-    if (halted := halts.objection(state, strategy.plan.account)) is not None:
-        return f"no order of its account is sent: {halted}"
+    if (halted := gate.scope_objection(state, strategy.plan.account, Side.SELL)) is not None:
+        return f"no order of its account is sent: {halted[1]}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Keeps orders back: the bot's gate, the switch of a strategy, the halt after a fault of ours.
+"""Keeps orders back: the bot's gate, the switch of a strategy, halted scopes, faults of ours.
 
 Causes close the gate and go away one by one; the state that is shown is the strongest cause's, so
 that a token cannot end a halt. Every change of the one-word state is journalled.
@@ -10,29 +10,34 @@ recorded before is kept, and the steps behind it are made all the same. So a fau
 its step and no more, and none can end the process or its next start. Nothing is sent until an
 operator resumes.
 
+Beside the whole bot and single symbols three scopes can be halted: the orders of an account, trust
+in nonces, and all entries. Each is journalled under its own name, so that a restart keeps it, and
+ends when a person resumes. Reads and cancels go on.
+
 EngineError           what can go wrong in the engine: our own bugs only
 └── IllegalMove       a state machine was asked for a move that its table does not have
 """
 
-from collections.abc import Callable, Iterable
-from datetime import timedelta
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, ParamSpec
 
-from bot.domain.entry import FAULT_NOTE, RunState, StateChanged, StrategySwitched
+from bot.domain.entry import (
+    ACCOUNT_SCOPE,
+    FAULT_NOTE,
+    FENCE_SCOPE,
+    REDUCED_SCOPE,
+    RunState,
+    StateChanged,
+    StrategySwitched,
+)
 from bot.domain.errors import Fault
-from bot.domain.machine import clock_words
 from bot.domain.message import (
-    BrokerHealthChanged,
-    ClockOffsetChanged,
     FaultFound,
-    JournalHealthChanged,
 )
 from bot.domain.order import Side
 from bot.domain.outcome import LACKS_2FA
 from bot.engine.state import (
-    BY_BROKER,
-    BY_CLOCK,
     BY_ENGINE,
     BY_JOURNAL,
     LASTING,
@@ -59,15 +64,9 @@ DISABLED: Final = "disabled"
 BY_LIMIT: Final = "limit"
 PAUSED_FOR_TODAY: Final = (PAUSED, BY_LIMIT)
 """State and author of a strategy that its own limit has paused: until the next day."""
-
-WARN_OFFSET: Final = timedelta(seconds=5)
-"""A clock that is further off than this is told of: so far are orders sent, but it gets worse."""
 ENGINE_FAULT: Final = "engine fault"
 DENIED_JOURNAL: Final = "DENIED_JOURNAL"
 """The code of a request that is refused because nothing can be written."""
-JOURNAL_LOST_MAX: Final = 3
-JOURNAL_LOST_SPAN: Final = timedelta(minutes=30)
-"""A journal that is lost so often in so long halts entries."""
 
 
 class EngineError(Exception):
@@ -123,87 +122,6 @@ def _announce(state: State, reason: str, by: str) -> None:
         state.record(StateChanged(state.now, kept_before, gate.kept, reason, by, scope="operator"))
 
 
-def on_broker_health(state: State, event: BrokerHealthChanged) -> None:
-    """No new orders while reads fail: the market and account they would meet are not known."""
-    degrade(state, BY_BROKER, event.detail, is_over=event.is_healthy)
-
-
-def on_journal_health(state: State, event: JournalHealthChanged) -> None:
-    """No new orders while nothing can be written: none leaves that is not in the journal. What
-    fails again and again is left to a person.
-    """
-    lost = state.gate.journal_lost
-    if not event.is_healthy and BY_JOURNAL not in state.gate.troubles:
-        lost[:] = [at for at in lost if state.now - at < JOURNAL_LOST_SPAN] + [state.now]
-    degrade(state, BY_JOURNAL, event.detail, is_over=event.is_healthy)
-    if len(lost) >= JOURNAL_LOST_MAX and RunState.HALTED not in state.gate.causes:
-        minutes = round(JOURNAL_LOST_SPAN.total_seconds() / 60)
-        text = (
-            f"the journal could not be written {len(lost)} times in {minutes} minutes, the last "
-            f"time because {event.detail}. No new order is sent any more; open orders stay; "
-            "cancels and halt work. Find out what is wrong with disk or database (bot db check), "
-            "then: bot resume --reason …"
-        )
-        detail = event.detail
-        state.alert(
-            "JOURNAL_LOST", text, {"times": len(lost), "minutes": minutes, "detail": detail}
-        )
-        why = f"the journal could not be written {len(lost)} times"
-        close(state, RunState.HALTED, why, BY_ENGINE, DENIED_JOURNAL)
-        lost.clear()
-
-
-def on_clock_offset(state: State, event: ClockOffsetChanged) -> None:
-    """No new orders while our clock is so far off that a lost one could not be told by its time."""
-    offset, most, before = event.offset, state.settings.clock_max_offset, state.gate.skew
-    seconds = round(offset.total_seconds())
-    state.gate.skew = offset if abs(offset) >= WARN_OFFSET else None
-    if state.gate.skew is not None:
-        told = _skew(offset, most)
-        state.alert(told.code, told.text, told.facts)
-    elif before is not None:
-        state.note("RESUME", "our clock agrees with the broker's again", {"offset_s": seconds})
-    degrade(state, BY_CLOCK, clock_words(offset), is_over=abs(offset) < most)
-
-
-def alerts(state: State) -> Iterable[Standing]:
-    """Return how wrong our clock is, where it is."""
-    skew = state.gate.skew
-    return () if skew is None else (_skew(skew, state.settings.clock_max_offset),)
-
-
-def _skew(offset: timedelta, most: timedelta) -> Standing:
-    seconds, most_s = round(offset.total_seconds()), round(most.total_seconds())
-    is_over = abs(offset) >= most
-    now_is = "no order is sent and cancels go on" if is_over else "orders still go on"
-    text = (
-        f"{clock_words(offset)}: {now_is} (from {most_s} s on none is sent). "
-        "Set the clock of this machine, find out why it is not synchronised, and restart the bot"
-    )
-    facts = {
-        "offset_s": seconds,
-        "off_s": abs(seconds),
-        "is_behind": seconds > 0,
-        "limit_s": most_s,
-        "are_orders_held": is_over,
-    }
-    return Standing("CLOCK_OFFSET", text, facts)
-
-
-def degrade(state: State, by: str, detail: str, *, is_over: bool) -> None:
-    """The end of one trouble is not the end of the other; the journal's is the one that shows."""
-    troubles = state.gate.troubles
-    if is_over and troubles.pop(by, None) is None:
-        return
-    if not is_over:
-        troubles[by] = detail
-    if troubles:
-        shown = max(troubles, key=lambda name: name == BY_JOURNAL)
-        close(state, RunState.DEGRADED, troubles[shown], shown)
-    else:
-        lift(state, RunState.DEGRADED, detail, by)
-
-
 # ------------------------------------------------------------------------- the switch of a strategy
 
 
@@ -218,7 +136,7 @@ def switch(state: State, strategy: StrategyState, to_state: str, reason: str, by
     state.record(StrategySwitched(state.now, strategy.plan.name, to_state, reason, by))
 
 
-def objection(strategy: StrategyState, side: Side) -> str | None:
+def strategy_objection(strategy: StrategyState, side: Side) -> str | None:
     """Return why no order of a strategy may leave; None: it may.
 
     After its own limit has paused a strategy its sales may still leave: the limit lets exits out.
@@ -244,16 +162,16 @@ def guarded(
     """Make a step; False when it has raised: entries are halted then."""
     fault = state.guard(partial(step, *args, **kwargs))
     if fault is not None:
-        halt(state, where, fault)
+        halt_for_fault(state, where, fault)
     return fault is None
 
 
 def on_fault_found(state: State, event: FaultFound) -> None:
     """A shell has caught it: while it carried a command out, or at work of its own."""
-    halt(state, event.where, event.fault)
+    halt_for_fault(state, event.where, event.fault)
 
 
-def halt(state: State, where: str, fault: Fault) -> None:
+def halt_for_fault(state: State, where: str, fault: Fault) -> None:
     """Halt entries and report the fault; a further one of the same kind is only counted."""
     known = state.faults.get(fault.kind)
     if known is not None and not known.is_of_before:
@@ -284,3 +202,69 @@ def _broken_words(fault: Fault, kept: str) -> str:
         "Compare the open orders with the broker's app (bot orders), cancel what you do not want, "
         f"keep the report, then: bot resume --reason …{kept}"
     )
+
+
+# ------------------------------------------------------------------------------------ halted scopes
+
+NONCES: Final = f"{FENCE_SCOPE}nonces"
+"""Halted: an unused nonce is no proof by itself."""
+
+
+def halt_scope(state: State, scope: str, reason: str, by: str = BY_ENGINE) -> None:
+    """Halt a scope until a person resumes."""
+    if scope not in state.halted_scopes:
+        state.halted_scopes[scope] = reason
+        running, halted = RunState.RUNNING, RunState.HALTED
+        state.record(StateChanged(state.now, running, halted, reason, by, scope=scope))
+
+
+def needs_reason(state: State) -> bool:
+    """Whether something is halted that only a reason ends; what a person has reduced is not."""
+    return any(scope != REDUCED_SCOPE for scope in state.halted_scopes)
+
+
+def reducing(state: State) -> tuple[str, str] | None:
+    """Return why nothing is bought, though sales go out, and who has said so; None where it is."""
+    if (reason := state.halted_scopes.get(REDUCED_SCOPE)) is not None:
+        return reason, "operator"
+    reasons = [usage.reduced_by for _, usage in state.usage.all() if usage.reduced_by]
+    return (reasons[0], BY_LIMIT) if reasons else None
+
+
+def resume_scopes(state: State, reason: str, by: str) -> None:
+    """Let every halted scope go on."""
+    for scope in sorted(state.halted_scopes):
+        running, halted = RunState.RUNNING, RunState.HALTED
+        state.record(StateChanged(state.now, halted, running, reason, by, scope=scope))
+    state.halted_scopes.clear()
+    state.refusals.clear()
+
+
+def scope_objection(state: State, account: str, side: Side) -> tuple[str, str] | None:
+    """Return code and reason why no order of an account, or nothing that buys, may leave; None: it
+    may.
+    """
+    if not state.halted_scopes:
+        return None
+    if (halted := state.halted_scopes.get(f"{ACCOUNT_SCOPE}{account}")) is not None:
+        return "HALTED", halted
+    reduced = state.halted_scopes.get(REDUCED_SCOPE)
+    if reduced is None or side is Side.SELL:
+        return None
+    return "REDUCING", f"no entries until bot resume{f': {reduced}' if reduced else ''}"
+
+
+def scope_alerts(state: State) -> Iterator[Standing]:
+    """Yield what is halted, what goes on, and how it ends."""
+    end = 'When it is mended: bot resume --reason "…"'
+    for scope, reason in state.halted_scopes.items():
+        if scope == REDUCED_SCOPE:
+            why = reason or "no reason given"
+            text = f"REDUCING by you ({why}): nothing is bought; sales and cancels go on"
+            yield Standing("ENTRIES_PAUSED", f"{text}. To buy again: bot resume", {"why": why})
+        elif scope == NONCES:
+            text = f"nonces are not trusted: {reason}. Orders are looked for longer. {end}"
+            yield Standing("NONCES_NOT_TRUSTED", text, {"why": reason})
+        else:
+            text = f"no order is sent: {reason}. Reads and cancels go on. {end}"
+            yield Standing("ORDERS_HALTED", text, {"why": reason})

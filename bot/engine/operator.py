@@ -8,7 +8,7 @@ from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import REDUCED_SCOPE, Numbers, RunState, StateChanged
 from bot.domain.message import StopRunning
 from bot.domain.order import SendState
-from bot.engine import belief, ex_dates, flatten, gate, halts, wake
+from bot.engine import belief, ex_dates, flatten, gate, wake
 from bot.engine.cancelling import CancelStage
 from bot.engine.orders import cancels, doubts, late_cancels, sends
 from bot.engine.risk.accounts import note_holdings
@@ -76,7 +76,7 @@ def objection_to_resume(state: State, symbol: str) -> str:
 
 def _pause(state: State, event: OperatorActed) -> None:
     if event.entries_only:
-        halts.halt(state, REDUCED_SCOPE, event.reason, event.by)
+        gate.halt_scope(state, REDUCED_SCOPE, event.reason, event.by)
     else:
         gate.close(state, RunState.PAUSED, event.reason, event.by)
         flatten.end(state, f"a pause by {event.by}")
@@ -87,7 +87,7 @@ def _pause(state: State, event: OperatorActed) -> None:
 def _resume(state: State, event: OperatorActed) -> None:
     """Leave PAUSED, and HALTED when a reason is given; halted symbols trade again with it."""
     is_halted = RunState.HALTED in state.gate.causes or bool(
-        state.halted_symbols or halts.needs_reason(state)
+        state.halted_symbols or gate.needs_reason(state)
     )
     if is_halted and not event.reason.strip():
         text = "resume after a halt needs a reason; nothing was changed: bot resume --reason TEXT"
@@ -98,7 +98,7 @@ def _resume(state: State, event: OperatorActed) -> None:
     gate.lift(state, RunState.HALTED, event.reason, event.by)
     state.faults.clear()
     state.resume_symbols(event.reason, event.by)
-    halts.resume(state, event.reason, event.by)
+    gate.resume_scopes(state, event.reason, event.by)
     if event.reason.strip():
         doubts.accept(state)
 

@@ -20,7 +20,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Instrument, Phase
 from bot.domain.message import PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.plan import StrategyMode
-from bot.engine import belief, ex_dates, gate, halts, invariants, two_factor
+from bot.engine import belief, ex_dates, gate, invariants, two_factor
 from bot.engine.orders import cancels, loss_watch, set_aside
 from bot.engine.risk import closing
 from bot.engine.risk.account_checks import AUCTIONS
@@ -77,11 +77,9 @@ def _consider_order(
         state.gate.missed += state.gate.lacks_token
         code, reason = gate.refusal(state)
         numbers = {"state": state.gate.state, "reason": reason}
-    elif (halted := halts.objection(state, strategy.plan.account)) is not None:
-        code, numbers = "HALTED", {"state": "HALTED", "reason": halted}
-    elif (reduced := halts.entries_objection(state, side)) is not None:
-        code, numbers = "REDUCING", {"state": "REDUCING", "reason": reduced}
-    elif (objection := gate.objection(strategy, side)) is not None:
+    elif (halted := gate.scope_objection(state, strategy.plan.account, side)) is not None:
+        code, numbers = halted[0], {"state": halted[0], "reason": halted[1]}
+    elif (objection := gate.strategy_objection(strategy, side)) is not None:
         code, numbers = strategy.state.upper(), {"state": strategy.state, "reason": objection}
     elif symbol not in state.instruments:
         code, numbers = "SYMBOL", {"exchange": None}

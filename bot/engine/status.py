@@ -9,8 +9,14 @@ from typing import Final
 from bot.domain.entry import OrderUpdated, RunState
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
-from bot.engine import belief, clocks, disk, ex_dates, flatten, halts, reading, warming
-from bot.engine import gate as the_gate
+from bot.engine import (
+    belief,
+    ex_dates,
+    flatten,
+    gate,
+    health,
+    wake,
+)
 from bot.engine.orders import amends, doubts, late_cancels, listing, set_aside, successors, unknown
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import day_result, unrealised
@@ -162,10 +168,10 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     late_cancels.alerts,
     flatten.alerts,
     unknown.alerts,
-    halts.alerts,
-    the_gate.alerts,
+    gate.scope_alerts,
+    health.offset_alerts,
     losses.alerts,
-    reading.alerts,
+    health.read_alerts,
     breaks.alerts,
     doubts.alerts,
     amends.alerts,
@@ -173,34 +179,34 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     listing.alerts,
     set_aside.alerts,
     belief.alerts,
-    warming.alerts,
-    clocks.alerts,
-    disk.alerts,
+    wake.alerts,
+    health.step_alerts,
+    health.disk_alerts,
 )
 """Who says what stays wrong now, the most urgent first."""
 
 
 def status_of(state: State) -> BotStatus:
     """Read the state; nothing changes."""
-    gate, reducing = state.gate, halts.reducing(state)
-    is_reducing = reducing is not None and gate.state is RunState.RUNNING
+    now, reducing = state.gate, gate.reducing(state)
+    is_reducing = reducing is not None and now.state is RunState.RUNNING
     strategies = [_strategy(state, strategy) for strategy in state.strategies.values()]
     return BotStatus(
         at=state.now,
-        state=RunState.REDUCING if is_reducing else gate.state,
-        reason=reducing[0] if reducing is not None and is_reducing else gate.reason,
-        since=gate.since,
+        state=RunState.REDUCING if is_reducing else now.state,
+        reason=reducing[0] if reducing is not None and is_reducing else now.reason,
+        since=now.since,
         causes=(
             *(
                 CauseStatus(run_state, cause.reason, cause.by, cause.since)
                 for run_state in PRIORITY
-                if (cause := gate.causes.get(run_state)) is not None
+                if (cause := now.causes.get(run_state)) is not None
             ),
             *([CauseStatus(RunState.REDUCING, *reducing, None)] if reducing is not None else []),
         ),
-        token_until=gate.token_until,
-        is_unproven=gate.is_unproven,
-        missed_signals=gate.missed,
+        token_until=now.token_until,
+        is_unproven=now.is_unproven,
+        missed_signals=now.missed,
         strategies=tuple(strategies),
         positions=tuple(
             _position(state, strategy.plan.name, symbol, position)
@@ -251,7 +257,7 @@ def _strategy(state: State, strategy: StrategyState) -> StrategyStatus:
     plan, now_is, reason = strategy.plan, strategy.state, strategy.state_reason
     instance = max(strategy.instances.values(), key=lambda each: each.bars_needed)
     if now_is == "on" and instance.bars_needed:
-        now_is, reason = "warming", warming.words_of(state, strategy, instance)
+        now_is, reason = "warming", wake.words_of(state, strategy, instance)
     elif now_is == "on":
         doubts = (ex_dates.doubt_of(state, plan, symbol) for symbol in strategy.instances)
         if doubt := next(filter(None, doubts), ""):

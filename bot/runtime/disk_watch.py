@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.domain.machine import DiskSeen
-from bot.engine.disk import LOW_BYTES
+from bot.engine.health import LOW_BYTES
 from bot.journal.thread import in_time
 from bot.runtime.activity import Post
 

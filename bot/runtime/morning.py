@@ -16,9 +16,9 @@ from bot.broker.clock_offset import WARN_OFFSET
 from bot.domain.calendar import TradingCalendar, day_words
 from bot.domain.entry import Note, Number
 from bot.domain.message import Noted
-from bot.engine.comparing import Reconciliation
-from bot.engine.disk import LOW_BYTES
+from bot.engine.account_status import Reconciliation
 from bot.engine.engine import Engine
+from bot.engine.health import LOW_BYTES
 from bot.engine.status import BotStatus
 from bot.journal.thread import in_time
 from bot.runtime.activity import Post

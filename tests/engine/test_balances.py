@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from bot.engine.balances import Balance, Due, HeldShares
+from bot.engine.account_status import Balance, Due, HeldShares
 from tests.engine.stage import ACCOUNT, START, Stage, report_of
 
 MONDAY = START.replace(day=23, hour=6, minute=0, second=0, microsecond=0)

@@ -6,7 +6,7 @@ from bot.domain.asked import CancelAsked
 from bot.domain.entry import Note, RunState
 from bot.domain.machine import DiskSeen
 from bot.domain.message import CancelOrder
-from bot.engine.disk import LOW_BYTES, RESERVE_BYTES
+from bot.engine.health import LOW_BYTES, RESERVE_BYTES
 from tests.engine.stage import Stage, report_of
 
 

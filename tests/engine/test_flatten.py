@@ -7,7 +7,15 @@ from itertools import pairwise
 import pytest
 
 from bot.domain.asked import Action, CancelAsked, OperatorActed
-from bot.domain.entry import FLATTEN_NOTE, Decision, IntentRecorded, Note, RunState, Verdict
+from bot.domain.entry import (
+    ACCOUNT_SCOPE,
+    FLATTEN_NOTE,
+    Decision,
+    IntentRecorded,
+    Note,
+    RunState,
+    Verdict,
+)
 from bot.domain.errors import Fault
 from bot.domain.instrument import Phase
 from bot.domain.limits import AccountLimits
@@ -23,7 +31,6 @@ from bot.domain.recovery import (
 )
 from bot.engine.engine import EngineSettings
 from bot.engine.flatten import AGAIN, SALES_MAX
-from bot.engine.halts import account_scope
 from bot.engine.tracked import Position
 from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, attempt_of, report_of
 
@@ -135,7 +142,7 @@ def test_what_is_sold_does_not_hide_when_the_rest_is_looked_at_again() -> None:
 
 def test_nothing_is_sold_of_an_account_whose_orders_are_halted_and_why_is_said() -> None:
     before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
-    scopes = {account_scope(ACCOUNT): "FORBIDDEN three times"}
+    scopes = {f"{ACCOUNT_SCOPE}{ACCOUNT}": "FORBIDDEN three times"}
     recovery = Recovery(DAY, strategies={"test": before}, halted_scopes=scopes)
     stage = Stage(recovery=recovery, sellable=300)
     stage.after(60).quote(27_000)

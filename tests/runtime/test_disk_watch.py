@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bot.domain.machine import DiskSeen
 from bot.domain.message import Event
-from bot.engine.disk import LOW_BYTES
+from bot.engine.health import LOW_BYTES
 from bot.runtime.disk_watch import DiskWatch, free_on
 
 NOW = datetime(2026, 11, 19, 2, 20, tzinfo=UTC)

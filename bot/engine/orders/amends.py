@@ -21,7 +21,7 @@ from bot.domain.message import AmendAnswered, AmendOrder, BurnNonce, NonceBurnt,
 from bot.domain.order import OrderReport, OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredAmend
-from bot.engine import gate, halts, two_factor
+from bot.engine import gate, two_factor
 from bot.engine.gate import guarded
 from bot.engine.orders import cancels, doubts, refusals, sends, successors, unknown
 from bot.engine.orders.asks import find_order, judge_amend
@@ -210,7 +210,7 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
         unknown.on_nonce_burnt(state, event)
         return
     is_trusted = state.settings.unknown_policy is UnknownPolicy.FENCE
-    is_trusted &= halts.NONCES not in state.halted_scopes
+    is_trusted &= gate.NONCES not in state.halted_scopes
     order = state.orders.get(amend.name)
     if amend.stage is AmendStage.CONFIRMING and order is not None:
         text = f"{amend.name} {_words(amend)}: {event.detail}"

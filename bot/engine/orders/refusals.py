@@ -10,9 +10,9 @@ cases.
 import re
 from typing import Final
 
-from bot.domain.entry import AttemptFinished, Numbers
+from bot.domain.entry import ACCOUNT_SCOPE, AttemptFinished, Numbers
 from bot.domain.outcome import Refused
-from bot.engine import gate, halts
+from bot.engine import gate
 from bot.engine.orders.question_words import facts_of, order_words
 from bot.engine.state import BY_ENGINE, State
 from bot.engine.tracked import TrackedIntent
@@ -95,4 +95,4 @@ def _halt(state: State, tracked: TrackedIntent, code: str, text: str, facts: Num
     now_is = "No order is sent any more; reads and cancels go on"
     whole = f"{text}. The last was {order_words(intent)}. {now_is}. Mend it, {_RESUME}"
     state.alert(code, whole, {**facts_of(tracked), **facts}, symbol=intent.symbol)
-    halts.halt(state, halts.account_scope(intent.account), text)
+    gate.halt_scope(state, f"{ACCOUNT_SCOPE}{intent.account}", text)

@@ -22,7 +22,7 @@ from bot.domain.message import (
 )
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Refused, Unknown
-from bot.engine import belief, gate, halts, invariants, requests, two_factor
+from bot.engine import belief, gate, invariants, requests, two_factor
 from bot.engine.gate import ENGINE_FAULT
 from bot.engine.orders import cancels, orders, refusals, set_aside
 from bot.engine.orders.merging import report_of
@@ -61,10 +61,8 @@ def reason_not_to_send(state: State, intent: Intent) -> str | None:
         if closing in causes and not (is_spared and closing is RunState.HALTED):
             reason = causes[closing].reason
             return f"{gate.REFUSAL_CODES[closing]}{f': {reason}' if reason else ''}"
-    if (halted := halts.objection(state, intent.account)) is not None:
-        return halted
-    if (reduced := halts.entries_objection(state, intent.side)) is not None:
-        return reduced
+    if (halted := gate.scope_objection(state, intent.account, intent.side)) is not None:
+        return halted[1]
     if (lost := losses.objection(state, intent.account, intent.side)) is not None:
         return lost
     if symbol in state.halted_symbols:
@@ -77,7 +75,7 @@ def reason_not_to_send(state: State, intent: Intent) -> str | None:
     strategy = state.strategies.get(intent.strategy)
     if strategy is None or is_spared:
         return None
-    return gate.objection(strategy, intent.side)
+    return gate.strategy_objection(strategy, intent.side)
 
 
 def on_send_started(state: State, event: SendStarted) -> None:
@@ -277,7 +275,7 @@ def _resume(state: State, tracked: TrackedIntent) -> None:
     strategy = state.strategies.get(first.strategy)
     if not is_fresh(state, tracked):
         return
-    if strategy is None or gate.objection(strategy, first.side) is not None:
+    if strategy is None or gate.strategy_objection(strategy, first.side) is not None:
         return
     if state.gate.causes or _is_over(state, tracked):
         return

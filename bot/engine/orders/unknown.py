@@ -23,7 +23,7 @@ from bot.domain.entry import OrderUpdated
 from bot.domain.message import BurnNonce, NonceBurnt, ReadTodaysOrders, TodaysOrdersRead
 from bot.domain.order import ORDER_TYPES, OrderReport, OrderState, OrderType, SendState
 from bot.domain.outcome import Resolution
-from bot.engine import halts
+from bot.engine import gate
 from bot.engine.gate import guarded
 from bot.engine.orders import orders, set_aside, successors
 from bot.engine.orders.merging import parts_of
@@ -72,7 +72,7 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
         return
     move_intent(state, tracked, _S.FRESH, event.detail)
     is_enough = state.settings.unknown_policy is UnknownPolicy.FENCE
-    if is_enough and halts.NONCES not in state.halted_scopes:
+    if is_enough and gate.NONCES not in state.halted_scopes:
         _not_placed(state, tracked, f"{NONCE_UNUSED}: {event.detail}")
 
 
@@ -101,7 +101,7 @@ def _distrust_nonces(state: State, tracked: TrackedIntent, row: str) -> None:
     )
     facts, intent = facts_of(tracked), tracked.intent
     state.alert("NONCE_BROKEN", text, facts, about=intent.intent_id, symbol=intent.symbol)
-    halts.halt(state, halts.NONCES, f"the nonce of {intent.intent_id} was unused, and {row}")
+    gate.halt_scope(state, gate.NONCES, f"the nonce of {intent.intent_id} was unused, and {row}")
 
 
 def advance(state: State) -> None:

@@ -8,9 +8,7 @@ from bot.broker.broker import Broker
 from bot.config.strategies.source_files import Hashes
 from bot.domain.account import masked_account
 from bot.domain.entry import OrderUpdated
-from bot.engine.balances import Balance
-from bot.engine.comparing import Compared, Reconciliation
-from bot.engine.risk.used import LimitUse
+from bot.engine.account_status import Balance, Compared, LimitUse, Reconciliation
 from bot.engine.status import BotStatus, StrategyStatus
 from bot.engine.watched import Standing
 from bot.journal.values import PriceRow

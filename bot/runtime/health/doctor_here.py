@@ -20,7 +20,7 @@ from bot.config.settings.load import Loaded
 from bot.config.settings.sources import process_environment
 from bot.config.strategies.load import load_strategies
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.engine.disk import LOW_BYTES
+from bot.engine.health import LOW_BYTES
 from bot.engine.settings import LoadedStrategy
 from bot.journal.at_start import damage_of
 from bot.journal.backups import backups_in

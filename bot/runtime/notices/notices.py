@@ -18,8 +18,8 @@ from bot.domain.entry import MUTE_NOTE, NOTICE_NOTE, Entry, Note, Numbers
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Noted
 from bot.domain.notice import Notice, NoticeKind, Volume
+from bot.engine.account_status import LimitUse
 from bot.engine.engine import Guard
-from bot.engine.risk.used import LimitUse
 from bot.engine.watched import Standing
 from bot.journal.at_start import last_note
 from bot.journal.thread import in_time

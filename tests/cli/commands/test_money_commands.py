@@ -12,7 +12,7 @@ from bot.cli.target import Fields
 from bot.config.problems import ExitCode
 from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import AccountSeen, Note
-from bot.engine.balances import Balance, Due, HeldShares
+from bot.engine.account_status import Balance, Due, HeldShares
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire

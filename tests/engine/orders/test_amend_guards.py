@@ -10,7 +10,7 @@ from bot.domain.message import AmendAnswered, AmendOrder, BurnNonce, NonceBurnt,
 from bot.domain.order import Intent, OrderReport, OrderState, SendState
 from bot.domain.outcome import Outcome, Refused, Resolution, Unknown
 from bot.domain.recovery import Recovery, StoredAmend, StoredIntent
-from bot.engine import halts
+from bot.engine import gate
 from bot.engine.settings import EngineSettings, UnknownPolicy
 from bot.engine.tracked import AmendVerdict
 from tests.engine.stage import DAY, START, Stage, attempt_of, report_of
@@ -97,7 +97,7 @@ def test_an_unused_nonce_proves_nothing_where_nonces_are_not_trusted(is_distrust
     fence = replace(ON, unknown_policy=UnknownPolicy.FENCE)
     stage, row = _answered(Unknown("lost", None), fence)
     if is_distrusted:
-        halts.halt(stage.engine._state, halts.NONCES, "one was unused, and its row is there")
+        gate.halt_scope(stage.engine._state, gate.NONCES, "one was unused, and its row is there")
 
     stage.handle(NonceBurnt(stage.now, "p", Resolution.FRESH, "unused"))
     stage.after(1).row(row)

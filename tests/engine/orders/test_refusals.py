@@ -11,7 +11,7 @@ from bot.domain.message import BurnNonce, NonceBurnt, PlaceOrder
 from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import RecoveredStrategy, Recovery
-from bot.engine.risk.used import used
+from bot.engine.account_status import limits_used
 from tests.engine.stage import ACCOUNT, DAY, START, Stage, report_of
 
 HEADER = Refused("400", "missing header x-new", 400)
@@ -100,7 +100,9 @@ def test_what_is_refused_and_unknown_is_shown_beside_what_it_may_be():
     stage.send(intent)
     stage.answer(intent, Unknown("no answer"))
 
-    shown = {(row.scope, row.key): (row.used, row.allowed) for row in used(stage.engine._state)}
+    shown = {
+        (row.scope, row.key): (row.used, row.allowed) for row in limits_used(stage.engine._state)
+    }
 
     assert shown["strategy", "refused_in_a_row"] == (2, 3)
     assert shown["strategy", "refused_in_10_minutes"] == (2, 5)

@@ -12,7 +12,7 @@ from sys import getrefcount
 from typing import Final
 
 from bot.domain.quote import Bar, Depth, Quote
-from bot.engine.passing import Hearer
+from bot.engine.market import Hearer
 from bot.engine.wake import REQUESTS_MAX
 from bot.runtime.history.backtest.foreseen import Foreseen
 from bot.runtime.history.backtest.indicator_columns import IndicatorColumns, Ready

@@ -24,7 +24,7 @@ from bot.config.strategies.source_files import Hashes
 from bot.domain.entry import Note
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Noted
-from bot.engine.disk import LOW_BYTES
+from bot.engine.health import LOW_BYTES
 from bot.runtime.activity import Activity, RightOfWay
 from bot.runtime.disk_watch import free_on
 from bot.runtime.history.recording.recordings import (

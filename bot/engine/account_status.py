@@ -1,17 +1,183 @@
-"""What is used of every limit now, of what it allows: for `bot limits`. Nothing changes."""
+"""How each account is, as frozen values: its worth, how it compares, what is used of its limits.
 
+Commands about money show the balances, `bot reconcile` the comparison of journal, day order book
+and account, `bot limits` the limits. Nothing here changes anything.
+"""
+
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
+from bot.domain.account import Break, Holding
+from bot.domain.entry import OrderUpdated
 from bot.domain.order import SendState
-from bot.engine.risk import losses
-from bot.engine.risk.accounts import day_result, means_of
+from bot.engine.risk import breaks, losses
+from bot.engine.risk.accounts import NEVER, day_result, free_cash, means_of
+from bot.engine.risk.ledgers import expected_at, own_shares
 from bot.engine.risk.use import bought, invested
 from bot.engine.state import State
-from bot.engine.tracked import StrategyState
+from bot.engine.tracked import AccountLedger, StrategyState
 from bot.engine.usage import REFUSALS_MAX, REFUSALS_OF_LATE_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class HeldShares:
+    """Shares of the whole account; `last` is the price that was believed last, None: none was."""
+
+    symbol: str
+    total: int
+    sellable: int
+    receiving: int
+    last: int | None
+    last_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What settles at an instant: money of sales, and shares that were bought."""
+
+    at: datetime
+    cash: int
+    shares: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """One account. `cash` is what our fills make of the broker's numbers that agreed last, the
+    nearest of what may be shown around a settlement; `broker_cash` and `broker_net_assets` were
+    read at `read_at`. `buying_power` is cash less what open orders may still take, fees with it.
+    """
+
+    account: str
+    read_at: datetime
+    cash: int
+    broker_cash: int
+    broker_net_assets: int
+    buying_power: int
+    due: tuple[Due, ...]
+    held: tuple[HeldShares, ...]
+
+
+def balances_of(state: State) -> tuple[Balance, ...]:
+    """Read the state; nothing changes. An account that has not been read yet has no row; before our
+    own numbers have begun they are the broker's.
+    """
+    found = []
+    for account, seen in sorted(state.accounts.items()):
+        ledger = state.ledgers.get(account) or AccountLedger(seen)
+        explained = expected_at(ledger, seen.at).explained_cash
+        at_read = min(explained, key=lambda each: abs(each - seen.cash))
+        balance = Balance(
+            account=account,
+            read_at=seen.at,
+            cash=at_read + state.flows.cash(account, seen.at, state.now),
+            broker_cash=seen.cash,
+            broker_net_assets=seen.net_asset_value,
+            buying_power=free_cash(state, seen),
+            due=tuple(due_of(state, ledger)),
+            held=tuple(held_of(state, ledger)),
+        )
+        found.append(balance)
+    return tuple(found)
+
+
+def due_of(state: State, ledger: AccountLedger) -> Iterator[Due]:
+    """Yield what settles from now on, the earliest first."""
+    cash, shares = defaultdict[datetime, int](int), defaultdict[datetime, dict[str, int]](dict)
+    for flow in (*ledger.coming, *ledger.flows):
+        if flow.settles_at <= state.now or flow.settles_at == NEVER:
+            continue
+        cash[flow.settles_at] += flow.cash_in
+        if flow.shares_in:
+            mine = shares[flow.settles_at]
+            mine[flow.symbol] = mine.get(flow.symbol, 0) + flow.shares_in
+    for at in sorted(cash):
+        yield Due(at, cash[at], tuple(sorted(shares[at].items())))
+
+
+def held_of(state: State, ledger: AccountLedger) -> Iterator[HeldShares]:
+    """Yield the shares of the account as our fills make them."""
+    for symbol, mine in expected_at(ledger, state.now).holdings.items():
+        seen = state.quotes.get(symbol)
+        if mine.total or mine.receiving:
+            yield HeldShares(
+                symbol=symbol,
+                total=mine.total,
+                sellable=mine.sellable,
+                receiving=mine.receiving,
+                last=seen.quote.last if seen else None,
+                last_at=seen.at if seen else None,
+            )
+
+
+# ------------------------------------------------------------------------- compared with the broker
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One number of an account. `symbol` None: cash, in VND; else all shares of the symbol.
+
+    `own`: what our strategies hold of it by the journal. `ours`: what the broker should show.
+    """
+
+    account: str
+    symbol: str | None
+    own: int
+    ours: int
+    theirs: int
+
+    @property
+    def difference(self) -> int:
+        """By how much the broker's number is higher."""
+        return self.theirs - self.ours
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """What was compared, when, and what does not fit; `doubts` wait for a second read."""
+
+    book_read_at: datetime | None
+    account_read_at: datetime | None
+    numbers: tuple[Compared, ...]
+    breaks: tuple[Break, ...]
+    doubts: tuple[str, ...]
+    unsettled: tuple[str, ...]
+    """Places without a known outcome, in words."""
+    external: tuple[OrderUpdated, ...]
+    """Orders of today that were made elsewhere: they count, and are never touched."""
+
+
+def reconciliation_of(state: State) -> Reconciliation:
+    """Read the state; nothing changes."""
+    numbers = list[Compared]()
+    for account, ledger in sorted(state.ledgers.items()):
+        seen = state.accounts.get(account)
+        if seen is None:
+            continue
+        expected, own = expected_at(ledger, seen.at), own_shares(state, account)
+        cash = min(expected.explained_cash, key=lambda each: abs(each - seen.cash))
+        numbers.append(Compared(account, None, 0, cash, seen.cash))
+        for symbol in sorted({*expected.holdings, *seen.holdings}):
+            ours = expected.holdings.get(symbol)
+            theirs = seen.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
+            total = ours.total if ours else 0
+            numbers.append(Compared(account, symbol, own.get(symbol, 0), total, theirs.total))
+    books = [read.requested_at for read in state.set_aside.values()]
+    rows = [order.row for order in state.orders.values() if not order.is_own]
+    return Reconciliation(
+        book_read_at=max(books, default=None),
+        account_read_at=max((seen.at for seen in state.accounts.values()), default=None),
+        numbers=tuple(numbers),
+        breaks=tuple(state.reconciling.breaks.values()),
+        doubts=tuple(breaks.doubts(state)),
+        unsettled=tuple(f"{o.intent.intent_id} {o.state}" for o in state.pending_intents()),
+        external=tuple(row for row in rows if row.trading_date == state.trading_date),
+    )
+
+
+# ------------------------------------------------------------------------------------ limits in use
 
 PPM: Final = 1_000_000
 
@@ -33,7 +199,7 @@ class LimitUse:
     unit: str
 
 
-def used(state: State) -> tuple[LimitUse, ...]:
+def limits_used(state: State) -> tuple[LimitUse, ...]:
     """Return every limit of the accounts, strategies and symbols that this bot trades."""
     found = []
     for account in sorted({one.plan.account for one in state.strategies.values()}):

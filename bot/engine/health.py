@@ -1,0 +1,311 @@
+"""What keeps orders back and ends by itself: broker, journal, clock, disk and reads that fail.
+
+Each trouble degrades the gate under its own name, so that the end of one is not the end of another.
+Cancels and reads go on.
+
+The machine's wall clock may be set, or the machine stand still for a while. Neither moves the
+engine's own time, which counts both (`bot.clock`). After a standstill, signals, quotes and depths
+from before are older than their limits; but the engine would trade on the next quote with the
+orders and the account of before. So no order leaves until the day order book and the account have
+been read again, by requests that began after it.
+
+The last room on the journal's disk is kept for answers, cancels and halts: an order that is placed
+on a disk's last bytes is one whose end nobody can write down.
+
+A single read that fails while others work is named until it works again: it changes nothing in what
+is known, so it would go unnoticed. No quote wakes a strategy, no row ends an order. The rest goes
+on, and checks how old the data is that it uses.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Final
+
+from bot.domain.entry import Numbers, RunState
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.machine import ClockStepped, DiskSeen, StoodStill, clock_words
+from bot.domain.message import (
+    AccountRead,
+    BrokerHealthChanged,
+    ClockOffsetChanged,
+    Event,
+    JournalHealthChanged,
+    ReadAccount,
+    ReadHealthChanged,
+    ReadTodaysOrders,
+    TodaysOrdersRead,
+)
+from bot.engine import gate
+from bot.engine.state import (
+    BY_BROKER,
+    BY_CLOCK,
+    BY_ENGINE,
+    BY_JOURNAL,
+    State,
+)
+from bot.engine.watched import Standing, Standstill
+
+WARN_OFFSET: Final = timedelta(seconds=5)
+"""A clock that is further off is alerted: orders are still sent, but it may get worse."""
+JOURNAL_LOST_MAX: Final = 3
+JOURNAL_LOST_SPAN: Final = timedelta(minutes=30)
+"""A journal that is lost so often in so long halts entries."""
+
+
+def on_broker_health(state: State, event: BrokerHealthChanged) -> None:
+    """No new orders while reads fail: the market and account they would meet are not known."""
+    degrade(state, BY_BROKER, event.detail, is_over=event.is_healthy)
+
+
+def on_journal_health(state: State, event: JournalHealthChanged) -> None:
+    """No new orders while nothing can be written: none leaves that is not in the journal. What
+    fails again and again is left to a person.
+    """
+    lost = state.gate.journal_lost
+    if not event.is_healthy and BY_JOURNAL not in state.gate.troubles:
+        lost[:] = [at for at in lost if state.now - at < JOURNAL_LOST_SPAN] + [state.now]
+    degrade(state, BY_JOURNAL, event.detail, is_over=event.is_healthy)
+    if len(lost) >= JOURNAL_LOST_MAX and RunState.HALTED not in state.gate.causes:
+        minutes = round(JOURNAL_LOST_SPAN.total_seconds() / 60)
+        text = (
+            f"the journal could not be written {len(lost)} times in {minutes} minutes, the last "
+            f"time because {event.detail}. No new order is sent any more; open orders stay; "
+            "cancels and halt work. Find out what is wrong with disk or database (bot db check), "
+            "then: bot resume --reason …"
+        )
+        facts: Numbers = {"times": len(lost), "minutes": minutes, "detail": event.detail}
+        state.alert("JOURNAL_LOST", text, facts)
+        why = f"the journal could not be written {len(lost)} times"
+        gate.close(state, RunState.HALTED, why, BY_ENGINE, gate.DENIED_JOURNAL)
+        lost.clear()
+
+
+def on_clock_offset(state: State, event: ClockOffsetChanged) -> None:
+    """No new orders while our clock is so far off that a lost one could not be told by its time."""
+    offset, most, before = event.offset, state.settings.clock_max_offset, state.gate.skew
+    seconds = round(offset.total_seconds())
+    state.gate.skew = offset if abs(offset) >= WARN_OFFSET else None
+    if state.gate.skew is not None:
+        told = _skew(offset, most)
+        state.alert(told.code, told.text, told.facts)
+    elif before is not None:
+        state.note("RESUME", "our clock agrees with the broker's again", {"offset_s": seconds})
+    degrade(state, BY_CLOCK, clock_words(offset), is_over=abs(offset) < most)
+
+
+def offset_alerts(state: State) -> Iterable[Standing]:
+    """Return how wrong our clock is, where it is."""
+    skew = state.gate.skew
+    return () if skew is None else (_skew(skew, state.settings.clock_max_offset),)
+
+
+def _skew(offset: timedelta, most: timedelta) -> Standing:
+    seconds, most_s = round(offset.total_seconds()), round(most.total_seconds())
+    is_over = abs(offset) >= most
+    now_is = "no order is sent and cancels go on" if is_over else "orders still go on"
+    text = (
+        f"{clock_words(offset)}: {now_is} (from {most_s} s on none is sent). "
+        "Set the clock of this machine, find out why it is not synchronised, and restart the bot"
+    )
+    facts = {
+        "offset_s": seconds,
+        "off_s": abs(seconds),
+        "is_behind": seconds > 0,
+        "limit_s": most_s,
+        "are_orders_held": is_over,
+    }
+    return Standing("CLOCK_OFFSET", text, facts)
+
+
+def degrade(state: State, by: str, detail: str, *, is_over: bool) -> None:
+    """The end of one trouble is not the end of the other; the journal's is the one that shows."""
+    troubles = state.gate.troubles
+    if is_over and troubles.pop(by, None) is None:
+        return
+    if not is_over:
+        troubles[by] = detail
+    if troubles:
+        shown = max(troubles, key=lambda name: name == BY_JOURNAL)
+        gate.close(state, RunState.DEGRADED, troubles[shown], shown)
+    else:
+        gate.lift(state, RunState.DEGRADED, detail, by)
+
+
+# ------------------------------------------------------------------------------- the machine's time
+
+STANDSTILL = "standstill"
+"""Who keeps orders back meanwhile."""
+
+
+def on_clock_stepped(state: State, event: ClockStepped) -> None:
+    """Say which clock the bot goes by."""
+    state.machine.wall_is_ahead_by = event.ahead
+    if event.ahead:
+        told = _stepped(state)
+        state.alert(told.code, told.text, told.facts)
+    else:
+        state.note("RESUME", "the machine's clock agrees with the bot's again")
+
+
+def on_stood_still(state: State, event: StoodStill) -> None:
+    """Keep orders back until everything was read again."""
+    span_s = event.span.total_seconds()
+    text = (
+        f"the bot stood still for {span_s:.0f} s until {_local(state)}: the machine was suspended, "
+        "or the process was stopped. What was decided before is too old and is not sent; no order "
+        "leaves until the day order book and the account have been read again, by itself. "
+        "Nothing to do, but look at the open orders: bot status"
+    )
+    state.alert("STOOD_STILL", text, {"span_s": round(span_s, 1), "now": _local(state)})
+    state.machine.standstill = Standstill(state.now, due=state.now)
+    why = f"stood still for {span_s:.0f} s; reading orders and account"
+    degrade(state, STANDSTILL, why, is_over=False)
+
+
+def note_read(state: State, event: Event) -> None:
+    """Take note of what was read, if it was asked for since."""
+    still = state.machine.standstill
+    assert still is not None, "asked after a standstill"
+    if isinstance(event, TodaysOrdersRead) and event.requested_at >= still.ended_at:
+        still.has_orders = True
+    elif isinstance(event, AccountRead) and event.snapshot.at >= still.ended_at:
+        still.has_account = True
+    if still.has_orders and still.has_account:
+        state.machine.standstill = None
+        why = "orders and account were read after the standstill"
+        degrade(state, STANDSTILL, why, is_over=True)
+
+
+def ask_after_standstill(state: State) -> None:
+    """Ask for what is still to be read, again and again."""
+    still = state.machine.standstill
+    assert still is not None, "asked after a standstill"
+    if still.due > state.now:
+        return
+    still.due = state.now + state.settings.read_patience
+    if not still.has_orders:
+        state.command(ReadTodaysOrders("after a standstill"))
+    if not still.has_account:
+        state.command(ReadAccount("after a standstill"))
+
+
+def step_alerts(state: State) -> Iterable[Standing]:
+    """Return that the machine's clock is not the one that the bot goes by, while it is so."""
+    return [_stepped(state)] if state.machine.wall_is_ahead_by else []
+
+
+def _stepped(state: State) -> Standing:
+    ahead_s = state.machine.wall_is_ahead_by.total_seconds()
+    back_or_on = "ahead" if ahead_s > 0 else "back"
+    text = (
+        f"the machine's clock was set {back_or_on} by {abs(ahead_s):.1f} s. The bot goes on by the "
+        f"time that it started with ({_local(state)} now): orders, polls and signatures do not "
+        "notice. If the new time is the right one, restart the bot when the market is closed; else "
+        "set the machine's clock right: timedatectl"
+    )
+    facts: Numbers = {"ahead_s": round(ahead_s, 1), "now": _local(state)}
+    return Standing("CLOCK_STEPPED", text, facts)
+
+
+def _local(state: State) -> str:
+    return f"{state.now.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+
+
+# ------------------------------------------------------------------------------- the journal's disk
+
+LOW_BYTES: Final = 512 * 1024 * 1024
+"""Less is told: a trading day with thirty symbols writes some 100 MB."""
+RESERVE_BYTES: Final = 64 * 1024 * 1024
+"""With less no order leaves: it is the journal's, for what is open."""
+DISK: Final = "disk"
+
+
+def on_disk_seen(state: State, event: DiskSeen) -> None:
+    """Tell of a disk that is filling up, and keep orders back on one that nearly is full."""
+    before, now = state.machine.disk_free, event.free_bytes
+    state.machine.disk_free = now if now < LOW_BYTES else None
+    if now < LOW_BYTES and _level(before) != _level(now):
+        told = _low(now)
+        state.alert(told.code, told.text, told.facts)
+    elif before is not None and now >= LOW_BYTES:
+        state.note("RESUME", f"the journal's disk has {now // 1024**2:,} MB again")
+    text = f"the journal's disk has {now // 1024**2:,} MB left"
+    degrade(state, DISK, text, is_over=now >= RESERVE_BYTES)
+
+
+def disk_alerts(state: State) -> Iterable[Standing]:
+    """Return how much room there is, while it is little."""
+    free = state.machine.disk_free
+    return () if free is None else (_low(free),)
+
+
+def _level(free: int | None) -> int:
+    return 0 if free is None else 1 if free >= RESERVE_BYTES else 2
+
+
+def _low(free: int) -> Standing:
+    reserve, is_full = f"{RESERVE_BYTES // 1024**2} MB", free < RESERVE_BYTES
+    does = "no order leaves" if is_full else f"below {reserve} no order leaves"
+    text = (
+        f"the disk of the journal has {free // 1024**2:,} MB left: {does}; the last {reserve} are "
+        "for answers, cancels and halts. Make room on it: df, du"
+    )
+    facts = {"free_mb": free // 1024**2, "reserve_mb": RESERVE_BYTES // 1024**2}
+    return Standing("DISK_LOW", text, {**facts, "are_orders_held": is_full})
+
+
+# ------------------------------------------------------------------------------------- single reads
+
+SHOWN_MAX: Final = 5
+"""So many are named; of more the number is said."""
+WITHOUT: Final[Mapping[str, str]] = {
+    "the day order book": (
+        "no order is sent, fills and ends of orders are seen late; cancels still go out. Look in "
+        "the broker's app for what is open"
+    ),
+    "the account": (
+        "orders go on by the last cash and shares that were read, and by the bot's own fills"
+    ),
+    "the phase": "orders go by the exchange's timetable",
+    "the quote": "no order goes by an old one, and it wakes no strategy",
+    "the depth": "no order goes by an old one, and it wakes no strategy",
+    "the ex-dates": (
+        "strategies go on, and their indicators take the fall of an ex-date on which this bot did "
+        "not run for a fall of the price. Look what went ex, and pause who decides by it"
+    ),
+}
+"""What the bot does while it can't read one of a kind."""
+
+
+def on_read_health(state: State, event: ReadHealthChanged) -> None:
+    """Name a read that fails while others work, once a kind until all of it can be read again."""
+    failing = state.failing_reads.setdefault(event.kind, {})
+    if event.is_healthy:
+        if failing.pop(event.about, None) is not None and not failing:
+            state.note("RESUME", f"{event.kind} can be read again", {"read": event.kind})
+        return
+    is_first, failing[event.about] = not failing, event.detail
+    if is_first and BY_BROKER not in state.gate.troubles:
+        told = _standing(event.kind, failing)
+        state.alert(told.code, told.text, told.facts)
+
+
+def read_alerts(state: State) -> Iterable[Standing]:
+    """Return what can't be read now, a sentence a kind."""
+    if BY_BROKER in state.gate.troubles:
+        return  # nothing can be read, which is what the state says
+    for kind, failing in state.failing_reads.items():
+        if failing:
+            yield _standing(kind, failing)
+
+
+def _standing(kind: str, failing: Mapping[str, str]) -> Standing:
+    names, more = sorted(filter(None, failing)), ""
+    if len(names) > SHOWN_MAX:
+        names, more = names[:SHOWN_MAX], f" and {len(names) - SHOWN_MAX} more"
+    of = f" of {', '.join(names)}{more}" if names else ""
+    detail = list(failing.values())[-1]
+    now_is = f"it is asked for again and again: {WITHOUT[kind]}"
+    text = f"{kind}{of} can't be read ({detail}); {now_is}. If it lasts, ask the broker"
+    facts = {"read": kind, "without": kind, "about": f"{', '.join(names)}{more}", "detail": detail}
+    return Standing("READ_FAILS", text, facts)
