@@ -19,10 +19,9 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 from bot.runtime.history.backtest.spec import Wanted
-from bot.runtime.history.optimise.ask import question_of
 from bot.runtime.history.optimise.result import Objective, Search, Trial
 from bot.runtime.history.optimise.search import Question, search
-from bot.runtime.history.optimise.trial import run_trial
+from bot.runtime.history.optimise.trial import question_of, run_trial
 from bot.runtime.history.optimise.workers import processes
 
 STRATEGY = """\

@@ -7,7 +7,8 @@ from datetime import date, timedelta
 from pathlib import Path
 from time import sleep
 
-from bot.runtime.history.optimise.job import Failure, Job, Outcome, Values
+from bot.runtime.history.optimise.result import Failure, Job, Outcome
+from bot.runtime.history.optimise.space import Values
 
 DAYS = 100
 JOB = Job(

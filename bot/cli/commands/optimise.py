@@ -76,9 +76,9 @@ def command(
     """
     # Optuna, NumPy, the engine: slow to import, and no help page needs them.
     from bot.cli.report.search import progress_words, search_json, search_lines
-    from bot.runtime.history.optimise.ask import question_of
     from bot.runtime.history.optimise.result import Objective
     from bot.runtime.history.optimise.search import search
+    from bot.runtime.history.optimise.trial import question_of
 
     wanted = wanted_of(invocation, (file,), days)
     kind, words = Objective(objective), " ".join((*space, *more)).split()

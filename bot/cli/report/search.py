@@ -9,10 +9,8 @@ from bot.cli.report.html import render, write_whole
 from bot.cli.report.summary import DASH, percent, ratio
 from bot.cli.rows import Plain, plain
 from bot.cli.show import aligned
-from bot.runtime.history.optimise.folds import FOLDS
-from bot.runtime.history.optimise.job import Values
-from bot.runtime.history.optimise.result import Objective, Search, Trial, TrialState
-from bot.runtime.history.optimise.space import words_of
+from bot.runtime.history.optimise.result import FOLDS, Objective, Search, Trial, TrialState
+from bot.runtime.history.optimise.space import Values, words_of
 
 SHOWN_TRIALS = 10
 DOTS_MAX = 1_000

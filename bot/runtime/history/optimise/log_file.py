@@ -23,7 +23,12 @@ class TrialsFile(JournalFileBackend):
     """Appends to a file that nobody else writes; what a crash has cut short is cut off."""
 
     def __init__(self, path: Path) -> None:
-        _cut_torn_end(path)
+        if path.exists():  # a last line without its end, and the zeros that a power cut may leave
+            data = path.read_bytes()
+            whole = data.rstrip(b"\0")
+            whole = whole[: whole.rfind(b"\n") + 1]
+            if len(whole) < len(data):
+                os.truncate(path, len(whole))
         super().__init__(str(path))
         self._path, self._unsynced = path, 0
 
@@ -37,14 +42,3 @@ class TrialsFile(JournalFileBackend):
             if self._unsynced >= SYNC_LINES:
                 os.fsync(file.fileno())
                 self._unsynced = 0
-
-
-def _cut_torn_end(path: Path) -> None:
-    """Cut off a last line without its end, and the zeros that a power cut may leave."""
-    if not path.exists():
-        return
-    data = path.read_bytes()
-    whole = data.rstrip(b"\0")
-    whole = whole[: whole.rfind(b"\n") + 1]
-    if len(whole) < len(data):
-        os.truncate(path, len(whole))

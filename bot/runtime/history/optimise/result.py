@@ -1,4 +1,17 @@
-"""What a search is asked, what it answers, and the figures of a trial in a window of days."""
+"""What a search is asked, what it answers, and the figures of a trial in a window of days.
+
+What goes to a worker and comes back is plain data, for it may be another process or machine.
+
+Walk-forward windows: each fold is searched on all days before its test, and tested on the next.
+
+    days     |------------------------------------------|
+    fold 1   [ searched      ][ test ]
+    fold 2   [ searched            ][ test ]
+    fold 3   [ searched                  ][ test        ]
+
+The search itself sees the days before the last test alone: no trial was chosen by what the last
+test shows.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,11 +20,75 @@ from enum import StrEnum
 from math import prod, sqrt
 from typing import Final
 
-from bot.runtime.history.backtest.figures import DAYS_A_YEAR, sharpe, sortino
+from bot.runtime.history.backtest.figures import DAYS_A_YEAR, RATIO_DAYS_MIN, sharpe, sortino
 from bot.runtime.history.optimise.deflated import Deflated, deflated_sharpe
-from bot.runtime.history.optimise.folds import Fold
-from bot.runtime.history.optimise.job import Job, Outcome, Values
-from bot.runtime.history.optimise.space import Space, size_of
+from bot.runtime.history.optimise.space import Space, Values, size_of
+from bot.sandbox.markets.mirror.model import FillName
+
+FOLDS: Final = 3
+FIRST_BLOCKS: Final = 2
+"""The first fold is searched on as many blocks of days, each as long as a test."""
+DAYS_MIN: Final = (FIRST_BLOCKS + 1) * RATIO_DAYS_MIN
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Days by their number: searched from 0 to `until`, tested from there to before `end`."""
+
+    until: int
+    end: int
+
+
+def folds_of(days: int, wanted: int) -> tuple[Fold, ...]:
+    """Return up to `wanted` folds, as many as leave each test its days; none where not one does."""
+    for count in range(wanted, 0, -1):
+        block = days // (count + FIRST_BLOCKS)
+        if block >= RATIO_DAYS_MIN:
+            ends = [(FIRST_BLOCKS + number) * block for number in range(count)]
+            return tuple(
+                Fold(until, days if until == ends[-1] else until + block) for until in ends
+            )
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every trial of a search has in common. Paths must mean the same on every worker.
+
+    `code`: the hash of strategy file and plug-in; a worker with other files refuses. `config`: the
+    bot's configuration, empty without one; `rules`: the hash of its risk settings; `base_dir`:
+    where the strategy's Python is looked for, empty: in the project of its file.
+    """
+
+    strategy: str
+    code: str
+    data: tuple[str, ...]
+    first: date
+    last: date
+    cash: int
+    holdings: tuple[tuple[str, int], ...]
+    fill: FillName
+    config: str
+    rules: str = ""
+    base_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a trial: the gain of each day (0.01 is 1 %), trades, and money in VND."""
+
+    days: tuple[date, ...]
+    gains: tuple[float, ...]
+    profit: int
+    trades: int
+    costs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A trial that could not be played at all, in words for the operator: it ends the search."""
+
+    problem: str
 
 
 class Objective(StrEnum):
@@ -131,36 +208,35 @@ class Search:
 
     def fold_figures(self) -> tuple[FoldFigures, ...]:
         """Return each fold with its own best: walk forward."""
-        return tuple(found for fold in self.folds if (found := self._fold(fold)) is not None)
-
-    def _fold(self, fold: Fold) -> FoldFigures | None:
-        ranked = [
-            (value, -trial.number, trial)
-            for trial in self.played
-            if (value := self.figure(trial, 0, fold.until)) is not None
-        ]
-        if not ranked:
-            return None
-        inside, _, trial = max(ranked, key=lambda each: each[:2])
-        return FoldFigures(
-            searched=(self.days[0], self.days[fold.until - 1]),
-            tested=(self.days[fold.until], self.days[fold.end - 1]),
-            number=trial.number,
-            values=trial.values,
-            inside=inside,
-            outside=self.figure(trial, fold.until, fold.end),
-        )
+        found = []
+        for fold in self.folds:
+            ranked = [
+                (value, -trial.number, trial)
+                for trial in self.played
+                if (value := self.figure(trial, 0, fold.until)) is not None
+            ]
+            if not ranked:
+                continue
+            inside, _, trial = max(ranked, key=lambda each: each[:2])
+            figures = FoldFigures(
+                searched=(self.days[0], self.days[fold.until - 1]),
+                tested=(self.days[fold.until], self.days[fold.end - 1]),
+                number=trial.number,
+                values=trial.values,
+                inside=inside,
+                outside=self.figure(trial, fold.until, fold.end),
+            )
+            found.append(figures)
+        return tuple(found)
 
     def deflated(self) -> Deflated | None:
         """Return the deflated Sharpe ratio of the best, on the days that the search may see."""
         if self.best is None or self.best.outcome is None:
             return None
-        return deflated_sharpe(self.best.outcome.gains[: self.seen], self._daily_sharpes())
-
-    def _daily_sharpes(self) -> list[float]:
         windows = (trial.outcome.gains[: self.seen] for trial in self.played if trial.outcome)
         ratios = (sharpe(gains) for gains in windows)
-        return [ratio / sqrt(DAYS_A_YEAR) for ratio in ratios if ratio is not None]
+        daily = [ratio / sqrt(DAYS_A_YEAR) for ratio in ratios if ratio is not None]
+        return deflated_sharpe(self.best.outcome.gains[: self.seen], daily)
 
     def count(self, state: TrialState) -> int:
         return sum(trial.state is state for trial in self.trials)

@@ -16,18 +16,21 @@ from pathlib import Path
 from typing import Final
 
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.runtime.history.optimise.folds import DAYS_MIN, folds_of
-from bot.runtime.history.optimise.job import Failure, Job, Outcome, Values
 from bot.runtime.history.optimise.result import (
+    DAYS_MIN,
     FIGURE,
+    Failure,
+    Job,
     Neighbour,
     Objective,
+    Outcome,
     Search,
     Trial,
     TrialState,
     best_of,
+    folds_of,
 )
-from bot.runtime.history.optimise.space import Choice, Dimension, Space
+from bot.runtime.history.optimise.space import Space, Values, size_of
 from bot.runtime.history.optimise.study import StudyLog, open_folder, require_optuna
 
 UNDER_WAY: Final = 8
@@ -106,8 +109,8 @@ def search(
                 raise OperatorMistake.of("E-OPT-003", text)
             seen = folds[-1].until if folds else len(before.days)
             judge = _Judge(question.objective, seen, before.days)
-            rounds = _Rounds(question, log, played, judge, max(UNDER_WAY, 2 * workers), told)
-            repeated = rounds.make()
+            limit = max(UNDER_WAY, 2 * workers)
+            repeated = _make_trials(question, log, played, judge, limit, told)
             found = Search(
                 job=question.job,
                 space=question.space,
@@ -212,84 +215,55 @@ class _Workers:
                 self._again[future] = self.submit(values)
 
 
-class _Rounds:
-    """Asks, hands out and tells, until as many trials have ended as were wanted."""
-
-    def __init__(
-        self,
-        question: Question,
-        log: StudyLog,
-        played: _Workers,
-        judge: _Judge,
-        under_way: int,
-        told: Told,
-    ) -> None:
-        self._question, self._log, self._played = question, log, played
-        self._judge, self._limit, self._told = judge, under_way, told
-        self._waiting: deque[tuple[int, Values, Future[Outcome | Failure]]] = deque()
-
-    def make(self) -> int:
-        """Make the trials that are missing; return how many of them only repeated others."""
-        done = self._log.trials()
-        futures = dict[object, Future[Outcome | Failure]]()
-        kept = {_key(trial.values): trial for trial in done}
-        best, ended, repeated = best_of(done), len(done), 0
-        wanted = self._question.trials
-        if (grid := _grid(self._question.space, wanted)) is not None:
-            wanted = len(grid)
-            for values in grid:
-                self._log.queue(values)
-        self._told(ended, best)
-        while ended < wanted:
-            trial = None
-            if len(self._waiting) < min(self._limit, wanted - ended):
-                number, values = self._log.ask()
-                key = _key(values)
-                earlier = kept.get(key)
-                reason = self._question.refuse(values)
-                if reason is not None:
-                    trial = Trial(number, values, TrialState.REFUSED, reason=reason)
-                elif earlier is not None:
-                    trial, repeated = replace(earlier, number=number), repeated + 1
-                elif key in futures:
-                    self._waiting.append((number, values, futures[key]))
-                    repeated += 1
-                else:
-                    futures[key] = self._played.submit(values)
-                    self._waiting.append((number, values, futures[key]))
+def _make_trials(
+    question: Question,
+    log: StudyLog,
+    played: _Workers,
+    judge: _Judge,
+    limit: int,
+    told: Told,
+) -> int:
+    """Make the trials that are missing, at most `limit` of them under way; return how many of them
+    only repeated others.
+    """
+    done, wanted = log.trials(), question.trials
+    waiting = deque[tuple[int, Values, Future[Outcome | Failure]]]()
+    futures = dict[object, Future[Outcome | Failure]]()
+    kept = {_key(trial.values): trial for trial in done}
+    best, ended, repeated = best_of(done), len(done), 0
+    size, names = size_of(question.space), [each.name for each in question.space]
+    if size is not None and size <= min(wanted, GRID_MAX):  # then every combination, once
+        wanted = size
+        for row in product(*(each.values for each in question.space)):
+            log.queue(dict(zip(names, row, strict=True)))
+    told(ended, best)
+    while ended < wanted:
+        trial = None
+        if len(waiting) < min(limit, wanted - ended):
+            number, values = log.ask()
+            key = _key(values)
+            earlier = kept.get(key)
+            reason = question.refuse(values)
+            if reason is not None:
+                trial = Trial(number, values, TrialState.REFUSED, reason=reason)
+            elif earlier is not None:
+                trial, repeated = replace(earlier, number=number), repeated + 1
             else:
-                number, values, future = self._waiting.popleft()
-                trial = self._judge.judged(number, values, self._played.result(future))
-                kept[_key(values)] = trial
-                futures.pop(_key(values), None)
-            if trial is not None:
-                self._log.tell(trial)
-                ended += 1
-                best = best_of([trial] if best is None else [best, trial])
-                self._told(ended, best)
-        return repeated
-
-
-def _grid(space: Space, wanted: int) -> list[Values] | None:
-    """Return all combinations where there are no more than trials; None where there are."""
-    sizes = [each.size for each in space]
-    count = 1
-    for size in sizes:
-        if size is None or (count := count * size) > min(wanted, GRID_MAX):
-            return None
-    columns = [_values_of(each) for each in space]
-    names = [each.name for each in space]
-    return [dict(zip(names, row, strict=True)) for row in product(*columns)]
-
-
-def _values_of(dimension: Dimension) -> list[int | float | str | bool]:
-    if isinstance(dimension, Choice):
-        return list(dimension.values)
-    size, step = dimension.size, dimension.step
-    assert size is not None, "a grid has steps"
-    assert step is not None
-    found = [dimension.low + number * step for number in range(size)]
-    return [round(value) if dimension.is_whole else value for value in found]
+                repeated += key in futures
+                if key not in futures:
+                    futures[key] = played.submit(values)
+                waiting.append((number, values, futures[key]))
+        else:
+            number, values, future = waiting.popleft()
+            trial = judge.judged(number, values, played.result(future))
+            kept[_key(values)] = trial
+            futures.pop(_key(values), None)
+        if trial is not None:
+            log.tell(trial)
+            ended += 1
+            best = best_of([trial] if best is None else [best, trial])
+            told(ended, best)
+    return repeated
 
 
 def _key(values: Values) -> tuple[tuple[str, object], ...]:

@@ -16,8 +16,9 @@ from bot.config.model_check import did_you_mean
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.strategies.plugin_check import Parameter, parameters_of
 from bot.domain.plan import ParameterValue
-from bot.runtime.history.optimise.job import Values
 from bot.strategy import Strategy
+
+Values = Mapping[str, ParameterValue]
 
 _RANGE: Final = re.compile(r"(?P<low>[^.|:]+(?:\.\d+)?)\.\.(?P<high>[^|:]+?)(?::(?P<step>.+))?")
 _KINDS: Final = {int: "whole numbers", float: "numbers", str: "texts", bool: "true or false"}
@@ -41,6 +42,14 @@ class Span:
     def size(self) -> int | None:
         """How many values; None: as many as a float can tell apart."""
         return None if self.step is None else floor((self.high - self.low) / self.step + 1e-9) + 1
+
+    @property
+    def values(self) -> tuple[ParameterValue, ...]:
+        """All of its values; it has a step."""
+        assert self.size is not None
+        assert self.step is not None
+        found = (self.low + number * self.step for number in range(self.size))
+        return tuple(round(value) if self.is_whole else value for value in found)
 
     def neighbours(self, value: ParameterValue) -> tuple[ParameterValue, ...]:
         """Return the values one step below and above, as far as they are in the range."""
@@ -121,25 +130,25 @@ def _dimension(name: str, text: str, known: Mapping[str, Parameter], use: str) -
     if is_span and kind in {int, float}:
         low, high = (_value(name, is_span[end], kind) for end in ("low", "high"))
         step = float(_value(name, is_span["step"], kind)) if is_span["step"] else None
-        return _span(name, float(low), float(high), step, kind)
+        low, high = float(low), float(high)
+        if low >= high:
+            how = (
+                "it is one value, nothing to search" if low == high else "name the lower end first"
+            )
+            raise _wrong(f"{name!r} has no range from {low:g} to {high:g}: {how}")
+        if step is not None and not 0 < step <= high - low:
+            text = f"{name!r} has a step of {step:g}: wanted one above 0, at most {high - low:g}"
+            raise _wrong(text)
+        step = step or (1.0 if kind is int else None)
+        if step is not None:  # the range ends at its last whole step
+            high = low + floor((high - low) / step + 1e-9) * step
+        return Span(name, low, high, step, kind is int)
     if is_span:
         raise _wrong(f"{name!r} is {_KINDS[kind]}, which have no range: write {name}=A|B")
     values = tuple(_value(name, each, kind) for each in text.split("|"))
     if len(set(values)) < len(values):
         raise _wrong(f"{name!r} has a value twice: {text}")
     return Choice(name, values)
-
-
-def _span(name: str, low: float, high: float, step: float | None, kind: type) -> Span:
-    if low >= high:
-        how = "it is one value, nothing to search" if low == high else "name the lower end first"
-        raise _wrong(f"{name!r} has no range from {low:g} to {high:g}: {how}")
-    if step is not None and not 0 < step <= high - low:
-        raise _wrong(f"{name!r} has a step of {step:g}: wanted one above 0, at most {high - low:g}")
-    step = step or (1.0 if kind is int else None)
-    if step is not None:  # the last whole step is where the range ends
-        high = low + floor((high - low) / step + 1e-9) * step
-    return Span(name, low, high, step, kind is int)
 
 
 def _value(name: str, word: str, kind: type) -> ParameterValue:

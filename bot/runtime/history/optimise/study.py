@@ -13,21 +13,19 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
-from bot.runtime.history.optimise.job import Outcome, Values
-from bot.runtime.history.optimise.result import Trial, TrialState
-from bot.runtime.history.optimise.space import Choice, Dimension, Space
+from bot.runtime.history.optimise.result import Outcome, Trial, TrialState
+from bot.runtime.history.optimise.space import Choice, Dimension, Space, Values
 
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.distributions import BaseDistribution
-    from optuna.trial import FrozenTrial
 
 NAME: Final = "search"
 LOG: Final = "trials.log"
@@ -54,27 +52,21 @@ def open_folder(folder: Path, question: Mapping[str, object]) -> Iterator[None]:
         except BlockingIOError:
             text = f"a search runs in {shown_path(folder)} already: wait, or name another --study"
             raise OperatorMistake.of("E-OPT-005", text, ExitCode.NOT_RUNNING) from None
-        _require_question(folder, question)
+        file, wanted = folder / QUESTION, json.loads(json.dumps(question, default=str))
+        if not file.exists():
+            beside = folder / f".{QUESTION}.{os.getpid()}"
+            beside.write_text(json.dumps(wanted, indent=2) + "\n", encoding="utf-8")
+            beside.replace(file)
+        kept = {}
+        with suppress(ValueError):
+            kept = json.loads(file.read_text("utf-8"))
+        if differing := [name for name in wanted if kept.get(name) != wanted[name]]:
+            text = f"{shown_path(folder)} holds a search with another {' and '.join(differing)}: "
+            text += "name another --study, or remove the folder"
+            raise OperatorMistake.of("E-OPT-005", text)
         yield
     finally:
         os.close(lock)
-
-
-def _require_question(folder: Path, question: Mapping[str, object]) -> None:
-    file, wanted = folder / QUESTION, json.loads(json.dumps(question, default=str))
-    if not file.exists():
-        beside = folder / f".{QUESTION}.{os.getpid()}"
-        beside.write_text(json.dumps(wanted, indent=2) + "\n", encoding="utf-8")
-        beside.replace(file)
-        return
-    try:
-        kept = json.loads(file.read_text("utf-8"))
-    except ValueError:
-        kept = {}
-    differing = [name for name in wanted if kept.get(name) != wanted[name]]
-    if differing:
-        text = f"{shown_path(folder)} holds a search with another {' and '.join(differing)}: "
-        raise OperatorMistake.of("E-OPT-005", f"{text}name another --study, or remove the folder")
 
 
 def require_optuna() -> None:
@@ -102,7 +94,11 @@ class StudyLog:
             storage=storage, study_name=NAME, direction="maximize", load_if_exists=True
         )
         self._asked: dict[int, optuna.Trial] = {}
-        self._take_up_again()
+        # What was under way is marked failed, and its values are queued to be tried again.
+        for trial in self._study.get_trials(deepcopy=False, states=(self._states.RUNNING,)):
+            self._study.tell(trial.number, state=self._states.FAIL)
+            if len(trial.params) == len(self._distributions):
+                self._study.enqueue_trial(trial.params)
         # A search that goes on draws other numbers than one that begins, and the same each time.
         done = len(self._study.get_trials(deepcopy=False))
         with warnings.catch_warnings():
@@ -110,13 +106,6 @@ class StudyLog:
             self._study.sampler = optuna.samplers.TPESampler(
                 seed=seed + done, constant_liar=True, multivariate=len(space) > 1
             )
-
-    def _take_up_again(self) -> None:
-        """Mark failed what was under way, and queue its values to be tried again."""
-        for trial in self._study.get_trials(deepcopy=False, states=(self._states.RUNNING,)):
-            self._study.tell(trial.number, state=self._states.FAIL)
-            if len(trial.params) == len(self._distributions):
-                self._study.enqueue_trial(trial.params)
 
     @property
     def before(self) -> Outcome | None:
@@ -135,7 +124,20 @@ class StudyLog:
     def trials(self) -> list[Trial]:
         """Return all that have ended, by number."""
         states = (self._states.COMPLETE, self._states.PRUNED)
-        return [_trial(each) for each in self._study.get_trials(deepcopy=False, states=states)]
+        found = []
+        for each in self._study.get_trials(deepcopy=False, states=states):
+            outcome = each.user_attrs.get(_OUTCOME)
+            state = TrialState.PLAYED if each.value is not None else TrialState.SILENT
+            trial = Trial(
+                number=each.number,
+                values=dict(each.params),
+                state=state if outcome else TrialState.REFUSED,
+                value=each.value,
+                outcome=_outcome(outcome) if outcome else None,
+                reason=each.user_attrs.get(_REASON, ""),
+            )
+            found.append(trial)
+        return found
 
     def ask(self) -> tuple[int, Values]:
         """Return number and values of the next trial."""
@@ -178,19 +180,3 @@ def _plain(outcome: Outcome) -> dict[str, object]:
 def _outcome(found: Mapping[str, Any]) -> Outcome:
     days = tuple(date.fromisoformat(day) for day in found["days"])
     return Outcome(**{**found, "days": days, "gains": tuple(found["gains"])})
-
-
-def _trial(found: "FrozenTrial") -> Trial:
-    outcome = found.user_attrs.get(_OUTCOME)
-    reason = found.user_attrs.get(_REASON, "")
-    state = TrialState.PLAYED if found.value is not None else TrialState.SILENT
-    if outcome is None:
-        state = TrialState.REFUSED
-    return Trial(
-        number=found.number,
-        values=dict(found.params),
-        state=state,
-        value=found.value,
-        outcome=_outcome(outcome) if outcome else None,
-        reason=reason,
-    )

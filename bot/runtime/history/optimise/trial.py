@@ -1,14 +1,15 @@
-"""One trial: the strategy with some values of its parameters, over all the days, in a worker.
+"""What a search tries: a strategy with some values of its parameters, over all the days.
 
-Each process reads strategy and bars once and keeps them. What a trial brings is its gain of each
-day; windows are cut from these, so that one run serves every fold.
+`question_of` makes a search's question of what a person names; `run_trial` plays one trial of it,
+in a worker. Each process reads strategy and bars once and keeps them. What a trial brings is its
+gain of each day; windows are cut from these, so that one run serves every fold.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -20,33 +21,61 @@ from bot.engine.settings import LoadedStrategy
 from bot.runtime.history.backtest.figures import daily
 from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec
 from bot.runtime.history.backtest.run import run_backtest
-from bot.runtime.history.backtest.spec import Wanted, spec_of
+from bot.runtime.history.backtest.spec import Wanted, data_of, spec_of
 from bot.runtime.history.backtest.trips import round_trips
 from bot.runtime.history.bars import BarColumns, BarSource, DayFrame, Gap
-from bot.runtime.history.optimise.job import Failure, Job, Outcome, Values
-from bot.runtime.history.optimise.space import words_of
+from bot.runtime.history.optimise.result import Failure, Job, Objective, Outcome
+from bot.runtime.history.optimise.search import Question
+from bot.runtime.history.optimise.space import Values, read_space, words_of
 
 JOBS_KEPT: Final = 2
 """A worker serves one search; a cluster's worker perhaps a second."""
 
 
+def question_of(
+    wanted: Wanted,
+    words: Sequence[str],
+    *,
+    objective: Objective,
+    trials: int,
+    folds: int,
+    seed: int,
+) -> tuple[str, Question]:
+    """Return the strategy's name and what is searched. Raises OperatorMistake for what can't be."""
+    spec = spec_of(wanted)
+    [strategy], [file], loaded = spec.strategies, wanted.files, wanted.loaded
+    job = Job(
+        strategy=str(file.absolute()),
+        code=code_of(strategy),
+        data=tuple(str(Path(each).absolute()) for each in data_of(wanted)),
+        first=spec.first,
+        last=spec.last,
+        cash=spec.cash,
+        holdings=tuple(spec.holdings.items()),
+        fill=spec.fill,
+        config=str(loaded.path.absolute()) if loaded else "",
+        rules=sha256(loaded.settings.risk.model_dump_json().encode()).hexdigest() if loaded else "",
+        base_dir=str(wanted.base_dir.absolute()) if wanted.base_dir else "",
+    )
+    question = Question(
+        job=job,
+        run=run_trial,
+        space=read_space(words, strategy.factory, strategy.plan.use),
+        refuse=Refusal(strategy),
+        objective=objective,
+        trials=trials,
+        folds=folds,
+        seed=seed,
+    )
+    return strategy.plan.name, question
+
+
 def run_trial(job: Job, values: Values) -> Outcome | Failure:
     """Play a trial in this process."""
     try:
-        return outcome_of(play(job, values))
+        result = play(job, values)
     except (OperatorMistake, OSError) as error:  # a mistake does not pickle
         return Failure(str(error))
-
-
-def play(job: Job, values: Values) -> BacktestResult:
-    """Run the backtest of a trial. Raises OperatorMistake."""
-    spec = prepared(job)
-    [strategy] = spec.strategies
-    plan = replace(strategy.plan, parameters={**strategy.plan.parameters, **values})
-    return run_backtest(replace(spec, strategies=(replace(strategy, plan=plan),)))
-
-
-def outcome_of(result: BacktestResult) -> Outcome:
     days = daily(result.equity, result.capital)
     end = result.equity[-1].equity if result.equity else result.capital
     return Outcome(
@@ -56,6 +85,14 @@ def outcome_of(result: BacktestResult) -> Outcome:
         trades=len(round_trips(result.fills, result.decisions).closed),
         costs=sum(fill.fee + fill.tax for fill in result.fills),
     )
+
+
+def play(job: Job, values: Values) -> BacktestResult:
+    """Run the backtest of a trial. Raises OperatorMistake."""
+    spec = prepared(job)
+    [strategy] = spec.strategies
+    plan = replace(strategy.plan, parameters={**strategy.plan.parameters, **values})
+    return run_backtest(replace(spec, strategies=(replace(strategy, plan=plan),)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +117,7 @@ class Refusal:
 
 def code_of(strategy: LoadedStrategy) -> str:
     """Return the hash of all that says what a strategy does: its file and its Python."""
-    digest = hashlib.sha256(strategy.plan.source_sha256.encode())
+    digest = sha256(strategy.plan.source_sha256.encode())
     for file in sorted(files_of(strategy.factory)):
         digest.update(file.read_bytes())
     return digest.hexdigest()

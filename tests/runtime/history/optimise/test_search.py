@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.runtime.history.optimise.folds import Fold
-from bot.runtime.history.optimise.job import Values
-from bot.runtime.history.optimise.result import Objective, Search, Trial, TrialState
+from bot.runtime.history.optimise.result import Fold, Objective, Search, Trial, TrialState
 from bot.runtime.history.optimise.search import Question, search
-from bot.runtime.history.optimise.space import Choice, Span
+from bot.runtime.history.optimise.space import Choice, Span, Values
 from bot.runtime.history.optimise.study import LOG
 from bot.runtime.history.optimise.workers import processes
 from tests.optimise_trials import JOB, briefly, dying_once, failing, hill, idle, listed

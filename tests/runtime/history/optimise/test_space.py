@@ -5,7 +5,7 @@ import re
 import pytest
 
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.runtime.history.optimise.folds import Fold, folds_of
+from bot.runtime.history.optimise.result import Fold, folds_of
 from bot.runtime.history.optimise.space import (
     Choice,
     Space,

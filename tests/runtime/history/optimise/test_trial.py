@@ -11,11 +11,9 @@ from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.runtime.history.backtest.spec import Wanted
 from bot.runtime.history.bars import BarColumns
-from bot.runtime.history.optimise.ask import question_of
-from bot.runtime.history.optimise.job import Failure, Outcome
-from bot.runtime.history.optimise.result import Objective
+from bot.runtime.history.optimise.result import Failure, Objective, Outcome
 from bot.runtime.history.optimise.search import Question
-from bot.runtime.history.optimise.trial import KeptBars, run_trial
+from bot.runtime.history.optimise.trial import KeptBars, question_of, run_trial
 from tests.backtest_results import FIRST, WavyBars
 
 FIRST_DAY, LAST_DAY = date(2026, 11, 12), date(2026, 11, 13)
