@@ -19,10 +19,9 @@ from bot.clock import performance_s
 from bot.domain.instrument import Exchange
 from bot.domain.order import OrderResult, OrderState, OrderType, Side
 from bot.domain.quote import Depth, DepthLevel, Quote
-from bot.protocol.answer import Answer
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import PLACE_ORDER, STOCK_DEPTH, STOCK_QUOTE
-from bot.protocol.envelope import open_envelope, seal
+from bot.protocol.envelope import Answer, open_envelope, seal
 from bot.protocol.orders import decode_order_results, encode_order_results
 from bot.protocol.quotes import decode_depth, decode_quote, encode_depth, encode_quote
 

@@ -25,8 +25,8 @@ from bot.clock import SystemClock, performance_s
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.calls import CODECS
+from bot.protocol.envelope import LARGE, ROWS_MAX, SMALL, Size
 from bot.protocol.secret import Secret
-from bot.protocol.sizes import LARGE, ROWS_MAX, SMALL, Size
 
 AT = datetime(2026, 11, 19, 2, 20, tzinfo=UTC)
 ACCOUNT = SubAccount("0001234567", "120C900001.1", "Normal")

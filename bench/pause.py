@@ -27,7 +27,7 @@ from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
 from bot.domain.entry import AuthEvent
 from bot.domain.message import QuoteReceived
-from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.envelope import Answer, NoAnswer
 from bot.runtime.control.socket import ask
 from bot.runtime.inbox import Urgency
 from bot.runtime.parts import Parts

@@ -40,7 +40,6 @@ from bot.clock import ScaledClock, SystemClock
 from bot.config.limits import AccountSection
 from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import AttemptFinished, Decision, Entry, Verdict
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.message import (
@@ -54,6 +53,7 @@ from bot.domain.message import (
     SendStarted,
     TimePassed,
 )
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import Intent, OrderReport, OrderState, OrderType, Side
 from bot.domain.outcome import Accepted
 from bot.domain.quote import Depth
@@ -63,8 +63,8 @@ from bot.journal.connections import SqliteConnection
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
-from bot.protocol.answer import Answer
 from bot.protocol.classify import classify_place
+from bot.protocol.envelope import Answer
 from bot.protocol.secret import Secret
 from bot.runtime.daemon import Daemon
 from bot.runtime.journal_file import begin_journal, prepare_journal

@@ -16,7 +16,7 @@ from typing import Final
 from bot.config.rulebook import load_rulebook
 from bot.config.strategies.plugin_check import make
 from bot.domain.entry import Decision, Entry, Fill, OrderUpdated, Verdict
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, SymbolTable
 from bot.domain.plan import (
     Limits,
     OrderPlan,
@@ -28,7 +28,6 @@ from bot.domain.plan import (
 )
 from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
-from bot.domain.symbols import SymbolTable
 from bot.domain.timetable import local_of
 from bot.engine.engine import EngineSettings, LoadedStrategy, invoke_plainly
 from bot.runtime.history.backtest.collect import Collected

@@ -64,7 +64,7 @@ and recordings are parts of it.
 """
 WHAT_TO_DO: Final = (
     "Find out who writes the file (the folder has the test's name) and keep the secret out of it:\n"
-    "bot/protocol/redact.py, bot/runtime/hush.py. Is the file there to hold it? Then add its name\n"
+    "bot/protocol/secret.py, bot/runtime/hush.py. Is the file there to hold it? Then add its name\n"
     "to ALLOWED in tests/canaries.py and say why, with a row in tests/security/test_canaries.py."
 )
 _SOURCES: Final = {".py", ".pyc"}

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+from bot.broker.broker import connect_lanes
 from bot.broker.budget import RequestBudget, Waiter
 from bot.broker.channel import Channel, KeyBreaker
 from bot.broker.client import BrokerClient
 from bot.broker.clock_offset import MAX_OFFSET, ClockOffset, OnSkew
-from bot.broker.connect import connect_lanes
-from bot.broker.drift_watch import DriftWatch, OnDrift
+from bot.broker.drift import DriftWatch, OnDrift
 from bot.broker.link import BURN_BOUNDS, ORDER_BOUNDS, READ_BOUNDS, AsgiApp, Bounds, Traffic
 from bot.broker.signer import Credentials, MakeNonce, Signer, random_nonce
 from bot.broker.two_factor import TwoFactor

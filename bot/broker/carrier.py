@@ -39,7 +39,7 @@ from bot.broker.link import (
     ms_since,
 )
 from bot.clock import boottime_s, performance_s
-from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.envelope import Answer, NoAnswer
 
 LINE_MAX: Final = 1_000
 """Exchanges that wait for a connection; the request budget keeps them far below it."""

@@ -24,11 +24,9 @@ from bot.broker.link import (
 )
 from bot.broker.signer import Signer
 from bot.clock import Clock
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Endpoint, Lane, Tier
-from bot.protocol.envelope import rate_limit_reset
-from bot.protocol.redact import redact
-from bot.protocol.sizes import size_of
+from bot.protocol.envelope import Answer, NoAnswer, rate_limit_reset, size_of
+from bot.protocol.secret import redact
 
 TOO_MANY_REQUESTS: Final = 429
 READ_TRIES_MAX: Final = 3

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
 from bot.broker.channel import Channel, is_limit
-from bot.broker.drift_watch import Drifted, DriftWatch
+from bot.broker.drift import Drifted, DriftWatch
 from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused, WrongQuery
 from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
 from bot.domain.instrument import Exchange
@@ -24,7 +24,6 @@ from bot.domain.order import OrderReport, TodaysOrders
 from bot.domain.quote import Depth, Quote
 from bot.protocol import calls
 from bot.protocol.accounts import decode_portfolio, decode_sub_accounts, decode_summary, decode_user
-from bot.protocol.answer import Answer
 from bot.protocol.day_order_book import decode_order_row, decode_todays_orders
 from bot.protocol.endpoints import trading
 from bot.protocol.endpoints.endpoint import (
@@ -35,13 +34,11 @@ from bot.protocol.endpoints.endpoint import (
     query_faults,
     unknown_parameters,
 )
-from bot.protocol.envelope import Payload, open_envelope
+from bot.protocol.envelope import Answer, Payload, is_for_a_moment, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer, UnusableTarget
 from bot.protocol.quotes import decode_depth, decode_market_phase, decode_quote
-from bot.protocol.redact import redact
-from bot.protocol.secret import Secret
+from bot.protocol.secret import Secret, redact
 from bot.protocol.shaped import Codec
-from bot.protocol.sizes import is_for_a_moment
 from bot.protocol.two_factor import (
     decode_otp_ticket,
     decode_two_factor_token,

@@ -10,11 +10,10 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Final
 
-from bot.broker.field_names import TABLES
-from bot.protocol.drift import drift_of, shape_of
+from bot.broker.drift import TABLES, drift_of, shape_of
 from bot.protocol.envelope import Payload
 from bot.protocol.fields import FIDELITY
-from bot.protocol.redact import redact
+from bot.protocol.secret import redact
 
 KNOWN_MAX: Final = 1_000
 """Fields remembered; a payload of endless new names costs no more than this."""

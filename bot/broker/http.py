@@ -29,8 +29,8 @@ from bot.broker.link import (
     too_long,
 )
 from bot.clock import performance_s
-from bot.domain.invariants import require
-from bot.protocol.answer import Answer, NoAnswer
+from bot.domain.errors import require
+from bot.protocol.envelope import Answer, NoAnswer
 
 # Its command line would bring rich and Pygments along where they happen to be installed: 4 MB and
 # 0.1 s for what nobody here calls. None says that it isn't there; httpx does without it.

@@ -24,7 +24,7 @@ from bot.broker.link import (
     too_long,
 )
 from bot.clock import performance_s
-from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.envelope import Answer, NoAnswer
 
 Message = MutableMapping[str, Any]
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from bot.clock import performance_s
-from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.sizes import LARGE, SMALL
+from bot.protocol.envelope import LARGE, SMALL, Answer, NoAnswer
 
 IDLE_S_MAX: Final = 4.0
 """A connection idle for longer is not used again: many servers close theirs after 5 s, and a write

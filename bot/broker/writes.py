@@ -24,14 +24,14 @@ from bot.broker.link import (
 from bot.broker.signer import SignedRequest, Signer
 from bot.broker.two_factor import TwoFactor
 from bot.domain.account import SubAccount
-from bot.domain.invariants import require
-from bot.domain.machine import clock_words
+from bot.domain.errors import require
+from bot.domain.operations import clock_words
 from bot.domain.order import Intent
 from bot.domain.outcome import LACKS_2FA
-from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.bodies import encode_amend, encode_cancel, encode_place
 from bot.protocol.endpoints.endpoint import Endpoint, Lane, build_target
 from bot.protocol.endpoints.trading import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER
+from bot.protocol.envelope import Answer, NoAnswer
+from bot.protocol.orders import encode_amend, encode_cancel, encode_place
 from bot.protocol.signing import HEADER_TWO_FACTOR, body_sha256
 
 __all__ = ["DryWriter", "Objection", "OrderWriter", "SignedRequest", "nothing_against"]

@@ -10,8 +10,7 @@ from pydantic import ConfigDict
 
 from bot.config.field_types import parts_per_million, texts, whole
 from bot.config.model_check import Section
-from bot.domain.limits import AccountLimits
-from bot.domain.plan import Limits
+from bot.domain.plan import AccountLimits, Limits
 
 VND: Final = whole(1, 1_000_000_000_000, "whole VND")
 SHARES: Final = whole(1, 10_000_000, "a number of shares")

@@ -20,9 +20,8 @@ from bot.config.settings.model import Settings
 from bot.config.shipped import shipped
 from bot.config.yaml_file import Location, read_yaml
 from bot.domain.errors import RuleDataError
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.instrument import EXCHANGE_TZ, SymbolTable
 from bot.domain.rulebook import Rulebook
-from bot.domain.symbols import SymbolTable
 
 _RULES = Path(bot.domain.__file__).parent / "rules"
 

@@ -17,9 +17,8 @@ from bot.broker.budget import RequestBudget, Waiter
 from bot.broker.clock_offset import ClockOffset
 from bot.broker.link import READ_BOUNDS, HttpRequest, Link
 from bot.clock import Clock, wire_ms
-from bot.protocol.answer import NoAnswer
 from bot.protocol.endpoints.endpoint import Lane
-from bot.protocol.envelope import rate_limit_reset
+from bot.protocol.envelope import NoAnswer, rate_limit_reset
 from bot.protocol.secret import Secret
 from bot.protocol.signing import (
     HEADER_API_KEY,

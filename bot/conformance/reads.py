@@ -13,8 +13,7 @@ from bot.conformance.facts import Facts, MissingFact
 from bot.conformance.finding import Finding, Verdict, judged, skipped
 from bot.conformance.raw_client import UNSIGNED, RawClient, Reply
 from bot.conformance.shape import Differences, compare, shown
-from bot.protocol.answer import Answer
-from bot.protocol.envelope import open_envelope
+from bot.protocol.envelope import Answer, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.runtime.api import READS
 

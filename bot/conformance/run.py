@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from bot.broker.broker import connect
 from bot.broker.budget import OnWait, RequestBudget, Waiter
 from bot.broker.clock_offset import ClockOffset
-from bot.broker.connect import connect
 from bot.broker.errors import ForbiddenAddress, RateLimited
 from bot.broker.link import AsgiApp, Traffic
 from bot.clock import Clock

@@ -1,13 +1,20 @@
-"""What goes wrong in the domain, and what nobody foresaw.
+"""What goes wrong in the domain, what nobody foresaw, and what must hold whatever happens.
 
 DomainError
 ├─ RuleDataError     a rule file says something that cannot be a rule
 ├─ NoRule            the exchange has no such rule for this instrument
 └─ CalendarEnds      a day beyond the years that the calendar knows
-"""
 
+The invariants are twenty sentences, each checked where its data is, always: an `assert` goes away
+with `python -O`, these do not. One that is broken is a bug of ours or another writer of our data:
+entries are halted until a person has looked, cancels go on, and the state is kept in a report that
+names the sentence. Where the journal itself finds one broken, nothing that it says can be relied on
+any more, and the run ends: the next start recovers."""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from typing import Final
 
 
 class DomainError(Exception):
@@ -57,3 +64,83 @@ class Fault:
     trace: str
     report: str = ""
     invariant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """`held_by` is the module that checks it."""
+
+    sentence: str
+    held_by: str
+
+
+INVARIANTS: Final[Mapping[str, Invariant]] = {
+    "I1": Invariant(
+        "no byte of an order leaves before its attempt is stored", "bot/runtime/order_manager.py"
+    ),
+    "I2": Invariant("an intent is sent by one POST, ever", "bot/engine/invariants.py"),
+    "I3": Invariant("an intent has at most one open order", "bot/engine/invariants.py"),
+    "I4": Invariant(
+        "no nonce and no order of a day is stored twice, nor is one given to two intents",
+        "bot/journal/tables.py",
+    ),
+    "I5": Invariant(
+        "that an order was never placed is said with its proof", "bot/engine/orders/orders.py"
+    ),
+    "I6": Invariant(
+        "an intent moves only as the table of send states allows", "bot/engine/invariants.py"
+    ),
+    "I7": Invariant(
+        "an order's executed quantity never falls, and is from 0 to its quantity",
+        "bot/engine/invariants.py",
+    ),
+    "I8": Invariant(
+        "all that may still trade is reserved in full, unknown orders too",
+        "bot/engine/invariants.py",
+    ),
+    "I9": Invariant(
+        "no order takes a strategy or an account beyond its limits", "bot/engine/invariants.py"
+    ),
+    "I10": Invariant(
+        "of equal orders at most one is on its way or unknown", "bot/engine/invariants.py"
+    ),
+    "I11": Invariant(
+        "nothing but cancels and reads leaves while the bot is halted", "bot/engine/invariants.py"
+    ),
+    "I12": Invariant("an order of another day is never changed", "bot/engine/invariants.py"),
+    "I13": Invariant(
+        "an order is taken for accepted only when the answer repeats it",
+        "bot/engine/invariants.py",
+    ),
+    "I14": Invariant(
+        "a send is stored only by the holder of the newest lease", "bot/journal/storing.py"
+    ),
+    "I15": Invariant(
+        "a nonce proves nothing later than 270 s after it was signed",
+        "bot/runtime/fence.py",
+    ),
+    "I16": Invariant("a nonce is tried by a read that cannot trade", "bot/broker/writes.py"),
+    "I17": Invariant("each entry of the journal follows the one before", "bot/journal/storing.py"),
+    "I18": Invariant("the bytes that are sent are those that were signed", "bot/broker/writes.py"),
+    "I19": Invariant(
+        "our shares and the owner's are the broker's, or the difference is known",
+        "bot/engine/invariants.py",
+    ),
+    "I20": Invariant("no two own orders can trade with each other", "bot/engine/invariants.py"),
+}
+"""Source of all: order safety, section 10."""
+
+
+class InvariantBroken(Exception):
+    """`found` is what was found instead, with the numbers."""
+
+    def __init__(self, code: str, found: str) -> None:
+        super().__init__(f"{code}: {INVARIANTS[code].sentence}; but {found}")
+        self.code = code
+        self.found = found
+
+
+def require(is_so: object, code: str, found: str) -> None:
+    """Raise InvariantBroken unless it is so."""
+    if not is_so:
+        raise InvariantBroken(code, found)

@@ -5,24 +5,21 @@
     day order book ─► TodaysOrdersRead ─► Engine.handle ─► Record(Fill), … ─► Strategy.on_fill
 
 Events, the first part, are facts in the past tense and carry `at` (market time, UTC), all the time
-that the engine knows; a person's asks are in `domain/asked.py`. Commands are imperatives. Both are
-frozen, and nothing else crosses its border.
+that the engine knows; those of running the bot are in `domain/operations.py`. Commands are
+imperatives. Both are frozen, and nothing else crosses its border.
 """
 
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
-from bot.domain.asked import Asked
-from bot.domain.bar_news import BarsRead, KeepBar, KeepExDate, ReadBars
-from bot.domain.days import CodesCounted, EarlierOrdersRead, TradingDayEnded
 from bot.domain.entry import AttemptFinished, Entry
 from bot.domain.errors import Fault
 from bot.domain.instrument import Exchange, Instrument, Phase
-from bot.domain.machine import ClockStepped, DiskSeen, StoodStill
+from bot.domain.operations import OperationsEvent
 from bot.domain.order import Intent, OrderReport, OrderType, UnreadRow
 from bot.domain.outcome import Outcome, Resolution
-from bot.domain.quote import Bar, ClosesRead, Depth, Quote
+from bot.domain.quote import Bar, BarsRead, ClosesRead, Depth, KeepBar, KeepExDate, Quote, ReadBars
 from bot.domain.recovery import Recovery
 
 
@@ -268,13 +265,10 @@ Answered = SendStarted | PlaceAnswered | CancelAnswered | AmendAnswered | NonceB
 Event = (
     Recovered
     | InstrumentsRead
-    | EarlierOrdersRead
     | Reconciled
     | TimerFired
     | TimePassed
     | TradingDayStarted
-    | TradingDayEnded
-    | CodesCounted
     | AccountRead
     | TodaysOrdersRead
     | OrderRead
@@ -284,14 +278,11 @@ Event = (
     | JournalHealthChanged
     | ReadHealthChanged
     | ClockOffsetChanged
-    | ClockStepped
-    | StoodStill
-    | DiskSeen
     | FaultFound
     | Noted
     | Seen
     | Answered
-    | Asked
+    | OperationsEvent
 )
 
 # ----------------------------------------------------------------------------------- commands

@@ -14,7 +14,6 @@ from bot.domain.calendar import TradingCalendar
 from bot.domain.errors import CalendarEnds, NoRule, RuleDataError
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Lot, Phase
 from bot.domain.order import OrderType
-from bot.domain.prices import Band, TickTable, band_around, warrant_band
 from bot.domain.rule_data import RuleData, RuleRow, closure_rows, override_rows, rule_rows
 from bot.domain.status import NORMAL, StatusRules, SymbolStatus
 from bot.domain.timetable import (
@@ -25,7 +24,7 @@ from bot.domain.timetable import (
     instant_of,
     local_of,
 )
-from bot.domain.venue import Venue
+from bot.domain.venue import Band, TickTable, Venue, band_around, warrant_band
 
 _PPM: Final = 1_000_000
 _NONE: Final[frozenset[OrderType]] = frozenset()

@@ -1,6 +1,6 @@
 """Bars: built from polled quotes, after those of a history; or taken whole, one by one.
 
-A bar belongs to the grid of its width (`domain/bar_grid.py`) and closes at the first event at or
+A bar belongs to the grid of its width (`domain/quote.py`) and closes at the first event at or
 after its end, also when no quote comes at the boundary. Its volume is the growth of the day's
 volume. It opens with its first trade: the price of before counts where nothing trades in it. A
 span in which no quote was seen has no bar. One that was seen from its middle on has a
@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from bot.domain.bar_grid import span_of
-from bot.domain.quote import Bar, Quote
+from bot.domain.quote import Bar, Quote, span_of
 from bot.strategy import BARS_MAX, Indicator, Reads
 
 if TYPE_CHECKING:

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 
-from bot.domain.asked import BreakAccepted, ReconcileAsked
-from bot.domain.days import EarlierOrdersRead, TradingDayEnded
 from bot.domain.entry import DAY_NOTE, LAST_PRICE, Number, RunState
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import (
@@ -25,6 +23,7 @@ from bot.domain.message import (
     Reconciled,
     TradingDayStarted,
 )
+from bot.domain.operations import BreakAccepted, EarlierOrdersRead, ReconcileAsked, TradingDayEnded
 from bot.domain.order import OrderReport, OrderState
 from bot.engine import belief, gate, wake
 from bot.engine.account_status import balances_of

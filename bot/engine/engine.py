@@ -12,14 +12,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, Never
 
-from bot.domain import asked, days, machine, message
-from bot.domain.asked import AmendAsked, BreakAccepted, CancelAsked, VerdictAsked
-from bot.domain.bar_news import BarsRead
+from bot.domain import message, operations
 from bot.domain.entry import CheckResult, RunState
 from bot.domain.instrument import Instrument
 from bot.domain.message import Command, Event, FaultFound, PlaceAnswered, ReadTodaysOrders, Record
+from bot.domain.operations import AmendAsked, BreakAccepted, CancelAsked, VerdictAsked
 from bot.domain.order import Intent
-from bot.domain.quote import ClosesRead
+from bot.domain.quote import BarsRead, ClosesRead
 from bot.domain.rulebook import Rulebook
 from bot.engine import (
     account_status,
@@ -80,7 +79,7 @@ __all__ = [
 HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.Recovered: recover.on_recovered,
     message.InstrumentsRead: market.on_instruments,
-    days.EarlierOrdersRead: day.on_earlier_orders,
+    operations.EarlierOrdersRead: day.on_earlier_orders,
     message.Reconciled: day.on_reconciled,
     message.QuoteReceived: market.on_quote,
     message.DepthReceived: market.on_depth,
@@ -91,7 +90,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.TimerFired: market.on_timer,
     message.TimePassed: market.on_time,
     message.TradingDayStarted: day.on_trading_day,
-    days.TradingDayEnded: day.on_trading_day_ended,
+    operations.TradingDayEnded: day.on_trading_day_ended,
     message.AccountRead: day.on_account,
     message.TodaysOrdersRead: reports.on_todays_orders,
     message.OrderRead: reports.on_order,
@@ -102,20 +101,20 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.NonceBurnt: amends.on_nonce_burnt,
     message.TwoFactorReady: sends.on_two_factor_ready,
     message.TwoFactorMissing: two_factor.on_two_factor_missing,
-    days.CodesCounted: two_factor.on_codes_counted,
+    operations.CodesCounted: two_factor.on_codes_counted,
     message.BrokerHealthChanged: health.on_broker_health,
     message.JournalHealthChanged: health.on_journal_health,
     message.ReadHealthChanged: health.on_read_health,
     message.ClockOffsetChanged: health.on_clock_offset,
-    machine.ClockStepped: health.on_clock_stepped,
-    machine.StoodStill: health.on_stood_still,
-    machine.DiskSeen: health.on_disk_seen,
-    asked.OperatorActed: operator.on_operator,
-    asked.AmendAsked: amends.on_amend_asked,
-    asked.CancelAsked: asks.on_cancel_asked,
-    asked.VerdictAsked: verdicts.on_verdict_asked,
-    asked.BreakAccepted: day.on_break_accepted,
-    asked.ReconcileAsked: day.on_reconcile_asked,
+    operations.ClockStepped: health.on_clock_stepped,
+    operations.StoodStill: health.on_stood_still,
+    operations.DiskSeen: health.on_disk_seen,
+    operations.OperatorActed: operator.on_operator,
+    operations.AmendAsked: amends.on_amend_asked,
+    operations.CancelAsked: asks.on_cancel_asked,
+    operations.VerdictAsked: verdicts.on_verdict_asked,
+    operations.BreakAccepted: day.on_break_accepted,
+    operations.ReconcileAsked: day.on_reconcile_asked,
     FaultFound: gate.on_fault_found,
     message.Noted: market.on_noted,
 }

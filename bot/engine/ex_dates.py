@@ -14,12 +14,10 @@ from collections.abc import Collection, Sequence
 from datetime import date, time
 from typing import Final
 
-from bot.domain.bar_grid import DAY, span_of
-from bot.domain.bar_news import KeepExDate, WentEx
 from bot.domain.entry import Numbers
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.plan import StrategyPlan
-from bot.domain.quote import Quote
+from bot.domain.quote import DAY, KeepExDate, Quote, WentEx, span_of
 from bot.domain.timetable import instant_of
 from bot.engine.bars import BarSeries
 from bot.engine.findings import Belief

@@ -14,9 +14,9 @@ from typing import Final
 
 from bot.domain.errors import NoRule
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind, Phase
-from bot.domain.prices import Band, TickTable
 from bot.domain.quote import Depth, Quote
 from bot.domain.rulebook import Rulebook
+from bot.domain.venue import Band, TickTable
 from bot.engine.seen import LONG_AGO, PhaseSeen
 from bot.engine.settings import EngineSettings
 

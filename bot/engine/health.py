@@ -23,7 +23,6 @@ from typing import Final
 
 from bot.domain.entry import Numbers, RunState
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.domain.machine import ClockStepped, DiskSeen, StoodStill, clock_words
 from bot.domain.message import (
     AccountRead,
     BrokerHealthChanged,
@@ -35,6 +34,7 @@ from bot.domain.message import (
     ReadTodaysOrders,
     TodaysOrdersRead,
 )
+from bot.domain.operations import ClockStepped, DiskSeen, StoodStill, clock_words
 from bot.engine import gate
 from bot.engine.state import (
     BY_BROKER,

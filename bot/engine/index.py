@@ -17,7 +17,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
-from bot.domain.invariants import require
+from bot.domain.errors import require
 from bot.domain.order import Intent, OrderState, OrderType, SendState, Side
 from bot.domain.rulebook import Rulebook
 from bot.engine.tracked import AmendStage, TrackedAmend, TrackedIntent, TrackedOrder, Watched

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, ParamSpec
 
 from bot.domain.entry import IntentMoved, OrderUpdated
-from bot.domain.invariants import InvariantBroken, require
+from bot.domain.errors import InvariantBroken, require
 from bot.domain.message import (
     AccountRead,
     AmendOrder,

@@ -13,8 +13,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from bot.domain.bar_grid import DAY
-from bot.domain.bar_news import KeepBar
 from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.message import (
     BarClosed,
@@ -26,7 +24,7 @@ from bot.domain.message import (
     TimePassed,
     TimerFired,
 )
-from bot.domain.quote import Bar, Depth, Quote
+from bot.domain.quote import DAY, Bar, Depth, KeepBar, Quote
 from bot.engine import belief, ex_dates, wake
 from bot.engine.bars import BarSeries
 from bot.engine.gate import ON

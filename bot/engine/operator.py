@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
 
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import REDUCED_SCOPE, Numbers, RunState, StateChanged
 from bot.domain.message import StopRunning
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import SendState
 from bot.engine import belief, ex_dates, flatten, gate, wake
 from bot.engine.cancelling import CancelStage

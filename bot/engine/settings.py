@@ -7,8 +7,7 @@ from enum import StrEnum
 
 from bot.domain.errors import Fault
 from bot.domain.instrument import Instrument
-from bot.domain.limits import NONE, AccountLimits
-from bot.domain.plan import Limits, StrategyPlan
+from bot.domain.plan import NONE, AccountLimits, Limits, StrategyPlan
 from bot.strategy import Strategy
 
 

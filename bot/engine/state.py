@@ -7,10 +7,8 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
-from bot.domain.days import CodesCounted
 from bot.domain.entry import Entry, Note, Numbers, RunState, StateChanged
 from bot.domain.instrument import Exchange, Instrument
-from bot.domain.limits import NONE
 from bot.domain.message import (
     AmendOrder,
     CancelOrder,
@@ -20,8 +18,9 @@ from bot.domain.message import (
     Record,
     TodaysOrdersRead,
 )
+from bot.domain.operations import CodesCounted
 from bot.domain.order import Side
-from bot.domain.plan import Limits
+from bot.domain.plan import NONE, Limits
 from bot.domain.rulebook import Rulebook
 from bot.engine.bars import Bars
 from bot.engine.cancelling import Flattening, TrackedCancel

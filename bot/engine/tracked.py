@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 from bot.domain.account import AccountSnapshot, Break
-from bot.domain.asked import AmendAsked
 from bot.domain.entry import OrderUpdated
 from bot.domain.errors import Fault
 from bot.domain.instrument import Phase
+from bot.domain.operations import AmendAsked
 from bot.domain.order import (
     TERMINAL_STATES,
     UNRESOLVED_SENDS,

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from bot.domain.days import CodesCounted
 from bot.domain.entry import AuthEvent, Numbers, RunState
 from bot.domain.hours import Hours, hours_at
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.domain.message import DropToken, TwoFactorMissing
+from bot.domain.operations import CodesCounted
 from bot.domain.order import Intent, Side
 from bot.domain.outcome import Refused
 from bot.domain.timetable import local_of

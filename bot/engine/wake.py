@@ -18,9 +18,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from bot.domain.bar_news import BarsRead, ReadBars
 from bot.domain.entry import Decision, Numbers, Verdict
 from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.quote import BarsRead, ReadBars
 from bot.engine import ex_dates, requests
 from bot.engine.bars import BarSeries, bars_of
 from bot.engine.gate import DISABLED, ON, guarded, switch

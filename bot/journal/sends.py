@@ -16,7 +16,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from bot.domain.entry import AttemptStarted, Entry, RunState
-from bot.domain.invariants import require
+from bot.domain.errors import require
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, OrderState
 from bot.journal import tables
 from bot.journal.encoding import Plain

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from bot.clock import boottime_s
 from bot.domain.entry import Entry
-from bot.domain.invariants import require
+from bot.domain.errors import require
 from bot.journal import tables
 from bot.journal.batch import COUNTER, Batch, Memory, lock_heads
 from bot.journal.connections import WriterConnection, connect

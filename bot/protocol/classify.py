@@ -16,13 +16,19 @@ from bot.domain.account import SubAccount
 from bot.domain.order import ORDER_TYPES, Intent, OrderResult, is_echo
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.protocol.accounts import decode_user
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER
-from bot.protocol.envelope import SUCCESS_CODE, open_envelope, rate_limit_reset, read_error_body
+from bot.protocol.envelope import (
+    SUCCESS_CODE,
+    Answer,
+    NoAnswer,
+    open_envelope,
+    rate_limit_reset,
+    read_error_body,
+)
 from bot.protocol.errors import ProtocolError
 from bot.protocol.orders import decode_order_results
-from bot.protocol.redact import redact
+from bot.protocol.secret import redact
 from bot.protocol.status import REJECTED_STATUSES
 
 NONCE_REUSED: Final = "AUTH_NONCE_REUSED"

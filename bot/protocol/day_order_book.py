@@ -20,7 +20,7 @@ from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.order import OrderReport, Side, TodaysOrders, UnreadRow
 from bot.domain.order_status import shown_state
-from bot.protocol.envelope import Payload
+from bot.protocol.envelope import ROWS_MAX, Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import (
     FIDELITY,
@@ -40,9 +40,8 @@ from bot.protocol.fields import (
     texts_or_none,
     wholes_or_none,
 )
-from bot.protocol.redact import redact
+from bot.protocol.secret import redact
 from bot.protocol.shaped import decoded
-from bot.protocol.sizes import ROWS_MAX
 from bot.protocol.status import REJECTED_STATUSES, STATUS_OF_CODE, state_of, status_code_of
 from bot.protocol.strict_json import INTEGER_MAX, compact
 

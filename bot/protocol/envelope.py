@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from bot.protocol.answer import Answer
 from bot.protocol.endpoints.endpoint import Endpoint, Shape
+from bot.protocol.envelope import Answer, check_size, is_for_a_moment
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
-from bot.protocol.sizes import check_size, is_for_a_moment
 from bot.protocol.strict_json import NotJson, compact, parse
 
 SUCCESS_CODE: Final = "0"

@@ -12,7 +12,7 @@ What was received appears in them redacted or not at all.
 from datetime import datetime
 from typing import Final
 
-from bot.protocol.redact import LOOKED_AT_MAX, redact
+from bot.protocol.secret import LOOKED_AT_MAX, redact
 
 _BYTES_READ_MAX: Final = 4 * LOOKED_AT_MAX + 4
 """So many bytes are more characters than are looked at, in any encoding."""

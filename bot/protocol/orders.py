@@ -33,7 +33,7 @@ from bot.protocol.fields import (
     texts_or_none,
     wholes_or_none,
 )
-from bot.protocol.redact import redact
+from bot.protocol.secret import redact
 from bot.protocol.shaped import decoded
 from bot.protocol.status import state_of
 from bot.protocol.strict_json import compact

@@ -17,7 +17,7 @@ from typing import Any, Final
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderType
 from bot.domain.quote import Depth, DepthLevel, Quote
-from bot.protocol.envelope import Payload
+from bot.protocol.envelope import LEVELS_MAX, Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import (
     Instant,
@@ -30,7 +30,6 @@ from bot.protocol.fields import (
     local_text,
 )
 from bot.protocol.shaped import decoded
-from bot.protocol.sizes import LEVELS_MAX
 from bot.protocol.strict_json import INTEGER_MAX
 from bot.protocol.values.border import MarketPhase
 

@@ -3,7 +3,7 @@
 import hmac
 from typing import NoReturn
 
-from bot.protocol.redact import HIDDEN
+from bot.protocol.secret import HIDDEN
 
 
 class Secret:

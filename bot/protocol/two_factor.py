@@ -7,10 +7,10 @@ Codes and tokens are Secrets here and texts on the wire only. Source: broker ope
 from typing import Any, Final
 
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.protocol.bodies import read_body
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import Instant, Named, WholeUnixSeconds, Wire
+from bot.protocol.orders import read_body
 from bot.protocol.secret import Secret
 from bot.protocol.shaped import decoded, encoded
 from bot.protocol.strict_json import compact

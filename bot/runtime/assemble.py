@@ -13,7 +13,7 @@ from typing import Final
 from bot.broker.broker import Broker, open_broker
 from bot.broker.budget import RequestBudget
 from bot.broker.client import BrokerClient
-from bot.broker.drift_watch import Drifted
+from bot.broker.drift import Drifted
 from bot.broker.errors import BrokerError, ForbiddenAddress, Refused, refuses_key
 from bot.broker.signer import Credentials
 from bot.broker.writes import OrderWriter

@@ -9,8 +9,8 @@ from typing import Final
 
 from bot.domain.entry import AttemptFinished, AttemptStarted
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
-from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.redact import redact
+from bot.protocol.envelope import Answer, NoAnswer
+from bot.protocol.secret import redact
 
 _OUTCOME_WORDS: Final[Mapping[type, str]] = {
     Accepted: "ACCEPTED",

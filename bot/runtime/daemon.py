@@ -15,8 +15,6 @@ from functools import partial
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.domain.bar_news import KeepBar, KeepExDate, ReadBars
-from bot.domain.days import TradingDayEnded
 from bot.domain.entry import Entry
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import (
@@ -37,7 +35,9 @@ from bot.domain.message import (
     TimePassed,
     TradingDayStarted,
 )
+from bot.domain.operations import TradingDayEnded
 from bot.domain.order import Intent
+from bot.domain.quote import KeepBar, KeepExDate, ReadBars
 from bot.domain.recovery import Recovery
 from bot.engine.two_factor import LEAD
 from bot.journal.sends import Send

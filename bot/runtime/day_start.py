@@ -20,7 +20,6 @@ from bot.broker.errors import BrokerError, is_unknown
 from bot.clock import Clock
 from bot.config.strategies.load import UnknownSymbols
 from bot.domain.account import SubAccount
-from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Note
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import (
@@ -29,6 +28,7 @@ from bot.domain.message import (
     QuoteReceived,
     Reconciled,
 )
+from bot.domain.operations import EarlierOrdersRead
 from bot.domain.order import OrderReport
 from bot.domain.plan import StrategyPlan
 from bot.domain.quote import Quote

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from bot.domain.machine import DiskSeen
+from bot.domain.operations import DiskSeen
 from bot.engine.health import LOW_BYTES
 from bot.journal.thread import in_time
 from bot.runtime.activity import Post

@@ -19,12 +19,11 @@ from bot.clock import SystemClock
 from bot.config.problems import OperatorMistake
 from bot.config.strategies.invoke import words_of
 from bot.domain.entry import Entry
-from bot.domain.errors import Fault
-from bot.domain.invariants import InvariantBroken
+from bot.domain.errors import Fault, InvariantBroken
 from bot.domain.visible import visible
 from bot.journal.aside import begin
 from bot.journal.errors import JournalError
-from bot.protocol.redact import redact
+from bot.protocol.secret import redact
 from bot.runtime.control.socket import Handler, Reply, Request, refused
 from bot.runtime.hush import trace_of
 

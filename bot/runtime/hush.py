@@ -20,8 +20,7 @@ from typing import Final
 from urllib.parse import quote
 
 from bot.domain.account import masked_account, masked_scope
-from bot.protocol.redact import HIDDEN, redact
-from bot.protocol.secret import Secret
+from bot.protocol.secret import HIDDEN, Secret, redact
 
 LOUD: Final = (
     *("httpx", "httpcore", "h11", "sqlalchemy", "sqlalchemy.engine", "sqlalchemy.pool"),

@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from bot.domain import asked, days, machine, message
-from bot.domain.asked import Action, OperatorActed
-from bot.domain.bar_news import BarsRead
+from bot.domain import message, operations
 from bot.domain.message import Event
-from bot.domain.quote import ClosesRead
+from bot.domain.operations import Action, OperatorActed
+from bot.domain.quote import BarsRead, ClosesRead
 from bot.runtime.activity import Activity
 
 ASKS_MAX: Final = 1_000
@@ -46,32 +45,32 @@ class Urgency(IntEnum):
 JUST_OPERATORS: Final = (Urgency.OPERATOR,)
 
 URGENCY: Final[Mapping[type[Event], Urgency]] = {
-    asked.OperatorActed: Urgency.OPERATOR,
-    asked.AmendAsked: Urgency.OPERATOR,
-    asked.CancelAsked: Urgency.OPERATOR,
-    asked.VerdictAsked: Urgency.OPERATOR,
-    asked.BreakAccepted: Urgency.OPERATOR,
-    asked.ReconcileAsked: Urgency.OPERATOR,
+    operations.OperatorActed: Urgency.OPERATOR,
+    operations.AmendAsked: Urgency.OPERATOR,
+    operations.CancelAsked: Urgency.OPERATOR,
+    operations.VerdictAsked: Urgency.OPERATOR,
+    operations.BreakAccepted: Urgency.OPERATOR,
+    operations.ReconcileAsked: Urgency.OPERATOR,
     message.FaultFound: Urgency.OPERATOR,
     message.JournalHealthChanged: Urgency.OPERATOR,
     message.ClockOffsetChanged: Urgency.ANSWER,
-    machine.ClockStepped: Urgency.OPERATOR,
-    machine.StoodStill: Urgency.OPERATOR,
-    machine.DiskSeen: Urgency.OPERATOR,
+    operations.ClockStepped: Urgency.OPERATOR,
+    operations.StoodStill: Urgency.OPERATOR,
+    operations.DiskSeen: Urgency.OPERATOR,
     message.SendStarted: Urgency.ANSWER,
     message.PlaceAnswered: Urgency.ANSWER,
     message.CancelAnswered: Urgency.ANSWER,
     message.AmendAnswered: Urgency.ANSWER,
     message.NonceBurnt: Urgency.ANSWER,
     message.TwoFactorReady: Urgency.ANSWER,
-    days.CodesCounted: Urgency.ANSWER,
+    operations.CodesCounted: Urgency.ANSWER,
     message.TwoFactorMissing: Urgency.ANSWER,
     message.Noted: Urgency.ANSWER,  # what is told of the second factor comes before its token
     message.Recovered: Urgency.READ,
     message.InstrumentsRead: Urgency.READ,
-    days.EarlierOrdersRead: Urgency.READ,
+    operations.EarlierOrdersRead: Urgency.READ,
     message.TradingDayStarted: Urgency.READ,
-    days.TradingDayEnded: Urgency.READ,
+    operations.TradingDayEnded: Urgency.READ,
     message.PhaseChanged: Urgency.READ,
     message.AccountRead: Urgency.READ,
     message.TodaysOrdersRead: Urgency.READ,

@@ -24,7 +24,7 @@ from bot.broker.writes import Objection, OrderWriter, SignedRequest
 from bot.clock import Clock, boot_id, boottime_ns
 from bot.domain.account import SubAccount
 from bot.domain.entry import AttemptFinished, AttemptStarted, Entry, IntentMoved, Transition
-from bot.domain.invariants import require
+from bot.domain.errors import require
 from bot.domain.message import (
     AmendAnswered,
     AmendOrder,
@@ -40,9 +40,9 @@ from bot.engine.gate import ENGINE_FAULT
 from bot.engine.orders.sends import TOO_MANY_REQUESTS
 from bot.journal.errors import LeaseLost, OutcomeUnknown, Unreachable
 from bot.journal.sends import Send
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_amend, classify_cancel, classify_place
-from bot.protocol.redact import redact
+from bot.protocol.envelope import Answer, NoAnswer
+from bot.protocol.secret import redact
 from bot.runtime.activity import Post, RightOfWay
 from bot.runtime.attempt_records import finished
 from bot.runtime.commits import Commits, Committed

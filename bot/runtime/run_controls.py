@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from bot.broker.link import ORDER_BOUNDS
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import AuthEvent, Entry, Note, RunState, StateChanged
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.recovery import Recovery
 from bot.engine.two_factor import ON_ITS_WAY
 from bot.protocol.secret import Secret

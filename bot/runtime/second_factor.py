@@ -18,10 +18,10 @@ from typing import Final
 from bot.broker.broker import Broker
 from bot.broker.errors import BrokerError, Malformed, Refused, Timeout, Unreachable
 from bot.clock import Clock
-from bot.domain.days import CodesCounted
 from bot.domain.entry import AUTH_DROPPED, AUTH_TAKEN, AUTH_TYPED, AuthEvent, Note
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Noted, TwoFactorMissing, TwoFactorReady
+from bot.domain.operations import CodesCounted
 from bot.journal.reader import JournalReader
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post

@@ -22,8 +22,8 @@ from bot.broker.errors import BrokerError, Refused, refuses_key
 from bot.config.settings.load import Loaded
 from bot.config.strategies.load import SortedOut
 from bot.domain.account import Break, SubAccount
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import AttemptStarted, RunState, StateChanged
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
 from bot.domain.recovery import Recovery
 from bot.domain.timetable import local_of

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.clock import SteadyClock, boottime_s
-from bot.domain.machine import ClockStepped, StoodStill
+from bot.domain.operations import ClockStepped, StoodStill
 from bot.runtime.activity import Post
 
 LOOK_S: Final = 0.5

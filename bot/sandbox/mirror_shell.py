@@ -14,10 +14,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.clock import Clock
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.trading import AMEND_ORDER, PLACE_ORDER
-from bot.protocol.envelope import seal_error
+from bot.protocol.envelope import Answer, NoAnswer, seal_error
 from bot.protocol.signing import HEADER_API_KEY
 from bot.sandbox.api.call import JSON, exact_target, read_body
 from bot.sandbox.api.directory import Directory

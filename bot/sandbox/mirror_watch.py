@@ -22,11 +22,10 @@ from bot.clock import Clock
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.quote import Depth, Quote
 from bot.domain.rulebook import Rulebook
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint, Tier, build_target
 from bot.protocol.endpoints.trading import MARKET_PHASE, STOCK_DEPTH, STOCK_QUOTE
-from bot.protocol.envelope import open_envelope, rate_limit_reset
+from bot.protocol.envelope import Answer, NoAnswer, open_envelope, rate_limit_reset
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.quotes import decode_depth, decode_market_phase, decode_quote
 from bot.protocol.values.border import MarketPhase

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from bot.broker.drift_watch import (
+from bot.broker.drift import (
     KNOWN_MAX,
     SHAPE_CHARACTERS_MAX,
     SHAPES_MAX,
@@ -12,8 +12,8 @@ from bot.broker.drift_watch import (
     Drifted,
     DriftWatch,
     drifted_in,
+    shape_of,
 )
-from bot.protocol.drift import shape_of
 from bot.protocol.envelope import Payload
 from tests.broker.played_broker import ACCOUNT, Reply, desk
 from tests.protocol.samples import ROW_JSON

@@ -10,7 +10,7 @@ import pytest
 from bot.broker.channel import EXCUSED_MAX, REFUSED_KEY_PAUSE
 from bot.broker.errors import KeyRefused, Refused
 from bot.protocol import calls
-from bot.protocol.answer import NoAnswer
+from bot.protocol.envelope import NoAnswer
 from bot.protocol.secret import Secret
 from tests.broker.loopback import START
 from tests.broker.played_broker import ACCOUNT, Desk, Reply, desk

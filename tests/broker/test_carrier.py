@@ -14,10 +14,17 @@ from typing import Any
 import pytest
 
 from bot.broker.answer_reader import INFORMATIONAL_MAX
-from bot.broker.broker import AllBounds, Broker, open_broker
+from bot.broker.broker import (
+    CANCELS_MAX,
+    PLACES_MAX,
+    READS_MAX,
+    AllBounds,
+    Broker,
+    connect_lanes,
+    open_broker,
+)
 from bot.broker.budget import RequestBudget
 from bot.broker.carrier import Carrier, _Connection
-from bot.broker.connect import CANCELS_MAX, PLACES_MAX, READS_MAX, connect_lanes
 from bot.broker.link import (
     DRAIN_S,
     IDLE_S_MAX,
@@ -30,8 +37,8 @@ from bot.broker.link import (
 )
 from bot.broker.signer import Credentials
 from bot.clock import SimulatedClock
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Lane
+from bot.protocol.envelope import Answer, NoAnswer
 from bot.protocol.secret import Secret
 from tests.broker.loopback import START, JumpingWaiter, RawServer, Script, raw_server, reply
 

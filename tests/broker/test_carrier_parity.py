@@ -16,7 +16,7 @@ import pytest
 from bot.broker.carrier import Carrier, _Connection
 from bot.broker.http import HttpxLink
 from bot.broker.link import Bounds, HttpRequest, Link, Origin, Traffic
-from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.envelope import Answer, NoAnswer
 
 CASES = 4_000
 BOUNDS = Bounds(deadline_s=30.0, body_bytes_max=60)

@@ -14,7 +14,7 @@ import pytest
 
 from bot.broker.carrier import Carrier
 from bot.broker.link import Bounds, HttpRequest, Origin, Traffic
-from bot.protocol.answer import Answer
+from bot.protocol.envelope import Answer
 from tests.broker.loopback import reply
 
 pytestmark = pytest.mark.wire

@@ -12,10 +12,8 @@ from bot.domain.account import Holding, ShareholderRight, SubAccount
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderState, OrderType
 from bot.protocol import calls
-from bot.protocol.answer import NoAnswer
-from bot.protocol.envelope import Payload
+from bot.protocol.envelope import FOR_A_MOMENT, SMALL, NoAnswer, Payload
 from bot.protocol.secret import Secret
-from bot.protocol.sizes import FOR_A_MOMENT, SMALL
 from bot.protocol.values.border import OtpTicket, User
 from bot.protocol.values.quotes import CatalogueItem
 from tests.broker.loopback import START

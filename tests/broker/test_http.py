@@ -15,7 +15,7 @@ from shutil import which
 
 import pytest
 
-from bot.broker.connect import connect, connect_lanes
+from bot.broker.broker import connect, connect_lanes
 from bot.broker.errors import ForbiddenAddress
 from bot.broker.link import (
     HEAD_BYTES_MAX,
@@ -26,8 +26,8 @@ from bot.broker.link import (
     Traffic,
     UnusableAnswer,
 )
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Lane
+from bot.protocol.envelope import Answer, NoAnswer
 from tests.broker.loopback import RawServer, Script, raw_server, reply, reset
 
 BOUNDS = Bounds(deadline_s=60.0, body_bytes_max=1000)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.broker.connect import connect
+from bot.broker.broker import connect
 from bot.broker.link import (
     AsgiApp,
     Bounds,
@@ -16,7 +16,7 @@ from bot.broker.link import (
     Traffic,
     UnusableAnswer,
 )
-from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.envelope import Answer, NoAnswer
 
 BOUNDS = Bounds(deadline_s=60.0, body_bytes_max=100)
 POST = HttpRequest("POST", "/orders/a%20b?x=%2C", {"X-FH-APIKEY": "key"}, b'{"quantity":100}')

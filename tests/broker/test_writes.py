@@ -14,9 +14,9 @@ from bot.domain.instrument import Exchange
 from bot.domain.order import Intent, OrderType, Side
 from bot.domain.outcome import Refused
 from bot.engine.orders.cancels import LOOKS_MAX
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_cancel
 from bot.protocol.endpoints.endpoint import Lane
+from bot.protocol.envelope import Answer, NoAnswer
 from bot.protocol.secret import Secret
 from tests.broker.loopback import START
 from tests.broker.played_broker import ACCOUNT, KEY, SECRET, Desk, Reply, desk

@@ -20,8 +20,7 @@ import bot
 from bot.config.settings.model import Settings
 from bot.config.strategies.load import check_file
 from bot.config.strategies.model import StrategyFile
-from bot.domain.limits import AccountLimits
-from bot.domain.plan import Limits, OrderPlan, StrategyPlan, Wake, When
+from bot.domain.plan import AccountLimits, Limits, OrderPlan, StrategyPlan, Wake, When
 from tests.config.test_strategy_file import BASE, MARKET
 
 SOURCE = Path(bot.__file__).parent

@@ -13,8 +13,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded, load_settings
 from bot.config.settings.places import find_config
 from bot.config.shipped import DEMO, shipped
-from bot.domain.limits import AccountLimits
-from bot.domain.plan import Limits
+from bot.domain.plan import AccountLimits, Limits
 
 LIVE = """\
 mode: live

@@ -8,9 +8,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from bot.broker.broker import connect
 from bot.broker.budget import RequestBudget
 from bot.broker.clock_offset import ClockOffset
-from bot.broker.connect import connect
 from bot.broker.link import AsgiApp, Traffic
 from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook

@@ -8,7 +8,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
-from bot.domain.prices import Band
+from bot.domain.venue import Band
 from tests.domain.vectors import VECTORS, instrument
 from tests.rows import every_row
 

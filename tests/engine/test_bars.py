@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 import talib
 
-from bot.domain.bar_grid import span_of
-from bot.domain.bar_news import BarsRead, KeepBar, ReadBars
 from bot.domain.entry import Decision, Note, Verdict
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import BarClosed, PhaseChanged
 from bot.domain.plan import Wake
-from bot.domain.quote import Bar, Quote
+from bot.domain.quote import Bar, BarsRead, KeepBar, Quote, ReadBars, span_of
 from bot.engine.bars import Bars, BarSeries, reach_of
 from bot.engine.indicators import FUNCTIONS, IndicatorSet
 from bot.engine.tracked import Position

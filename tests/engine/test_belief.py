@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Decision, Note, Verdict
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.message import (
@@ -20,6 +19,7 @@ from bot.domain.message import (
     Reconciled,
     TradingDayStarted,
 )
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import Side
 from bot.domain.quote import ClosesRead, Depth, DepthLevel, LastClose, Quote
 from bot.domain.recovery import RecoveredStrategy, Recovery

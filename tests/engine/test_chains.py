@@ -5,8 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.asked import Action, AmendAsked, CancelAsked, OperatorActed
-from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import (
     Fill,
     IntentRecorded,
@@ -27,6 +25,7 @@ from bot.domain.message import (
     Reconciled,
     TradingDayStarted,
 )
+from bot.domain.operations import Action, AmendAsked, CancelAsked, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Refused, Unknown
 from bot.domain.recovery import Recovery, StoredAmend, StoredIntent

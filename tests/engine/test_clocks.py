@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bot.domain.entry import Note, RunState, Verdict
-from bot.domain.machine import ClockStepped, StoodStill
 from bot.domain.message import PlaceOrder, ReadAccount, ReadTodaysOrders
+from bot.domain.operations import ClockStepped, StoodStill
 from tests.engine.stage import Stage
 
 SPAN = timedelta(minutes=10)

@@ -6,14 +6,13 @@ from datetime import date, timedelta
 
 import pytest
 
-from bot.domain.asked import Action, OperatorActed
-from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Fill, RunState
 from bot.domain.message import (
     PlaceOrder,
     Reconciled,
     TradingDayStarted,
 )
+from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.strategy import Strategy

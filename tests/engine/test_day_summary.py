@@ -2,10 +2,10 @@
 
 from datetime import datetime, time, timedelta
 
-from bot.domain.days import TradingDayEnded
 from bot.domain.entry import DAY_NOTE, Note
 from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import TradingDayStarted
+from bot.domain.operations import TradingDayEnded
 from tests.engine.stage import DAY, Stage, report_of
 
 END = datetime.combine(DAY, time(15, 15), EXCHANGE_TZ)

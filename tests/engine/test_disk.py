@@ -2,10 +2,9 @@
 
 import pytest
 
-from bot.domain.asked import CancelAsked
 from bot.domain.entry import Note, RunState
-from bot.domain.machine import DiskSeen
 from bot.domain.message import CancelOrder
+from bot.domain.operations import CancelAsked, DiskSeen
 from bot.engine.health import LOW_BYTES, RESERVE_BYTES
 from tests.engine.stage import Stage, report_of
 

@@ -1,10 +1,10 @@
 import typing
 
 from bot.domain import message
-from bot.domain.asked import Action
 from bot.domain.entry import RunState, Transition
 from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.message import PlaceOrder, Record, TimePassed
+from bot.domain.operations import Action
 from bot.domain.order import UNRESOLVED_SENDS, OrderState, SendState
 from bot.engine import status
 from bot.engine.engine import HANDLERS

@@ -3,13 +3,12 @@
 from dataclasses import replace
 from datetime import date, timedelta
 
-from bot.domain.asked import Action, OperatorActed
-from bot.domain.bar_news import BarsRead, KeepExDate, WentEx
 from bot.domain.entry import Decision, Note
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import PhaseChanged, QuoteReceived, TradingDayStarted
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.plan import Wake
-from bot.domain.quote import Bar, ClosesRead, LastClose, Quote
+from bot.domain.quote import Bar, BarsRead, ClosesRead, KeepExDate, LastClose, Quote, WentEx
 from bot.engine.operator import objection_to_resume
 from bot.engine.status import status_of
 from bot.strategy import BarView, Strategy

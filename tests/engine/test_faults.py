@@ -7,8 +7,6 @@ from typing import Any, cast
 
 import pytest
 
-from bot.domain.asked import Action, CancelAsked, OperatorActed
-from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Fill, IntentMoved, Note, RunState, StateChanged, Transition
 from bot.domain.errors import Fault
 from bot.domain.message import (
@@ -20,6 +18,7 @@ from bot.domain.message import (
     ReadOrder,
     ReadTodaysOrders,
 )
+from bot.domain.operations import Action, CancelAsked, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Resolution
 from bot.domain.plan import Wake

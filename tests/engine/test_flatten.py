@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import pytest
 
-from bot.domain.asked import Action, CancelAsked, OperatorActed
 from bot.domain.entry import (
     ACCOUNT_SCOPE,
     FLATTEN_NOTE,
@@ -18,10 +17,10 @@ from bot.domain.entry import (
 )
 from bot.domain.errors import Fault
 from bot.domain.instrument import Phase
-from bot.domain.limits import AccountLimits
 from bot.domain.message import CancelOrder, FaultFound, PlaceOrder, TimePassed
+from bot.domain.operations import Action, CancelAsked, OperatorActed
 from bot.domain.order import OrderState, OrderType, SendState, Side
-from bot.domain.plan import StrategyMode, When
+from bot.domain.plan import AccountLimits, StrategyMode, When
 from bot.domain.recovery import (
     RecoveredStrategy,
     Recovery,

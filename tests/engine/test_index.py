@@ -12,9 +12,7 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.domain.asked import Action, AmendAsked, CancelAsked, OperatorActed
-from bot.domain.errors import Fault
-from bot.domain.invariants import InvariantBroken
+from bot.domain.errors import Fault, InvariantBroken
 from bot.domain.message import (
     AmendAnswered,
     CancelAnswered,
@@ -23,6 +21,7 @@ from bot.domain.message import (
     TodaysOrdersRead,
     TradingDayStarted,
 )
+from bot.domain.operations import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.domain.order import OrderReport, OrderState, OrderType
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.domain.recovery import Recovery, StoredIntent

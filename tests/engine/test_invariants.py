@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from bot.domain.asked import Action, CancelAsked, OperatorActed
 from bot.domain.entry import AttemptFinished, IntentMoved, Note, RunState
-from bot.domain.errors import Fault
-from bot.domain.invariants import INVARIANTS, InvariantBroken
-from bot.domain.limits import AccountLimits
+from bot.domain.errors import INVARIANTS, Fault, InvariantBroken
 from bot.domain.message import AccountRead, AmendOrder, CancelOrder, PlaceOrder, TimePassed
+from bot.domain.operations import Action, CancelAsked, OperatorActed
 from bot.domain.order import Intent, SendState, Side
 from bot.domain.outcome import Accepted, Outcome, Refused
+from bot.domain.plan import AccountLimits
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine import invariants
 from bot.engine.engine import EngineSettings

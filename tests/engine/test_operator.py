@@ -2,8 +2,6 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.asked import Action, OperatorActed
-from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import (
     REDUCED_SCOPE,
     Decision,
@@ -26,6 +24,7 @@ from bot.domain.message import (
     TradingDayStarted,
     TwoFactorMissing,
 )
+from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, NotSent, Unknown
 from bot.domain.plan import Limits

@@ -20,10 +20,10 @@ from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind, Lot, Phase
 from bot.domain.order import OrderType, Side
 from bot.domain.plan import Limits, When
-from bot.domain.prices import Band
 from bot.domain.quote import Quote
 from bot.domain.rule_data import RuleData
 from bot.domain.status import SymbolStatus
+from bot.domain.venue import Band
 from bot.engine.risk import checks
 from bot.engine.risk.account_checks import AUCTIONS
 from bot.engine.risk.sizing import OrderRequest

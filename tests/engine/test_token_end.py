@@ -4,10 +4,10 @@ from datetime import datetime, time, timedelta
 
 import pytest
 
-from bot.domain.days import CodesCounted
 from bot.domain.entry import Decision, Note, RunState, Verdict
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import PlaceOrder, TimePassed, TwoFactorMissing, TwoFactorReady
+from bot.domain.operations import CodesCounted
 from bot.engine.two_factor import ENDED, ON_ITS_WAY
 from tests.engine.stage import START, Stage
 from tests.engine.test_token_question import FRIDAY, SATURDAY, asked, begun_at, moment

@@ -3,7 +3,6 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.asked import Action, AmendAsked, OperatorActed
 from bot.domain.entry import AuthEvent, Decision, IntentMoved, Note, RunState, StateChanged, Verdict
 from bot.domain.message import (
     AmendAnswered,
@@ -16,6 +15,7 @@ from bot.domain.message import (
     ReadOrderToCancel,
     TwoFactorMissing,
 )
+from bot.domain.operations import Action, AmendAsked, OperatorActed
 from bot.domain.order import SendState
 from bot.domain.outcome import TWO_FACTOR_CODES, Refused
 from bot.engine.engine import EngineSettings

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import (
     Decision,
     Fill,
@@ -29,6 +28,7 @@ from bot.domain.message import (
     StopRunning,
     TimerFired,
 )
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderReport, SendState
 from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import Wake

@@ -23,7 +23,7 @@ from bot.broker.link import ORDER_BOUNDS, READ_BOUNDS, Bounds
 from bot.broker.signer import Credentials, SignedRequest
 from bot.clock import SystemClock
 from bot.domain.account import SubAccount
-from bot.protocol.answer import NoAnswer
+from bot.protocol.envelope import NoAnswer
 from bot.protocol.secret import Secret
 
 KINDS = range(4)

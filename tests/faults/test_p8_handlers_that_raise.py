@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Note, RunState
 from bot.domain.message import CancelOrder, Event, ReadTodaysOrders
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import Intent
 from bot.engine.engine import HANDLERS
 from tests.engine.stage import Stage, report_of

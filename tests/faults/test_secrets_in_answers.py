@@ -7,11 +7,10 @@ import pytest
 from bot.broker.errors import Malformed, Refused, Unreachable
 from bot.domain.outcome import NotSent, Outcome, Unknown
 from bot.domain.outcome import Refused as RefusedOutcome
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
 from bot.protocol.day_order_book import decode_todays_orders, validate_row
 from bot.protocol.endpoints.trading import PLACE_ORDER
-from bot.protocol.envelope import Payload, seal, seal_error
+from bot.protocol.envelope import Answer, NoAnswer, Payload, seal, seal_error
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.orders import decode_order_results, validate_result
 from tests.broker.played_broker import Reply, desk

@@ -4,7 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from bot.clock import SystemClock
-from bot.domain.invariants import InvariantBroken
+from bot.domain.errors import InvariantBroken
 from bot.journal import tables
 from bot.journal.engines import reading_engine, writing_engine
 from bot.journal.errors import Contradicted, Holder, JournalError, LeaseLost, WrittenByAnother

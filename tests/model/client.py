@@ -13,16 +13,16 @@ from enum import StrEnum
 from functools import cache
 from typing import Final
 
-from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import IntentMoved
 from bot.domain.message import NonceBurnt, Reconciled, TradingDayStarted
+from bot.domain.operations import EarlierOrdersRead
 from bot.domain.order import Intent, SendState
 from bot.domain.outcome import Accepted, Outcome, Refused
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine.settings import EngineSettings, UnknownPolicy
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import BurnVerdict, classify_burn, classify_place
 from bot.protocol.endpoints.trading import PLACE_ORDER, USER
+from bot.protocol.envelope import Answer, NoAnswer
 from tests.engine.stage import DAY, Stage, attempt_of, report_of, result_of
 from tests.protocol.samples import ACCOUNT, INTENT, RESULT_JSON, TODAY, refused, sealed
 

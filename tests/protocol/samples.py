@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 from bot.domain.account import SubAccount
 from bot.domain.instrument import Exchange
 from bot.domain.order import Intent, OrderReport, OrderResult, OrderState, OrderType, Side
-from bot.protocol.answer import Answer
 from bot.protocol.endpoints.endpoint import Endpoint
-from bot.protocol.envelope import Payload, seal, seal_error
+from bot.protocol.envelope import Answer, Payload, seal, seal_error
 
 T = TypeVar("T", OrderReport, OrderResult)
 

@@ -6,7 +6,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from bot.domain.order import OrderType, Side
-from bot.protocol.bodies import (
+from bot.protocol.errors import MalformedRequest
+from bot.protocol.orders import (
     decode_amend,
     decode_cancel,
     decode_place,
@@ -14,7 +15,6 @@ from bot.protocol.bodies import (
     encode_cancel,
     encode_place,
 )
-from bot.protocol.errors import MalformedRequest
 from bot.protocol.values.border import AmendRequest, PlaceRequest
 from tests.protocol.samples import ACCOUNT, INTENT
 from tests.rows import every_row

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from bot.broker.drift import Drift, drift_of
 from bot.protocol.calls import CODECS
-from bot.protocol.drift import Drift, drift_of
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint, Shape, Tier, path_parameters
 from bot.protocol.envelope import Payload, open_envelope, seal

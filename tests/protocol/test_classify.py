@@ -16,9 +16,9 @@ from bot.domain.outcome import (
     Resolution,
     Unknown,
 )
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
 from bot.protocol.endpoints.trading import PLACE_ORDER, USER
+from bot.protocol.envelope import Answer, NoAnswer
 from tests.protocol.samples import ACCOUNT, INTENT, RESULT_JSON, TODAY, refused, sealed
 from tests.rows import every_row
 

@@ -2,7 +2,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.protocol.answer import Answer
 from bot.protocol.endpoints.trading import (
     MARKET_PHASE,
     REVOKE_TOKEN,
@@ -11,7 +10,7 @@ from bot.protocol.endpoints.trading import (
     USER,
     VERIFY_OTP,
 )
-from bot.protocol.envelope import open_envelope, rate_limit_reset, seal, seal_error
+from bot.protocol.envelope import Answer, open_envelope, rate_limit_reset, seal, seal_error
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from tests.protocol.samples import refused, sealed
 from tests.rows import every_row

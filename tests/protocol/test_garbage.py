@@ -14,12 +14,11 @@ from bot.protocol.accounts import (
     decode_summary,
     decode_user,
 )
-from bot.protocol.answer import Answer
 from bot.protocol.calls import CODECS
 from bot.protocol.day_order_book import decode_order_row, decode_todays_orders
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
-from bot.protocol.envelope import open_envelope
+from bot.protocol.envelope import Answer, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.orders import decode_order_results
 from bot.protocol.quotes import decode_depth, decode_market_phase, decode_quote

@@ -7,7 +7,7 @@ import pytest
 
 from bot.protocol import redact as module
 from bot.protocol.errors import MalformedAnswer
-from bot.protocol.redact import HIDDEN, KEPT_BYTES_MAX, LOOKED_AT_MAX, redact
+from bot.protocol.secret import HIDDEN, KEPT_BYTES_MAX, LOOKED_AT_MAX, redact
 from tests.rows import every_row
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJl-_x"

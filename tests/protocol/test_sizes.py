@@ -2,23 +2,24 @@
 
 import pytest
 
-from bot.protocol.answer import Answer
 from bot.protocol.day_order_book import decode_todays_orders
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.trading import STOCK_DEPTH, TODAYS_ORDERS
-from bot.protocol.envelope import open_envelope, read_error_body
-from bot.protocol.errors import MalformedAnswer
-from bot.protocol.quotes import decode_depth
-from bot.protocol.sizes import (
+from bot.protocol.envelope import (
     FOR_A_MOMENT,
     LARGE,
     LEVELS_MAX,
     ROWS_MAX,
     SMALL,
+    Answer,
     check_size,
     is_for_a_moment,
+    open_envelope,
+    read_error_body,
     size_of,
 )
+from bot.protocol.errors import MalformedAnswer
+from bot.protocol.quotes import decode_depth
 from bot.protocol.strict_json import compact
 from tests.protocol.samples import ACCOUNT, NOW, ROW_JSON, payload
 

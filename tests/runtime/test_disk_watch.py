@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bot.domain.machine import DiskSeen
 from bot.domain.message import Event
+from bot.domain.operations import DiskSeen
 from bot.engine.health import LOW_BYTES
 from bot.runtime.disk_watch import DiskWatch, free_on
 

@@ -8,7 +8,6 @@ from typing import get_args
 
 import pytest
 
-from bot.domain.asked import Action, CancelAsked, OperatorActed
 from bot.domain.entry import Note
 from bot.domain.instrument import Exchange
 from bot.domain.message import (
@@ -23,6 +22,7 @@ from bot.domain.message import (
     TimePassed,
     TimerFired,
 )
+from bot.domain.operations import Action, CancelAsked, OperatorActed
 from bot.domain.outcome import Resolution
 from bot.domain.quote import Quote
 from bot.domain.recovery import Recovery

@@ -10,7 +10,7 @@ import pytest
 from bot.broker.link import HttpRequest
 from bot.broker.signer import Signer
 from bot.domain.entry import RunState
-from bot.domain.invariants import InvariantBroken
+from bot.domain.errors import InvariantBroken
 from bot.domain.message import FaultFound, NonceBurnt
 from bot.domain.outcome import Resolution
 from bot.protocol.endpoints.endpoint import Endpoint

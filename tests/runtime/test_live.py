@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from bot.broker.writes import Objection, SignedRequest
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import (
     AttemptStarted,
     Decision,
@@ -33,6 +32,7 @@ from bot.domain.message import (
     Recovered,
     TimerFired,
 )
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import SendState
 from bot.domain.outcome import Accepted, NotSent
 from bot.domain.recovery import Recovery
@@ -40,7 +40,7 @@ from bot.engine.engine import Engine, EngineSettings, LoadedStrategy, invoke_pla
 from bot.journal.errors import OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.sends import Send
-from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.envelope import Answer, NoAnswer
 from bot.runtime import live
 from bot.runtime.activity import Activity, TimeSlice
 from bot.runtime.commits import Commits, Stored

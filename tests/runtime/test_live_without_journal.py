@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Note, RunState, StateChanged
 from bot.domain.message import (
     AmendAnswered,
@@ -23,6 +22,7 @@ from bot.domain.message import (
     TimerFired,
     TodaysOrdersRead,
 )
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.outcome import NotSent
 from bot.journal.emergency import EmergencyJournal
 from bot.runtime import live

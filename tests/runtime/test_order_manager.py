@@ -29,8 +29,8 @@ from bot.journal.errors import OutcomeUnknown
 from bot.journal.journal import Journal
 from bot.journal.sends import Send
 from bot.journal.storing import Verdicts
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Lane
+from bot.protocol.envelope import Answer, NoAnswer
 from bot.runtime.order_manager import BOOK_AGE_MAX
 from tests.staging import START, Stage, intent, scenario, set_stage
 

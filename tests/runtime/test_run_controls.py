@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import cast
 
 from bot.clock import Clock, SimulatedClock
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import RunState, StateChanged
+from bot.domain.operations import Action, OperatorActed
 from bot.runtime.activity import Activity, AllAtOnce, Tasks
 from bot.runtime.inbox import Inbox
 from bot.runtime.parts import Parts

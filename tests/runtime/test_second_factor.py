@@ -15,9 +15,9 @@ from bot.broker.budget import RequestBudget, SystemWaiter
 from bot.broker.signer import Credentials
 from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
-from bot.domain.days import CodesCounted
 from bot.domain.entry import AuthEvent, Note
 from bot.domain.message import Event, Noted, TwoFactorMissing, TwoFactorReady
+from bot.domain.operations import CodesCounted
 from bot.protocol.secret import Secret
 from bot.runtime.control.socket import Reply
 from bot.runtime.second_factor import (

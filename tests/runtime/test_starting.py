@@ -9,8 +9,8 @@ import pytest
 
 from bot.broker.errors import BrokerError, Refused, Unreachable
 from bot.clock import SimulatedClock
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.message import Event
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.journal.errors import Holder

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from bot.clock import SteadyClock
-from bot.domain.machine import ClockStepped, StoodStill
 from bot.domain.message import Event
+from bot.domain.operations import ClockStepped, StoodStill
 from bot.runtime.time_watch import LOOK_S, TimeWatch
 from tests.test_clock import START, Machine
 

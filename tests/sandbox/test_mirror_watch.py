@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import MARKET_PHASE, STOCK_DEPTH, STOCK_QUOTE
-from bot.protocol.envelope import seal
+from bot.protocol.envelope import Answer, NoAnswer, seal
 from bot.sandbox.errors import NotRelayed
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.mirror_shell import MirrorShell

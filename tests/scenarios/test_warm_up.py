@@ -5,9 +5,9 @@ from datetime import date, datetime
 from pathlib import Path
 
 from bot.config.settings.load import load_settings
-from bot.domain.bar_news import WentEx
 from bot.domain.entry import Decision, Note
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.quote import WentEx
 from bot.runtime.history.warming.kept import KeptExDates
 from tests.story import Story, tell, write_project
 

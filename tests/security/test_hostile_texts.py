@@ -19,10 +19,9 @@ from bot.config.problems import OperatorMistake, Problem
 from bot.domain.entry import Decision, Note, OrderUpdated, Verdict
 from bot.domain.notice import NoticeKind, Volume
 from bot.domain.order import OrderState
-from bot.protocol.answer import Answer
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
-from bot.protocol.envelope import open_envelope
+from bot.protocol.envelope import Answer, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.strict_json import compact
 from bot.runtime.health.exposition import exposed, labelled

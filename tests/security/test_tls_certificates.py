@@ -16,7 +16,7 @@ from bot.broker.link import Bounds, HttpRequest, Link, Origin, Traffic
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.config.settings.model import Settings
-from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.envelope import Answer, NoAnswer
 from tests.broker.loopback import reply
 
 pytestmark = pytest.mark.wire

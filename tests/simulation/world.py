@@ -23,7 +23,7 @@ from sqlalchemy.pool import Pool
 from bot.broker.link import AsgiApp
 from bot.clock import SimulatedClock
 from bot.config.scenario_file import load_scenario
-from bot.domain.machine import ClockStepped, StoodStill
+from bot.domain.operations import ClockStepped, StoodStill
 from bot.drill.environment import Late
 from bot.engine import indicators
 from bot.engine.state import State

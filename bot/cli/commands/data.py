@@ -85,7 +85,7 @@ def cell_of(value: object) -> str | int:
 
 
 def _listed(archive: "Archive", source: "OpenedBars", symbol: str) -> dict[str, object]:
-    from bot.domain.bar_grid import width_name
+    from bot.domain.quote import width_name
     from bot.runtime.history.store.importing import ALWAYS
 
     first, last = source.span(symbol) or (None, None)

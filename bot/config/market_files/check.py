@@ -13,8 +13,8 @@ from typing import Final
 from bot.config.market_files.table import Row, WrongCell, shown
 from bot.domain.instrument import Instrument, Phase
 from bot.domain.order import Side
-from bot.domain.prices import Band
 from bot.domain.rulebook import Rulebook
+from bot.domain.venue import Band
 from bot.sandbox.markets.flow.day import FlowSpan
 from bot.sandbox.markets.replay.data import Print, RecordedBar
 from bot.sandbox.markets.replay.path import place_of

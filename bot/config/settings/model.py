@@ -13,8 +13,7 @@ from bot.config.field_types import flag, pace, reader, text, texts, whole, wrong
 from bot.config.limits import AccountSection, EveryStrategySection
 from bot.config.model_check import FileModel, Section
 from bot.config.settings.notify import NotifySettings
-from bot.domain.limits import AccountLimits
-from bot.domain.plan import Limits
+from bot.domain.plan import AccountLimits, Limits
 from bot.protocol.secret import Secret
 from bot.sandbox.markets.mirror.model import FillName
 

@@ -16,11 +16,10 @@ from bot.config.problems import OperatorMistake, Problem
 from bot.config.strategies.model import SYMBOLS_MAX, StrategyFile
 from bot.config.strategies.plugin_check import RefusedParameters, make, parameters_of
 from bot.config.yaml_file import Location, YamlDocument
-from bot.domain.instrument import Exchange, Instrument, Lot, Phase
+from bot.domain.instrument import Exchange, Instrument, Lot, Phase, SymbolTable
 from bot.domain.order import MARKET_TYPES, OrderType, type_word
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
-from bot.domain.symbols import SymbolTable
 from bot.strategy import Strategy
 
 WORDS: Final[Mapping[str, Phase]] = {

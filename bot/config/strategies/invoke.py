@@ -18,7 +18,7 @@ from typing import Final
 
 from bot.clock import performance_s
 from bot.engine.settings import StrategyFault
-from bot.protocol.redact import redact
+from bot.protocol.secret import redact
 from bot.strategy import Strategy
 
 BUDGET_S: Final = 0.25

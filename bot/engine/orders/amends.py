@@ -15,9 +15,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from bot.domain.asked import AmendAsked
 from bot.domain.entry import CheckResult, Decision, Numbers, OrderResultSeen, Transition, Verdict
 from bot.domain.message import AmendAnswered, AmendOrder, BurnNonce, NonceBurnt, ReadOrder
+from bot.domain.operations import AmendAsked
 from bot.domain.order import OrderReport, OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredAmend

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from bot.domain.asked import AmendAsked, CancelAsked, VerdictAsked
 from bot.domain.entry import CheckResult, Decision, OrderUpdated, Verdict
 from bot.domain.instrument import PHASE_WORDS
+from bot.domain.operations import AmendAsked, CancelAsked, VerdictAsked
 from bot.domain.order import Intent, OrderType, Side, type_word
 from bot.engine import flatten
 from bot.engine.orders import cancels

@@ -19,8 +19,7 @@ from typing import Final
 from bot.domain.entry import Numbers, OrderUpdated
 from bot.domain.message import ReadOrder
 from bot.domain.order import TERMINAL_STATES, OrderReport, type_word
-from bot.domain.order_status import shown_state
-from bot.domain.status_moves import ENDS, Move, move_of
+from bot.domain.order_status import ENDS, Move, move_of, shown_state
 from bot.engine.orders.merging import belongs, contradiction
 from bot.engine.shown import Figures
 from bot.engine.state import State

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from bot.domain.entry import Fill, IntentMoved, OrderResultSeen, OrderUpdated, Transition
-from bot.domain.invariants import require
+from bot.domain.errors import require
 from bot.domain.message import ReadAccount
 from bot.domain.order import (
     ORDER_MOVES,

@@ -7,8 +7,8 @@ was known when it was given. What the bot still finds out by itself is not a per
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from bot.domain.asked import VerdictAsked
 from bot.domain.entry import CheckResult
+from bot.domain.operations import VerdictAsked
 from bot.domain.order import OrderReport, SendState
 from bot.engine.orders import asks, orders, unknown
 from bot.engine.orders.question_words import facts_of, order_words

@@ -10,9 +10,9 @@ from datetime import timedelta
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, Break
-from bot.domain.asked import BreakAccepted
 from bot.domain.entry import Numbers, RunState, StateChanged
 from bot.domain.message import ReadAccount, ReadTodaysOrders
+from bot.domain.operations import BreakAccepted
 from bot.domain.order import Side
 from bot.engine import gate
 from bot.engine.risk.codes import percent

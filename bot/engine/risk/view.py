@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.domain.instrument import Instrument, Phase
-from bot.domain.limits import AccountLimits
 from bot.domain.order import OrderType
-from bot.domain.plan import When
+from bot.domain.plan import AccountLimits, When
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
 from bot.engine.findings import Figures

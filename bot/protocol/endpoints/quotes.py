@@ -8,8 +8,17 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.protocol import words
-from bot.protocol.endpoints.endpoint import Lane
-from bot.protocol.endpoints.rows import DAILY, DATE, DAYS, PAGES, RESOLUTION, SECONDS, WINDOW, read
+from bot.protocol.endpoints.endpoint import (
+    DAILY,
+    DATE,
+    DAYS,
+    PAGES,
+    RESOLUTION,
+    SECONDS,
+    WINDOW,
+    Lane,
+    read,
+)
 from bot.protocol.endpoints.trading import STOCK_DEPTH, STOCK_QUOTE
 from bot.protocol.query import AtMostOne, Kind, LiveOnly, Parameter
 

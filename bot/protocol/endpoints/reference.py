@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from bot.protocol import words
-from bot.protocol.endpoints.endpoint import Lane, Shape
-from bot.protocol.endpoints.rows import (
+from bot.protocol.endpoints.endpoint import (
     DAYS_AGO,
     FUND_MONTHS,
     FUND_NAMES,
@@ -20,6 +19,8 @@ from bot.protocol.endpoints.rows import (
     RESOLUTION,
     SECONDS,
     SYMBOL,
+    Lane,
+    Shape,
     read,
 )
 from bot.protocol.query import ExactlyOne, Kind, OnlyWith, Parameter

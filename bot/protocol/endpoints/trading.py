@@ -6,12 +6,13 @@ Source: broker open API 0.2.0-preview.3, sections 4.1 to 4.4.
 from typing import Final
 
 from bot.protocol import words
-from bot.protocol.endpoints.endpoint import Lane, Shape
-from bot.protocol.endpoints.rows import (
+from bot.protocol.endpoints.endpoint import (
     CACHED,
     PAGE,
     SYMBOL,
     UNCACHED,
+    Lane,
+    Shape,
     read,
     signed,
     two_factor,

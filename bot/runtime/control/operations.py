@@ -8,7 +8,8 @@ from typing import Final
 
 from bot.broker.errors import BrokerError, is_unknown
 from bot.config.problems import OperatorMistake
-from bot.domain.asked import (
+from bot.domain.entry import RunState
+from bot.domain.operations import (
     Action,
     AmendAsked,
     BreakAccepted,
@@ -17,7 +18,6 @@ from bot.domain.asked import (
     ReconcileAsked,
     VerdictAsked,
 )
-from bot.domain.entry import RunState
 from bot.journal.thread import in_time
 from bot.protocol.secret import Secret
 from bot.runtime import api

@@ -14,7 +14,7 @@ from typing import Final
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.notice import SEVERITIES, Notice, NoticeKind, Volume
 from bot.domain.visible import visible
-from bot.protocol.redact import redact
+from bot.protocol.secret import redact
 from bot.runtime.notices.channels import Message
 from bot.runtime.notices.policy import Ready
 

@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import Final
 
-from bot.broker.connect import connect
+from bot.broker.broker import connect
 from bot.broker.errors import Malformed, Unreachable
 from bot.broker.link import READ_BOUNDS, HttpRequest, Traffic
 from bot.clock import Clock, ScaledClock
-from bot.protocol.answer import Answer
+from bot.protocol.envelope import Answer
 from bot.runtime.worlds.environment import Access
 from bot.runtime.worlds.system import SystemEnvironment
 

@@ -10,8 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from bot.protocol.bodies import decode_amend, decode_cancel, decode_place
-from bot.protocol.orders import encode_order_results
+from bot.protocol.orders import decode_amend, decode_cancel, decode_place, encode_order_results
 from bot.protocol.values.border import AmendRequest, PlaceRequest
 from bot.sandbox.api.account_reads import AccountReads
 from bot.sandbox.api.call import Call, input_line

@@ -4,8 +4,8 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from bot.domain.instrument import Instrument
-from bot.domain.prices import Band, TickTable
 from bot.domain.rulebook import Rulebook
+from bot.domain.venue import Band, TickTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Lot
 from bot.domain.order import Side
-from bot.domain.prices import WARRANT_FLOOR_MIN, Band
 from bot.domain.rulebook import Rulebook
 from bot.domain.status import TradingMethod
+from bot.domain.venue import WARRANT_FLOOR_MIN, Band
 from bot.sandbox.exchange.auction import clearing_of
 from bot.sandbox.exchange.book import Book, RestingOrder
 from bot.sandbox.exchange.grid import PriceGrid, price_grid

@@ -11,7 +11,7 @@ from typing import Final, TypeVar, dataclass_transform
 
 from bot.domain.instrument import Instrument, Lot
 from bot.domain.order import OrderType, Side
-from bot.domain.prices import Band
+from bot.domain.venue import Band
 
 Kind = TypeVar("Kind")
 CROWD: Final = ""

@@ -13,7 +13,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.domain.prices import TickTable
+from bot.domain.venue import TickTable
 
 _DRIFT: Final = 0.0003
 _MOVE_MAX: Final = 0.04

@@ -19,8 +19,8 @@ from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.order import Side
-from bot.domain.prices import Band
 from bot.domain.rulebook import Rulebook
+from bot.domain.venue import Band
 from bot.sandbox.markets.flow.symbol import flow_market
 from bot.sandbox.markets.replay.market import replay_market
 from bot.sandbox.markets.source import (

@@ -14,8 +14,8 @@ from typing import Final, Protocol
 
 from bot.domain.instrument import Instrument
 from bot.domain.order import OrderType, Side
-from bot.domain.prices import Band
 from bot.domain.rulebook import Rulebook
+from bot.domain.venue import Band
 from bot.sandbox.exchange.event import VenueEvent
 from bot.sandbox.exchange.grid import PriceGrid, price_grid
 from bot.sandbox.exchange.order import CROWD, NewOrder

@@ -4,7 +4,7 @@ import json
 from dataclasses import astuple
 from pathlib import Path
 
-from bot.domain.limits import AccountLimits
+from bot.domain.plan import AccountLimits
 from bot.engine.engine import EngineSettings
 from bot.runtime.control.status import limit_fields
 from tests.cli.stage import call, make_project

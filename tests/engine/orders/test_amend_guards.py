@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.asked import AmendAsked
 from bot.domain.message import AmendAnswered, AmendOrder, BurnNonce, NonceBurnt, OrderRead
+from bot.domain.operations import AmendAsked
 from bot.domain.order import Intent, OrderReport, OrderState, SendState
 from bot.domain.outcome import Outcome, Refused, Resolution, Unknown
 from bot.domain.recovery import Recovery, StoredAmend, StoredIntent

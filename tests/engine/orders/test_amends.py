@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.asked import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.domain.entry import (
     AttemptFinished,
     Decision,
@@ -31,6 +30,7 @@ from bot.domain.message import (
     ReadOrderToCancel,
     TimePassed,
 )
+from bot.domain.operations import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.domain.order import OrderState, OrderType, SendState
 from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import Recovery, StoredIntent

@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 
-from bot.domain.asked import CancelAsked
 from bot.domain.entry import Note
 from bot.domain.instrument import Phase
 from bot.domain.message import (
@@ -16,6 +15,7 @@ from bot.domain.message import (
     ReadOrderToCancel,
     TimePassed,
 )
+from bot.domain.operations import CancelAsked
 from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
 from bot.domain.plan import OrderPlan

@@ -13,7 +13,6 @@ from random import Random
 
 import pytest
 
-from bot.domain.asked import Action, CancelAsked, OperatorActed
 from bot.domain.message import (
     CancelAnswered,
     CancelOrder,
@@ -23,6 +22,7 @@ from bot.domain.message import (
     ReadTodaysOrders,
     TodaysOrdersRead,
 )
+from bot.domain.operations import Action, CancelAsked, OperatorActed
 from bot.domain.order import Intent, OrderReport, OrderState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
 from tests.engine.stage import ACCOUNT, START, Stage, report_of, result_of

@@ -4,9 +4,9 @@ from datetime import date, timedelta
 
 import pytest
 
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Decision, Fill, Note, OrderUpdated, Transition
 from bot.domain.message import CancelOrder, PlaceOrder, ReadOrder
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, Side
 from bot.domain.outcome import Accepted
 from tests.engine.stage import DAY, Stage, report_of, result_of

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Note
 from bot.domain.message import ReadOrder, TradingDayStarted
+from bot.domain.operations import EarlierOrdersRead
 from bot.domain.order import OrderState, UnreadRow
 from tests.engine.stage import DAY, Stage, report_of
 

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Fill, Note, Transition
 from bot.domain.message import ReadOrder, TodaysOrdersRead
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderReport, OrderState
 from bot.engine.orders.doubts import LAG_MAX, OLD_FOR, SECOND_LOOK
 from tests.engine.stage import ACCOUNT, Stage, report_of

@@ -12,7 +12,7 @@ from bot.domain.entry import (
     OrderUpdated,
     Transition,
 )
-from bot.domain.invariants import InvariantBroken
+from bot.domain.errors import InvariantBroken
 from bot.domain.message import (
     AmendAnswered,
     PlaceAnswered,

@@ -3,8 +3,6 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.asked import Action, OperatorActed
-from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Decision, Fill, IntentMoved, Note, RunState, Transition
 from bot.domain.message import (
     BurnNonce,
@@ -15,6 +13,7 @@ from bot.domain.message import (
     ReadOrderToCancel,
     ReadTodaysOrders,
 )
+from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Resolution
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent

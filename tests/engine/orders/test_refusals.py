@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import IntentMoved, Note, Verdict
 from bot.domain.message import BurnNonce, NonceBurnt, PlaceOrder
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import RecoveredStrategy, Recovery

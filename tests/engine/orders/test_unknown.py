@@ -3,8 +3,6 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.asked import Action, OperatorActed
-from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import (
     Fill,
     IntentMoved,
@@ -26,6 +24,7 @@ from bot.domain.message import (
     TodaysOrdersRead,
     TradingDayStarted,
 )
+from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderState, OrderType, SendState, Side
 from bot.domain.outcome import NotSent, Refused, Resolution, Unknown
 from bot.domain.plan import OrderPlan

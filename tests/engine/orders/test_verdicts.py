@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.asked import VerdictAsked
 from bot.domain.entry import Decision, Fill, IntentMoved, Note, Verdict
 from bot.domain.message import NonceBurnt
+from bot.domain.operations import VerdictAsked
 from bot.domain.order import SendState, Side
 from bot.domain.outcome import Resolution, Unknown
 from bot.engine.orders import verdicts

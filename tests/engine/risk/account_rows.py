@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bot.domain.instrument import Phase
-from bot.domain.limits import AccountLimits
 from bot.domain.order import OrderType, Side
+from bot.domain.plan import AccountLimits
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.risk.view import AccountUse
 

@@ -20,10 +20,9 @@ from typing import Final
 
 from bot.domain.entry import Decision, Verdict
 from bot.domain.instrument import Exchange, Phase
-from bot.domain.limits import AccountLimits
 from bot.domain.message import AccountRead, PlaceOrder, Record
 from bot.domain.order import Intent, OrderState, OrderType, SendState, Side
-from bot.domain.plan import Limits
+from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.engine import EngineSettings
 from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, report_of

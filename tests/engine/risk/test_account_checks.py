@@ -3,13 +3,12 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from bot.domain.asked import Action, AmendAsked, OperatorActed
 from bot.domain.entry import CheckResult, Note, Verdict
 from bot.domain.instrument import Phase
-from bot.domain.limits import AccountLimits
 from bot.domain.message import CancelOrder, PlaceOrder, TradingDayStarted
+from bot.domain.operations import Action, AmendAsked, OperatorActed
 from bot.domain.order import OrderState, OrderType, SendState
-from bot.domain.plan import Limits
+from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.engine import Engine, EngineSettings, LoadedStrategy, invoke_plainly
 from bot.engine.risk.checks import judge

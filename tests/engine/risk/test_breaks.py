@@ -7,8 +7,6 @@ from datetime import date, datetime, timedelta
 import pytest
 
 from bot.domain.account import AccountSnapshot, Break, Holding, ShareholderRight, moved_in
-from bot.domain.asked import Action, BreakAccepted, CancelAsked, OperatorActed, ReconcileAsked
-from bot.domain.days import TradingDayEnded
 from bot.domain.entry import Note, OrderUpdated, RunState, StateChanged
 from bot.domain.message import (
     AccountRead,
@@ -19,6 +17,14 @@ from bot.domain.message import (
     ReadTodaysOrders,
     Reconciled,
     TradingDayStarted,
+)
+from bot.domain.operations import (
+    Action,
+    BreakAccepted,
+    CancelAsked,
+    OperatorActed,
+    ReconcileAsked,
+    TradingDayEnded,
 )
 from bot.domain.order import OrderReport, OrderState, SendState, Side
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent

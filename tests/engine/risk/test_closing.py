@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from bot.domain.entry import Decision, Verdict
 from bot.domain.instrument import Phase
-from bot.domain.limits import AccountLimits
 from bot.domain.message import DepthReceived, PlaceOrder
 from bot.domain.order import OrderState, OrderType
-from bot.domain.plan import Limits
+from bot.domain.plan import AccountLimits, Limits
 from bot.domain.quote import Depth, DepthLevel
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.engine import EngineSettings

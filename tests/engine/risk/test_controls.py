@@ -8,8 +8,7 @@ from typing import Any
 
 from bot.cli.explaining import entries
 from bot.domain.instrument import Phase
-from bot.domain.limits import AccountLimits
-from bot.domain.plan import Limits
+from bot.domain.plan import AccountLimits, Limits
 from bot.engine.risk.checks import judge
 from bot.engine.risk.codes import CODES
 from tests.engine.risk import account_rows, test_checks

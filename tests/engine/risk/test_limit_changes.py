@@ -4,8 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bot.domain.entry import LIMITS_NOTE, Note
-from bot.domain.limits import AccountLimits
-from bot.domain.plan import Limits
+from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import Recovery
 from bot.engine.engine import EngineSettings
 from tests.engine.stage import DAY, PLAN, Stage

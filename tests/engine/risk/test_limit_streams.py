@@ -3,10 +3,9 @@
 from dataclasses import replace
 from datetime import time, timedelta
 
-from bot.domain.limits import AccountLimits
 from bot.domain.message import PlaceOrder, Recovered, TimerFired
 from bot.domain.order import OrderState
-from bot.domain.plan import Wake
+from bot.domain.plan import AccountLimits, Wake
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.engine import Engine, EngineSettings, LoadedStrategy, invoke_plainly
 from bot.strategy import Strategy

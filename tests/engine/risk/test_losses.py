@@ -3,13 +3,12 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Fill, Note, RunState, StateChanged, StrategySwitched, Verdict
 from bot.domain.instrument import Phase
-from bot.domain.limits import AccountLimits
 from bot.domain.message import CancelOrder, PlaceOrder, TradingDayStarted
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, Side
-from bot.domain.plan import Limits
+from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.engine import EngineSettings
 from bot.engine.exposure import DayTrade, Mark

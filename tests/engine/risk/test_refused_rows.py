@@ -1,8 +1,8 @@
 from datetime import timedelta
 
-from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Decision, IntentRecorded
 from bot.domain.message import Reconciled, TradingDayStarted
+from bot.domain.operations import EarlierOrdersRead
 from bot.domain.order import OrderState, SendState
 from tests.engine.stage import DAY, Stage, limited, report_of
 

@@ -5,10 +5,10 @@ from datetime import datetime, time
 
 import pytest
 
-from bot.domain.asked import AmendAsked
 from bot.domain.entry import Decision
 from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import PlaceOrder
+from bot.domain.operations import AmendAsked
 from bot.domain.order import OrderType, Side
 from bot.domain.plan import When
 from bot.domain.recovery import RecoveredStrategy, Recovery

@@ -10,7 +10,7 @@ import pytest
 
 from bot.clock import SimulatedClock
 from bot.domain.account import SubAccount
-from bot.domain.asked import Action, OperatorActed
+from bot.domain.operations import Action, OperatorActed
 from bot.runtime.activity import Activity
 from bot.runtime.brake import SALES, Brake
 from bot.runtime.control.operations import Operations

@@ -11,9 +11,8 @@ from typing import Final
 import pytest
 
 from bot.config.rulebook import load_rulebook, load_symbols
-from bot.domain.bar_grid import span_of, widened
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
-from bot.domain.quote import Bar, Quote
+from bot.domain.quote import Bar, Quote, span_of, widened
 from bot.engine.bars import Bars
 from bot.engine.market import BAR_PHASES, STILL_PHASES
 from bot.protocol.values.series import PriceBar, PriceHistory

@@ -6,14 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bot.broker.drift import Drift, drift_of
 from bot.domain.account import SubAccount
-from bot.protocol.answer import Answer
 from bot.protocol.calls import CODECS
 from bot.protocol.day_order_book import decode_order_row, decode_todays_orders
-from bot.protocol.drift import Drift, drift_of
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint, build_target, path_parameters, query_faults
-from bot.protocol.envelope import Payload, open_envelope
+from bot.protocol.envelope import Answer, Payload, open_envelope
 from bot.protocol.orders import decode_order_results
 from bot.protocol.query import Kind, Parameter
 from bot.protocol.two_factor import decode_otp_ticket, decode_two_factor_token

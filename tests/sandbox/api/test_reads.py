@@ -12,10 +12,9 @@ from bot.protocol.accounts import (
     decode_summary,
     decode_user,
 )
-from bot.protocol.answer import Answer
 from bot.protocol.day_order_book import decode_todays_orders
 from bot.protocol.endpoints import ENDPOINTS
-from bot.protocol.envelope import Payload, open_envelope
+from bot.protocol.envelope import Answer, Payload, open_envelope
 from bot.protocol.quotes import decode_depth, decode_market_phase, decode_quote
 from tests.sandbox.client import ACCOUNT, DEFAULTS, EXTENDED, Bench, bench, ready, scenario
 

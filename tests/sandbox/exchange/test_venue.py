@@ -4,7 +4,7 @@ import pytest
 
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Phase
 from bot.domain.order import OrderType, Side
-from bot.domain.prices import Band
+from bot.domain.venue import Band
 from bot.sandbox.exchange.errors import (
     DuplicateOrder,
     TimeWentBack,

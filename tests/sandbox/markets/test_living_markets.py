@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from bot.broker.drift import drift_of
 from bot.config.scenario_file import load_scenario
 from bot.protocol.calls import CODECS
-from bot.protocol.drift import drift_of
 from bot.sandbox.markets.replay.data import RecordedBar, RecordedDay, Recording
 from bot.sandbox.scenario import Scenario
 from tests.sandbox.api.test_every_path import READS, SPARSE, read

@@ -5,7 +5,7 @@ from datetime import time
 from typing import Final
 
 from bot.config.rulebook import on_later_rules
-from bot.domain.bar_grid import DAY
+from bot.domain.quote import DAY
 from bot.domain.timetable import instant_of
 from bot.runtime.history.backtest.fills import OPENING_PERCENT, SHARE_PERCENT
 from bot.runtime.history.backtest.result import BacktestSpec

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from datetime import date, time
 from typing import Final
 
-from bot.domain.instrument import Instrument
+from bot.domain.instrument import Instrument, SymbolTable
 from bot.domain.quote import LastClose
 from bot.domain.rulebook import Rulebook
-from bot.domain.symbols import SymbolTable
 from bot.domain.timetable import instant_of
 from bot.runtime.history.backtest.exchange import BarExchange
 from bot.runtime.history.backtest.market import Market, MarketDay, SymbolDay

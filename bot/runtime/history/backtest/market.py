@@ -17,11 +17,9 @@ from typing import Final
 
 import numpy as np
 
-from bot.domain.bar_grid import span_of
-from bot.domain.instrument import Exchange, Instrument
-from bot.domain.quote import Bar
+from bot.domain.instrument import Exchange, Instrument, SymbolTable
+from bot.domain.quote import Bar, span_of
 from bot.domain.rulebook import Rulebook
-from bot.domain.symbols import SymbolTable
 from bot.domain.timetable import instant_of, local_of
 from bot.runtime.history.backtest.fills import OPENING_PERCENT
 from bot.runtime.history.backtest.layouts import DAY_S, Layout

@@ -13,9 +13,6 @@ from datetime import UTC, date, datetime
 from typing import Final
 
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.domain.asked import Action, OperatorActed
-from bot.domain.bar_news import BarsRead
-from bot.domain.days import EarlierOrdersRead, TradingDayEnded
 from bot.domain.message import (
     AccountRead,
     DepthReceived,
@@ -29,7 +26,8 @@ from bot.domain.message import (
     TodaysOrdersRead,
     TradingDayStarted,
 )
-from bot.domain.quote import ClosesRead
+from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed, TradingDayEnded
+from bot.domain.quote import BarsRead, ClosesRead
 from bot.domain.recovery import Recovery
 from bot.domain.timetable import instant_of
 from bot.engine.engine import Engine, Invoke

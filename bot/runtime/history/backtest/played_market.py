@@ -15,7 +15,6 @@ from typing import Final
 from pydantic import JsonValue
 
 from bot.domain.account import ShareholderRight
-from bot.domain.days import EarlierOrdersRead
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import (
     AccountRead,
@@ -38,6 +37,7 @@ from bot.domain.message import (
     TimePassed,
     TodaysOrdersRead,
 )
+from bot.domain.operations import EarlierOrdersRead
 from bot.domain.order import Intent, OrderReport
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused
 from bot.domain.quote import Depth, DepthLevel, Quote

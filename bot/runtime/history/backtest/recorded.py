@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from bot.config.strategies.invoke import invoke
-from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Verdict
 from bot.domain.instrument import Instrument
-from bot.domain.machine import ClockStepped, DiskSeen, StoodStill
 from bot.domain.message import (
     AccountRead,
     BrokerHealthChanged,
@@ -32,6 +30,7 @@ from bot.domain.message import (
     Record,
     Recovered,
 )
+from bot.domain.operations import ClockStepped, DiskSeen, EarlierOrdersRead, StoodStill
 from bot.domain.quote import Quote
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook

@@ -16,9 +16,7 @@ from bot.config.problems import OperatorMistake
 from bot.config.rulebook import load_symbols
 from bot.config.strategies.invoke import invoke as call_timed
 from bot.domain.account import ShareholderRight
-from bot.domain.asked import Action, OperatorActed
-from bot.domain.days import EarlierOrdersRead, TradingDayEnded
-from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.domain.instrument import Exchange, Instrument, Phase, SymbolTable
 from bot.domain.message import (
     BarClosed,
     DepthReceived,
@@ -30,10 +28,10 @@ from bot.domain.message import (
     TimerFired,
     TradingDayStarted,
 )
+from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed, TradingDayEnded
 from bot.domain.plan import PriceBasis
 from bot.domain.quote import ClosesRead
 from bot.domain.recovery import RecoveredStrategy, Recovery
-from bot.domain.symbols import SymbolTable
 from bot.domain.timetable import instant_of, local_of
 from bot.engine.engine import Engine, Invoke, LoadedStrategy, StrategyFault
 from bot.runtime.history.backtest.assumptions import assumptions_of

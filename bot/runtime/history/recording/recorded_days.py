@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 from bot.config.problems import OperatorMistake, shown_path
-from bot.domain.bar_grid import span_of
 from bot.domain.calendar import TradingCalendar
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
 from bot.domain.message import (
@@ -26,7 +25,7 @@ from bot.domain.message import (
     Recovered,
     TradingDayStarted,
 )
-from bot.domain.quote import Bar, ClosesRead, Quote
+from bot.domain.quote import Bar, ClosesRead, Quote, span_of
 from bot.domain.timetable import instant_of, local_of
 from bot.engine.market import BAR_PHASES
 from bot.runtime.history.bars import DayFrame, Gap

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from bot.config.strategies.load import check_files, market_of
-from bot.domain.asked import AmendAsked, BreakAccepted, CancelAsked, ReconcileAsked, VerdictAsked
-from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Decision
 from bot.domain.message import (
     AccountRead,
@@ -30,6 +28,14 @@ from bot.domain.message import (
     Recovered,
     SendStarted,
     TodaysOrdersRead,
+)
+from bot.domain.operations import (
+    AmendAsked,
+    BreakAccepted,
+    CancelAsked,
+    EarlierOrdersRead,
+    ReconcileAsked,
+    VerdictAsked,
 )
 from bot.domain.outcome import NotSent
 from bot.engine.engine import Engine

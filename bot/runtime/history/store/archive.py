@@ -23,8 +23,8 @@ from typing import Final
 import numpy as np
 
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
-from bot.domain.bar_grid import width_name
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.quote import width_name
 from bot.runtime.history.bars import BarColumns, Column, DayFrame
 from bot.runtime.history.store.bar_files import FIGURES, HeldBars, read_columns
 from bot.runtime.history.store.bar_writing import write_bars, write_days, written_beside

@@ -17,8 +17,8 @@ from bot.broker.errors import BrokerError, RateLimited, Refused, is_unknown
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.settings.load import Loaded
-from bot.domain.bar_grid import DAY, width_name
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
+from bot.domain.quote import DAY, width_name
 from bot.protocol.calls import CODECS
 from bot.protocol.shaped import Codec
 from bot.protocol.values.series import PriceHistory

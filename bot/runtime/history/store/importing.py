@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
-from bot.domain.instrument import Exchange, Instrument
+from bot.domain.instrument import Exchange, Instrument, SymbolTable
 from bot.domain.rulebook import Rulebook
-from bot.domain.symbols import SymbolTable
 from bot.runtime.history.store.archive import Added, Archive, Origin, Overlap
 from bot.runtime.history.store.bar_files import INDICES
 from bot.runtime.history.store.checking import BarCheck, Checked, Fault, placed

@@ -17,9 +17,8 @@ import numpy as np
 from bot.config.market_files.table import mistake
 from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.rulebook import load_rulebook
-from bot.domain.bar_grid import width_name
 from bot.domain.calendar import TradingCalendar
-from bot.domain.quote import Bar
+from bot.domain.quote import Bar, width_name
 from bot.runtime.history.bars import BarColumns, DayFrame, Gap
 from bot.runtime.history.store.bar_files import (
     DAY_S,

@@ -24,10 +24,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from bot.domain.bar_grid import span_of
-from bot.domain.bar_news import WentEx
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
-from bot.domain.quote import Bar
+from bot.domain.quote import Bar, WentEx, span_of
 from bot.domain.rulebook import Rulebook
 from bot.engine.market import BAR_PHASES
 from bot.journal.aside import begin

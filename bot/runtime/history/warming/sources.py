@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from bot.broker.client import BrokerClient
 from bot.config.problems import OperatorMistake
-from bot.domain.bar_grid import DAY, span_of, widened, width_name
-from bot.domain.bar_news import WentEx
 from bot.domain.calendar import TradingCalendar
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
-from bot.domain.quote import Bar, LastClose
+from bot.domain.quote import DAY, Bar, LastClose, WentEx, span_of, widened, width_name
 from bot.domain.rulebook import Rulebook
 from bot.engine.market import BAR_PHASES
 from bot.journal.thread import in_time

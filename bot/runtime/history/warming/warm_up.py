@@ -14,12 +14,10 @@ from typing import Final, Protocol
 
 from bot.broker.errors import BrokerError
 from bot.clock import Clock
-from bot.domain.bar_grid import width_name
-from bot.domain.bar_news import BarsRead, WentEx
 from bot.domain.entry import Note, Numbers
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import Noted
-from bot.domain.quote import Bar
+from bot.domain.quote import Bar, BarsRead, WentEx, width_name
 from bot.runtime.activity import Post
 
 FIRST_ASK: Final = 300

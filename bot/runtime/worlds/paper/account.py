@@ -18,9 +18,8 @@ from bot.config.private_files import replace_private
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.rulebook import paper_fee_ppm
 from bot.config.settings.model import Settings
-from bot.domain.instrument import Exchange, InstrumentKind
+from bot.domain.instrument import Exchange, InstrumentKind, SymbolTable
 from bot.domain.quote import Quote
-from bot.domain.symbols import SymbolTable
 from bot.sandbox.markets.mirror.model import FillName
 from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
 

@@ -17,10 +17,9 @@ from bot.config.rulebook import load_symbols
 from bot.config.strategies.load import UnknownSymbols
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.quote import Quote
-from bot.protocol.answer import Answer
 from bot.protocol.endpoints.endpoint import build_target
 from bot.protocol.endpoints.trading import STOCK_QUOTE
-from bot.protocol.envelope import open_envelope
+from bot.protocol.envelope import Answer, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.quotes import decode_quote
 from bot.protocol.secret import Secret

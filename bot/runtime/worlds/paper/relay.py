@@ -6,13 +6,12 @@ and there is no two-factor token, device id or body to send.
 
 from typing import Final
 
-from bot.broker.connect import connect
+from bot.broker.broker import connect
 from bot.broker.link import Bounds, HttpRequest, Traffic
 from bot.broker.signer import Credentials, Signer
 from bot.clock import Clock
-from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Endpoint
-from bot.protocol.sizes import size_of
+from bot.protocol.envelope import Answer, NoAnswer, size_of
 from bot.runtime.worlds.environment import Access
 from bot.sandbox.mirror_watch import relayed
 

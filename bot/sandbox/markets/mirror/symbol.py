@@ -9,8 +9,8 @@ from typing import Final
 
 from bot.domain.instrument import Instrument, Lot, Phase
 from bot.domain.order import Side
-from bot.domain.prices import Band
 from bot.domain.quote import Depth, Quote
+from bot.domain.venue import Band
 from bot.sandbox.exchange.market import Tape
 from bot.sandbox.exchange.order import CROWD, Listing, LiveOrder
 from bot.sandbox.exchange.timetable import AUCTIONS

@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from bot.domain.order import Side
-from bot.domain.prices import TickTable
+from bot.domain.venue import TickTable
 from bot.sandbox.exchange.grid import PriceGrid
 from bot.sandbox.markets.replay.data import Print
 from bot.sandbox.markets.source import LOT, OTHER, CrowdOrders, Level, MarketAccess

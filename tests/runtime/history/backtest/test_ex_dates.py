@@ -5,10 +5,9 @@ from datetime import date, timedelta
 
 import pytest
 
-from bot.domain.bar_news import BarsRead
 from bot.domain.instrument import Exchange
 from bot.domain.plan import Wake
-from bot.domain.quote import Bar, ClosesRead, LastClose
+from bot.domain.quote import Bar, BarsRead, ClosesRead, LastClose
 from bot.runtime.history.bars import DayFrame
 from bot.strategy import BarView, Strategy
 from tests.engine.stage import PLAN, Stage

@@ -12,10 +12,9 @@ import pytest
 from bot.broker.errors import BrokerError
 from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
-from bot.domain.bar_news import BarsRead, WentEx
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.message import Event, Noted
-from bot.domain.quote import Bar
+from bot.domain.quote import Bar, BarsRead, WentEx
 from bot.runtime.history.bars import BarColumns
 from bot.runtime.history.store.archive import Archive, Origin
 from bot.runtime.history.warming.kept import KeptBars, KeptExDates, append, line_of

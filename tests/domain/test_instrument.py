@@ -6,8 +6,7 @@ import pytest
 
 from bot.config.rulebook import load_symbols
 from bot.domain.errors import RuleDataError
-from bot.domain.instrument import Exchange, Instrument, InstrumentKind
-from bot.domain.symbols import SymbolTable
+from bot.domain.instrument import Exchange, Instrument, InstrumentKind, SymbolTable
 
 HEADER = ["symbol", "exchange", "kind", "from", "to", "source"]
 

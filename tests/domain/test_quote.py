@@ -4,9 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.domain.bar_grid import span_of, widened
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.domain.quote import Bar
+from bot.domain.quote import Bar, span_of, widened
 
 MINUTE = timedelta(minutes=1)
 HOUR = 60 * MINUTE

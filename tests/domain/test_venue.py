@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from bot.domain.errors import NoRule, RuleDataError
 from bot.domain.instrument import Exchange, InstrumentKind
-from bot.domain.prices import Band, TickTable, band_around
 from bot.domain.rule_data import RuleData
 from bot.domain.rulebook import Rulebook
+from bot.domain.venue import Band, TickTable, band_around
 from tests.domain.vectors import VECTORS, instrument
 from tests.rows import every_row
 

@@ -1,0 +1,166 @@
+"""Events of running a bot: what a person asks, what happens to the machine, where one day ends and
+the next begins.
+
+Like all events they carry `at`, market time, UTC. A request is judged before anything changes; its
+`by` is who asks (operator, cli, a strategy)."""
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+
+from bot.domain.order import OrderReport
+
+
+class Action(StrEnum):
+    """What an operator may do to the bot."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    HALT = "halt"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorActed:
+    """An operator's command to the bot, or to one `strategy`; a resume also to one `symbol`, and a
+    pause to `entries_only`. A halt may `flatten` too: sell what the strategies hold.
+    """
+
+    at: datetime
+    action: Action
+    reason: str
+    by: str
+    strategy: str | None = None
+    symbol: str | None = None
+    cancel_open: bool = False
+    entries_only: bool = False
+    flatten: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AmendAsked:
+    """Somebody asks to change one field of an order; `quantity` is the new total."""
+
+    at: datetime
+    order_id: str
+    limit_price: int | None
+    quantity: int | None
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAsked:
+    """Somebody asks to cancel an order, or all that are open: `order_id` None."""
+
+    at: datetime
+    order_id: str | None
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictAsked:
+    """Somebody says what became of an order that nobody knows about: the broker's order of that id,
+    or `order_id` None: it was never placed.
+    """
+
+    at: datetime
+    intent_id: str
+    order_id: str | None
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BreakAccepted:
+    """Somebody has looked at a difference between journal and broker, and lets it stand."""
+
+    at: datetime
+    break_id: str
+    reason: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileAsked:
+    """Somebody wants orders and account read, merged and compared now."""
+
+    at: datetime
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierOrdersRead:
+    """What the order history says of own orders that an earlier day left open.
+
+    An order that it does not know, or that could not be asked for, has no report.
+    """
+
+    at: datetime
+    reports: tuple[OrderReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TradingDayEnded:
+    """The exchanges have closed: journal, day order book and account are compared once more."""
+
+    at: datetime
+    trading_date: date
+
+
+@dataclass(frozen=True, slots=True)
+class CodesCounted:
+    """How many 2FA codes the broker will still mail today, as far as this bot knows; `of` a day."""
+
+    at: datetime
+    left: int
+    of: int
+
+
+def clock_words(offset: timedelta) -> str:
+    """Say how wrong our clock is; `offset` is what has to be added to it."""
+    seconds = round(offset.total_seconds())
+    return f"our clock is {abs(seconds)} s {'behind' if seconds > 0 else 'ahead of'} the broker's"
+
+
+@dataclass(frozen=True, slots=True)
+class ClockStepped:
+    """The machine's wall clock was set: it is `ahead` of ours now, behind if negative; zero: no
+    longer. Our own has not moved.
+    """
+
+    at: datetime
+    ahead: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSeen:
+    """There is little room on the journal's disk, or enough again."""
+
+    at: datetime
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoodStill:
+    """The machine was suspended, or the process was stopped, for so long until now."""
+
+    at: datetime
+    span: timedelta
+
+
+OperationsEvent = (
+    OperatorActed
+    | AmendAsked
+    | CancelAsked
+    | VerdictAsked
+    | BreakAccepted
+    | ReconcileAsked
+    | EarlierOrdersRead
+    | TradingDayEnded
+    | CodesCounted
+    | ClockStepped
+    | DiskSeen
+    | StoodStill
+)
