@@ -35,7 +35,6 @@ from bot.domain.errors import Fault
 from bot.domain.message import (
     FaultFound,
 )
-from bot.domain.operations import clock_words
 from bot.domain.order import Side
 from bot.domain.outcome import LACKS_2FA
 from bot.engine.state import (
