@@ -10,12 +10,23 @@ form is read straight (`read_result`); any other is left to the model.
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Final
+from typing import Annotated, Any, Final, TypeVar
 
-from bot.domain.order import OrderResult, OrderState, Side
+from pydantic import Field, Strict, ValidationError
+
+from bot.domain.account import SubAccount
+from bot.domain.order import (
+    MARKET_TYPES,
+    ORDER_TYPES,
+    Intent,
+    OrderResult,
+    OrderState,
+    OrderType,
+    Side,
+)
 from bot.domain.order_status import settled
 from bot.protocol.envelope import SUCCESS_CODE, Payload, is_no_error
-from bot.protocol.errors import MalformedAnswer
+from bot.protocol.errors import MalformedAnswer, MalformedRequest
 from bot.protocol.fields import (
     FIDELITY,
     Code,
@@ -30,13 +41,15 @@ from bot.protocol.fields import (
     Wire,
     Word,
     average_of,
+    said_of,
     texts_or_none,
     wholes_or_none,
 )
 from bot.protocol.secret import redact
-from bot.protocol.shaped import decoded
+from bot.protocol.shaped import decoded, validated
 from bot.protocol.status import state_of
-from bot.protocol.strict_json import compact
+from bot.protocol.strict_json import INTEGER_MAX, NotJson, compact, parse
+from bot.protocol.values.border import AmendRequest, PlaceRequest
 
 _TEXTS: Final = (
     *("order_id", "account_id", "transaction_date", "rejected_reason", "code"),
@@ -200,3 +213,115 @@ def encode_order_result(result: OrderResult) -> dict[str, object]:
         "rejected_reason": result.reason,
         "lot": result.lot,
     }
+
+
+LIMIT: Final = "LIMIT"
+MARKET: Final = "MARKET"
+STOCK_TYPES: Final = frozenset({"STOCK", "BOND", "FUND_CERTIFICATE", "WARRANT", "ETF"})
+_TYPES: Final = frozenset({LIMIT, MARKET})
+_MARKET_CODES: Final = frozenset(kind.value for kind in MARKET_TYPES)
+
+_Count = Annotated[int, Strict(), Field(ge=1, le=INTEGER_MAX)]
+_Word = Annotated[str, Strict(), Field(min_length=1, max_length=64)]
+B = TypeVar("B", bound=Wire)
+
+
+class _Place(Wire):
+    side: _Word
+    symbol: _Word
+    quantity: _Count
+    type: _Word
+    sub_account: _Word | None = None
+    limit_price: _Count | None = None
+    market_price: _Word | None = None
+    stock_type: _Word = "STOCK"
+
+
+class _Amend(Wire):
+    quantity: _Count | None = None
+    price: _Count | None = None
+
+
+class _Cancel(Wire):
+    sub_account: _Word
+
+
+def encode_place(intent: Intent, account: SubAccount, *, stock_type: str = "STOCK") -> bytes:
+    """Return the body that places `intent`; the account is named by its extended id."""
+    is_limit = ORDER_TYPES[intent.order_type].has_price
+    assert is_limit == (intent.limit_price is not None), "a price fits the order type"
+    body: dict[str, Any] = {
+        "sub_account": account.extended_id,
+        "side": intent.side,
+        "symbol": intent.symbol,
+        "quantity": intent.quantity,
+        "type": LIMIT if is_limit else MARKET,
+        "limit_price": intent.limit_price,
+        "market_price": None if is_limit else intent.order_type,
+        "stock_type": stock_type,
+    }
+    return compact(body).encode()
+
+
+def encode_amend(*, limit_price: int | None, quantity: int | None) -> bytes:
+    """Return the body that changes what is not None: new total quantity, new limit price."""
+    assert limit_price is not None or quantity is not None, "an amendment changes something"
+    wanted = {"quantity": quantity, "price": limit_price}
+    return compact({key: value for key, value in wanted.items() if value is not None}).encode()
+
+
+def encode_cancel(account: SubAccount) -> bytes:
+    """Return the body that cancels an order of `account`."""
+    return compact({"sub_account": account.extended_id}).encode()
+
+
+def decode_place(body: bytes) -> PlaceRequest:
+    """Return what a client wants placed. Raises MalformedRequest naming the field."""
+    found = read_body(_Place, body)
+    _one_of("side", found.side, frozenset(_SIDES))
+    _one_of("type", found.type, _TYPES)
+    _one_of("stock_type", found.stock_type, STOCK_TYPES)
+    wanted, unwanted = ("limit_price", "market_price")[:: 1 if found.type == LIMIT else -1]
+    if getattr(found, wanted) is None:
+        raise MalformedRequest(f"a {found.type} order needs it", wanted)
+    if getattr(found, unwanted) is not None:
+        raise MalformedRequest(f"a {found.type} order has none", unwanted)
+    if found.market_price is not None:
+        _one_of("market_price", found.market_price, _MARKET_CODES)
+    return PlaceRequest(
+        sub_account=found.sub_account,
+        side=Side(found.side),
+        symbol=found.symbol.upper(),
+        quantity=found.quantity,
+        order_type=OrderType(found.market_price) if found.market_price else OrderType.LO,
+        limit_price=found.limit_price,
+        stock_type=found.stock_type,
+    )
+
+
+def _one_of(field: str, word: str, known: frozenset[Any]) -> None:
+    if word not in known:
+        raise MalformedRequest("not one of " + ", ".join(sorted(known)), field)
+
+
+def decode_amend(body: bytes) -> AmendRequest:
+    """Return what a client wants changed: at least one of the two. Raises MalformedRequest."""
+    found = read_body(_Amend, body)
+    if found.quantity is None and found.price is None:
+        raise MalformedRequest("neither quantity nor price")
+    return AmendRequest(found.quantity, found.price)
+
+
+def decode_cancel(body: bytes) -> str:
+    """Return the extended sub-account that a cancel names. Raises MalformedRequest."""
+    return read_body(_Cancel, body).sub_account
+
+
+def read_body(model: type[B], body: bytes) -> B:
+    """Return a request body as `model`. Raises MalformedRequest."""
+    try:
+        return validated(model, parse(body))
+    except NotJson as error:
+        raise MalformedRequest(str(error)) from error
+    except ValidationError as error:
+        raise MalformedRequest(said_of(error)) from None

@@ -1,9 +1,123 @@
 """A text that must not be shown: it comes out only where `reveal` is called."""
 
 import hmac
-from typing import NoReturn
+import re
+from string import ascii_uppercase, digits, hexdigits
+from typing import Final, NoReturn
 
-from bot.protocol.secret import HIDDEN
+KEPT_BYTES_MAX: Final = 16 * 1024
+HIDDEN: Final = "***"
+_TAIL: Final = 4
+"""Characters of an account number that stay, so that two accounts can be told apart."""
+LOOKED_AT_MAX: Final = 32 * 1024
+"""Characters of a text that are looked at: megabytes of garbage must not hold everything up."""
+_EDGE: Final = 1024
+"""Characters before the end of what is looked at that are not kept: a secret may be cut there."""
+
+_HIDDEN_NAMES: Final = (
+    "session_token|two_factor_token|access_token|refresh_token|token|jwt|otp_code|otp|code_2fa"
+    "|api_secret|secret|api_key|apikey|signature|password"
+)
+_ACCOUNT_NAMES: Final = (
+    "sub_account|sub_account_id|sub_account_ext|sub-account-id|account_id|accountId|afacctno"
+    "|afacctno_ext|custodycd|custid|cust_id|depository_number|depositoryNumber|bankacct_no"
+    "|username|tlname|fullName"
+)
+_ESCAPED: Final = (
+    r"""(?P<escape>\\++)["'](?:[^"'\\]++|\\++(?!["'])|(?P=escape)\\++["'])*+(?:\\++["'])?"""
+)
+"""Ends where a quote has as many backslashes as the first one; those with more are inside it."""
+_VALUE: Final = rf"""({_ESCAPED}|"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^\s,}}\]"']++)"""
+
+
+def _members(names: str, quote: str, flags: int = 0) -> re.Pattern[str]:
+    """Return what finds a member, also of JSON that is a text in JSON, its quotes escaped."""
+    return re.compile(rf"""({quote}(?:{names})\\*+{quote}\s*+:\s*+){_VALUE}""", flags)
+
+
+# Where no text is in single quotes, a pattern that begins with the double one is found far sooner.
+_SECRET_MEMBER: Final = {
+    quote: _members(_HIDDEN_NAMES, quote, re.IGNORECASE) for quote in ('"', "[\"']")
+}
+_ACCOUNT_MEMBER: Final = {quote: _members(_ACCOUNT_NAMES, quote) for quote in ('"', "[\"']")}
+_HEADER: Final = re.compile(
+    r"(x-fh-(?:signature|2fa-token|apikey|nonce)[\"']?\s*+[:=,]\s*+[\"']?)[^\s\"',]++",
+    re.IGNORECASE,
+)
+_JWT: Final = re.compile(r"\beyJ[\w-]++(?:\.[\w-]*+)*+")
+_LONG_HEX: Final = re.compile(r"(?<![0-9a-fA-F])[0-9a-fA-F]{40,}+")
+_API_KEY: Final = re.compile(r"\b(ak_(?:test|live)_)\w++")
+_EXTENDED_ID: Final = re.compile(r"\b\d{3}[A-Z]\d{6}(?:\.\d{1,2})?\b")
+_TEN_DIGITS: Final = re.compile(r"(?<=[\"'/])\d{10}(?:\.\d{1,2})?(?=[\"'/?\s]|$)")
+_HEX_MIN: Final = 40
+_ACCOUNT_MIN: Final = 10
+"""Characters that a text needs at least for one of those patterns to be met."""
+_SHORT: Final = KEPT_BYTES_MAX // 16
+"""Characters of a text that has room whatever is hidden in it."""
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+
+_AS_HEX: Final = bytes(ord("0") if chr(one) in hexdigits else ord(".") for one in range(256))
+_AS_DIGITS: Final = bytes(
+    ord("0" if chr(one) in digits or one > 127 else "A" if chr(one) in ascii_uppercase else ".")
+    for one in range(256)
+)
+"""Bytes beyond ASCII count as digits: those of other scripts are digits to a pattern too."""
+
+
+def redact(text: str) -> str:
+    """Return `text` without secrets and account numbers, cut to 16 kB of UTF-8.
+
+    A secret becomes `***`; of an account number its last four characters stay. Characters that a
+    database cannot store (NUL, lone surrogates) become `\N{REPLACEMENT CHARACTER}`.
+    """
+    clean = text[:LOOKED_AT_MAX]
+    if not clean.isascii() or "\x00" in clean:
+        clean = _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", clean)
+    quote = "[\"']" if "'" in clean else '"' if '"' in clean else ""
+    if quote:
+        clean = _SECRET_MEMBER[quote].sub(_hidden_member, clean)
+    if "x-fh-" in clean.lower():
+        clean = _HEADER.sub(rf"\1{HIDDEN}", clean)
+    if "eyJ" in clean:
+        clean = _JWT.sub(HIDDEN, clean)
+    if len(clean) >= _HEX_MIN and b"0" * _HEX_MIN in clean.encode().translate(_AS_HEX):
+        clean = _LONG_HEX.sub(HIDDEN, clean)
+    if "ak_" in clean:
+        clean = _API_KEY.sub(rf"\1{HIDDEN}", clean)
+    if quote:
+        clean = _ACCOUNT_MEMBER[quote].sub(_masked_member, clean)
+    runs = clean.encode().translate(_AS_DIGITS) if len(clean) >= _ACCOUNT_MIN else b""
+    if b"000A000000" in runs:
+        clean = _EXTENDED_ID.sub(_masked, clean)
+    if b"0" * 10 in runs:
+        clean = _TEN_DIGITS.sub(_masked, clean)
+    if len(text) <= _SHORT:
+        return clean
+    encoded = (clean[:-_EDGE] if len(text) > LOOKED_AT_MAX else clean).encode()
+    return encoded[:KEPT_BYTES_MAX].decode(errors="ignore")
+
+
+def _masked(match: re.Match[str]) -> str:
+    return f"…{match[0][-_TAIL:]}"
+
+
+def _hidden_member(match: re.Match[str]) -> str:
+    escape = _escape_of(match[2])
+    return f'{match[1]}{escape}"{HIDDEN}{escape}"'
+
+
+def _masked_member(match: re.Match[str]) -> str:
+    escape = _escape_of(match[2])
+    value = match[2].strip("\"'" + escape)
+    if len(value) <= _TAIL:
+        return match[0]
+    return f'{match[1]}{escape}"…{value[-_TAIL:]}{escape}"'
+
+
+def _escape_of(value: str) -> str:
+    """Return the backslashes before the quote that a value begins with."""
+    bare = value.lstrip("\\")
+    return value[: len(value) - len(bare)] if bare[:1] in {'"', "'"} else ""
 
 
 class Secret:

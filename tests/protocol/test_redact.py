@@ -5,7 +5,7 @@ from time import process_time
 
 import pytest
 
-from bot.protocol import redact as module
+from bot.protocol import secret as module
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.secret import HIDDEN, KEPT_BYTES_MAX, LOOKED_AT_MAX, redact
 from tests.rows import every_row

@@ -1,0 +1,322 @@
+"""NEW."""
+
+from collections import ChainMap
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, is_dataclass, make_dataclass
+from difflib import SequenceMatcher
+from enum import StrEnum
+from functools import cache
+from itertools import chain
+from types import GenericAlias, MappingProxyType
+from typing import Annotated, Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from bot.protocol.calls import CODECS
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import Shape
+from bot.protocol.envelope import Payload
+from bot.protocol.fields import FIDELITY, Numbers
+from bot.protocol.secret import redact
+from bot.protocol.shaped import Codec, Rest, wire_names
+
+KNOWN_MAX: Final = 1_000
+"""Fields remembered; a payload of endless new names costs no more than this."""
+ADDED_MAX: Final = 50
+"""New fields of one answer that are reported: each is compared with every missing one."""
+NAME_CHARACTERS_MAX: Final = 100
+SHAPES_MAX: Final = 256
+"""Sets of names of which it is remembered what drifted in them."""
+SHAPE_CHARACTERS_MAX: Final = 8_192
+"""Of the names of one set that is remembered: the longest table has a quarter of it."""
+_LIKENESS_MIN: Final = 0.6
+_SELDOM: Final[Mapping[str, tuple[str, ...]]] = {
+    # The screener sends the fields that were chosen, the order's row a strategy mainly in detail.
+    "screener": ("items[].",),
+    "todays_orders": ("[].strategy_id",),
+    # KRX only, says the document.
+    "index_realtime": tuple(
+        f"[].{name}"
+        for name in ("advancesArr", "declinesArr", "nochangesArr", "ceilings", "floors")
+    ),
+    # Indicators have keys of their own, a yield-only bond has no prices, gold has its own price.
+    "stock_technicals": ("indicators[].",),
+    "bond_history": ("series[].",),
+    "earlier_financial_data": ("[].values[].",),
+}
+"""Beginnings of names that are missing in good answers."""
+
+
+class Change(StrEnum):
+    """What became of a field."""
+
+    ADDED = "added"
+    GONE = "gone"
+    RENAMED = "renamed"
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """A field that differs from the document: `field` with the way to it, `was` its old name."""
+
+    call: str
+    change: Change
+    field: str
+    was: str = ""
+
+    def __str__(self) -> str:
+        renamed = f" (was {self.was})" if self.was else ""
+        return f"{self.call} {self.field} {self.change}{renamed}"
+
+
+OnDrift = Callable[[tuple[Drifted, ...]], None]
+"""Gets what one answer brought that was not known before."""
+
+
+class DriftWatch:
+    """Remembers what has drifted, each call and field once, oldest first.
+
+    Answers of one shape are looked into once: what drifts is in their names alone.
+    """
+
+    def __init__(self, on_drift: OnDrift | None = None) -> None:
+        self._on_drift = on_drift
+        self._seen: dict[tuple[str, str], Drifted] = {}
+        self._of_shape: dict[tuple[str, Hashable], tuple[Drifted, ...]] = {}
+
+    @property
+    def seen(self) -> tuple[Drifted, ...]:
+        """Everything that has drifted so far."""
+        return tuple(self._seen.values())
+
+    def found_in(self, payload: Payload) -> tuple[Drifted, ...]:
+        """Return what `drifted_in` does."""
+        shape = (payload.call, shape_of(payload.value))
+        found = self._of_shape.get(shape)
+        if found is None:
+            found = drifted_in(payload)
+            if len(repr(shape)) <= SHAPE_CHARACTERS_MAX:
+                if len(self._of_shape) >= SHAPES_MAX:
+                    self._of_shape.clear()
+                self._of_shape[shape] = found
+        return found
+
+    def note(self, found: tuple[Drifted, ...]) -> None:
+        """Remember what differs in an answer, and report what is new."""
+        if not found:
+            return
+        news = tuple(each for each in found if (each.call, each.field) not in self._seen)
+        if not news or len(self._seen) + len(news) > KNOWN_MAX:
+            return
+        self._seen.update({(each.call, each.field): each for each in news})
+        if self._on_drift is not None:
+            self._on_drift(news)
+
+
+def drifted_in(payload: Payload) -> tuple[Drifted, ...]:
+    """Return what differs in one payload from the table of its call; nothing without a table.
+
+    The paper broker's own field isn't in the document, and is no drift.
+    """
+    table = TABLES.get(payload.call)
+    if table is None:
+        return ()
+    drift = drift_of(table, payload)
+    if not drift.added and not drift.gone:
+        return ()
+    seldom = _SELDOM.get(payload.call, ())
+    gone = tuple(name for name in drift.gone if not (seldom and name.startswith(seldom)))
+    added = tuple(name for name in drift.added if not name.endswith(FIDELITY))[:ADDED_MAX]
+    return tuple(_named(payload.call, added, list(gone)))
+
+
+def _named(call: str, added: Iterable[str], gone: list[str]) -> Iterator[Drifted]:
+    """A new field is a renamed one when a missing field in the same place is much like it."""
+    for name in added:
+        shown, place = redact(name)[:NAME_CHARACTERS_MAX], name.rpartition(".")[0]
+        alike = {old: _likeness(name, old) for old in gone if old.rpartition(".")[0] == place}
+        best = max(alike, key=lambda old: alike[old], default="")
+        if best and alike[best] >= _LIKENESS_MIN:
+            gone.remove(best)
+            yield Drifted(call, Change.RENAMED, shown, was=best)
+        else:
+            yield Drifted(call, Change.ADDED, shown)
+    yield from (Drifted(call, Change.GONE, name) for name in gone)
+
+
+def _likeness(one: str, other: str) -> float:
+    first, second = (name.replace("_", "").lower() for name in (one, other))
+    return SequenceMatcher(None, first, second).ratio()
+
+
+_SUB_ACCOUNT: Final = (
+    "id cust_id name depository_number product_type_name sub_account_ext type"  # 4.1
+)
+_ORDER_ROW: Final = """
+    orderid odorderid rootorderid txdate txtime odtimestamp symbol side side_ side_code price
+    limitprice pricetype qtty quoteqtty execqtty execprice execamt remainqtty remainamt cancelqtty
+    adjustqtty status status_ status_code allowcancel allowamend feedbackmsg hosesession
+    matchtype_code matchtype_ timetype timetypevalue isdisposal via via_ via_code tlname username
+    custodycd custid afacctno afacctno_ext producttypename strategy_id
+"""
+_HOLDING: Final = """
+    sub_account_id symbol custodycd securities_type total available blocked mortgage vsd_mortgage
+    restrict receiving_right receiving_t0 receiving_t1 receiving_t2 sending_t0 sending_t1 sending_t2
+    matching_amount withdraw cost_price basic_price close_price cost_price_amount
+    basic_price_amount pnl_amount pnl_rate total_pnl is_sellable has_newest_news trade
+"""
+_SUMMARY: Final = """
+    balance ci_balance td_balance interest_balance ca_receiving receiving_t1 receiving_t2
+    receiving_t3 receiving_amt securities_amt total_debt_amt debt_amt secure_amt trf_buy_amt
+    margin_amt t0_debt_amt advanced_amt advance_max_amt_fee df_debt_amt td_debt_amt cidepo_fee
+    cidepo_fee_acr sms_fee_amt ibroker_fee_amt net_asset_value mrcr_limit mrcr_limit_max margin_rate
+    mri_rate mrm_rate hold_balance emk_amt td_int_amt add_vnd add_vnd_1 core_bank bankacct_no
+    bank_name baldefovd
+"""
+_AVAILABLE_TRADE: Final = """
+    pp0 trade ppse maxqtty balance cash_pending_send mortgage marginrate mrratioloan
+"""
+
+
+def _object(names: str, **inner: type[object]) -> type[object]:
+    """Make a type of an object with these fields; `inner` are fields with a shape of their own."""
+    plain = [(name, object) for name in names.split()]
+    return make_dataclass("Named", [*plain, *inner.items()])
+
+
+def _list_of(element: type[object]) -> type[object]:
+    return cast("type[object]", GenericAlias(tuple, (element, ...)))
+
+
+_KINDS: Final[Mapping[str, type[object]]] = {
+    "sub_accounts": _list_of(_object(_SUB_ACCOUNT)),
+    "todays_orders": _list_of(_object(_ORDER_ROW)),
+    "order_detail": _object(_ORDER_ROW),
+    "portfolio": _object("is_snapshot", portfolio=_list_of(_object(_HOLDING))),
+    "summary": _object(_SUMMARY),
+    "available_trade": _object(_AVAILABLE_TRADE),
+    "market_phase": _object("exchange exchange_session available_order_types"),
+}
+
+
+def _unread(value: object) -> object:
+    return value
+
+
+_BY_HAND: Final = {
+    name: Codec(ENDPOINTS[name], _unread, _unread, kind) for name, kind in _KINDS.items()
+}
+
+TABLES: Final[Mapping[str, Codec[object]]] = MappingProxyType(
+    ChainMap(_BY_HAND, CODECS)  # type: ignore[arg-type]  # it is only read
+)
+"""Every call with known fields in its answer, by its name."""
+
+
+_CONTAINERS: Final = frozenset({dict, list})
+
+Place = str
+"""The way to an object, empty at the top: `items[].` is where `items[].price` is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Names of fields, with the way to them: `items[].price`.
+
+    `added` came and is in no document; `gone` is in the document and came in none of the objects
+    where it belongs, which may be (most fields are optional).
+    """
+
+    added: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Names:
+    """The objects and fields of a payload, by name; under `free` places any name is good."""
+
+    places: set[Place] = field(default_factory=set)
+    fields: set[str] = field(default_factory=set)
+    free: set[Place] = field(default_factory=set)
+
+
+def drift_of(codec: Codec[Any], payload: Payload) -> Drift:
+    """Compare the names in a payload with those of the call's table."""
+    if codec.kind is None or codec.endpoint.shape is Shape.EITHER:
+        return Drift()
+    kind: Any = codec.kind
+    known, sent = _known(kind), _Names()
+    _collect(payload.value, "", sent)
+    free = tuple(known.free)
+    added = {name for name in sent.fields - known.fields if not name.startswith(free)}
+    outermost = {name for name in added if _place_of(name) in known.places}
+    gone = {name for name in known.fields - sent.fields if _place_of(name) in sent.places}
+    return Drift(tuple(sorted(outermost)), tuple(sorted(gone)))
+
+
+def shape_of(value: object) -> Hashable:
+    """Return the names in a payload and where they are: all that `drift_of` looks at.
+
+    Payloads of one shape have one drift. Rows of the same names count once.
+    """
+    if type(value) is dict:
+        inner = [(name, shape_of(one)) for name, one in value.items() if type(one) in _CONTAINERS]
+        return (tuple(value), *inner)
+    if type(value) is not list:
+        return None
+    if set(map(type, value)) == {dict} and _CONTAINERS.isdisjoint(
+        map(type, chain.from_iterable(map(dict.values, value)))
+    ):
+        return frozenset(map(tuple, value))
+    return frozenset([(shape_of(one),) for one in value if type(one) in _CONTAINERS])
+
+
+def _place_of(name: str) -> Place:
+    return name[: name.rfind(".") + 1]
+
+
+def _collect(value: object, place: Place, names: _Names) -> None:
+    """Note the names in a payload; what holds nothing more is not looked into, for speed."""
+    if isinstance(value, dict):
+        if value:
+            names.places.add(place)
+        for name, inner in value.items():
+            names.fields.add(place + name)
+            if isinstance(inner, dict | list):
+                _collect(inner, f"{place}{name}.", names)
+    elif isinstance(value, list):
+        inside = _of_elements(place)
+        for inner in value:
+            _collect(inner, inside, names)
+
+
+def _of_elements(place: Place) -> Place:
+    return f"{place.removesuffix('.')}[]."
+
+
+@cache
+def _known(kind: Any) -> _Names:
+    names = _Names()
+    _learn(kind, "", {}, names)
+    return names
+
+
+def _learn(kind: Any, place: Place, bound: dict[Any, Any], names: _Names) -> None:
+    """Collect the names of a type: a dataclass, or what is made of dataclasses."""
+    kind = bound.get(kind, kind) if isinstance(kind, TypeVar) else kind
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        names.free.update(place for one in arguments if isinstance(one, Rest))
+        _learn(arguments[0], place, bound, names)
+    elif is_dataclass(origin or kind):
+        parameters = getattr(origin, "__parameters__", ())
+        of_fields = dict(zip(parameters, arguments, strict=True))
+        hints = get_type_hints(origin or kind, include_extras=True)
+        names.places.add(place)
+        for ours, theirs in wire_names(origin or kind).items():
+            # The mapping that takes the free names has no name of its own on the wire.
+            if not (hints[ours] == Numbers and place in names.free):
+                names.fields.add(place + theirs)
+                _learn(hints[ours], f"{place}{theirs}.", of_fields, names)
+    else:
+        inner = _of_elements(place) if origin is tuple else place
+        for one in arguments:
+            _learn(one, inner, bound, names)
