@@ -50,6 +50,13 @@ def question_text(tracked: TrackedIntent, rows: Sequence[str]) -> str:
             f"{name} has no answer that proves anything{why}: its nonce is being tried and the day "
             "order book read, and nothing is sent again. Nothing to do yet"
         )
+    if tracked.state is SendState.FRESH:
+        return (
+            f"{name} has no answer, and its nonce was unused: it never reached the broker, and "
+            "can't any more. It counts as open until the day order book has been without it for "
+            "long enough; then its strategy hears that it was never placed. Nothing is sent again. "
+            "If it happens again and again, ask the broker"
+        )
     verdict = f"bot order {intent.intent_id}"
     if_absent = f'if it is not there: {verdict} --not-placed --reason "…"'
     if tracked.state is SendState.REACHED:

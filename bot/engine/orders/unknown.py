@@ -44,6 +44,7 @@ _ASK_THE_NONCE: Final = frozenset({_S.SENDING, _S.UNKNOWN, _S.AMBIGUOUS, _S.REFU
 _MAY_BE_FRESH: Final = frozenset({_S.UNKNOWN, _S.FRESH})
 _QUESTION_CODES: Final[Mapping[SendState, str]] = {
     _S.UNKNOWN: "UNKNOWN_OPEN",
+    _S.FRESH: "NEVER_ARRIVED",
     _S.REACHED: "ORDER_REACHED",
     _S.AMBIGUOUS: "ORDER_AMBIGUOUS",
 }
@@ -116,14 +117,14 @@ def advance(state: State) -> None:
                 state.command(BurnNonce(tracked.intent.intent_id))
         if tracked.alert_due is not None and tracked.alert_due <= state.now:
             tracked.alert_due = None
-            if tracked.state is _S.UNKNOWN:
-                _alert(state, tracked, "UNKNOWN_OPEN")
+            if tracked.state in _MAY_BE_FRESH:
+                _alert(state, tracked, _QUESTION_CODES[tracked.state])
 
 
 def alerts(state: State) -> Iterator[Standing]:
     """Yield what nobody knows about, and what a person can do, as long as it is so."""
     for tracked in state.pending_intents():
-        is_old = tracked.state is _S.UNKNOWN and tracked.alert_due is None
+        is_old = tracked.state in _MAY_BE_FRESH and tracked.alert_due is None
         if is_old or tracked.state in {_S.REACHED, _S.AMBIGUOUS}:
             rows = candidates(state, tracked)
             text, facts = question_text(tracked, rows), facts_of(tracked, rows)

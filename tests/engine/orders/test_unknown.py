@@ -472,6 +472,27 @@ def test_an_order_that_nobody_knows_about_is_told_of_after_ten_seconds_once():
     assert stage.engine.status().alerts == (stage.last(Note).text,)
 
 
+def test_an_order_that_never_arrived_is_told_of_after_ten_seconds_until_it_counts_as_not_placed():
+    stage, intent = _unknown()
+    _burn(stage, intent, Resolution.FRESH)
+    stage.pass_time(9.9)
+    before = _told(stage), stage.engine.status().alerts
+
+    stage.pass_time(0.1)
+    said = stage.last(Note).text
+    standing = stage.engine.status().alerts
+    for _ in range(3):
+        stage.pass_time(60)
+        stage.book()
+
+    assert before == ([], ())
+    assert _told(stage) == ["NEVER_ARRIVED"]
+    assert standing == (said,)
+    assert "it never reached the broker, and can't any more" in said
+    assert _states(stage)[-1] is SendState.NOT_PLACED
+    assert stage.engine.status().alerts == ()
+
+
 def test_a_lost_order_that_reached_the_broker_stands_in_the_status_until_its_row_is_there():
     stage, intent = _unknown()
 
