@@ -1,4 +1,9 @@
-"""The broker's side of a run, wired: one key, one budget, one clock offset."""
+"""The broker's side of a run, wired: one key, one budget, one clock offset, and its connections.
+
+An address becomes links, and a call's lane chooses one. Cancels, places and reads have connections
+of their own, so that none of them ever waits for an answer to another kind. What trading does not
+wait for goes over httpx.
+"""
 
 import ipaddress
 import ssl

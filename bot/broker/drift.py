@@ -1,4 +1,13 @@
-"""NEW."""
+"""Watches every answer for added, missing and renamed fields, and reports each of them once.
+
+An unknown field is ignored when an answer is read, an optional one may be missing: neither is a
+failure. But a change of the API shows here first, and should be seen before it becomes one. Only
+names are looked at, never values. Of a call of two shapes, or of a shape that no source shows,
+nothing can be said.
+
+The table of a call is the type of its codec (`protocol/calls.py`); the calls that are read by hand
+have their names here. Source: broker open API 0.2.0-preview.3, bootstrap and account data.
+"""
 
 from collections import ChainMap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping

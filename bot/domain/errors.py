@@ -9,7 +9,8 @@ The invariants are twenty sentences, each checked where its data is, always: an 
 with `python -O`, these do not. One that is broken is a bug of ours or another writer of our data:
 entries are halted until a person has looked, cancels go on, and the state is kept in a report that
 names the sentence. Where the journal itself finds one broken, nothing that it says can be relied on
-any more, and the run ends: the next start recovers."""
+any more, and the run ends: the next start recovers.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """What is traded, where and since when, and in which phase of its trading day.
 
 The names are the broker's and the exchanges' own, so that a value read from the wire, a row of the
-journal and a line on the screen say the same word."""
+journal and a line on the screen say the same word.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

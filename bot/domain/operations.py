@@ -2,7 +2,8 @@
 the next begins.
 
 Like all events they carry `at`, market time, UTC. A request is judged before anything changes; its
-`by` is who asks (operator, cli, a strategy)."""
+`by` is who asks (operator, cli, a strategy).
+"""
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta

@@ -7,7 +7,8 @@ SENT, and a cancelled or killed remainder keeps SENT with nothing open. Source: 
 
 That document names the statuses and shows few of their moves, so the table of moves is our reading:
 polls skip steps, nodes lag, and what the document does not order may come in any order. Quantities
-decide before any of it."""
+decide before any of it.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum

@@ -2,7 +2,8 @@
 strategies of an account share.
 
 An order has to keep the limits of both; the tightest one holds. Times are local to the exchange
-(`EXCHANGE_TZ`); money is whole VND; quantities are shares."""
+(`EXCHANGE_TZ`); money is whole VND; quantities are shares.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

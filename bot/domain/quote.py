@@ -7,7 +7,8 @@ a part bars follow one another by their width; the last one may be shorter. A ba
 local midnight and ends when the exchanges close.
 
 The parts are those of all three exchanges since 2025-05-05 (`rules/market.yaml`); the auctions of
-HOSE and HNX are matched on this grid, at 09:15 and 14:45."""
+HOSE and HNX are matched on this grid, at 09:15 and 14:45.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -3,7 +3,8 @@
 Prices are exact whole-number arithmetic, in VND. Ceiling rounded down, floor rounded up, each to
 the tick of the zone that the unrounded limit falls in, and at least one tick away from the
 reference. Source: HOSE Decision 352/QĐ-SGDHCM, art. 9, and Vietnam Exchange Decision 17/QĐ-HĐTV,
-art. 31; checked against daily prices of June to August 2025."""
+art. 31; checked against daily prices of June to August 2025.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

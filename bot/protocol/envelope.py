@@ -1,4 +1,10 @@
-"""The wrapper around every payload, opened strictly by the client, sealed exactly by the sandbox.
+"""What came back over the wire: how large it may be, and the wrapper around its payload, opened
+strictly by the client and sealed exactly by the sandbox.
+
+An answer larger than its limit is refused before it is read, so that no answer costs more time or
+memory than the largest that a broker has a reason to send: a day order book of thousands of orders,
+years of bars. What is small is read at once, in a few milliseconds at most; all else is for a
+thread. Figures by `bench/hostile.py`.
 
 Source: broker open API 0.2.0-preview.3, envelope and payload key: `error_code` "0" is success, a
 200 whose `error_code` is present and not "0" is a failure. The client accepts `result` or `data`

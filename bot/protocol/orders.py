@@ -1,8 +1,10 @@
-"""The `result[]` of an order write.
+"""Order writes, from both ends: the body that the client sends, and the `result[]` of the answer.
 
-An answer may hold a rejection inside HTTP 200, no element, or several: nothing indexes blindly.
-Prices and quantities must be whole; the average execution price is floored; amounts, fee and tax
-are rounded half up. Source: broker open API 0.2.0-preview.3, order execution.
+The client is exact and the server strict: numbers in a body are JSON integers, and both price keys
+are always sent, one of them null. That a body with both prices is 400 is our choice. An answer may
+hold a rejection inside HTTP 200, no element, or several: nothing indexes blindly. Prices and
+quantities must be whole; the average execution price is floored; amounts, fee and tax are rounded
+half up. Source: broker open API 0.2.0-preview.3, order execution.
 
 What the broker says in words, and the element itself, are kept redacted. An element in the common
 form is read straight (`read_result`); any other is left to the model.

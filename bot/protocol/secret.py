@@ -1,4 +1,10 @@
-"""A text that must not be shown: it comes out only where `reveal` is called."""
+"""Secrets, and text of the wire made fit to be kept: no token, signature, key or account number.
+
+`redact` works on whatever the wire brought: whole JSON, a JSON cut short, headers, a request
+target, HTML. What it cannot recognise by form or by the name before it is no secret of this API.
+Every order is stored with the texts around it, so what is rare is looked for by what it cannot do
+without, before its pattern is run: the letters that it begins with, or a run of so many digits.
+"""
 
 import hmac
 import re

@@ -1,6 +1,5 @@
-"""What a call of the broker's API is: path, tier, parameters, and the exact text of its target.
-
-The calls themselves are the rows of the modules beside this one.
+"""What a call of the broker's API is: path, tier, parameters, and the exact text of its target; and
+what the rows of the table share: common parameters, and a maker for each kind of row.
 """
 
 import re
