@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 from bench.virtual_day import SMA, Counted, Day
 from bot.config.limits import AccountSection
 from bot.config.settings.load import load_settings
-from bot.runtime.history.backtest.recorded import Compared, trade_again
+from bot.runtime.history.backtest.what_if import Compared, trade_again
 from bot.runtime.history.recording.recordings import days_of
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions

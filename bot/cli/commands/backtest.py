@@ -52,8 +52,7 @@ def command(
     from bot.cli.report.html import write_whole
     from bot.cli.report.page import write_page
     from bot.cli.report.summary import summary_json, summary_lines
-    from bot.runtime.history.backtest.benchmarks import benchmarks_of
-    from bot.runtime.history.backtest.figures import figures_of
+    from bot.runtime.history.backtest.figures import benchmarks_of, figures_of
     from bot.runtime.history.backtest.run import run_backtest
     from bot.runtime.history.backtest.spec import spec_of
     from bot.runtime.history.backtest.trades import (

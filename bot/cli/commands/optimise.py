@@ -123,8 +123,7 @@ def _write(
     from bot.cli.report.search import write_search_page
     from bot.config.strategies.load import market_of
     from bot.config.strategies.rewrite import write_with
-    from bot.runtime.history.backtest.benchmarks import benchmarks_of
-    from bot.runtime.history.backtest.figures import figures_of
+    from bot.runtime.history.backtest.figures import benchmarks_of, figures_of
     from bot.runtime.history.optimise.trial import play, prepared
 
     page, best_page = folder / PAGE, folder / BEST_PAGE

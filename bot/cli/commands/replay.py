@@ -22,9 +22,9 @@ from bot.config.problems import ExitCode, OperatorMistake, Problem
 
 if TYPE_CHECKING:
     from bot.domain.entry import Decision
+    from bot.runtime.history.backtest.what_if import WhatIf
     from bot.runtime.history.recording.differences import Difference
     from bot.runtime.history.recording.replay import DayReplayed, Progress
-    from bot.runtime.history.recording.what_if import WhatIf
 
 PLAIN_NO: Final = frozenset({"NO_SIGNAL", "WARMING", "SKIP"})
 """Decisions that are counted and not listed."""
@@ -65,10 +65,14 @@ def command(
     recording is damaged.
     """
     # A recording's readers are slow to import, and no help page needs them.
-    from bot.runtime.history.backtest.recorded import COUNTED, trade_again
+    from bot.runtime.history.backtest.what_if import (
+        COUNTED,
+        load_strategies_from,
+        trade_again,
+        what_if,
+    )
     from bot.runtime.history.recording.recordings import Unusable
     from bot.runtime.history.recording.replay import replay_day
-    from bot.runtime.history.recording.what_if import load_strategies_from, what_if
 
     if strategies and fill is not None:
         text = "--strategies and --fill are two questions: ask one after the other"

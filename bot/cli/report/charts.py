@@ -9,10 +9,10 @@ from bot.domain.entry import Verdict
 from bot.domain.order import OrderState, Side
 from bot.domain.visible import visible_json
 from bot.runtime.history.backtest.candles import CANDLES_MAX, LOCAL_S, Candles, candles_of
-from bot.runtime.history.backtest.checks import words_of
+from bot.runtime.history.backtest.conditions import words_of
 from bot.runtime.history.backtest.figures import drawdowns
 from bot.runtime.history.backtest.result import BacktestResult
-from bot.runtime.history.backtest.trips import RoundTrip, round_trips
+from bot.runtime.history.backtest.trades import RoundTrip, round_trips
 from bot.runtime.history.bars import BarSource
 
 MARKERS_MAX: Final = 1_000

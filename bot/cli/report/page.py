@@ -13,7 +13,7 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderState
 from bot.runtime.history.backtest.figures import CONVENTIONS, Figures, monthly
 from bot.runtime.history.backtest.result import BacktestResult
-from bot.runtime.history.backtest.trips import Trips, round_trips
+from bot.runtime.history.backtest.trades import Trips, round_trips
 from bot.runtime.history.bars import BarSource
 
 TRADES_MAX: Final = 1_000

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from bot.cli.rows import Plain, plain
-from bot.runtime.history.backtest.checks import words_of
+from bot.runtime.history.backtest.conditions import words_of
 from bot.runtime.history.backtest.figures import (
     CONVENTIONS,
     RATIO_DAYS_MIN,

@@ -17,14 +17,13 @@ from heapq import heappop, heappush
 from typing import Final
 
 from bot.engine.engine import Engine, Invoke, LoadedStrategy, StrategyFault
-from bot.runtime.history.backtest.deadlines import since_midnight
 from bot.runtime.history.backtest.exchange import BarExchange
-from bot.runtime.history.backtest.fills import touch_of
+from bot.runtime.history.backtest.fills import depth_of, quote_of, tape_after, touch_of
 from bot.runtime.history.backtest.indicator_columns import IndicatorColumns
 from bot.runtime.history.backtest.listings import OPENS_AT
+from bot.runtime.history.backtest.loop import since_midnight
 from bot.runtime.history.backtest.market import MarketDay
 from bot.runtime.history.backtest.passed import Done, Listener, Passed, Seen
-from bot.runtime.history.backtest.quotes import depth_of, quote_of, tape_after
 from bot.runtime.history.backtest.rows import Series, within
 from bot.sandbox.exchange.market import Tape
 from bot.strategy import Strategy

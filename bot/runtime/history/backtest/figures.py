@@ -1,4 +1,5 @@
-"""The figures of a backtest, from its result. Pure; what can't be told is None, never 0.
+"""The figures of a backtest, from its result, beside what doing nothing would have brought on the
+same days. What can't be told is None, never 0.
 
 Ratios are floats (0.05 is 5 %): every division here is one of statistics and rounds nothing. Money
 is whole VND. The conventions, which every result names (`CONVENTIONS`):
@@ -9,15 +10,15 @@ is whole VND. The conventions, which every result names (`CONVENTIONS`):
   same by the root of the mean square of the losing days, over all days. Both need 10 days.
 - The return of a year: the whole return to the power of 250 by the days, from 60 days on.
 - Drawdown: the deepest fall from the highest close before (the capital counts as one).
-- A trade is a round trip of `trips.py`: average cost, fees and tax included; won when above 0.
+- A trade is a round trip of `trades.py`: average cost, fees and tax included; won when above 0.
 - Slippage: what fills cost beyond the last price that the decision behind them saw.
 - Turnover: half of all that was bought and sold, by the mean equity.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from itertools import pairwise
 from math import sqrt
 from statistics import fmean, stdev
@@ -27,7 +28,8 @@ from bot.domain.entry import Decision, Verdict
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderState, Side
 from bot.runtime.history.backtest.result import BacktestResult, EquityPoint
-from bot.runtime.history.backtest.trips import round_trips, whys
+from bot.runtime.history.backtest.trades import round_trips, whys
+from bot.runtime.history.bars import BarSource
 
 DAYS_A_YEAR: Final = 250
 RATIO_DAYS_MIN: Final = 10
@@ -42,6 +44,8 @@ CONVENTIONS: Final = (
     "a trade is a sale against the average cost, fees and tax included",
     "slippage is against the last price seen at the decision",
 )
+INDEX: Final = "VNINDEX"
+"""Its file may lie among the bars, in points with two decimals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Benchmarks:
-    """What doing nothing would have brought (`benchmarks.py`); None: unknown."""
+    """What doing nothing would have brought; None: unknown."""
 
     buy_and_hold: float | None
     index_return: float | None
@@ -281,3 +285,34 @@ def _price_seen(decision: Decision | None) -> int | None:
 def _counted(codes: Iterable[str]) -> Mapping[str, int]:
     """Return how often each code came, the most frequent first."""
     return dict(Counter(codes).most_common())
+
+
+def benchmarks_of(result: BacktestResult, source: BarSource) -> Benchmarks:
+    """Return both returns, as far as the data tell: ratios are floats, None where unknown.
+
+    Buy and hold puts the same money into each symbol at its first close. What a share fell by on an
+    ex-date is paid, as a backtest pays it, and put into more of the symbol.
+    """
+    if not result.equity:
+        return Benchmarks(None, None)
+    first, last = local_day(result.equity[0]), local_day(result.equity[-1])
+    gains = []
+    for symbol, (bought, now) in result.closes.items():
+        if bought > 0:
+            growth = 1.0
+            for day, frame in source.frames(symbol, first, last).items():
+                if first < day <= last and frame.ex_ratio:
+                    growth /= frame.ex_ratio
+            gains.append(now / bought * growth - 1)
+    index = None
+    if INDEX in source.symbols():
+        closes = list(_closes(source, first, last))
+        index = closes[-1] / closes[0] - 1 if closes and closes[0] > 0 else None
+    return Benchmarks(fmean(gains) if gains else None, index)
+
+
+def _closes(source: BarSource, first: date, last: date) -> Iterator[int]:
+    """Yield the index's close of the first day and of the last one with bars."""
+    for start, end in ((first, first), (max(first, last - timedelta(days=10)), last)):
+        found = [int(chunk.close[-1]) for chunk in source.chunks(INDEX, start, end) if len(chunk)]
+        yield from found[-1:]

@@ -1,14 +1,22 @@
-"""The loop of a backtest: an event goes into the engine, the broker answers its commands."""
+"""The loop of a backtest: an event goes into the engine, the broker answers its commands.
 
+Here, too, is when more happens in a day than bars: timers, phases, auctions, settlements.
+"""
+
+from bisect import bisect_left
 from collections import deque
-from datetime import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
 from typing import Final
 
 from bot.domain.message import Event, PlaceAnswered, PlaceOrder, Record, TimePassed
 from bot.domain.outcome import NotSent
 from bot.engine.engine import Engine
+from bot.engine.settings import LoadedStrategy
 from bot.runtime.history.backtest.broker import BarBroker
-from bot.runtime.history.backtest.collect import Collected
+from bot.runtime.history.backtest.market import MarketDay
+from bot.runtime.history.backtest.result import Collected
 
 EVENTS_MAX: Final = 10_000
 """That one event may lead to; more is a loop."""
@@ -56,3 +64,40 @@ class Loop:
                 else:
                     waiting.extend(broker.answer(command, now.at))
         raise AssertionError(f"{type(event).__name__} leads to more than {EVENTS_MAX} events")
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A local time of day that a strategy asks for, and the symbols that it trades."""
+
+    at: time
+    strategy: str
+    symbols: tuple[str, ...]
+
+
+def timers_of(strategies: Iterable[LoadedStrategy]) -> list[Timer]:
+    """Return the timers of all strategies in the order of a day."""
+    timers = (
+        Timer(at, each.plan.name, each.plan.symbols)
+        for each in strategies
+        for at in each.plan.wake.timers
+    )
+    return sorted(timers, key=lambda timer: timer.at)
+
+
+def engines_own(day: MarketDay, deadlines: Iterable[time]) -> list[int]:
+    """Return the instants that bring more than bars, by their numbers, and the day's end.
+
+    A phase begins, an auction is matched, a bar of the day before is shown, or a deadline has come.
+    """
+    seconds = {round(since_midnight(each).total_seconds()) for each in deadlines} | day.moves
+    for rows in day.rows.values():
+        seconds.update(rows.auctions)
+        if rows.held is not None:
+            seconds.add(rows.held[0])
+    return sorted({bisect_left(day.seconds, each) for each in seconds} | {len(day.seconds)})
+
+
+def since_midnight(local: time) -> timedelta:
+    """Return how far a local time is in its day."""
+    return timedelta(hours=local.hour, minutes=local.minute, seconds=local.second)

@@ -22,11 +22,12 @@ from bot.domain.quote import Bar, span_of
 from bot.domain.rulebook import Rulebook
 from bot.domain.timetable import instant_of, local_of
 from bot.runtime.history.backtest.fills import OPENING_PERCENT
-from bot.runtime.history.backtest.layouts import DAY_S, Layout
 from bot.runtime.history.backtest.rows import (
+    DAY_S,
     LAYOUTS_MAX,
     Auction,
     DayRows,
+    Layout,
     Rows,
     SecondsOfDays,
     Series,

@@ -7,12 +7,14 @@ machine were is left out; days begin and end as they did, timers come at these s
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Final
 
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.domain.account import ShareholderRight
+from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import (
     AccountRead,
     DepthReceived,
@@ -27,22 +29,28 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed, TradingDayEnded
-from bot.domain.quote import BarsRead, ClosesRead
+from bot.domain.quote import BarsRead, ClosesRead, Quote
 from bot.domain.recovery import Recovery
+from bot.domain.rulebook import Rulebook
 from bot.domain.timetable import instant_of
 from bot.engine.engine import Engine, Invoke
-from bot.runtime.history.backtest.assumptions import assumptions_of_recording
-from bot.runtime.history.backtest.collect import Collected
-from bot.runtime.history.backtest.deadlines import Timer, timers_of
-from bot.runtime.history.backtest.ex_date_payments import ExDatePayments
+from bot.runtime.history.backtest.conditions import assumptions_of_recording
+from bot.runtime.history.backtest.loop import Timer, timers_of
 from bot.runtime.history.backtest.played_market import PlayedMarket
-from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec, EquityPoint, owned_at
+from bot.runtime.history.backtest.result import (
+    ACCOUNT_ID,
+    BacktestResult,
+    BacktestSpec,
+    Collected,
+    owned_at,
+)
 from bot.runtime.history.recording.recorded_days import RecordedDays
 from bot.runtime.history.recording.recordings import Unusable
 from bot.runtime.history.recording.replay import Progress
+from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.settlement import Entitlement, EntitlementKind
 from bot.sandbox.scenario import AccountScript
 
-ACCOUNT_ID: Final = "0000000001"
 OF_ALL: Final = (
     *(PhaseChanged, InstrumentsRead, ClosesRead, Reconciled, EarlierOrdersRead),
     *(TodaysOrdersRead, TradingDayEnded),
@@ -106,8 +114,6 @@ class _Run:
             shares * references[symbol] for symbol, shares in spec.holdings.items()
         )
         self.kept = Collected()
-        self._equity: list[EquityPoint] = []
-        self._closes: dict[str, tuple[int, int]] = {}
         self._payments = ExDatePayments(self.market, spec.rulebook)
         self._warm: set[str] = set()
         self._looks = 0
@@ -123,7 +129,11 @@ class _Run:
         today, now, timers = None, None, deque[tuple[datetime, Timer]]()
         begun_at = datetime.min.replace(tzinfo=UTC)
         for event in self._recorded.events(spec.first, spec.last, progress):
-            begun = _day_begun(event)
+            begun = None  # the day that begins with a run's start, or in one that goes on
+            if isinstance(event, Recovered):
+                begun = event.recovery.trading_date
+            elif isinstance(event, TradingDayStarted):
+                begun = event.trading_date
             if begun is not None and begun != today:
                 if today is not None and now is not None:
                     self._end_day(today, now)
@@ -177,55 +187,117 @@ class _Run:
         return event
 
     def _end_day(self, day: date, at: datetime) -> None:
-        """Note what the account is worth when a day of trading has ended."""
         self._payments.end_day(at)
-        if not self._spec.rulebook.calendar.is_trading_day(day):
-            return
-        closes, account = self.market.closes(), self.market.account
-        for symbol, close in closes.items():
-            self._closes[symbol] = self._closes.get(symbol, (close, 0))[0], close
-        shares = sum(account.held(symbol) * close for symbol, close in closes.items())
-        self._equity.append(EquityPoint(at, account.net_assets(closes) - shares, shares))
+        if self._spec.rulebook.calendar.is_trading_day(day):
+            closes = self.market.closes()
+            self.kept.end_day(at, self.market.account, closes, closes)
 
     # ------------------------------------------------------------------------------- the result
 
     def result(self) -> BacktestResult:
-        spec, kept = self._spec, self.kept
-        own_gaps = (
-            gap
-            for symbol in sorted(self._symbols)
-            for gap in spec.source.gaps(symbol, spec.first, spec.last)
-        )
+        spec = self._spec
         cold = sorted(s for s, width in self._series if width and s not in self._warm)
-        return BacktestResult(
-            plans=tuple(each.plan for each in spec.strategies),
-            first=spec.first,
-            last=spec.last,
-            bars=0,
-            bar_seconds=round(spec.source.width.total_seconds()),
+        said = assumptions_of_recording(spec, self._recorded, cold)
+        return self.kept.result(
+            spec,
             capital=self._capital,
-            assumptions=(
-                *assumptions_of_recording(spec, self._recorded, cold),
-                *self._payments.told,
-                *kept.told(),
-            ),
-            gaps=(*self._recorded.gaps, *own_gaps),
-            orders=tuple(kept.orders.values()),
-            fills=tuple(kept.fills),
-            decisions=tuple(kept.decisions),
-            counts=dict(sorted(kept.counts.items())),
-            equity=tuple(self._equity),
-            closes=self._closes,
-            why_slow="",
+            assumptions=(*said, *self._payments.told),
+            gaps=self._recorded.gaps,
             looks=self._looks,
         )
 
 
-def _day_begun(event: Event) -> date | None:
-    """Return the day that begins with an event: a run's start, or a day of one that goes on."""
-    match event:
-        case Recovered(recovery=recovery):
-            return recovery.trading_date
-        case TradingDayStarted(trading_date=day):
-            return day
-    return None
+class ExDatePayments:
+    """Those of a played account. All of a day are paid at once: the engine sees one change of cash
+    that one right has to explain.
+    """
+
+    def __init__(self, market: PlayedMarket, rulebook: Rulebook) -> None:
+        self.told: list[str] = []
+        self._market, self._rulebook = market, rulebook
+        self._day = date.min
+        self._held: dict[str, int] = {}
+        """What the account held when the day began: that is who gets something."""
+        self._awaited: dict[str, int] = {}
+        """By symbol, the close before; its reference is still to come."""
+        self._falls: dict[str, int] = {}
+        """By symbol, what a share fell by."""
+
+    def start_day(self, day: date, symbols: Collection[str]) -> None:
+        """Note what is held before a day begins; of the first one it is worth its reference."""
+        held = self._market.account.held
+        self._held = {symbol: held(symbol) for symbol in symbols} if self._day != date.min else {}
+        self._day = day
+
+    def learn(self, event: ClosesRead) -> None:
+        """Note who goes ex on this day; it may be told more than once, and late."""
+        for close in event.closes:
+            symbol = close.symbol
+            is_new = symbol not in self._awaited and symbol not in self._falls
+            if self._day in close.ex_dates and self._held.get(symbol) and is_new:
+                if close.price is None or close.day >= self._day:
+                    self._tell_loss(symbol)
+                else:
+                    self._awaited[symbol] = close.price
+
+    def see(self, at: datetime, quote: Quote) -> None:
+        """Take the reference from the first quote in trading; pay when the last one is known."""
+        is_open = self._rulebook.phase_at(quote.exchange, at) is not Phase.CLOSED
+        if quote.symbol not in self._awaited or quote.reference is None or not is_open:
+            return
+        close = self._awaited.pop(quote.symbol)
+        if quote.exchange is Exchange.UPCOM:
+            self._tell_loss(quote.symbol)
+        else:
+            self._falls[quote.symbol] = max(0, close - quote.reference)
+        if not self._awaited:
+            self._pay(at)
+
+    def end_day(self, at: datetime) -> None:
+        """Pay what is still to be paid; who was not quoted is told as a loss."""
+        for symbol in self._awaited:
+            self._tell_loss(symbol)
+        self._awaited.clear()
+        self._pay(at)
+        self._falls.clear()
+
+    def _pay(self, at: datetime) -> None:
+        falls = {
+            symbol: (a_share, self._held.pop(symbol, 0)) for symbol, a_share in self._falls.items()
+        }
+        rights, told = pay_falls(self._market.account, self._rulebook, self._day, falls, at)
+        self._market.rights = (*self._market.rights, *rights)
+        self.told += told
+
+    def _tell_loss(self, symbol: str) -> None:
+        self._held.pop(symbol, None)
+        text = f"{symbol} went ex on {self._day}: what its holder got is not known, so the fall"
+        self.told.append(f"{text} of its price is a loss here")
+
+
+def pay_falls(
+    account: Account,
+    rulebook: Rulebook,
+    day: date,
+    falls: Mapping[str, tuple[int, int]],
+    at: datetime,
+) -> tuple[list[ShareholderRight], list[str]]:
+    """Pay in cash what shares fell by on their ex-date: by symbol, a share's fall and the shares
+    held. Return the rights that explain it, and sentences.
+
+    The engine sees one change of cash a day, so there is one right for all of it at most.
+    """
+    net, rights, told = 0, list[ShareholderRight](), list[str]()
+    for symbol, (a_share, held) in falls.items():
+        if a_share > 0 and held:
+            number, kind, ratio = f"{symbol}-{day}", EntitlementKind.CASH_DIVIDEND, f"1:{a_share}"
+            paid = a_share * held
+            account.entitle(
+                Entitlement(number, kind, symbol, ratio, day, at, owned=held, dividend=paid)
+            )
+            net += paid
+            rights = [ShareholderRight(number, symbol, kind, ratio, held, net, 0, day)]
+            text = f"{symbol} went ex on {day}: the {a_share:,} VND that a share fell by were paid"
+            text += f" in cash for {held:,} shares, untaxed; of a dividend"
+            told.append(f"{text} {rulebook.dividend_tax(paid):,} VND would be kept back as tax")
+    return rights, told

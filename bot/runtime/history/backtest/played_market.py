@@ -43,10 +43,10 @@ from bot.domain.outcome import Accepted, NotSent, Outcome, Refused
 from bot.domain.quote import Depth, DepthLevel, Quote
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine
-from bot.runtime.history.backtest.assumptions import UNSHOWN
 from bot.runtime.history.backtest.broker import account_read_of
-from bot.runtime.history.backtest.collect import Collected
+from bot.runtime.history.backtest.conditions import UNSHOWN
 from bot.runtime.history.backtest.loop import DEADLINES_MAX
+from bot.runtime.history.backtest.result import Collected
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.house.house import House

@@ -1,18 +1,31 @@
-"""What a backtest is asked and what it answers: the report, the optimiser and tests read these."""
+"""What a backtest is asked, what is collected of it on its way, and what it answers.
 
-from collections.abc import Mapping
+The report, the optimiser and tests read these.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from typing import Final
 
-from bot.domain.entry import Decision, Fill, OrderUpdated
+from bot.domain.entry import Decision, Entry, Fill, Note, OrderUpdated
 from bot.domain.plan import StrategyPlan
 from bot.domain.recovery import RecoveredStrategy
 from bot.domain.rulebook import Rulebook
+from bot.domain.timetable import local_of
 from bot.engine.gate import ON
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.runtime.history.bars import BarSource, Gap
 from bot.runtime.history.recording.recorded_days import RecordedDays
+from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.markets.mirror.model import FillName
+
+ACCOUNT_ID: Final = "0000000001"
+"""Of the account that a backtest trades with."""
+PLAIN: Final = frozenset({"NO_SIGNAL", "SKIP", "WARMING"})
+"""Codes of the plain "no"s: one for each bar and symbol, so they are counted and not kept."""
+ALERTS_SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +101,89 @@ class BacktestResult:
     closes: Mapping[str, tuple[int, int]]
     why_slow: str
     looks: int = 0
+
+
+@dataclass(slots=True)
+class Collected:
+    """What has come of a run so far; `orders` holds the newest state of each, `closes` the first
+    and the last close of each symbol.
+    """
+
+    orders: dict[str, OrderUpdated] = field(default_factory=dict)
+    fills: list[Fill] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    alerts: list[str] = field(default_factory=list)
+    equity: list[EquityPoint] = field(default_factory=list)
+    closes: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def keep(self, entry: Entry) -> None:
+        """Take one entry of the journal."""
+        match entry:
+            case Decision():
+                self.counts[entry.code] += 1
+                if entry.code not in PLAIN:
+                    self.decisions.append(entry)
+            case OrderUpdated():
+                self.orders[entry.order_id or f"{entry.intent_id}"] = entry
+            case Fill():
+                self.fills.append(entry)
+            case Note(kind="ALERT"):
+                self.alerts.append(f"alert on {local_of(entry.at):%Y-%m-%d %H:%M}: {entry.text}")
+            case _:
+                pass
+
+    def end_day(
+        self, at: datetime, account: Account, closes: Mapping[str, int], listed: Iterable[str]
+    ) -> None:
+        """Note what the account is worth when a day of trading has ended, and the closes of what
+        was listed on it.
+        """
+        for symbol in listed:
+            self.closes[symbol] = self.closes.get(symbol, (closes[symbol], 0))[0], closes[symbol]
+        shares = sum(account.held(symbol) * close for symbol, close in closes.items())
+        self.equity.append(EquityPoint(at, account.net_assets(closes) - shares, shares))
+
+    def result(
+        self,
+        spec: BacktestSpec,
+        *,
+        capital: int,
+        assumptions: Iterable[str],
+        gaps: Iterable[Gap] = (),
+        bars: int = 0,
+        looks: int = 0,
+        why_slow: str = "",
+    ) -> BacktestResult:
+        """Return what has come of it all. The gaps of the symbols' bars come after `gaps`, and what
+        the bot would have alerted its owner to after the assumptions, the first ones in full.
+        """
+        more = len(self.alerts) - ALERTS_SHOWN
+        symbols = {symbol for each in spec.strategies for symbol in each.plan.symbols}
+        own_gaps = (
+            gap
+            for symbol in sorted(symbols)
+            for gap in spec.source.gaps(symbol, spec.first, spec.last)
+        )
+        return BacktestResult(
+            plans=tuple(each.plan for each in spec.strategies),
+            first=spec.first,
+            last=spec.last,
+            bars=bars,
+            bar_seconds=round(spec.source.width.total_seconds()),
+            capital=capital,
+            assumptions=(
+                *assumptions,
+                *self.alerts[:ALERTS_SHOWN],
+                *([f"and {more:,} more alerts"] if more > 0 else ()),
+            ),
+            gaps=(*gaps, *own_gaps),
+            orders=tuple(self.orders.values()),
+            fills=tuple(self.fills),
+            decisions=tuple(self.decisions),
+            counts=dict(sorted(self.counts.items())),
+            equity=tuple(self.equity),
+            closes=self.closes,
+            why_slow=why_slow,
+            looks=looks,
+        )

@@ -32,36 +32,32 @@ from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed, Trad
 from bot.domain.plan import PriceBasis
 from bot.domain.quote import ClosesRead
 from bot.domain.recovery import RecoveredStrategy, Recovery
-from bot.domain.timetable import instant_of, local_of
+from bot.domain.timetable import instant_of
 from bot.engine.engine import Engine, Invoke, LoadedStrategy, StrategyFault
-from bot.runtime.history.backtest.assumptions import assumptions_of
 from bot.runtime.history.backtest.broker import BarBroker
-from bot.runtime.history.backtest.checks import require_possible
-from bot.runtime.history.backtest.collect import Collected
-from bot.runtime.history.backtest.deadlines import Timer, engines_own, since_midnight, timers_of
+from bot.runtime.history.backtest.conditions import assumptions_of, require_possible
 from bot.runtime.history.backtest.exchange import BarExchange
 from bot.runtime.history.backtest.fast import FastGear, HandOver, why_not
+from bot.runtime.history.backtest.fills import depth_of, quote_of
 from bot.runtime.history.backtest.listings import OPENS_AT, Listings
-from bot.runtime.history.backtest.loop import Loop
+from bot.runtime.history.backtest.loop import Loop, Timer, engines_own, timers_of
 from bot.runtime.history.backtest.market import LOOK_BACK, Instant, Market, MarketDay
-from bot.runtime.history.backtest.over_recording import play_recording
+from bot.runtime.history.backtest.over_recording import pay_falls, play_recording
 from bot.runtime.history.backtest.passed import PassedContext
-from bot.runtime.history.backtest.quotes import depth_of, quote_of
 from bot.runtime.history.backtest.result import (
+    ACCOUNT_ID,
     BacktestResult,
     BacktestSpec,
-    EquityPoint,
+    Collected,
     owned_at,
 )
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.order import Listing
-from bot.sandbox.exchange.settlement import Entitlement, EntitlementKind
 from bot.sandbox.scenario import AccountScript
 from bot.strategy import Context, Strategy
 
 ENDS_AT: Final = time(15, 30)
 ONE_DAY: Final = timedelta(days=1)
-ACCOUNT_ID: Final = "0000000001"
 _BY_DEPTH: Final = frozenset({PriceBasis.BID, PriceBasis.ASK, PriceBasis.MID})
 
 Progress = Callable[[float], None]
@@ -181,8 +177,6 @@ class _Run:
             self._fast = FastGear(engine, self._exchange, hand_over, collected.counts, self._deep)
         self._timers = timers_of(spec.strategies)
         self._deadlines = [spec.rulebook.settlement.delivered_at, *(t.at for t in self._timers)]
-        self._equity: list[EquityPoint] = []
-        self._closes: dict[str, tuple[int, int]] = {}
         self.listings = Listings(spec.rulebook, self._exchange, table, _known(spec))
         self._listed: tuple[str, ...] = ()
         self._rights: list[ShareholderRight] = []
@@ -194,7 +188,6 @@ class _Run:
 
     def play(self, day: MarketDay) -> None:
         """Play one day, from before its opening to after its close."""
-        midnight = instant_of(day.day, time())
         timers = deque((instant_of(day.day, each.at), each) for each in self._timers)
         self._begin(day, instant_of(day.day, OPENS_AT))
         if self._fast is not None:
@@ -217,11 +210,18 @@ class _Run:
             while timers and timers[0][0] == instant.at:
                 at, timer = timers.popleft()
                 self._fire(at, timer)
-            self._begin_bars(instant)
+            for bar in instant.begun:
+                self._exchange.begin_bar(bar, instant.at)
+            for event in self._broker.news(instant.at):
+                self._loop.handle(event)
             number += 1
         for at, timer in timers:
             self._fire(at, timer)
-        self._end(day, max(self._loop.now, midnight + since_midnight(ENDS_AT)))
+        at = max(self._loop.now, instant_of(day.day, ENDS_AT))
+        self._loop.pass_to(at)
+        self._loop.handle(TradingDayEnded(at, day.day))  # which compares for the last time
+        self.listings.end(day.day, self._listed)
+        self._collected.end_day(at, self._account, self._exchange.closes(), self._listed)
 
     def _begin(self, day: MarketDay, at: datetime) -> None:
         """Read what a day begins with, in the order in which a start reads it."""
@@ -229,23 +229,28 @@ class _Run:
         broker = self._broker
         closes = self.listings.closes(day)
         listings = self.listings.of(day)
-        for listing in listings:
-            if day.symbols[listing.instrument.symbol].frame.ex_ratio is not None:
-                self._pay_out(listing, at)
+        falls = {  # what a share has lost on its ex-date: what it was the bars don't say
+            symbol: (self._exchange.market(symbol).anchor - listing.reference, held)
+            for listing in listings
+            if day.symbols[symbol := listing.instrument.symbol].frame.ex_ratio is not None
+            if (held := self._account.held(symbol))  # and so it was listed the day before
+        }
+        rights, told = pay_falls(self._account, self.spec.rulebook, day.day, falls, at)
+        self._rights += rights
+        self._told += told
         self._exchange.start_day(at, listings)
         broker.start_day()
         self._listed = tuple(each.instrument.symbol for each in listings)
-        is_first = not self._equity
-        if is_first:
-            self._loop.handle(Recovered(at, Recovery(day.day, strategies=self._deposit(listings))))
+        if not self._collected.equity:
+            owned = self._deposit(listings)
+            self._loop.handle(Recovered(at, Recovery(day.day, strategies=owned)))
         else:
             self._loop.handle(TradingDayStarted(at, day.day))
         self._loop.handle(InstrumentsRead(at, tuple(each.instrument for each in listings)))
         self._loop.handle(EarlierOrdersRead(at, ()))
         self._account.settle(at)
         self._loop.handle(broker.todays_orders(at))
-        rights = tuple(self._rights)
-        self._loop.handle(replace(broker.account_read(at), rights=rights))
+        self._loop.handle(replace(broker.account_read(at), rights=tuple(self._rights)))
         for exchange in sorted({each.instrument.exchange for each in listings} - self._phased):
             self._loop.handle(PhaseChanged(at, exchange, Phase.CLOSED))
             self._phased.add(exchange)
@@ -256,27 +261,6 @@ class _Run:
         for listing in listings:
             self._quote(listing.instrument.symbol, at)
         self._loop.handle(Reconciled(at))
-
-    def _pay_out(self, listing: Listing, at: datetime) -> None:
-        """Pay in cash what held shares have lost on an ex-date: what it was the bars don't say."""
-        symbol, day = listing.instrument.symbol, local_of(at).date()
-        held = self._account.held(symbol)
-        if not held:  # and so it was listed the day before
-            return
-        if (a_share := self._exchange.market(symbol).anchor - listing.reference) <= 0:
-            return
-        number, net = f"{symbol}-{day}", a_share * held
-        kind, ratio = EntitlementKind.CASH_DIVIDEND, f"1:{a_share}"
-        paid = Entitlement(number, kind, symbol, ratio, day, at, owned=held, dividend=net)
-        self._account.entitle(paid)
-        # The engine sees one change of cash a day, so one right has to explain it.
-        before = self._rights.pop() if self._rights and self._rights[-1].paid_on == day else None
-        net += before.dividend if before else 0
-        self._rights.append(ShareholderRight(number, symbol, kind, ratio, held, net, 0, day))
-        text = f"{symbol} went ex on {day}: the {a_share:,} VND that a share fell by were paid"
-        text += f" in cash for {held:,} shares, untaxed; of a dividend"
-        tax = self.spec.rulebook.dividend_tax(paid.dividend)
-        self._told.append(f"{text} {tax:,} VND would be kept back as tax")
 
     def _deposit(self, listings: list[Listing]) -> Mapping[str, RecoveredStrategy]:
         """Put the held shares into the account, as those of the first strategy that trades them."""
@@ -313,12 +297,6 @@ class _Run:
         for bar in instant.shown:
             self._loop.handle(BarClosed(at, bar))
 
-    def _begin_bars(self, instant: Instant) -> None:
-        for bar in instant.begun:
-            self._exchange.begin_bar(bar, instant.at)
-        for event in self._broker.news(instant.at):
-            self._loop.handle(event)
-
     def _fire(self, at: datetime, timer: Timer) -> None:
         self._loop.pass_to(at)
         for symbol in timer.symbols:
@@ -334,49 +312,22 @@ class _Run:
         if symbol in self._deep:
             self._loop.handle(DepthReceived(at, depth_of(market, market.tape, at)))
 
-    def _end(self, day: MarketDay, at: datetime) -> None:
-        """End the day: compare for the last time, and note what the account is worth."""
-        self._loop.pass_to(at)
-        self._loop.handle(TradingDayEnded(at, day.day))
-        closes = self._exchange.closes()
-        self.listings.end(day.day, self._listed)
-        for symbol in self._listed:
-            first = self._closes.get(symbol, (closes[symbol], 0))[0]
-            self._closes[symbol] = first, closes[symbol]
-        account = self._account
-        shares = sum(account.held(symbol) * close for symbol, close in closes.items())
-        self._equity.append(EquityPoint(at, account.net_assets(closes) - shares, shares))
-
     # ------------------------------------------------------------------------------- the result
 
     def result(self) -> BacktestResult:
         """Stop the strategies and return what came of it. Raises OperatorMistake for no day."""
-        spec, kept = self.spec, self._collected
-        if not self._equity:
+        spec = self.spec
+        if not self._collected.equity:
             text = f"no bar of any symbol is of {spec.first} to {spec.last}: choose other days"
             raise OperatorMistake.of("E-BT-004", text)
         self._loop.handle(
             OperatorActed(self._loop.now, Action.STOP, "the end of the backtest", "backtest")
         )
-        return BacktestResult(
-            plans=tuple(each.plan for each in spec.strategies),
-            first=spec.first,
-            last=spec.last,
-            bars=self._bars + (self._fast.bars if self._fast is not None else 0),
-            bar_seconds=round(spec.source.width.total_seconds()),
+        return self._collected.result(
+            spec,
             capital=self._capital,
-            assumptions=(*assumptions_of(spec), *self.listings.told, *self._told, *kept.told()),
-            gaps=tuple(
-                gap
-                for symbol in sorted(_wanted(spec.strategies))
-                for gap in spec.source.gaps(symbol, spec.first, spec.last)
-            ),
-            orders=tuple(kept.orders.values()),
-            fills=tuple(kept.fills),
-            decisions=tuple(kept.decisions),
-            counts=dict(sorted(kept.counts.items())),
-            equity=tuple(self._equity),
-            closes=self._closes,
+            assumptions=(*assumptions_of(spec), *self.listings.told, *self._told),
+            bars=self._bars + (self._fast.bars if self._fast is not None else 0),
             why_slow=self._why_slow,
         )
 

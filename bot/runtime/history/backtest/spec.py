@@ -18,7 +18,7 @@ from bot.domain.instrument import Instrument
 from bot.domain.rulebook import Rulebook
 from bot.engine.settings import LoadedStrategy
 from bot.runtime.assemble import engine_settings_of
-from bot.runtime.history.backtest.checks import require_possible
+from bot.runtime.history.backtest.conditions import require_possible
 from bot.runtime.history.backtest.result import BacktestSpec
 from bot.runtime.history.bars import BarSource
 from bot.runtime.history.recording.recorded_days import RecordedDays, read_days

@@ -22,7 +22,7 @@ from bot.runtime.history.backtest.figures import daily
 from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec
 from bot.runtime.history.backtest.run import run_backtest
 from bot.runtime.history.backtest.spec import Wanted, data_of, spec_of
-from bot.runtime.history.backtest.trips import round_trips
+from bot.runtime.history.backtest.trades import round_trips
 from bot.runtime.history.bars import BarColumns, BarSource, DayFrame, Gap
 from bot.runtime.history.optimise.result import Failure, Job, Objective, Outcome
 from bot.runtime.history.optimise.search import Question

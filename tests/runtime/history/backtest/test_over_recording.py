@@ -15,11 +15,11 @@ from bot.config.problems import OperatorMistake
 from bot.domain.message import DepthReceived
 from bot.domain.order import Side
 from bot.domain.timetable import instant_of, local_of
-from bot.runtime.history.backtest.benchmarks import benchmarks_of
-from bot.runtime.history.backtest.recorded import trade_again
+from bot.runtime.history.backtest.figures import benchmarks_of
 from bot.runtime.history.backtest.result import BacktestResult
 from bot.runtime.history.backtest.run import run_backtest
 from bot.runtime.history.backtest.spec import Wanted, spec_of
+from bot.runtime.history.backtest.what_if import trade_again
 from bot.runtime.history.recording.recordings import (
     OpenPart,
     parts_of,

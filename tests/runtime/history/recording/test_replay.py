@@ -13,7 +13,7 @@ import pytest
 
 from bot.domain.errors import Fault
 from bot.engine.settings import StrategyFault
-from bot.runtime.history.backtest.recorded import trade_again
+from bot.runtime.history.backtest.what_if import trade_again
 from bot.runtime.history.recording.recordings import (
     GAP,
     OpenPart,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from bot.domain.order import Side
-from bot.runtime.history.backtest.trips import OpenPosition, RoundTrip, Trips, round_trips
+from bot.runtime.history.backtest.trades import OpenPosition, RoundTrip, Trips, round_trips
 from tests.backtest_results import PLAN, decision, fill
 
 

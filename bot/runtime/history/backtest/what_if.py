@@ -1,49 +1,93 @@
-"""Trades a recorded day again: its market in the mirror of paper mode, its strategies on top.
+"""A recorded day as it might have been: with fills by a model, or with other strategies.
 
     recorded quote, depth ─► mirrored market ─► Engine ── orders ─► mirrored market ─► rows
 
-What the recording holds of the market, the phases, the timers and the operator goes to the engine
-as it did; account, orders and rows come from a house that is played here. So what differs from the
-recorded day are the fills that the model supposes, and what follows from them.
+Traded again (`trade_again`), what the recording holds of the market, the phases, the timers and the
+operator goes to the engine as it did; account, orders and rows come from a house that is played
+here. So what differs from the recorded day are the fills that the model supposes, and what follows
+from them.
+
+Other strategies (`what_if`) see the market, the phases, the second factor and the operator of that
+day, and its account as it was at the start of each run. Nothing of the recorded orders reaches
+them, and no order of theirs leaves: who would have filled it is not in the recording. So each order
+ends unsent, and a strategy goes on as if it had none.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Final
 
 from bot.config.strategies.invoke import invoke
-from bot.domain.entry import Verdict
+from bot.config.strategies.load import check_files, market_of
+from bot.domain.entry import Decision, Verdict
 from bot.domain.instrument import Instrument
 from bot.domain.message import (
     AccountRead,
+    AmendAnswered,
     BrokerHealthChanged,
+    CancelAnswered,
     ClockOffsetChanged,
     DepthReceived,
     Event,
+    FaultFound,
     InstrumentsRead,
     JournalHealthChanged,
+    NonceBurnt,
+    Noted,
+    OrderRead,
+    PlaceAnswered,
+    PlaceOrder,
     QuoteReceived,
     ReadHealthChanged,
     Record,
     Recovered,
+    SendStarted,
+    TodaysOrdersRead,
 )
-from bot.domain.operations import ClockStepped, DiskSeen, EarlierOrdersRead, StoodStill
+from bot.domain.operations import (
+    AmendAsked,
+    BreakAccepted,
+    CancelAsked,
+    ClockStepped,
+    DiskSeen,
+    EarlierOrdersRead,
+    ReconcileAsked,
+    StoodStill,
+    VerdictAsked,
+)
+from bot.domain.outcome import NotSent
 from bot.domain.quote import Quote
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine
-from bot.runtime.history.backtest.collect import Collected
+from bot.engine.settings import LoadedStrategy
 from bot.runtime.history.backtest.played_market import PlayedMarket
-from bot.runtime.history.recording.recordings import GAP, Unusable, parts_of, read_head, rows_of
-from bot.runtime.history.recording.replay import recorded_runs, strategies_of
-from bot.runtime.history.recording.what_if import OF_ORDERS
+from bot.runtime.history.backtest.result import ACCOUNT_ID, Collected
+from bot.runtime.history.recording.recordings import (
+    GAP,
+    Codecs,
+    Head,
+    Row,
+    Unusable,
+    parts_of,
+    read_head,
+    rows_of,
+)
+from bot.runtime.history.recording.replay import (
+    Player,
+    Progress,
+    day_of,
+    decisions_in,
+    folders_of,
+    recorded_runs,
+    sealed_rows,
+    strategies_of,
+)
 from bot.sandbox.markets.mirror.model import FillName
 from bot.sandbox.scenario import AccountScript
-
-ACCOUNT_ID: Final = "0000000001"
 
 OF_THE_MACHINE: Final = (
     *(BrokerHealthChanged, JournalHealthChanged, ReadHealthChanged),
@@ -56,6 +100,13 @@ COUNTED: Final = (
     *("only recorded", "only played"),
 )
 """What orders are counted by, as far as there are any."""
+OF_ORDERS: Final = (
+    *(SendStarted, PlaceAnswered, CancelAnswered, AmendAnswered, NonceBurnt, OrderRead),
+    *(AmendAsked, CancelAsked, VerdictAsked, BreakAccepted, ReconcileAsked, EarlierOrdersRead),
+    *(FaultFound, Noted),
+)
+"""Events of the recorded orders, and of our own bugs of that day."""
+UNSENT: Final = "a replay sends nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +173,7 @@ def trade_again(state_dir: Path, day: date, *, fill: FillName = "queue") -> Comp
                 if isinstance(command, Record):
                     kept.keep(command.entry)
         recorded += orders_of(kept)
-        market = market_of(events, head.rulebook, fill)
+        market = played_market(events, head.rulebook, fill)
         strategies = [
             replace(each, plan=replace(each.plan, account=market.script.extended_id))
             for each in strategies_of(head)
@@ -143,7 +194,7 @@ def heard(event: Event) -> Event | None:
     return None if isinstance(event, (*OF_ORDERS, *OF_THE_MACHINE)) and not is_known else event
 
 
-def market_of(events: Iterable[Event], rulebook: Rulebook, fill: FillName) -> PlayedMarket:
+def played_market(events: Iterable[Event], rulebook: Rulebook, fill: FillName) -> PlayedMarket:
     """Return a market of what these events show, with an account that begins as theirs did."""
     quotes, instruments = dict[str, Quote](), dict[str, Instrument]()
     first, account, deep = None, None, set[str]()
@@ -182,3 +233,98 @@ def orders_of(kept: Collected) -> list[Order]:
                 )
             )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What was decided on a day, and what would have been; `damage` where a recording ends."""
+
+    day: date
+    recorded: tuple[Decision, ...]
+    now: tuple[Decision, ...]
+    damage: tuple[str, ...]
+
+
+def load_strategies_from(files: Sequence[Path], day: date) -> tuple[LoadedStrategy, ...]:
+    """Load strategy files by the rules of a day. Raises OperatorMistake with all their mistakes."""
+    market = market_of(day)
+    return tuple(
+        LoadedStrategy(each.plan, each.factory, market.instruments(each.plan))
+        for each in check_files(files, market=market)
+    )
+
+
+def what_if(
+    state_dir: Path,
+    day: date,
+    strategies: Sequence[LoadedStrategy],
+    progress: Progress = lambda _: None,
+) -> WhatIf:
+    """Feed a recorded day to other strategies. Raises Unusable when nothing of it can be read."""
+    folders = recorded_runs(state_dir, day)
+    recorded, now, damage = list[Decision](), list[Decision](), list[str]()
+    for at, folder in enumerate(folders):
+
+        def show(done: float, at: int = at) -> None:
+            progress((at + done) / len(folders))
+
+        try:
+            head, ways = read_head(folder)
+            other = Other(head, strategies)
+            parts = [part for each in folders_of(state_dir, head, day) for part in parts_of(each)]
+            for row in sealed_rows(parts, show):
+                if row.kind == GAP:
+                    raise Unusable(f"run {head.run}: events are missing after {row.number:,}")
+                decided = other.decisions_at(row, ways)
+                if day_of(row) == day:
+                    recorded += decisions_in(ways.commands.read(row.commands or "[]"))
+                    now += decided
+        except Unusable as error:
+            damage.append(str(error))
+    return WhatIf(day, tuple(recorded), tuple(now), tuple(damage))
+
+
+class Other:
+    """An engine of other strategies in the place of a recorded one."""
+
+    def __init__(self, head: Head, strategies: Sequence[LoadedStrategy]) -> None:
+        player = Player()
+        accounts = [each.plan.account for each in head.strategies]
+        of_account = [
+            replace(each, plan=replace(each.plan, account=accounts[0])) for each in strategies
+        ]
+        self._engine = Engine(
+            rulebook=head.rulebook,
+            strategies=of_account,
+            settings=head.settings,
+            invoke=player.invoke,
+            guard=player.guard,
+        )
+        self._account: AccountRead | None = None
+
+    def decisions_at(self, row: Row, ways: Codecs) -> list[Decision]:
+        """Take in what a row says of the market, and return what is decided on it."""
+        event: Event | None = ways.event.read(row.event) if row.event else None
+        match event:  # without what the recorded orders have to do with it
+            case Recovered(recovery=recovery):
+                without = replace(
+                    recovery, intents=(), orders=(), amends=(), later_ids={}, cancels={}
+                )
+                event = replace(event, recovery=without)
+            case TodaysOrdersRead():
+                event = replace(event, reports=(), set_aside=())
+            case AccountRead(at=at):
+                self._account = self._account or event
+                event = replace(self._account, at=at)
+        if event is None or isinstance(event, OF_ORDERS):
+            return []
+        decided, waiting = list[Decision](), list[Event]([event])
+        for each in waiting:
+            commands = self._engine.handle(each)
+            decided += decisions_in(commands)
+            waiting += [
+                PlaceAnswered(event.at, command.intent.intent_id, NotSent(UNSENT), None)
+                for command in commands
+                if isinstance(command, PlaceOrder)
+            ]
+        return decided

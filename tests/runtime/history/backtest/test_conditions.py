@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import time, timedelta
 
 from bot.domain.calendar import EarlyClose
-from bot.runtime.history.backtest.assumptions import assumptions_of
+from bot.runtime.history.backtest.conditions import assumptions_of
 from tests.runtime.history.backtest.gears import spec_of
 
 
