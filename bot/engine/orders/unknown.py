@@ -320,8 +320,8 @@ def candidates(state: State, tracked: TrackedIntent) -> list[str]:
 def adopt(state: State, row: OrderReport) -> None:
     """Count an order of somebody else. One that looks like an order of ours that is dead by all
     that was known halts its symbol, whatever that order died of once its bytes may have left; so
-    does one that looks like an order that was found by its looks. One that shows what an amendment
-    under way asked for may be ours.
+    does one that looks like an order that was found by its looks, or whose id no row has shown. One
+    that shows what an amendment under way asked for may be ours.
     """
     look = row.account, row.trading_date, row.symbol, row.side, row.quantity
     dead = state.index.not_placed.of(look)
@@ -344,6 +344,11 @@ def adopt(state: State, row: OrderReport) -> None:
         was = f"was found as {ghost.order_id}, without an answer"
         it = f": one of the two was placed elsewhere, and nothing shows which. {row.order_id}"
         do = "Look at both and cancel in the broker's app what nobody wants"
+    elif ghost.state is _S.ACKED:
+        code = "OTHER_ID"
+        was = f"was accepted as {ghost.order_id}, an id that no row has shown"
+        it = f": it may be that order under another id. {row.order_id}"
+        do = "Look at both and cancel in the broker's app what nobody wants"
     text = (
         f"{row.order_id} is at the broker and looks like {order_words(intent)}, which {was}{it} "
         "counts as an order of somebody else and is not touched, and nothing new is sent in "
@@ -357,9 +362,15 @@ def adopt(state: State, row: OrderReport) -> None:
 
 
 def _twin_of(state: State, row: OrderReport) -> TrackedIntent | None:
-    """Return the order that was found by its looks, where this row could have been it as well."""
+    """Return the order that this row could be as well: one that was found by its looks, or one that
+    was accepted under an id that neither the day order book nor its detail has shown so far.
+    """
     for tracked in state.intents.values():
-        is_found = tracked.state is _S.MATCHED and tracked.order_id != row.order_id
-        if is_found and is_alike(state, tracked, row) and _is_in_time(state, tracked, row):
+        own = state.orders.get(tracked.order_id or "")
+        is_unseen = tracked.state is _S.ACKED and own is not None and not own.shown.rows
+        is_doubtful = tracked.order_id != row.order_id and (
+            is_unseen or tracked.state is _S.MATCHED
+        )
+        if is_doubtful and is_alike(state, tracked, row) and _is_in_time(state, tracked, row):
             return tracked
     return None

@@ -26,7 +26,7 @@ from bot.domain.message import (
 )
 from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderState, OrderType, SendState, Side
-from bot.domain.outcome import NotSent, Refused, Resolution, Unknown
+from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.plan import OrderPlan
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.requests import view_of
@@ -611,6 +611,33 @@ def test_a_second_row_like_an_order_that_was_found_by_its_looks_halts_its_symbol
     halted = stage.engine.status().halted_symbols
     assert halted == ({"HPG": TWIN} if is_told else {})
     assert len(stage.engine.status().open_orders) == 2
+
+
+def test_a_row_like_an_order_whose_own_id_no_row_has_shown_is_told_of_and_halts_its_symbol():
+    """A broker may answer with an id that its day order book does not use."""
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.after(1).answer(intent, Accepted(result_of(intent, "ORD99")))
+
+    stage.after(2).book(report_of(intent, "ORD7"))
+    stage.after(2).book(report_of(intent, "ORD7"))
+
+    why = "ORD7 looks like L-0001, which was accepted as ORD99, an id that no row has shown"
+    assert _told(stage) == ["OTHER_ID", "SYMBOL_HALTED"]
+    assert stage.engine.status().halted_symbols == {"HPG": why}
+    assert len(stage.engine.status().open_orders) == 2
+
+
+def test_a_row_like_an_order_whose_own_id_is_listed_beside_it_is_somebody_elses():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.after(1).answer(intent, Accepted(result_of(intent, "ORD1")))
+
+    stage.after(2).book(report_of(intent, "ORD1"), report_of(intent, "ORD7"))
+
+    assert (_told(stage), stage.engine.status().halted_symbols) == ([], {})
 
 
 def test_a_row_of_an_order_that_was_held_for_a_token_and_given_up_is_a_ghost():
