@@ -18,7 +18,7 @@ from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.schedule import Fire, Job, Report, Timetable
 from bot.runtime.worlds.environment import STEPPED, Access, Driver, EnvironmentSpec
-from bot.runtime.worlds.paper.environment import PaperEnvironment
+from bot.runtime.worlds.paper import PaperEnvironment
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox

@@ -41,7 +41,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.domain.visible import visible
-from bot.runtime.leaving import LEAVE_S, LET_GO_S, leave_within, not_ignored
+from bot.runtime.process import LEAVE_S, LET_GO_S, leave_within, not_ignored
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -62,7 +62,7 @@ _WIPE: Final = "\r\x1b[2K"
 def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOptions") -> "RunEnd":
     """Run until stopped, showing everything. Raises OperatorMistake."""
     # All of the daemon: imported by a run, not by the help page of one.
-    from bot.runtime.notices.last_word import tell_end
+    from bot.runtime.notices.notices import tell_end
     from bot.runtime.planted import require_nothing_planted
     from bot.runtime.run import run_bot
 

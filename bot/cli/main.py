@@ -26,8 +26,7 @@ from bot.cli.command import HELP, Invocation, share_options, shared_options
 from bot.cli.show import LogLines, show_mistake, show_traceback, write_line
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.runtime.hush import HidesValues, tell_without_secrets, trace_of, words_of
-from bot.runtime.leaving import LEAVE_S, leave_within
-from bot.runtime.no_dumps import forbid_dumps
+from bot.runtime.process import LEAVE_S, forbid_dumps, leave_within
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
@@ -223,7 +222,7 @@ def write_report(text: str, invocation: Invocation) -> Path | None:
 
     Argument values are left out: the words of the command are enough to find the code.
     """
-    from bot.runtime.faults import keep_report
+    from bot.runtime.supervisor import keep_report
 
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     folder = (invocation.state_dir or Path(home) / "vnbot") / "bugs"

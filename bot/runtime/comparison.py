@@ -24,8 +24,7 @@ from bot.journal.recovering import read_recovery
 from bot.journal.schema import reading_current
 from bot.runtime.api import own_broker
 from bot.runtime.assemble import choose_account, make_engine, unreachable
-from bot.runtime.control.shapes import Fields
-from bot.runtime.control.status import balance_fields, comparison_fields, limit_fields
+from bot.runtime.control.status import Fields, balance_fields, comparison_fields, limit_fields
 
 
 async def compare_without_bot(loaded: Loaded) -> Fields:

@@ -43,11 +43,9 @@ from bot.engine.two_factor import LEAD
 from bot.journal.sends import Send
 from bot.runtime.activity import LET_END_S
 from bot.runtime.closes import Closes
-from bot.runtime.day_start import DayStart
-from bot.runtime.disk_watch import DiskWatch
-from bot.runtime.earlier_days import KnownOrders
+from bot.runtime.day_start import DayStart, KnownOrders
 from bot.runtime.feeds import Feeds
-from bot.runtime.health.progress import Work
+from bot.runtime.health.heartbeat import Work
 from bot.runtime.history.warming.kept import KeptBars, KeptExDates
 from bot.runtime.history.warming.sources import FOLDER, BrokerBars, StoredBars
 from bot.runtime.history.warming.warm_up import WarmUp
@@ -61,6 +59,7 @@ from bot.runtime.schedule import BeforeOpening, Firing, Job, Overlaps, Started
 from bot.runtime.starting import user_name
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.token_file import TokenFile
+from bot.runtime.watches import DiskWatch
 from bot.runtime.worlds.environment import Driver, clock_held
 
 DRAIN_S: Final = 5.0

@@ -22,12 +22,12 @@ from bot.engine.health import LOW_BYTES
 from bot.engine.status import BotStatus
 from bot.journal.thread import in_time
 from bot.runtime.activity import Post
-from bot.runtime.disk_watch import ANSWER_S, free_on
 from bot.runtime.feeds import SLOWER_MAX, PollWatch
 from bot.runtime.parts import Parts
 from bot.runtime.pulse import Trouble
 from bot.runtime.schedule import local_date
 from bot.runtime.second_factor import SecondFactor
+from bot.runtime.watches import ANSWER_S, free_on
 
 AT_START: Final = frozenset({"calendar"})
 """What is an alert at a start, too: all else that fails there has one as soon as it is certain."""

@@ -14,9 +14,9 @@ day order book too old, `place` waits for it, signs then, and commits the attemp
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -44,7 +44,6 @@ from bot.protocol.classify import classify_amend, classify_cancel, classify_plac
 from bot.protocol.envelope import Answer, NoAnswer
 from bot.protocol.secret import redact
 from bot.runtime.activity import Post, RightOfWay
-from bot.runtime.attempt_records import finished
 from bot.runtime.commits import Commits, Committed
 from bot.runtime.fence import Fence
 from bot.runtime.reads import DayOrderBook
@@ -61,6 +60,12 @@ Gate = Callable[[Intent], str | None]
 """Says why an approved order must not leave after all: what has been decided since."""
 AmendGate = Callable[[str], str | None]
 """Says it of an amendment, by the intent of its order."""
+_OUTCOME_WORDS: Final[Mapping[type, str]] = {
+    Accepted: "ACCEPTED",
+    Refused: "REFUSED",
+    NotSent: "NOT_SENT",
+    Unknown: "UNKNOWN",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,3 +354,30 @@ class OrderManager:
             known_ids=tuple(sorted(self._day_order_book.ids)),
             epoch=self._epoch,
         )
+
+
+def finished(
+    started: AttemptStarted, outcome: Outcome, answer: Answer | NoAnswer, at: datetime
+) -> AttemptFinished:
+    """Return the record of an attempt's end."""
+    if isinstance(outcome, Accepted):
+        code, reason = outcome.result.code, outcome.result.reason or ""
+    else:
+        code = outcome.code if isinstance(outcome, Refused) else None
+        reason = outcome.reason
+    if isinstance(answer, Answer):
+        http_status = answer.http_status
+        raw = answer.body.decode("utf-8", errors="backslashreplace")
+    else:
+        http_status, raw = None, answer.reason
+    return AttemptFinished(
+        at=at,
+        attempt_id=started.attempt_id,
+        intent_id=started.intent_id,
+        outcome=_OUTCOME_WORDS[type(outcome)],
+        http_status=http_status,
+        code=code,
+        reason=reason,
+        raw=redact(raw),
+        latency_ms=round(answer.latency_ms),
+    )

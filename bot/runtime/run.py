@@ -41,11 +41,9 @@ from bot.runtime.control.operations import Operations
 from bot.runtime.control.server import ControlServer
 from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon
-from bot.runtime.faults import FaultGuard, ends_the_run
 from bot.runtime.feeds import PollWatch
 from bot.runtime.health.onlookers import Onlookers
 from bot.runtime.history.recording.recorder import begin_recording
-from bot.runtime.hook_watch import HookWatch
 from bot.runtime.inbox import Inbox
 from bot.runtime.journal_file import (
     TO_RUN,
@@ -81,7 +79,8 @@ from bot.runtime.starting import (
     show_broker,
     show_config,
 )
-from bot.runtime.supervisor import Supervisor
+from bot.runtime.supervisor import FaultGuard, Supervisor, ends_the_run
+from bot.runtime.watches import HookWatch
 from bot.runtime.worlds.choice import MakeEnvironment, make_environment
 from bot.runtime.worlds.environment import EnvironmentSpec
 

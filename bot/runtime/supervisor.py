@@ -1,20 +1,48 @@
-"""How far a run has come, and the one place where anything that goes wrong is caught.
+"""How far a run has come, and where anything that goes wrong is caught.
 
 A failure that reaches the supervisor is a bug of ours, or a mistake of the operator found while
 starting: the run ends at once, nothing more is sent, and the next start recovers. Crash-only.
+
+The engine's steps, and what a shell does for the engine, are made through the `FaultGuard`: an
+exception there becomes a `Fault`, and the run goes on. The traceback of each kind of fault is kept
+in a file of the state directory, for its owner alone. What the run can't go on after, such as a
+broken journal or a mistake of the operator, is left to the supervisor.
 """
 
 import asyncio
 import math
+import os
+import platform
+import sys
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from signal import Signals
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from bot import __version__
+from bot.clock import SystemClock
+from bot.config.problems import OperatorMistake
+from bot.config.strategies.invoke import words_of
+from bot.domain.entry import Entry
+from bot.domain.errors import Fault, InvariantBroken
+from bot.domain.visible import visible
+from bot.journal.aside import begin
+from bot.journal.errors import JournalError
+from bot.protocol.secret import redact
 from bot.runtime.activity import LET_END_S
-from bot.runtime.leaving import not_ignored
+from bot.runtime.control.socket import Handler, Reply, Request, refused
+from bot.runtime.hush import trace_of
+from bot.runtime.process import not_ignored
 
 T = TypeVar("T")
+REPORT_S: Final = 0.5
+"""How long a disk may take for a report: who waits for it may be the loop that trades."""
+REPORTS_MAX: Final = 20
+"""So many kinds of faults have a file in one run; the journal has every kind's traceback."""
+LINE_MAX: Final = 10_000
+"""Characters of a report's line."""
 
 
 @contextmanager
@@ -94,3 +122,99 @@ class Supervisor:
         """Raise what ended the run, unless it ended well."""
         if self.failure is not None:
             raise self.failure
+
+
+class FaultGuard:
+    """Makes steps, catches what they raise, and keeps a report of each kind."""
+
+    def __init__(
+        self, state_dir: Path, hide: Callable[[str], str] = redact, report_s: float = REPORT_S
+    ) -> None:
+        self._folder: Path | None = state_dir / "bugs"
+        self._hide, self._report_s = hide, report_s
+        self._reports: dict[str, str] = {}
+
+    def guard(self, step: Callable[[], object]) -> Fault | None:
+        """Make a step; return what it has raised."""
+        try:
+            step()
+        except Exception as error:
+            return self.fault_of(error)
+        return None
+
+    def screen(
+        self, show: Callable[[Entry], None], report: Callable[[Fault], None]
+    ) -> Callable[[Entry], None]:
+        """Return what shows an entry, and reports a bug in that: the entry is journalled already.
+
+        A pipe without a reader ends the run; a screen itself bears a full disk or a closed window.
+        """
+
+        def shown(entry: Entry) -> None:
+            try:
+                show(entry)
+            except OSError:
+                raise
+            except Exception as error:
+                report(self.fault_of(error))
+
+        return shown
+
+    def handler(self, handler: Handler) -> Handler:
+        """Return a handler of the control socket that has an answer even after a fault."""
+
+        async def answer(request: Request) -> Reply:
+            try:
+                return await handler(request)
+            except Exception as error:
+                fault = self.fault_of(error)
+            kept = f" Report: {fault.report}" if fault.report else ""
+            text = f"the bot runs, but met a bug of its own ({fault.error}).{kept}"
+            return refused("E-CTL-006", text)
+
+        return answer
+
+    def fault_of(self, error: BaseException) -> Fault:
+        """Describe an exception; the first one of its kind gets a report."""
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+        invariant = error.code if isinstance(error, InvariantBroken) else ""
+        kind = f"invariant {invariant}" if invariant else f"{type(error).__name__} at {place}"
+        trace = self._hide(trace_of(error))
+        if kind not in self._reports and len(self._reports) < REPORTS_MAX and self._folder:
+            try:
+                kept = keep_report(self._folder, "fault", trace, self._report_s)
+                self._reports[kind] = str(kept or "")
+            except TimeoutError:
+                self._folder = None  # no other fault of this run waits for it
+        return Fault(
+            kind, self._hide(words_of(error)), trace, self._reports.get(kind, ""), invariant
+        )
+
+
+def ends_the_run(error: BaseException) -> bool:
+    """Whether nothing can go on after `error`: the journal, the operator, or the system."""
+    return not isinstance(error, Exception) or isinstance(error, JournalError | OperatorMistake)
+
+
+def keep_report(folder: Path, name: str, text: str, within_s: float = REPORT_S) -> Path | None:
+    """Write a report of a bug and return where; None when it can't be written.
+
+    Raises TimeoutError where the disk hangs; the report may be there later.
+    """
+    now = SystemClock().now()
+    path = folder / f"{name}-{now:%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.txt"
+    head = f"vnbot {__version__} · python {platform.python_version()} · {sys.platform}\n\n"
+    kept = list[Path]()
+
+    def write() -> None:
+        with suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(head + "\n".join(visible(line, LINE_MAX) for line in text.splitlines()))
+            kept.append(path)
+
+    if not begin(write).wait(within_s):
+        raise TimeoutError(f"{folder} does not answer")
+    return kept[0] if kept else None

@@ -11,7 +11,7 @@ from bot.domain.entry import Note
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
-from bot.runtime.control.shapes import job_fields
+from bot.runtime.control.status import job_fields
 from bot.runtime.missed import DOWN, late_note, missed_note
 from bot.runtime.schedule import Firing, Job, OnTradingDays, WhenMissed, every
 from tests.cli.stage import call, make_project

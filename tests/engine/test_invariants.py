@@ -23,7 +23,7 @@ from bot.engine.engine import EngineSettings
 from bot.engine.gate import guarded
 from bot.engine.state import State
 from bot.engine.tracked import Position, TrackedIntent, TrackedOrder
-from bot.runtime.faults import FaultGuard
+from bot.runtime.supervisor import FaultGuard
 from tests.engine.stage import ACCOUNT, DAY, Stage, limited, report_of, result_of
 
 ROOT = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.config.problems import ExitCode
-from bot.runtime.leaving import LET_GO_S
+from bot.runtime.process import LET_GO_S
 from tests.faults.hanging import trading
 from tests.staging import QUIET
 from tests.story import once, write_project

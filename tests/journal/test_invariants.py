@@ -12,7 +12,7 @@ from bot.journal.journal import Journal
 from bot.journal.lease import acquire
 from bot.journal.sends import Send
 from bot.journal.verify import verify
-from bot.runtime.faults import ends_the_run
+from bot.runtime.supervisor import ends_the_run
 from tests.journal.facts import EPOCH, Story, but
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from bot.runtime.hook_watch import HookWatch
+from bot.runtime.watches import HookWatch
 from bot.strategy import Strategy
 
 LIMIT_S = 0.25

@@ -16,7 +16,7 @@ from bot.domain.outcome import Resolution
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import PLACE_ORDER
 from bot.runtime.commits import Committed
-from bot.runtime.faults import FaultGuard
+from bot.runtime.supervisor import FaultGuard
 from tests.engine.stage import Stage as EngineStage
 from tests.staging import START, Stage, intent, scenario, set_stage
 

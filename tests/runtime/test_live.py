@@ -44,9 +44,9 @@ from bot.protocol.envelope import Answer, NoAnswer
 from bot.runtime import live
 from bot.runtime.activity import Activity, TimeSlice
 from bot.runtime.commits import Commits, Stored
-from bot.runtime.faults import FaultGuard
 from bot.runtime.inbox import BY_URGENCY, Inbox
 from bot.runtime.live import LiveLoop
+from bot.runtime.supervisor import FaultGuard
 from bot.strategy import Strategy
 from tests import staging
 from tests.engine import stage as engine_stage

@@ -24,7 +24,7 @@ from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.envelope import Answer, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.strict_json import compact
-from bot.runtime.health.exposition import exposed, labelled
+from bot.runtime.health.readings import exposed, labelled
 from bot.runtime.notices.policy import Ready
 from bot.runtime.notices.wording import Wording
 from tests.cli.test_foreground import screen

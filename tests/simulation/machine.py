@@ -24,8 +24,8 @@ import bot.runtime.health.onlookers
 from bot.clock import monotonic_s
 from bot.journal.storing import Store
 from bot.journal.thread import ENTRIES_MAX, Job, WriterThread
-from bot.runtime import brake, disk_watch, faults, leaving, token_file
-from bot.runtime.health.log_watch import LogWatch
+from bot.runtime import brake, process, supervisor, token_file, watches
+from bot.runtime.health.process_log import LogWatch
 from bot.runtime.history.warming import kept
 from bot.runtime.history.warming.kept import KeptBars, append
 
@@ -36,9 +36,9 @@ RUN_S_MAX: Final = 50_000.0
 """Only who waits for the wall moves this clock: a run with more of it goes round in circles."""
 STUCK: Final = 4
 """The code of a process in which everything waits."""
-FILES: Final = (disk_watch, token_file, kept)
+FILES: Final = (watches, token_file, kept)
 """What reads or writes a file on a thread while the bot trades."""
-ASIDE: Final = (bot.journal.thread, brake, faults, leaving)
+ASIDE: Final = (bot.journal.thread, brake, process, supervisor)
 """What begins threads that have an answer to give."""
 BACKGROUND: Final = frozenset({"MainThread", "heads", "hooks", "log", "recorder"})
 """Threads that nobody waits for. Any other has an answer to give: until then no time passes."""

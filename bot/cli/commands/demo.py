@@ -71,7 +71,7 @@ def command(
     --speed max it prints what it prints at 60, as fast as this machine can.
     """
     # Here and below: the help page need not import what only a run uses.
-    from bot.runtime.worlds.demo_files import NotAlone, alone
+    from bot.runtime.worlds.sandbox import NotAlone, alone
 
     loaded = load_demo(invocation, sandbox__seed=seed, sandbox__speed=speed, journal__url=db)
     require_none_running(loaded.state_dir)
@@ -89,7 +89,7 @@ def command(
 def _play(invocation: Invocation, loaded: "Loaded", wall_s: float, *, is_alone: bool) -> "RunEnd":
     from bot.runtime.journal_file import holds_runs, journal_errors
     from bot.runtime.run_controls import RunOptions
-    from bot.runtime.worlds.demo_files import make_room
+    from bot.runtime.worlds.sandbox import make_room
 
     sandbox, url = loaded.settings.sandbox, loaded.journal_url
     is_resumed = make_room(loaded.state_dir, seed=sandbox.seed)

@@ -15,7 +15,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
-    from bot.runtime.health.findings import Finding
+    from bot.runtime.health.doctor_here import Finding
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "red", "skipped": "bright_black"}
 
@@ -47,8 +47,7 @@ def command(invocation: Invocation, offline: bool) -> None:
 def findings_of(invocation: Invocation, *, offline: bool) -> "Sequence[Finding]":
     # Nearly all of the program: imported by a look, not by the help page of one.
     from bot.runtime.health.doctor_broker import ASKED, look_at_broker
-    from bot.runtime.health.doctor_here import Machine, look_here
-    from bot.runtime.health.findings import fail, ok, skipped
+    from bot.runtime.health.doctor_here import Machine, fail, look_here, ok, skipped
 
     try:
         loaded: Loaded = load(invocation)

@@ -41,7 +41,7 @@ def command(
     It is there also when the journal was out of reach, and after a start that failed.
     """
     # The settings of a run are slow to import, and the help page needs none of this.
-    from bot.runtime.health.log_place import log_file
+    from bot.runtime.health.process_log import log_file
 
     loaded = readable(invocation)
     if loaded.settings.log.level == "off":

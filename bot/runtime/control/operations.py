@@ -23,21 +23,19 @@ from bot.protocol.secret import Secret
 from bot.runtime import api
 from bot.runtime.brake import Pulled
 from bot.runtime.commits import KEEP_S
-from bot.runtime.control.shapes import (
-    depth_fields,
-    fields_of,
-    instant,
-    job_fields,
-    phase_fields,
-    whole_or_none,
-)
 from bot.runtime.control.socket import Handler, Reply, Request, refused
 from bot.runtime.control.status import (
     Facts,
     balance_fields,
     comparison_fields,
+    depth_fields,
+    fields_of,
+    instant,
+    job_fields,
     order_fields,
+    phase_fields,
     status_of,
+    whole_or_none,
 )
 from bot.runtime.parts import Parts
 from bot.runtime.second_factor import NONE_MAILED, USED_UP

@@ -1,20 +1,28 @@
-"""`bot status` of a running bot: one dictionary with stable keys, made from the engine's status."""
+"""What a running bot answers, as JSON-ready fields: its status, its orders, its accounts.
+
+`--json` and the control socket show the same fields. Their keys are a stable contract.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Any
 
 from bot.broker.broker import Broker
 from bot.config.strategies.source_files import Hashes
 from bot.domain.account import masked_account
 from bot.domain.entry import OrderUpdated
+from bot.domain.quote import Depth
 from bot.engine.account_status import Balance, Compared, LimitUse, Reconciliation
 from bot.engine.status import BotStatus, StrategyStatus
 from bot.engine.watched import Standing
 from bot.journal.values import PriceRow
-from bot.runtime.control.shapes import Fields, fields_of, instant
+from bot.protocol.values.border import MarketPhase
 from bot.runtime.inbox import Urgency
 from bot.runtime.parts import Parts
+from bot.runtime.schedule import Job
+
+Fields = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,3 +240,52 @@ def balance_fields(each: Balance, prices: Mapping[str, PriceRow]) -> Fields:
 def _number(each: Compared) -> Fields:
     masked = masked_account(each.account)
     return {**fields_of(each), "account": masked, "difference": each.difference}
+
+
+def instant(value: datetime | None) -> str | None:
+    """An instant as ISO 8601 in UTC."""
+    return value.isoformat() if value is not None else None
+
+
+def fields_of(value: Any) -> Fields:
+    """The fields of a flat dataclass, by their names; instants as text."""
+    found = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {name: instant(it) if isinstance(it, datetime) else it for name, it in found.items()}
+
+
+def job_fields(job: Job, now: datetime) -> Fields:
+    """A job of the timetable: when it is due, and what becomes of a time that can't be kept."""
+    late, period = job.late_max, job.period
+    return {
+        "job": job.name,
+        "next": instant(job.next_due(now)),
+        "every_s": period.total_seconds() if period else None,
+        "late_max_s": late.total_seconds() if late else None,
+        "missed": job.missed,
+        "overlapping": job.overlapping,
+        "done_by_start": job.done_by_start,
+    }
+
+
+def whole_or_none(value: object) -> int | None:
+    """A whole number that came as JSON; None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def depth_fields(depth: Depth) -> Fields:
+    """Levels best first, as [price, volume]."""
+    return {
+        "symbol": depth.symbol,
+        "bids": [[level.price, level.volume] for level in depth.bids],
+        "asks": [[level.price, level.volume] for level in depth.asks],
+        "updated_at": instant(depth.updated_at),
+    }
+
+
+def phase_fields(found: MarketPhase) -> Fields:
+    """The phase of an exchange and the order types that the broker lists there."""
+    return {
+        "exchange": found.exchange,
+        "phase": found.phase,
+        "available_order_types": sorted(found.available) if found.available is not None else None,
+    }

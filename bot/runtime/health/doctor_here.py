@@ -1,5 +1,7 @@
-"""What the doctor looks at on this machine: program, files, journal, disk, calendar. It asks nobody
-but the journal's database, and changes nothing."""
+"""What the doctor looks at on this machine: program, files, journal, disk, calendar.
+
+It asks nobody but the journal's database, and changes nothing.
+"""
 
 import os
 import sqlite3
@@ -8,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -29,11 +32,10 @@ from bot.journal.heads import read_heads_file
 from bot.journal.schema import check
 from bot.runtime.brake import flags_in
 from bot.runtime.control.socket import NoBotRunning, ask
-from bot.runtime.disk_watch import free_on
 from bot.runtime.feeds import SLOWER_MAX, polls_of, slowed_by, slowness_of
-from bot.runtime.health.findings import Finding, Verdict, fail, ok, skipped, warn
 from bot.runtime.morning import calendar_row, disk_row
 from bot.runtime.state_dir import kept_token
+from bot.runtime.watches import free_on
 
 PYTHON_MIN: Final = (3, 11)
 SQLITE_MIN: Final = (3, 37, 0)
@@ -50,6 +52,42 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MEGABYTE: Final = 1_000_000
 _ANY_EPOCH: Final = sys.maxsize
 """No lease is taken here: only the heads tell an older copy."""
+
+
+class Verdict(StrEnum):
+    """How one thing is. A run is refused or soon in trouble with FAIL; WARN is for a person."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+    SKIPPED = "skipped"
+    """Not looked at: offline, or something that it needs has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One row. `fix` is empty where nothing has to be done."""
+
+    name: str
+    verdict: Verdict
+    found: str
+    fix: str = ""
+
+
+def ok(name: str, found: str) -> Finding:
+    return Finding(name, Verdict.OK, found)
+
+
+def warn(name: str, found: str, *, fix: str) -> Finding:
+    return Finding(name, Verdict.WARN, found, fix)
+
+
+def fail(name: str, found: str, *, fix: str) -> Finding:
+    return Finding(name, Verdict.FAIL, found, fix)
+
+
+def skipped(name: str, why: str) -> Finding:
+    return Finding(name, Verdict.SKIPPED, why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,38 @@
-"""The bot's signs of life to a service manager, each earned by progress (`progress.py`).
+"""The bot's signs of life to the service manager that started it, each earned by progress.
 
 `READY=1` comes when the start is over: the journal is read, the broker has answered, and what was
 open is compared. Until then each sign asks for more time: a start with open orders waits for its
-broker as long as it takes. No sign while nothing gets on, so that the manager starts us anew.
+broker as long as it takes. While nothing gets done there is no sign, so that the manager starts the
+bot anew.
+
+Progress is more than being alive: something was finished between two looks. An event went through
+the engine and its rows into the journal, or the journal answered (a refusal is an answer: then the
+bot is degraded, and says so). Where nothing is waiting to be done, the journal is asked whether it
+is there. So a loop that spins, a journal that hangs with work before it, and a strategy that does
+not come back are all found out: none of them finishes anything.
 """
 
 import asyncio
-from collections.abc import Callable
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
+from bot.clock import boottime_s
 from bot.domain.entry import Entry, RunState, StateChanged
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.recovery import Recovery
+from bot.domain.visible import visible
 from bot.engine.status import BotStatus
-from bot.runtime.health.notify_socket import ServiceManager
-from bot.runtime.health.progress import Progress
+from bot.journal.errors import JournalError
 
+STATUS_MAX: Final = 200
+"""Characters of the line that `systemctl status` shows."""
+_USECS: Final = 1_000_000
+PROBE_S: Final = 2.0
+"""How long the journal of a bot without work may take to answer."""
 LOOK_S: Final = 5.0
 """How often it is looked whether the bot gets on, where no manager wants to know sooner."""
 LOOKS_IN_A_SPAN: Final = 4
@@ -24,6 +40,99 @@ LOOKS_IN_A_SPAN: Final = 4
 START_S: Final = 60
 """How much more time each sign of a start asks for."""
 _WORDS: Final = {RunState.NEEDS_2FA: "needs 2FA"}
+
+
+class ServiceManager:
+    """Speaks to the service manager over the socket that it named (sd_notify, systemd 252).
+
+    Without `NOTIFY_SOCKET` nobody listens, and nothing is sent. A manager that is away, or too busy
+    to listen, is no reason to wait or to fail: the next sign of life repeats what it missed.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        address = environment.get("NOTIFY_SOCKET", "")
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        self._status = ""
+        span, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
+        is_meant = not pid or pid == str(os.getpid())
+        self.watchdog_s = int(span) / _USECS if span.isdecimal() and is_meant else 0.0
+        """How long it waits for a sign of life; 0: it waits for none."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether somebody has started us who wants to hear."""
+        return bool(self._address)
+
+    def status(self, text: str) -> None:
+        """Show one line, unless it is shown already."""
+        if text != self._status and self.tell(f"STATUS={visible(text, STATUS_MAX)}"):
+            self._status = text
+
+    def tell(self, *lines: str) -> bool:
+        """Send one message, like `READY=1`; say whether that could be done."""
+        if not self._address:
+            return False
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ours:
+            ours.setblocking(False)
+            ours.connect(self._address)
+            ours.send("\n".join(lines).encode())
+            return True
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What can be counted of the bot's work.
+
+    `finished`: events handled and answers of the journal so far; `waiting`: events that wait or are
+    being stored; `probe` asks the journal.
+    """
+
+    finished: Callable[[], int]
+    waiting: Callable[[], int]
+    probe: Callable[[], Awaitable[None]]
+
+
+class Progress:
+    """Looks, now and then, whether anything was finished since the last look."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self.probe_s = PROBE_S
+        self._finished = -1
+        self._probing: asyncio.Task[None] | None = None
+        self.seen_s = boottime_s()
+        """When it last got on."""
+        self.objection = ""
+        """Why it does not get on, in words; empty while it does."""
+
+    async def look(self) -> bool:
+        """Look once; say whether it gets on."""
+        finished, waiting = self._work.finished(), self._work.waiting()
+        if finished != self._finished:
+            self.objection = ""
+        elif waiting:
+            events = f"{waiting:,} event{'s wait' if waiting > 1 else ' waits'}"
+            self.objection = f"{events} and nothing is finished"
+        elif await self._is_answered():
+            self.objection = ""
+        else:
+            self.objection = "the journal does not answer"
+        self._finished = finished
+        if not self.objection:
+            self.seen_s = boottime_s()
+        return not self.objection
+
+    async def _is_answered(self) -> bool:
+        """Ask the journal. One that hangs has one question of ours before it, and no more."""
+        if self._probing is None or self._probing.done():
+            self._probing = asyncio.create_task(self._probe())
+        await asyncio.wait({self._probing}, timeout=self.probe_s)
+        return self._probing.done()
+
+    async def _probe(self) -> None:
+        with suppress(JournalError):  # what a refusal means is seen to where something is written
+            await self._work.probe()
 
 
 class Heartbeat:

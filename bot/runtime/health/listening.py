@@ -24,9 +24,8 @@ from starlette.types import Receive, Scope, Send
 
 from bot.clock import boottime_s, monotonic_s
 from bot.domain.visible import visible
-from bot.runtime.health.exposition import CONTENT_TYPE, exposed
 from bot.runtime.health.heartbeat import LOOK_S
-from bot.runtime.health.readings import Readings
+from bot.runtime.health.readings import CONTENT_TYPE, Readings, exposed
 
 HOST: Final = "127.0.0.1"
 ANSWER_S: Final = 1.0

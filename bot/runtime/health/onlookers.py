@@ -21,12 +21,8 @@ from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.engine.watched import Standing
 from bot.protocol.secret import Secret
-from bot.runtime.health.heartbeat import Heartbeat, words_of
-from bot.runtime.health.log_place import log_file
-from bot.runtime.health.log_watch import LogWatch
-from bot.runtime.health.notify_socket import ServiceManager
-from bot.runtime.health.process_log import MEGABYTE, ProcessLog
-from bot.runtime.health.progress import Progress, Work
+from bot.runtime.health.heartbeat import Heartbeat, Progress, ServiceManager, Work, words_of
+from bot.runtime.health.process_log import MEGABYTE, LogWatch, ProcessLog, log_file
 from bot.runtime.health.readings import Counts, Readings
 from bot.runtime.hush import Hiding, hiding
 from bot.runtime.parts import Parts

@@ -3,10 +3,13 @@
 It has what the journal has, and what the journal can't have: the start, what is wrong while the
 journal is out of reach, warnings of libraries, and why the run ended. A thread writes it, from a
 bounded queue, so that a slow or full disk holds up nobody; what could not be written is counted,
-and the next line that can says how many lines are missing. A file that somebody moved or removed is
-begun anew.
+and the next line that is written says how many lines are missing. A file that somebody moved or
+removed is begun anew.
+
+The log waits for nobody, and can't say itself that it is not written; `LogWatch` does.
 """
 
+import asyncio
 import json
 import logging
 import os
@@ -20,9 +23,23 @@ from queue import Full, Queue
 from typing import Final, TextIO
 
 from bot.clock import monotonic_s
-from bot.domain.entry import AccountSeen, Decision, Entry, Note, RunState, StateChanged, Verdict
+from bot.config.settings.load import Loaded
+from bot.config.settings.places import below
+from bot.domain.entry import (
+    AccountSeen,
+    Decision,
+    Entry,
+    Note,
+    Numbers,
+    RunState,
+    StateChanged,
+    Verdict,
+)
+from bot.domain.message import Noted
 from bot.domain.recovery import Recovery
 from bot.domain.visible import visible_json
+from bot.engine.watched import Standing
+from bot.runtime.activity import Post
 from bot.runtime.hush import Hiding
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -41,6 +58,10 @@ _LEVEL_OF_NOTE: Final = {"ALERT": "warning", "FAULT": "error", "PULSE": "debug",
 
 Line = tuple[datetime, str, str, object]
 """When, how bad, the event's name, and its facts or the entry that has them."""
+LOG_LOOK_S: Final = 1.0
+SILENT_MAX_S: Final = 10.0
+"""So long a line may be on its way to the file, or the lines after one that was refused."""
+LOG_FILE: Final = "bot.log"
 
 
 class ProcessLog:
@@ -239,3 +260,51 @@ def level_of(entry: Entry) -> str:
     if isinstance(entry, Decision):
         return "debug" if entry.verdict is Verdict.SKIPPED else "info"
     return "debug" if isinstance(entry, AccountSeen) else "info"
+
+
+class LogWatch:
+    """Raises an alert when the log is not written: its disk hangs, is full, or refuses.
+
+    The alert goes to the screen, the journal and the channels of notices; it ends when a line is
+    written again.
+    """
+
+    def __init__(self, log: ProcessLog, silent_max_s: float = SILENT_MAX_S) -> None:
+        self._log = log
+        self._silent_max_s = silent_max_s
+        self._post: Post | None = None
+        self.alerts: tuple[Standing, ...] = ()
+
+    def follow(self, post: Post, now: Callable[[], datetime]) -> None:
+        """Tell it there from now on; `now` is market time."""
+        self._post, self._now = post, now
+
+    async def run(self) -> None:
+        """Look, for ever."""
+        while True:
+            await asyncio.sleep(LOG_LOOK_S)
+            self.look()
+
+    def look(self) -> None:
+        """Look once; before there is somebody to tell it to, it waits."""
+        is_silent = self._log.silent_s() > self._silent_max_s
+        if self._post is None or is_silent == bool(self.alerts):
+            return
+        at, file, detail = self._now(), str(self._log.file), self._log.refused or "no answer"
+        if is_silent:
+            text = (
+                f"the log {file} can't be written ({detail}): lines will be missing in it. Trading "
+                "goes on, and the journal has what happens. Look at the disk"
+            )
+            facts: Numbers = {"file": file, "detail": detail}
+            self.alerts = (Standing("LOG_UNWRITTEN", text, facts),)
+            self._post(Noted(at, Note(at, "ALERT", text, {"alert": "LOG_UNWRITTEN", **facts})))
+        else:
+            self.alerts = ()
+            self._post(Noted(at, Note(at, "RESUME", f"the log {file} is written again", {})))
+
+
+def log_file(loaded: Loaded) -> Path:
+    """Where the log of a bot is."""
+    file = loaded.settings.log.file
+    return below(loaded.base_dir, file) if file else loaded.state_dir / LOG_FILE

@@ -1,11 +1,12 @@
 """What a monitor may know of a running bot, read on its loop: numbers, and why no order could go.
 
-No secret, no account number, no price of ours: how the bot is, not what it owns.
+No secret, no account number, no price of ours: how the bot is, not what it owns. The numbers are
+written in the text format that Prometheus reads (version 0.0.4).
 """
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,18 +17,58 @@ from bot.clock import boottime_s
 from bot.domain.entry import Decision, Entry, Fill, Note, RunState, Transition
 from bot.domain.instrument import Phase
 from bot.domain.order import OrderState
+from bot.domain.visible import visible
 from bot.engine.risk.account_checks import SILENT_PHASES
 from bot.engine.status import BotStatus
-from bot.runtime.health.exposition import Metric, Samples, counter, gauge, labelled
-from bot.runtime.health.progress import Progress
+from bot.runtime.health.heartbeat import Progress
 from bot.runtime.parts import Parts
 from bot.runtime.reads import NAMED_AT_ONCE
 
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"'})
+
+Samples = Mapping[tuple[tuple[str, str], ...], float]
 LABELS_MAX: Final = 500
 """So many pairs of verdict and code are told apart; more are counted as others."""
 _OTHER: Final = "other"
 _OTHERS: Final = (_OTHER, _OTHER)
 _STATM: Final = Path("/proc/self/statm")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number, or one for each set of labels. `kind` is gauge or counter."""
+
+    name: str
+    kind: str
+    help: str
+    samples: Samples = field(default_factory=dict)
+
+
+def gauge(name: str, text: str, value: float) -> Metric:
+    return Metric(name, "gauge", text, {(): value})
+
+
+def counter(name: str, text: str, value: float) -> Metric:
+    return Metric(name, "counter", text, {(): value})
+
+
+def labelled(name: str, kind: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+    """Return a metric with one label."""
+    return Metric(name, kind, text, {((label, key),): value for key, value in values.items()})
+
+
+def exposed(metrics: Iterable[Metric]) -> str:
+    """Return them as a page."""
+    return "".join(f"{line}\n" for metric in metrics for line in _lines(metric))
+
+
+def _lines(metric: Metric) -> Iterator[str]:
+    yield f"# HELP {metric.name} {metric.help}"
+    yield f"# TYPE {metric.name} {metric.kind}"
+    for labels, value in metric.samples.items():
+        pairs = ",".join(f'{key}="{visible(text).translate(_ESCAPED)}"' for key, text in labels)
+        yield f"{metric.name}{{{pairs}}} {value:.17g}" if pairs else f"{metric.name} {value:.17g}"
 
 
 @dataclass(slots=True)

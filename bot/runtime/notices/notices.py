@@ -11,13 +11,14 @@ from datetime import date, datetime, time, timedelta
 from functools import partial
 from typing import Final
 
-from bot.clock import monotonic_s
+from bot.clock import SystemClock, monotonic_s
+from bot.config.problems import OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.settings.sources import process_environment
 from bot.domain.entry import MUTE_NOTE, NOTICE_NOTE, Entry, Note, Numbers
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Noted
-from bot.domain.notice import Notice, NoticeKind, Volume
+from bot.domain.notice import SEVERITIES, Notice, NoticeKind, Volume
 from bot.engine.account_status import LimitUse
 from bot.engine.engine import Guard
 from bot.engine.watched import Standing
@@ -26,11 +27,10 @@ from bot.journal.thread import in_time
 from bot.runtime.activity import Post
 from bot.runtime.control.socket import Handler, Reply, Request, refused
 from bot.runtime.journal_file import answer, crashed, journal_errors
-from bot.runtime.notices.channels import open_channels
-from bot.runtime.notices.picking import Picker, Told
+from bot.runtime.notices.channels import Message, open_channels
 from bot.runtime.notices.policy import MUTE_MAX, Policy, Ready
 from bot.runtime.notices.sender import Result, Sender
-from bot.runtime.notices.wording import Wording, clock_of
+from bot.runtime.notices.wording import Picker, Told, Wording, clock_of, safe
 from bot.runtime.parts import Parts
 
 PULSE_NOTE: Final = "PULSE"
@@ -47,6 +47,10 @@ BUSY_MAX_S: Final = 30.0
 """A service that takes so long for one message, or for its name, takes none for now: an alert."""
 FAILS_MAX: Final = 3
 """Messages in a row that a channel has not taken: then it is an alert."""
+ALL_S: Final = 8.0
+"""Below what a service manager waits for an end, and enough for two tries."""
+KIND: Final = NoticeKind.HALTED
+"""A bot that is not there sends no order either: as urgent, and told on the same channels."""
 
 
 def is_near(limit: LimitUse) -> bool:
@@ -254,3 +258,34 @@ class Notices:
     def _note(self, kind: str, text: str, facts: Numbers) -> None:
         now = self._now()
         self._post(Noted(now, Note(now, kind, text, facts)))
+
+
+def tell_end(loaded: Loaded, mistake: OperatorMistake) -> None:
+    """Tell each channel why the service is not there."""
+    settings = loaded.settings
+    wording = Wording(settings.notify.language or settings.language, loaded.name, settings.mode)
+    first, *others = mistake.problems
+    lines = [wording.said("ended", at=clock_of(SystemClock().now()), what=safe(first.head))]
+    if others:
+        lines.append(wording.said("more_wrong", count=len(others)))
+    lines.append(wording.said("ended_do"))
+    title, body = wording.title(wording.said("ended_title")), "\n".join(lines)
+    senders = list[Sender]()
+    with suppress(OperatorMistake):  # an address that is not good: the screen names it
+        for channel in open_channels(loaded.channels(process_environment())):
+            volume = channel.plan.volume(KIND)
+            if volume is not Volume.OFF:
+                words = partial(wording.said, "dropped")
+                sender = Sender(channel.plan.name, channel.send, _ignore, dropped_words=words)
+                sender.put(Message(SEVERITIES[KIND], volume, title, body))
+                sender.start()
+                senders.append(sender)
+    until_s = monotonic_s() + ALL_S
+    for sender in senders:
+        sender.stop()
+    for sender in senders:
+        sender.join(max(0.0, until_s - monotonic_s()))
+
+
+def _ignore(_: Result) -> None:
+    """Nobody is left to hear what came of it."""

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from bot.runtime.worlds.environment import Environment, EnvironmentSpec, access_of
-from bot.runtime.worlds.served import ServedEnvironment
-from bot.runtime.worlds.system import SystemEnvironment
+from bot.runtime.worlds.system import ServedEnvironment, SystemEnvironment
 
 MakeEnvironment = Callable[[EnvironmentSpec], Environment]
 
@@ -20,7 +19,7 @@ def make_environment(spec: EnvironmentSpec) -> Environment:
         case "sandbox":
             return ServedEnvironment(access_of(spec.loaded))
         case "paper":
-            from bot.runtime.worlds.paper.environment import PaperEnvironment
+            from bot.runtime.worlds.paper import PaperEnvironment
 
             return PaperEnvironment(spec, access_of(spec.loaded))
         case "live":

@@ -1,9 +1,17 @@
-"""The environment that embeds the broker: how it is set up or resumed, and how its time runs."""
+"""The environment that embeds the broker: how it is set up or resumed, and how its time runs.
 
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+A demo that was cut off is resumed; one that was over is moved away. One earlier demo is kept, as
+`journal.1.db`, `sandbox.1.jsonl` and so on, until the next one is over. Its 2FA token is not: a new
+sandbox counts its tokens from one again, and would take an old one for one of its own.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from bot.broker.budget import Waiter
@@ -25,15 +33,16 @@ from bot.domain.entry import (
 from bot.domain.order import OrderState
 from bot.domain.rulebook import Rulebook
 from bot.domain.scripted import with_mark
+from bot.journal.heads import FILE, OLDER
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, OneAtATime, Post, Turn
 from bot.runtime.schedule import Fire, Job, Report, Timetable
-from bot.runtime.state_dir import LEDGER
+from bot.runtime.state_dir import LEDGER, forget_token, make_state_dir
 from bot.runtime.worlds.environment import STEPPED, Access, Driver, Elapsed, EnvironmentSpec, Mark
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.errors import LedgerBroken, PortInUse
 from bot.sandbox.house.forced import Forced
-from bot.sandbox.house.ledger import begun_at, resumed_at
+from bot.sandbox.house.ledger import begun_at, is_finished, read_ledger, resumed_at
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
 from bot.sandbox.serve import free_port, is_free, last_morning, serve
@@ -41,6 +50,12 @@ from bot.sandbox.serve import free_port, is_free, last_morning, serve
 _HOST: Final = "127.0.0.1"
 _NO_ADDRESS: Final = "http://127.0.0.1:1"
 """An address at which nobody listens: the broker answers in this process."""
+BARS: Final = "bars-sandbox.csv"
+EX_DATES: Final = "ex-dates-sandbox.csv"
+_FILES: Final = (
+    *("journal.db", "journal.db-wal", "journal.db-shm", FILE, OLDER, LEDGER),
+    *(BARS, EX_DATES),
+)
 
 
 class SandboxEnvironment:
@@ -221,3 +236,47 @@ class ScenarioMarks:
 
     def _is_shaped(self, order_id: str | None) -> bool:
         return order_id is not None and self._forced.shaped(order_id)
+
+
+class NotAlone(Exception):
+    """Another demo of this state directory is running or starting."""
+
+
+@contextmanager
+def alone(state_dir: Path) -> Iterator[None]:
+    """Be the only demo of a state directory: files are moved there before a lease is taken.
+
+    The lock is on the directory itself and ends with the process. Raises NotAlone, and
+    OperatorMistake where the directory cannot be made.
+    """
+    make_state_dir(state_dir)
+    folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise NotAlone(str(state_dir)) from error
+        yield
+    finally:
+        os.close(folder)
+
+
+def make_room(state_dir: Path, *, seed: int) -> bool:
+    """Move a demo that is over, or of another seed, out of the way; True when one is resumed.
+
+    A demo whose start came to nothing is not resumed.
+    """
+    lines = read_ledger(state_dir / LEDGER)
+    has_begun = any(line.get("kind") != "start" for line in lines)
+    is_over = has_begun and is_finished(state_dir / LEDGER)
+    if has_begun and not is_over and lines[0].get("seed") == seed:
+        return True
+    forget_token(state_dir)
+    for name in _FILES:
+        path = state_dir / name
+        head, dot, tail = name.partition(".")
+        kept = state_dir / f"{head}.1{dot}{tail}"
+        kept.unlink(missing_ok=True)
+        if path.exists():
+            path.rename(kept)
+    return False

@@ -1,21 +1,29 @@
-"""The environment of a real broker: one at an address, in the machine's own time.
+"""The environments of a broker at an address: a real one, or a sandbox in another process.
 
-That is a steady clock's: polls and deadlines come in time whatever becomes of the wall.
+A real broker's time is the machine's own, by a steady clock: polls and deadlines come in time
+whatever becomes of the wall. A served sandbox (`bot paper serve`) gives its market time, the wire's
+and the speed on a loopback path; from then on market time here is computed from the machine's
+clock, and both sides agree to a few milliseconds.
 """
 
 import asyncio
+import json
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime, timedelta
 from typing import Final
 
+from bot.broker.broker import connect
 from bot.broker.budget import SystemWaiter, Waiter
-from bot.clock import Clock, SteadyClock, boottime_s, suspended_s
+from bot.broker.errors import Malformed, Unreachable
+from bot.broker.link import READ_BOUNDS, HttpRequest, Traffic
+from bot.clock import Clock, ScaledClock, SteadyClock, boottime_s, suspended_s
 from bot.domain.entry import Entry
+from bot.protocol.envelope import Answer
 from bot.protocol.secret import Secret
 from bot.runtime.activity import AllAtOnce, Post, Turn
 from bot.runtime.schedule import Fire, Firing, Job, Report, Timetable
-from bot.runtime.time_watch import TimeWatch
+from bot.runtime.watches import TimeWatch
 from bot.runtime.worlds.environment import REAL_TIME, Access, Driver, Elapsed, Mark
 
 LOOK_AGAIN_S: Final = 1.0
@@ -24,6 +32,8 @@ LATE_S: Final = 1.0
 """A job that comes later is told of."""
 SLEPT: Final = "the machine slept"
 BLOCKED: Final = "the bot was busy or stood still"
+CONTROL_PATH: Final = "/_sandbox/control"
+_CALL: Final = "sandbox clocks"
 
 
 def unmarked(entry: Entry) -> Entry:
@@ -133,3 +143,38 @@ class ClockDriver:
         late = [each for each in fired if now - each.first > late_max]
         if late:
             self._report(late, SLEPT if slept_s > LATE_S else BLOCKED)
+
+
+class ServedEnvironment(SystemEnvironment):
+    """The sandbox's market time, and the machine's as wire time."""
+
+    async def open(self, _stack: AsyncExitStack) -> Access:
+        """Learn how its market time runs. Raises BrokerError."""
+        found = await read_market_clock(self._access.base_url, self.wire)
+        if found is not None:
+            self.market, self._speed = found
+            self.has_machines_time = False
+            self.quota_speed = self._speed
+        return self._access
+
+
+async def read_market_clock(base_url: str, wire: Clock) -> tuple[ScaledClock, float] | None:
+    """Ask a server whether it is a sandbox, and how its market time runs; None: it is not one.
+
+    Raises Unreachable, or Malformed when the path answers what no sandbox would.
+    """
+    link = connect(base_url, traffic=Traffic())
+    try:
+        answer = await link.exchange(HttpRequest("GET", CONTROL_PATH, {}), READ_BOUNDS)
+    finally:
+        await link.close()
+    if not isinstance(answer, Answer):
+        raise Unreachable(_CALL, answer.reason)
+    if answer.http_status == 404:
+        return None
+    try:
+        found = json.loads(answer.body)
+        market, speed = datetime.fromisoformat(found["market"]), float(found["speed"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Malformed(_CALL, "no market time and speed") from error
+    return ScaledClock(wire, start=market, speed=speed), speed

@@ -11,7 +11,7 @@ from bot.clock import ScaledClock, SystemClock
 from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
 from bot.runtime.health.doctor_broker import look_at_broker
-from bot.runtime.health.findings import Finding, Verdict
+from bot.runtime.health.doctor_here import Finding, Verdict
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import serve
 from tests.staging import START, scenario

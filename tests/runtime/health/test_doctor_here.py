@@ -16,8 +16,7 @@ from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
 from bot.journal.schema import migrate
-from bot.runtime.health.doctor_here import Machine, look_here, of_notices
-from bot.runtime.health.findings import Finding, Verdict
+from bot.runtime.health.doctor_here import Finding, Machine, Verdict, look_here, of_notices
 from bot.runtime.morning import calendar_row
 from tests.staging import QUIET
 from tests.story import once, write_project

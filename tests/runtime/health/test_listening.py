@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.runtime.health.exposition import counter, exposed, labelled
 from bot.runtime.health.listening import Listening, Taken, holder_of
+from bot.runtime.health.readings import counter, exposed, labelled
 from tests.faults.hanging import RESTING, Hanging, locked
 from tests.ports import free_port
 from tests.processes import ROOT, BotProcess

@@ -16,8 +16,7 @@ from bot.config.settings.notify import ChannelPlan
 from bot.domain.entry import Note, RunState, StateChanged
 from bot.domain.message import Event, Noted
 from bot.protocol.secret import Secret
-from bot.runtime.health.log_watch import LogWatch
-from bot.runtime.health.process_log import ProcessLog
+from bot.runtime.health.process_log import LogWatch, ProcessLog
 from bot.runtime.hush import Hiding
 
 NOW = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)

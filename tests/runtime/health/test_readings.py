@@ -3,8 +3,7 @@
 from datetime import UTC, datetime
 
 from bot.domain.entry import Note
-from bot.runtime.health.exposition import exposed, labelled
-from bot.runtime.health.readings import LABELS_MAX, Counts
+from bot.runtime.health.readings import LABELS_MAX, Counts, exposed, labelled
 
 NOW = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)
 

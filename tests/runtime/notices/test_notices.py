@@ -14,8 +14,8 @@ from bot.config.settings.load import load_settings
 from bot.domain.entry import IntentMoved, Note
 from bot.domain.message import Event, Noted
 from bot.domain.order import SendState
-from bot.runtime.faults import FaultGuard
 from bot.runtime.notices.notices import BUSY_MAX_S, FAILS_MAX, Notices
+from bot.runtime.supervisor import FaultGuard
 from tests.notice_server import NoticeServer, notice_server
 from tests.story import write_project
 

@@ -1,16 +1,28 @@
-"""The machine's own time: jobs and deadlines come when they are due, whatever the wall does."""
+"""Jobs and deadlines come when they are due, whatever the wall does, by either clock."""
 
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+import pytest
+
 from bot.clock import Clock, ScaledClock, SimulatedClock, SteadyClock, SystemClock
+from bot.config.rulebook import load_rulebook
+from bot.domain.entry import Note
+from bot.domain.message import Event, Noted
+from bot.protocol.secret import Secret
+from bot.runtime.assemble import note_wait
 from bot.runtime.schedule import Firing, Job, Timetable, every
-from bot.runtime.worlds.system import BLOCKED, ClockDriver
+from bot.runtime.worlds.environment import Access
+from bot.runtime.worlds.system import BLOCKED, ClockDriver, ServedEnvironment, read_market_clock
+from bot.sandbox.sandbox import Sandbox
+from bot.sandbox.serve import serve
+from tests.staging import scenario
 
 START = datetime(2026, 11, 19, 2, 20, tzinfo=UTC)
 SPEED = 1_000.0
+SERVED_FROM = datetime(2026, 11, 19, 2, 20, tzinfo=UTC)
 
 
 def unreported(firings: Sequence[Firing], why: str) -> None:
@@ -111,3 +123,35 @@ async def test_jobs_that_come_too_late_are_told_with_their_count_and_fire_once_e
 
     assert fired == ["quote VNM", "depth VNM"]
     assert told == [("quote VNM", 12, BLOCKED), ("depth VNM", 12, BLOCKED)]
+
+
+@pytest.mark.wire
+async def test_a_served_sandbox_tells_its_market_time_and_speed() -> None:
+    wire = SystemClock()
+    market = ScaledClock(wire, start=SERVED_FROM, speed=60)
+    played = Sandbox(
+        scenario().model_copy(update={"speed": 60.0}), load_rulebook(), clock=market, wire=wire
+    )
+
+    async with serve(played) as base_url:
+        told = await read_market_clock(base_url, wire)
+
+    assert told is not None
+    clock, speed = told
+    assert speed == 60
+    assert abs(clock.now() - market.now()) < timedelta(seconds=30)
+
+
+def test_a_wait_at_sixty_times_the_speed_is_told_as_long_as_the_market_is_held() -> None:
+    told: list[Event] = []
+    environment = ServedEnvironment(Access("http://127.0.0.1:1", Secret("key"), Secret("secret")))
+    environment.quota_speed = 60.0
+
+    until = environment.waiter.now() + timedelta(seconds=10)
+    note_wait(environment, told.append, lambda: False, until, 3, "stock_quote")
+
+    [noted] = told
+    assert isinstance(noted, Noted)
+    assert isinstance(noted.entry, Note)
+    opens_at = datetime.fromisoformat(str(noted.entry.numbers["until"]))
+    assert 599 < (opens_at - noted.at).total_seconds() <= 600

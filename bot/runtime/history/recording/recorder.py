@@ -26,7 +26,6 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Noted
 from bot.engine.health import LOW_BYTES
 from bot.runtime.activity import Activity, RightOfWay
-from bot.runtime.disk_watch import free_on
 from bot.runtime.history.recording.recordings import (
     END,
     GAP,
@@ -44,6 +43,7 @@ from bot.runtime.history.recording.recordings import (
 )
 from bot.runtime.history.recording.tape import RecordedEngine, Tape
 from bot.runtime.parts import Parts
+from bot.runtime.watches import free_on
 
 FLUSH_S: Final = 1.0
 PART_ROWS: Final = 5_000

@@ -24,7 +24,6 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Command, Event, Record
 from bot.engine.engine import Engine
 from bot.engine.settings import LoadedStrategy, StrategyFault
-from bot.runtime.faults import FaultGuard
 from bot.runtime.history.recording.differences import Difference, difference_of
 from bot.runtime.history.recording.recordings import (
     DUE,
@@ -44,6 +43,7 @@ from bot.runtime.history.recording.recordings import (
     runs_of,
     sealed,
 )
+from bot.runtime.supervisor import FaultGuard
 from bot.strategy import Strategy
 
 PROGRESS_EVERY: Final = 500

@@ -28,7 +28,7 @@ from bot.runtime.history.bars import BarColumns
 from bot.runtime.history.store.archive import Archive, Origin, Overlap, StoredRange
 from bot.runtime.history.store.checking import BarCheck
 from bot.runtime.history.store.importing import Progress, Rules
-from bot.runtime.worlds.served import read_market_clock
+from bot.runtime.worlds.system import read_market_clock
 
 RESOLUTIONS: Final = {"5m": "5", "15m": "15", "30m": "30", "1d": "1D"}
 """Widths that the call has. Where its hours begin is not documented, so they are not asked for."""

@@ -1,16 +1,18 @@
-"""Each alert has a kind of notice."""
+"""What is picked as a notice, and that each alert has a kind of notice."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from ruamel.yaml import YAML
 
 import bot
+from bot.domain.entry import DAY_NOTE, Note
 from bot.domain.notice import SEVERITIES, NoticeKind
-from bot.runtime.notices.kinds import KINDS
-from bot.runtime.notices.wording import texts
+from bot.runtime.notices.wording import KINDS, Picker, Wording, texts
 
 CATALOGUE: Final = Path(bot.__file__).parent / "cli" / "telling" / "vi.yaml"
+CLOSED = datetime(2026, 11, 19, 8, 15, tzinfo=UTC)
 
 
 def test_every_alert_has_a_kind_and_no_kind_is_of_an_alert_that_is_gone() -> None:
@@ -30,3 +32,12 @@ def test_both_languages_say_the_same_things() -> None:
 
     for part in ("titles", "money", "do", "said"):
         assert set(english[part]) == set(vietnamese[part]), part
+
+
+def test_the_sum_of_a_day_is_a_notice_and_a_plain_note_is_none() -> None:
+    picker = Picker(Wording("en", "mine", "live"), lambda _, text, *__: text)
+
+    [summary] = picker.pick(Note(CLOSED, DAY_NOTE, "2 orders: 2 filled · nothing open"))
+
+    assert (summary.kind, summary.text) == (NoticeKind.SUMMARY, "2 orders: 2 filled · nothing open")
+    assert picker.pick(Note(CLOSED, "PULSE", "2 on")) == []

@@ -11,37 +11,41 @@ from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
+from bot.broker.broker import connect
 from bot.broker.errors import BrokerError, ForbiddenAddress, Unreachable
+from bot.broker.link import Bounds, HttpRequest, Traffic
+from bot.broker.signer import Credentials, Signer
+from bot.clock import Clock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.rulebook import load_symbols
 from bot.config.strategies.load import UnknownSymbols
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.quote import Quote
-from bot.protocol.endpoints.endpoint import build_target
+from bot.protocol.endpoints.endpoint import Endpoint, build_target
 from bot.protocol.endpoints.trading import STOCK_QUOTE
-from bot.protocol.envelope import Answer, open_envelope
+from bot.protocol.envelope import Answer, NoAnswer, open_envelope, size_of
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.quotes import decode_quote
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Tasks
 from bot.runtime.schedule import Fire, Job, Report, every
 from bot.runtime.worlds.environment import Access, Driver, EnvironmentSpec
-from bot.runtime.worlds.paper.account import (
+from bot.runtime.worlds.paper_account import (
     LEDGER,
     Beginning,
     keep_beginning,
     read_beginning,
     terms_of,
 )
-from bot.runtime.worlds.paper.relay import MarketRelay
-from bot.runtime.worlds.served import read_market_clock
-from bot.runtime.worlds.system import SystemEnvironment
+from bot.runtime.worlds.system import SystemEnvironment, read_market_clock
 from bot.sandbox.errors import LedgerBroken
 from bot.sandbox.house.ledger import resumed_at
 from bot.sandbox.mirror_shell import MirrorShell
-from bot.sandbox.mirror_watch import Clocks, Watch
+from bot.sandbox.mirror_watch import Clocks, Watch, relayed
 from bot.sandbox.sandbox import Sandbox
 
+LOOK_S_MAX: Final = 3.0
+"""An order, with a deadline of 10 s, is taken after up to three looks."""
 TICK: Final = timedelta(seconds=1)
 """How often the watch looks after itself, in market time."""
 BACKWARDS_MAX: Final = timedelta(minutes=1)
@@ -49,6 +53,24 @@ IN_PROCESS: Final = "http://127.0.0.1:1"
 """An address that is never connected to: the paper broker answers in this process."""
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _NOT_FOUND: Final = 404
+
+
+class MarketRelay:
+    """One connection to the real broker, with the real key. Raises ForbiddenAddress."""
+
+    def __init__(self, access: Access, device_id: str, wire: Clock) -> None:
+        self._link = connect(access.base_url, traffic=Traffic(), app=access.app)
+        self._signer = Signer(Credentials(access.api_key, access.api_secret, device_id), wire)
+
+    async def __call__(self, endpoint: Endpoint, target: str) -> Answer | NoAnswer:
+        """Send one read, signed with the real key. Raises NotRelayed unless it is market data."""
+        signed = self._signer.sign_read(relayed(endpoint), target)
+        bounds = Bounds(LOOK_S_MAX, size_of(endpoint).bytes_max)
+        return await self._link.exchange(HttpRequest("GET", target, signed.headers), bounds)
+
+    async def close(self) -> None:
+        """Wait for what is under way and close the connection."""
+        await self._link.close()
 
 
 class PaperEnvironment(SystemEnvironment):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bot.domain.entry import OrderUpdated
 from bot.domain.order import OrderReport, OrderState
-from bot.runtime.earlier_days import KnownOrders, earlier_ends, left_open
+from bot.runtime.day_start import KnownOrders, earlier_ends, left_open
 from tests.staging import DAY, Stage, intent, scenario, set_stage
 
 NIGHT = timedelta(hours=23)

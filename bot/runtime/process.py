@@ -1,4 +1,7 @@
-"""Ends a process that is over and does not go.
+"""How a process keeps its memory to itself, and how it ends when it is over and does not go.
+
+It holds the broker's secret and the day's token. So no core is written when it dies, and on Linux
+no other process of the same user may read its memory or attach to it (root may).
 
 A run ends when its journal is closed. What a plug-in began may go on: a thread that Python waits
 for, a task that will not be cancelled. Nothing of ours is open then, so it is left where it is.
@@ -6,7 +9,9 @@ A disk that hangs may keep a run from closing its files: all that matters is wri
 never will be, and the next start goes on as after a kill.
 """
 
+import ctypes
 import os
+import resource
 import signal
 import sys
 import threading
@@ -16,6 +21,7 @@ from typing import Final
 
 from bot.journal.aside import begin
 
+_PR_SET_DUMPABLE: Final = 4
 LEAVE_S: Final = 2.0
 """How long what is over may take to go."""
 LET_GO_S: Final = 8.0
@@ -24,6 +30,18 @@ a disk that hangs. With what a stop waits for before, it is less than a service 
 """
 WORDS_S: Final = 1.0
 """How long the last words may take: what hangs may be the disk that they go to."""
+
+
+def forbid_dumps() -> None:
+    """Forbid dumps and other readers, once, at the start of a process.
+
+    Where the system refuses that, the bot runs without.
+    """
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def not_ignored(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:

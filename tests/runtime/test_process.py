@@ -1,4 +1,4 @@
-"""What is over goes: a run that ended is no process a few seconds later, whatever is left in it."""
+"""What is over goes, whatever is left in it, and what a process knows stays with it."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.config.problems import ExitCode
-from bot.runtime.leaving import LEAVE_S
+from bot.runtime.process import LEAVE_S
 from tests.processes import ROOT, BotProcess
 from tests.staging import QUIET
 from tests.story import once, write_project
@@ -52,6 +52,14 @@ async def stay():
 class Left(Strategy):
     def on_start(self):
         self.mine = asyncio.get_event_loop().create_task(stay())
+"""
+TOLD = """
+import ctypes, resource
+from bot.cli.main import main
+try:
+    main(["version"])
+except SystemExit:
+    print(resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
 """
 
 
@@ -131,7 +139,7 @@ def test_what_a_plug_in_has_begun_keeps_no_process_that_is_over(
 
 def test_last_words_that_nobody_takes_keep_no_process_either() -> None:
     hangs = (
-        "import threading, time; from bot.runtime.leaving import leave_within; "
+        "import threading, time; from bot.runtime.process import leave_within; "
         "leave_within(0.01, 7, threading.Event(), lambda _: time.sleep(600)); time.sleep(600)"
     )
 
@@ -150,3 +158,13 @@ def test_a_journal_that_another_took_ends_the_process_at_once(tmp_path: Path) ->
 
     assert (code, took_s < GONE_S) == (ExitCode.NOT_RUNNING, True), (took_s, err)
     assert "Traceback" not in err
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has PR_SET_DUMPABLE")
+def test_a_command_s_memory_is_neither_dumped_nor_read() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TOLD], capture_output=True, text=True, check=True, timeout=150
+    )
+
+    assert done.stdout.splitlines()[-1] == "(0, 0) 0"

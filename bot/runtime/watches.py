@@ -1,0 +1,186 @@
+"""What the bot keeps an eye on while it trades: the disk, the machine's time, and its own hooks.
+
+Each of them looks again and again and posts what it finds; none of them decides anything.
+"""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from bot.clock import SteadyClock, boottime_s
+from bot.config.strategies.invoke import Interrupted, invoke, is_inside
+from bot.domain.operations import ClockStepped, DiskSeen, StoodStill
+from bot.engine.health import LOW_BYTES
+from bot.engine.settings import StrategyFault
+from bot.journal.thread import in_time
+from bot.runtime.activity import Post
+from bot.strategy import Strategy
+
+LOOK_S: Final = 10.0
+ANSWER_S: Final = 5.0
+"""How long a disk may take to say so: one that hangs is found out by the journal's own watch."""
+CLOCK_LOOK_S: Final = 0.5
+STEP_MAX: Final = timedelta(seconds=2)
+"""A wall clock that is further off than this from where it was has been set."""
+STILL_MAX_S: Final = 5.0
+"""For this long a signal may wait for its order: what was decided before a longer standstill is too
+old, and a shorter one is a slow machine.
+"""
+HOOK_LOOK_S: Final = 0.25
+HOOK_S_MAX: Final = 5.0
+"""How long a hook may take."""
+HALTED_S_MAX: Final = 1.0
+"""The same while a halt waits for it."""
+END_S: Final = 1.0
+"""How long the end waits for the last look: whether a halt waits is asked of a disk, too."""
+_SIGNAL: Final = signal.SIGVTALRM
+"""Between our own threads: nobody else sends it."""
+
+
+class DiskWatch:
+    """Looks how much room the disk of the state directory has.
+
+    It posts `DiskSeen` at each look while there is little, and once when there is more again.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        post: Post,
+        now: Callable[[], datetime],
+        free_bytes: Callable[[Path], int] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._post = post
+        self._now = now
+        self._free_bytes = free_bytes or free_on
+        self._was_low = False
+
+    async def run(self) -> None:
+        """Look again and again, for ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Look once. A disk that gives no answer says nothing."""
+        with suppress(TimeoutError, OSError):
+            free = await in_time(lambda: self._free_bytes(self._folder), ANSWER_S)
+            is_low = free < LOW_BYTES
+            if is_low or self._was_low:
+                self._post(DiskSeen(self._now(), free))
+            self._was_low = is_low
+
+
+def free_on(folder: Path) -> int:
+    """Return the bytes that somebody without privileges may still write there."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
+
+
+class TimeWatch:
+    """Notices when the wall clock was set and when the bot stood still, and posts each once.
+
+    Neither hurts by itself: the bot goes by a clock that counts both (`bot.clock`). But a person
+    who reads two clocks has to know which of them the bot goes by, and after a standstill market,
+    orders and account are no longer what the bot believes. `now` is market time.
+    """
+
+    def __init__(
+        self,
+        clock: SteadyClock,
+        post: Post,
+        now: Callable[[], datetime],
+        elapsed_s: Callable[[], float] = boottime_s,
+    ) -> None:
+        self._clock = clock
+        self._post = post
+        self._now = now
+        self._elapsed_s = elapsed_s
+        self._looked_s = elapsed_s()
+        self._told = timedelta()
+
+    async def run(self) -> None:
+        """Look again and again, for ever."""
+        while True:
+            await asyncio.sleep(CLOCK_LOOK_S)
+            self.look()
+
+    def look(self) -> None:
+        """Tell what has happened since the last look."""
+        looked_s, self._looked_s = self._looked_s, self._elapsed_s()
+        still_s = self._looked_s - looked_s - CLOCK_LOOK_S
+        if still_s > STILL_MAX_S:
+            self._post(StoodStill(self._now(), timedelta(seconds=still_s)))
+        ahead = self._clock.wall_is_ahead_by()
+        if abs(ahead - self._told) > STEP_MAX:
+            self._told = ahead if abs(ahead) > STEP_MAX else timedelta()
+            self._post(ClockStepped(self._now(), self._told))
+
+
+class HookWatch:
+    """Calls hooks, one at a time, and interrupts those that do not return, so that halts, cancels
+    and the other strategies go on. `is_urgent` says that a halt is waiting.
+
+    A thread beside the loop looks at the hook that is being called. One that it meets at too many
+    looks in a row is sent a signal, whose handler raises `Interrupted` inside the hook, and nowhere
+    else: not in the engine, which may be in the middle of something, and not in the next hook.
+    Looks are counted, not seconds, since a process that was stopped for a while has no slow hook.
+    What catches even that, as a bare `except:` does, is interrupted at each further look. Only code
+    in C that never comes back to Python cannot be reached: then `bot halt` blocks from outside.
+    """
+
+    def __init__(self, is_urgent: Callable[[], bool], hook_s_max: float = HOOK_S_MAX) -> None:
+        self._is_urgent = is_urgent
+        self._hook_s_max = hook_s_max
+        self._called: object = None
+        self._condemned: object = None
+        self._over = threading.Event()
+
+    def invoke(
+        self, strategy: Strategy, hook: str, argument: object | None
+    ) -> StrategyFault | None:
+        """Call a hook, as long as it takes at the most."""
+        self._called = object()
+        try:
+            return invoke(strategy, hook, argument)
+        finally:
+            self._called = None
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Watch the hooks that this thread, the main one, calls."""
+        before = signal.signal(_SIGNAL, self._interrupt)
+        looking = threading.Thread(
+            target=self._look, args=(threading.get_ident(),), name="hooks", daemon=True
+        )
+        looking.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            looking.join(END_S)
+            signal.signal(_SIGNAL, before)
+
+    def _look(self, main: int) -> None:
+        seen, looks = None, 0
+        while not self._over.wait(HOOK_LOOK_S):
+            called = self._called
+            looks = looks + 1 if called is seen else 0
+            seen = called
+            limit_s = min(self._hook_s_max, HALTED_S_MAX if self._is_urgent() else self._hook_s_max)
+            is_long = looks * HOOK_LOOK_S >= limit_s
+            if called is not None and is_long and not self._over.is_set():
+                self._condemned = called
+                signal.pthread_kill(main, _SIGNAL)
+
+    def _interrupt(self, _number: int, frame: FrameType | None) -> None:
+        if self._condemned is self._called and is_inside(frame):
+            raise Interrupted
