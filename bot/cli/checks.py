@@ -9,7 +9,7 @@ from bot.cli.show import print_json, print_result, say, show_mistake, show_probl
 from bot.cli.telling.wording import counted
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.strategies.check import WORD_OF
-from bot.config.strategies.load import CheckedFile
+from bot.config.strategies.load import CheckedFile, rehearse
 from bot.domain.order import ORDER_TYPES
 from bot.domain.plan import OrderPlan, StrategyPlan
 from bot.runtime.feeds import (
@@ -19,8 +19,20 @@ from bot.runtime.feeds import (
     room_for_polls,
     slowed_by,
 )
+from bot.runtime.hook_watch import HOOK_S_MAX, HookWatch
 
 Plain = dict[str, object]
+
+
+def rehearsed(
+    checked: Sequence[CheckedFile], hook_s_max: float = HOOK_S_MAX
+) -> tuple[CheckedFile, ...]:
+    """Rehearse the strategies on a made-up bar, and interrupt a hook that does not return, as a
+    run does. Raises OperatorMistake as `rehearse` does.
+    """
+    watch = HookWatch(lambda: False, hook_s_max)
+    with watch.at_work():
+        return rehearse(checked, watch.invoke)
 
 
 def report_good(

@@ -172,6 +172,15 @@ def test_a_window_longer_than_a_day_says_how_much_history_it_needs(
     [
         ("        self.lenght\n", "AttributeError: 'Mine' object has no attribute 'lenght'"),
         ("        sef.buy()\n", "NameError: name 'sef' is not defined"),
+        ("        bar.closee\n", "AttributeError: 'BarView' object has no attribute 'closee'"),
+        (
+            "        bar.sma(5).over(3)\n",
+            "AttributeError: 'Indicator' object has no attribute 'over'",
+        ),
+        (
+            "        self.position.size\n",
+            "AttributeError: 'PositionView' object has no attribute 'size'",
+        ),
     ],
 )
 def test_a_name_mistyped_in_a_hook_is_told_before_the_run(

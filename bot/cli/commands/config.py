@@ -30,15 +30,15 @@ def command() -> None:
 @click.pass_obj
 def check(invocation: Invocation) -> int:
     """Check configuration and strategy files. Needs no network and changes nothing."""
-    from bot.cli.checks import Plain, report, report_good
+    from bot.cli.checks import Plain, rehearsed, report, report_good
     from bot.config.scenario_file import load_scenario
-    from bot.config.strategies.load import load_plans, rehearse
+    from bot.config.strategies.load import load_plans
     from bot.runtime.notices.channels import open_channels
 
     try:
         loaded = load(invocation)
         channels = open_channels(loaded.channels(os.environ))
-        checked = rehearse(load_plans(loaded))
+        checked = rehearsed(load_plans(loaded))
         if loaded.settings.is_embedded:
             load_scenario(loaded.settings.sandbox.scenario, loaded.base_dir)
     except OperatorMistake as mistake:

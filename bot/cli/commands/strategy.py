@@ -209,15 +209,15 @@ def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
 
     Named files need no other configuration. Without one: the configured ones. Needs no network.
     """
-    from bot.cli.checks import plan_fields, report, report_good, wake_words
+    from bot.cli.checks import plan_fields, rehearsed, report, report_good, wake_words
     from bot.config.settings.model import BrokerSettings
-    from bot.config.strategies.load import check_files, market_of, rehearse, strategy_files
+    from bot.config.strategies.load import check_files, market_of, strategy_files
 
     try:
         loaded = None if files and invocation.config is None else load(invocation)
         paths = files or (strategy_files(loaded) if loaded else ())
         base_dir = loaded.base_dir if loaded else None
-        checked = rehearse(check_files(paths, base_dir=base_dir, market=market_of()))
+        checked = rehearsed(check_files(paths, base_dir=base_dir, market=market_of()))
     except OperatorMistake as mistake:
         return report(invocation, mistake)
     plans = [each.plan for each in checked]

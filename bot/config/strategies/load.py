@@ -19,7 +19,7 @@ from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.config.settings.load import Loaded
 from bot.config.strategies.check import WORDS, Market, Subject, contradictions, refused_parameters
-from bot.config.strategies.invoke import files_of
+from bot.config.strategies.invoke import files_of, invoke
 from bot.config.strategies.model import STAND_INS, StrategyFile
 from bot.config.strategies.plugin_check import RefusedParameters, make, rehearsal_of
 from bot.config.strategies.plugins import find_strategy
@@ -28,7 +28,7 @@ from bot.config.yaml_file import YamlDocument, parse_yaml, read_text, read_yaml
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderType
 from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit, StrategyPlan, Wake, When
-from bot.engine.settings import LoadedStrategy
+from bot.engine.settings import Invoke, LoadedStrategy
 from bot.strategy import Strategy
 
 UNSAFE: Final = "E-CFG-038"
@@ -148,9 +148,9 @@ def sort_out(
     return tuple(each for each in checked if len(of_name[each.plan.name]) == 1), tuple(broken)
 
 
-def rehearse(checked: Sequence[CheckedFile]) -> tuple[CheckedFile, ...]:
-    """Show each strategy one made-up bar, and warn of those that want more bars than a day has, or
-    use a name that does not exist.
+def rehearse(checked: Sequence[CheckedFile], call: Invoke = invoke) -> tuple[CheckedFile, ...]:
+    """Show each strategy one made-up bar, and warn of those that want more bars than a day has, use
+    a name that does not exist, or never return, where `call` interrupts those.
 
     For checks alone: a run begins with classes that have seen nothing. Raises OperatorMistake for
     an average that is longer than can be had.
@@ -160,12 +160,12 @@ def rehearse(checked: Sequence[CheckedFile]) -> tuple[CheckedFile, ...]:
     for each in checked:
         plan, document, warnings = each.plan, each.document, list(each.warnings)
         try:
-            seen = rehearsal_of(make(each.factory, plan.symbols[0], plan.parameters))
+            seen = rehearsal_of(make(each.factory, plan.symbols[0], plan.parameters), call)
         except RefusedParameters as error:
             problems.append(refused_parameters(document, error))
             continue
-        if seen.unknown_name is not None:
-            message = f"{plan.use} fails on its first bar: {seen.unknown_name}"
+        if seen.mistake is not None:
+            message = f"{plan.use} fails on its first bar: {seen.mistake}"
             warnings.append(document.at_value("E-CFG-032", message, ("use",)))
         width = plan.wake.bar
         if width is not None and seen.bars * width > CONTINUOUS:

@@ -20,7 +20,17 @@ from bot.config.strategies.invoke import invoke, place_of
 from bot.config.yaml_file import Span, read_text, snippet_of
 from bot.domain.plan import ParameterValue
 from bot.domain.quote import Bar
-from bot.strategy import BARS_MAX, BARS_MIN, BarView, Context, Indicator, Strategy
+from bot.engine.settings import Invoke
+from bot.strategy import (
+    BARS_MAX,
+    BARS_MIN,
+    AccountView,
+    BarView,
+    Context,
+    Indicator,
+    PositionView,
+    Strategy,
+)
 
 HOOKS: Final = tuple(name for name in vars(Strategy) if name.startswith("on_"))
 _CALLED: Final = (*HOOKS, "check")
@@ -31,6 +41,9 @@ FAILURES: Final = (Exception, SystemExit)
 """What a plug-in may raise when it is loaded or made: its author has to mend that."""
 
 _BASE_NAMES: Final = frozenset(name for name in dir(Strategy) if not name.startswith("_"))
+_VIEWS: Final = (BarView, Indicator, PositionView, AccountView)
+"""What a hook looks at, and what is never missing."""
+
 _MIDNIGHT: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -130,19 +143,20 @@ def make(
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What a strategy's first bar shows: the bars it needs before it can decide, and a name in it
-    that does not exist (None when all do).
+    """What a strategy's first bar shows: the bars it needs before it can decide, and what fails
+    whatever the bar (None when nothing does).
     """
 
     bars: int
-    unknown_name: str | None
+    mistake: str | None
 
 
-def rehearsal_of(strategy: Strategy) -> Rehearsal:
+def rehearsal_of(strategy: Strategy, call: Invoke = invoke) -> Rehearsal:
     """Start it and show it one bar whose indicators have no value yet; ignore what it does.
 
     What it raises may be that bar's fault, except for a name that does not exist: a typing mistake.
-    Raises RefusedParameters when it asks for an average that cannot be had.
+    A hook that never returns is one too, where `call` interrupts it. Raises RefusedParameters when
+    it asks for an average that cannot be had.
     """
     windows = {f"warm_up = {type(strategy).warm_up}": type(strategy).warm_up}
 
@@ -153,15 +167,20 @@ def rehearsal_of(strategy: Strategy) -> Rehearsal:
 
     bar = Bar(strategy.symbol, _MIDNIGHT, 60, 10_000, 10_000, 10_000, 10_000, 100)
     faults = (
-        invoke(strategy, "on_start", None),
-        invoke(strategy, "on_bar", BarView(bar, read)),
+        call(strategy, "on_start", None),
+        call(strategy, "on_bar", BarView(bar, read)),
     )
     for name, bars in windows.items():
         if bars > BARS_MAX or (bars < BARS_MIN and not name.startswith("warm_up")):
             raise RefusedParameters(f"{name}: wanted {BARS_MIN} to {BARS_MAX} bars")
-    names = ("NameError:", f"AttributeError: '{type(strategy).__name__}' object has no attribute")
-    unknown = (fault.error for fault in faults if fault and fault.error.startswith(names))
-    return Rehearsal(max(windows.values()), next(unknown, None))
+    of_whom = (type(strategy).__name__, *(view.__name__ for view in _VIEWS))
+    names = ("NameError:", *(f"AttributeError: '{name}' object has no" for name in of_whom))
+    mistakes = (
+        fault.error
+        for fault in faults
+        if fault and (fault.is_stuck or fault.error.startswith(names))
+    )
+    return Rehearsal(max(windows.values()), next(mistakes, None))
 
 
 # ------------------------------------------------------------------------------------ the class
