@@ -44,6 +44,7 @@ _INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*(_[0-9]+)*)")
 _DECIMAL: Final = re.compile(
     r"[-+]?((0|[1-9][0-9]*)?\.[0-9]+|(0|[1-9][0-9]*)\.)([eE][-+]?[0-9]{1,3})?"
 )
+_THOUSANDS: Final = re.compile(r"[0-9]{3}")
 _WORDS: Final = {"": None, "~": None, "null": None, "true": True, "false": False}
 _PLAIN: Final = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp", "value")
 _KNOWN_TAGS: Final = frozenset({None, "!", *(_CORE + name for name in _PLAIN)})
@@ -133,9 +134,13 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
     try:
         root = _tree(text, name)
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        span = Span(mark.line + 1, mark.column + 1) if mark else Span(1, 1)
         what = ", ".join(str(part) for part in (error.context, error.problem) if part)
+        mark, opened = error.problem_mark or error.context_mark, error.context_mark
+        if opened and ("unexpected end" in what or "<stream end>" in what):
+            mark = opened  # what is never closed is mended where it begins
+        elif opened and mark and "a flow " in what and opened.line != mark.line:
+            what += f"; it begins on line {opened.line + 1}"
+        span = Span(mark.line + 1, mark.column + 1) if mark else Span(1, 1)
         code, message, lines = "E-CFG-002", f"not YAML: {what}", text.splitlines()
         line = lines[span.line - 1] if span.line <= len(lines) else ""
         if "\\t" in what or re.match(r" *\t", line):
@@ -304,6 +309,11 @@ class _Builder:
             if name == "<<" and key.event.tag is None and key.event.style is None:
                 self._complain("E-CFG-005", "'<<' is not allowed: write the keys out", key)
                 continue
+            is_empty = isinstance(value.event, ScalarEvent) and value.event.value == ""
+            if key.event.style is None and is_empty and _THOUSANDS.fullmatch(name):
+                message = "a comma ends a value here: write a large number like 20_000_000"
+                self._complain("E-CFG-002", message, key)
+                break
             if name in data:
                 line = self._keys[here].line
                 message = f"duplicate key {name!r}: it is on line {line} already"

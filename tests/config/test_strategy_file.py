@@ -230,6 +230,19 @@ def test_no_strategy_file_at_all_is_a_mistake(tmp_path: Path) -> None:
     assert [problem.code for problem in raised.value.problems] == ["E-CFG-037"]
 
 
+def test_a_folder_named_as_strategies_is_told_how_to_name_its_files(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "a.yaml").write_text(BASE, "utf-8")
+    (tmp_path / "bot.yaml").write_text("strategies: mine\n", "utf-8")
+
+    with pytest.raises(OperatorMistake) as raised:
+        load_plans(load_settings(tmp_path / "bot.yaml", environment={}), market=MARKET)
+
+    [problem] = raised.value.problems
+    assert problem.message.endswith("mine/*.yaml")
+    assert "bot strategy new" not in problem.message
+
+
 def test_the_demo_is_two_strategies_ready_for_the_engine() -> None:
     loaded = load_settings(shipped(DEMO), environment={"HOME": "/nowhere"})
 

@@ -32,6 +32,7 @@ from bot.engine.settings import Invoke, LoadedStrategy
 from bot.strategy import Strategy
 
 UNSAFE: Final = "E-CFG-038"
+_MAKE_ONE: Final = "Make one: bot strategy new NAME"
 CONTINUOUS: Final = timedelta(hours=3, minutes=45)
 """Continuous trading of a day on HOSE: 09:15 to 11:30 and 13:00 to 14:30."""
 
@@ -239,7 +240,9 @@ def strategy_files(loaded: Loaded) -> tuple[Path, ...]:
     if not found:
         shown = ", ".join(shown_path(pattern) for pattern in loaded.strategy_patterns)
         origin = loaded.origin_of("strategies")
-        message = f"no strategy file matches {shown} ({origin}). Make one: bot strategy new NAME"
+        folder = next((each for each in loaded.strategy_patterns if each.is_dir()), None)
+        step = f"Name the files in it, like {shown_path(folder)}/*.yaml" if folder else _MAKE_ONE
+        message = f"no strategy file matches {shown} ({origin}). {step}"
         raise OperatorMistake.of("E-CFG-037", message)
     return tuple(sorted(found))
 
