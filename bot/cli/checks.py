@@ -19,7 +19,7 @@ from bot.runtime.feeds import (
     room_for_polls,
     slowed_by,
 )
-from bot.runtime.hook_watch import HOOK_S_MAX, HookWatch
+from bot.runtime.watches import HOOK_S_MAX, HookWatch
 
 Plain = dict[str, object]
 
