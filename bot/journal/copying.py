@@ -1,13 +1,15 @@
-"""A journal in another place: a backup of the file while the bot writes it, or a copy of all rows
-into a database of the other kind.
+"""A journal in another place: a backup of the file while the bot writes it, a copy of all rows into
+a database of the other kind, and what the backups in a folder hold.
 
-Both are all or nothing, and both are checked before they are believed: every chain and every sum of
-the copy, and where each ends.
+Both copies are all or nothing, and both are checked before they are believed: every chain and every
+sum of the copy, and where each ends. A backup holds a row where its chain goes on behind the row
+and ends in a row of ours: the hash there covers all before it. What else lies in the folder, copies
+of another journal too, holds none.
 """
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,7 +17,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from bot.journal import tables
-from bot.journal.batch import read_heads
+from bot.journal.batch import Head, read_heads
 from bot.journal.engines import (
     database_errors,
     file_of,
@@ -24,7 +26,7 @@ from bot.journal.engines import (
     one_transaction,
     reading,
 )
-from bot.journal.errors import Contradicted, Corrupt
+from bot.journal.errors import Contradicted, Corrupt, JournalError
 from bot.journal.heads import KeptHeads
 from bot.journal.schema import migrate, reading_current, require_schema
 from bot.journal.verify import VerifyReport, stream, verify
@@ -187,3 +189,30 @@ def remove(url: str) -> None:
     path = file_of(url)
     for end in ("", "-wal", "-shm", ".lease"):
         path.with_name(path.name + end).unlink(missing_ok=True)
+
+
+LOOKED_AT_MAX: Final = 10
+"""How many files of a folder are looked at, the newest first."""
+
+Saved = Mapping[str, Sequence[Head]]
+"""For each chain, where it ends in each backup."""
+
+
+def backups_in(folder: Path) -> list[Path]:
+    """The newest files that may be backups, newest first. Raises OSError."""
+    found = [(each.stat().st_mtime_ns, each) for each in folder.iterdir() if each.suffix == ".db"]
+    return [each for _, each in sorted(found, reverse=True)[:LOOKED_AT_MAX]]
+
+
+def saved_in(folder: Path) -> Saved:
+    """Read where the chains end in the backups of a folder. Raises OSError."""
+    found: dict[str, list[Head]] = {}
+    for file in backups_in(folder):
+        try:
+            with reading(f"sqlite:///{file}") as connection:
+                heads = read_heads(connection)
+        except JournalError:  # no journal, or a broken one: it holds nothing
+            continue
+        for name, head in heads.items():
+            found.setdefault(name, []).append(head)
+    return found

@@ -22,9 +22,9 @@ from bot.journal import tables
 from bot.journal.encoding import instant_of, instant_text, made, snapshot_of
 from bot.journal.engines import database_errors, reading_engine
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
+from bot.journal.events import stops
 from bot.journal.folding import times_of
 from bot.journal.schema import require_schema
-from bot.journal.stops import stops
 from bot.journal.tables import COST, SHARES, total, v_decisions, v_orders, v_pnl, v_timeline
 from bot.journal.values import (
     AuthRow,

@@ -8,10 +8,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from bot.domain.account import AccountSnapshot, Break, Moved, moved_in
 from bot.domain.entry import (
     ACCOUNT_SCOPE,
-    ENTRIES_SCOPE,
     FENCE_SCOPE,
     LIMITS_NOTE,
     REDUCED_SCOPE,
@@ -21,18 +19,28 @@ from bot.domain.entry import (
     RunState,
     Verdict,
 )
-from bot.domain.instrument import EXCHANGE_TZ
-from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, SendState, Side
+from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, OrderState, SendState, Side
 from bot.domain.recovery import (
     RECENT_BUYS,
     RecoveredStrategy,
     Recovery,
+    StoredAmend,
     StoredIntent,
 )
 from bot.journal import tables
-from bot.journal.encoding import instant_of, made, snapshot_of
-from bot.journal.recovering_amends import later_ids, unsettled_amends
-from bot.journal.recovering_notes import closes, faults, flatten, newest_note
+from bot.journal.encoding import instant_of, made
+from bot.journal.recovering_state import (
+    bases,
+    closes,
+    crashes,
+    faults,
+    flatten,
+    halted,
+    newest_by_scope,
+    newest_note,
+    open_breaks,
+    reduced,
+)
 from bot.journal.sends import WHOLE_BOT, ScopeState, lasting_state
 from bot.journal.tables import COST, SHARES, total
 
@@ -59,8 +67,8 @@ INTENTS_SEARCHED: Final = 20_000
 """The newest ones, refused orders among them: what a strategy bought long ago is no habit."""
 OF_NO_ORDER: Final = (401, 403, 429)
 SALES: Final = (tables.attempts.c.verb == "POST") & (tables.intents.c.side == Side.SELL)
-CRASH_LOOP: Final = timedelta(minutes=10)
-CRASHES_LOOKED_AT: Final = 20
+KEPT_STATES: Final = ("on", "paused", "disabled")
+"""Of a strategy: `warming` is not kept."""
 SURVIVING: Final = (RunState.HALTED, RunState.PAUSED)
 
 
@@ -71,9 +79,10 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         kept = ScopeState(RunState.RUNNING, "", "")
     fills, orders = tables.fills, tables.orders
     recent = fills.c.trading_date >= (trading_date - SETTLEMENT_LASTS).isoformat()
-    day, breaks = trading_date.isoformat(), _breaks(connection)
+    day = trading_date.isoformat()
     wanted = orders.c.state.not_in(TERMINAL_STATES) | (orders.c.trading_date == day)
-    bases, limits = list(_bases(connection)), newest_note(connection, LIMITS_NOTE)
+    counting, limits = list(bases(connection)), newest_note(connection, LIMITS_NOTE)
+    breaks, next_break_number = open_breaks(connection)
     return Recovery(
         trading_date=trading_date,
         next_intent_number=max(
@@ -93,17 +102,17 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
             (date.fromisoformat(row["trading_date"]), made(Fill, row))
             for row in _rows(connection, fills, recent)
         ),
-        bases=tuple(base for base, _ in bases),
-        in_bases={name: moved for _, elsewhere in bases for name, moved in elsewhere.items()},
-        breaks=tuple(breaks[0]),
-        next_break_number=breaks[1],
-        halted_symbols=_halted(connection, "symbol:"),
+        bases=tuple(base for base, _ in counting),
+        in_bases={name: moved for _, elsewhere in counting for name, moved in elsewhere.items()},
+        breaks=breaks,
+        next_break_number=next_break_number,
+        halted_symbols=halted(connection, "symbol:"),
         halted_scopes={
             prefix + name: reason
             for prefix in (ACCOUNT_SCOPE, FENCE_SCOPE, REDUCED_SCOPE)
-            for name, reason in _halted(connection, prefix).items()
+            for name, reason in halted(connection, prefix).items()
         },
-        reduced=_reduced(connection, trading_date),
+        reduced=reduced(connection, trading_date),
         recent_requests=_requests(connection, day, sa.true()),
         recent_sales=_requests(connection, day, SALES),
         limits=limits.numbers if limits is not None else {},
@@ -111,7 +120,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         cancels=_cancels(connection, day),
         flatten=flatten(connection),
         faults=tuple(faults(connection)) if kept.state is RunState.HALTED else (),
-        crashes=_crashes(connection),
+        crashes=crashes(connection),
     )
 
 
@@ -152,7 +161,7 @@ def _intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
 
 
 def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrategy]:
-    fills, intents, halts = tables.fills, tables.intents, tables.halts
+    fills, intents = tables.fills, tables.intents
     ours, today = fills.c.strategy.is_not(None), fills.c.trading_date == day
 
     holdings = sa.select(fills.c.strategy, fills.c.symbol, SHARES, COST).where(ours)
@@ -172,10 +181,9 @@ def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrat
     times = sa.select(intents.c.strategy, sa.func.count()).where(*ordered)
     counts = {row[0]: row[1] for row in connection.execute(times.group_by(intents.c.strategy))}
 
-    prefix, buys = "strategy:", _recent_buys(connection)  # `warming` is not kept
+    buys = _recent_buys(connection)
     refused, in_a_row = _refused(connection, day)
-    kept = halts.c.scope.startswith(prefix) & halts.c.to_state.in_(("on", "paused", "disabled"))
-    states = {row["scope"].removeprefix(prefix): row for row in _rows(connection, halts, kept)}
+    states = newest_by_scope(connection, "strategy:", *KEPT_STATES)
     return {
         name: RecoveredStrategy(
             positions=positions.get(name, {}),
@@ -260,48 +268,6 @@ def _recent_buys(connection: sa.Connection) -> dict[str, list[int]]:
     return found
 
 
-def _bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str, Moved]]]:
-    """The numbers of each account that count: read at the instant that the newest row names; with
-    what they contain of orders made elsewhere.
-    """
-    prefix, snapshots = "base:", tables.account_snapshots
-    found = _rows(connection, tables.halts, tables.halts.c.scope.startswith(prefix))
-    for account, row in {row["scope"].removeprefix(prefix): row for row in found}.items():
-        mine = (snapshots.c.account == account) & (snapshots.c.taken_at == row["at"])
-        taken = sa.select(snapshots).where(mine).order_by(snapshots.c.seq.desc()).limit(1)
-        for stored in connection.execute(taken).mappings():
-            yield snapshot_of(stored), moved_in(row["reason"])
-
-
-def _breaks(connection: sa.Connection) -> tuple[list[Break], int]:
-    """Return the breaks that nobody has accepted, and the number of the next one."""
-    prefix = "break:"
-    rows = list(_rows(connection, tables.halts, tables.halts.c.scope.startswith(prefix)))
-    newest = {row["scope"]: row for row in rows}
-    found = [
-        Break(scope.removeprefix(prefix), row["reason"], instant_of(row["at"]))
-        for scope, row in newest.items()
-        if row["to_state"] == RunState.HALTED
-    ]
-    return found, len(newest) + 1
-
-
-def _crashes(connection: sa.Connection) -> int:
-    """How many of the runs before this one, in a row, began shortly before it and have no end."""
-    runs = tables.runs
-    newest = sa.select(runs.c.started_at, runs.c.ended_at).order_by(runs.c.run_id.desc())
-    found = connection.execute(newest.limit(CRASHES_LOOKED_AT + 1)).all()
-    if not found:
-        return 0
-    since = instant_of(found[0].started_at) - CRASH_LOOP
-    count = 0
-    for row in found[1:]:
-        if row.ended_at is not None or instant_of(row.started_at) < since:
-            break
-        count += 1
-    return count
-
-
 def _cancels(connection: sa.Connection, day: str) -> dict[str, str]:
     """Why each order of today that was to be cancelled was: by the decision, else by a DELETE."""
     intents, decisions, attempts = tables.intents, tables.decisions, tables.attempts
@@ -323,19 +289,6 @@ def _cancels(connection: sa.Connection, day: str) -> dict[str, str]:
     return found
 
 
-def _reduced(connection: sa.Connection, day: date) -> dict[str, str]:
-    """Why an account takes no entries today: what another day has stopped is over."""
-    in_scope = tables.halts.c.scope.startswith(ENTRIES_SCOPE)
-    newest = {row["scope"]: row for row in _rows(connection, tables.halts, in_scope)}
-    return {
-        scope.removeprefix(ENTRIES_SCOPE): row["reason"]
-        for scope, row in newest.items()
-        if row["to_state"] == RunState.HALTED
-        and scope != REDUCED_SCOPE
-        and instant_of(row["at"]).astimezone(EXCHANGE_TZ).date() == day
-    }
-
-
 def _requests(
     connection: sa.Connection, day: str, wanted: sa.ColumnElement[bool]
 ) -> tuple[tuple[str, datetime], ...]:
@@ -352,12 +305,59 @@ def _requests(
     return tuple(reversed(found))
 
 
-def _halted(connection: sa.Connection, prefix: str) -> dict[str, str]:
-    """What of a kind of scope was halted last, and why."""
-    found = _rows(connection, tables.halts, tables.halts.c.scope.startswith(prefix))
-    newest = {row["scope"]: row for row in found}
-    return {
-        scope.removeprefix(prefix): row["reason"]
-        for scope, row in newest.items()
-        if row["to_state"] == RunState.HALTED
-    }
+_ORDERS, _ATTEMPTS, _DECISIONS = tables.orders, tables.attempts, tables.decisions
+_RESULTS = tables.order_results
+
+
+def unsettled_amends(connection: sa.Connection, day: str) -> Iterator[StoredAmend]:
+    """Each amendment of today that has no verdict, with what was asked."""
+    is_open = (_ORDERS.c.trading_date == day) & (_ORDERS.c.state == OrderState.PENDING_REPLACE)
+    puts = (
+        sa.select(_ATTEMPTS, _ORDERS.c.order_id.label("first_id"))
+        .join(_ORDERS, _ORDERS.c.intent_id == _ATTEMPTS.c.intent_id)
+        .where(is_open, _ATTEMPTS.c.verb == "PUT")
+        .order_by(_ATTEMPTS.c.seq)
+    )
+    newest = {row["first_id"]: row for row in connection.execute(puts).mappings()}
+    for order_id, put in newest.items():
+        asked = (
+            sa.select(_DECISIONS.c.numbers, _DECISIONS.c.why)
+            .where(_DECISIONS.c.request_id == put["intent_id"], _DECISIONS.c.code == "AMEND")
+            .where(_DECISIONS.c.seq < put["seq"])
+            .order_by(_DECISIONS.c.seq.desc())
+            .limit(1)
+        )
+        decision = connection.execute(asked).mappings().first()
+        if decision is not None:
+            numbers = json.loads(decision["numbers"])
+            yield StoredAmend(
+                order_id=order_id,
+                attempt=made(AttemptStarted, put),
+                outcome=put["outcome"],
+                limit_price=numbers.get("price"),
+                quantity=numbers.get("quantity"),
+                old=numbers.get("old"),
+                by=str(numbers.get("by", "")),
+                reason=decision["why"],
+            )
+
+
+def later_ids(connection: sa.Connection, day: str) -> dict[str, tuple[str, ...]]:
+    """The ids that orders of today, and those that an earlier day left open, were shown under after
+    their first one, the oldest first.
+    """
+    is_meant = (_ORDERS.c.trading_date == day) | _ORDERS.c.state.not_in(TERMINAL_STATES)
+    first = connection.execute(sa.select(sa.func.min(_ORDERS.c.seq)).where(is_meant)).scalar()
+    if first is None:
+        return {}
+    shown = (
+        sa.select(_ORDERS.c.order_id, _RESULTS.c.order_id.label("later"))
+        .join(_RESULTS, _RESULTS.c.intent_id == _ORDERS.c.intent_id)
+        .where(is_meant, _RESULTS.c.seq > first, _RESULTS.c.order_id != _ORDERS.c.order_id)
+        .group_by(_ORDERS.c.order_id, _RESULTS.c.order_id)
+        .order_by(sa.func.min(_RESULTS.c.seq))
+    )
+    found: dict[str, tuple[str, ...]] = {}
+    for order_id, later in connection.execute(shown):
+        found[order_id] = (*found.get(order_id, ()), later)
+    return found

@@ -21,7 +21,7 @@ from bot.domain.entry import CODE_NOTE, FLATTEN_NOTE, LIMITS_NOTE, Note
 from bot.domain.order import TERMINAL_STATES
 from bot.journal import rows, tables
 from bot.journal.batch import Batch, Head, anchor_name, kept_name
-from bot.journal.encoding import instant_text, summed
+from bot.journal.encoding import instant_text, link, summed
 from bot.journal.statements import given
 
 PRUNED: Final = "PRUNED"
@@ -184,8 +184,6 @@ def kept_problems(
     found: Iterator[Mapping[str, object]], table: sa.Table, kept: Head
 ) -> Iterator[str]:
     """Say what is wrong with the rows that stayed before an anchor."""
-    from bot.journal.encoding import link
-
     count, total = 0, tables.GENESIS
     for row in found:
         content = rows.sealed_content(table, row)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import Final
 from bot.config.settings.model import KeepSettings
 from bot.domain.entry import Note
 from bot.domain.message import Noted
-from bot.journal.backups import Saved, saved_in
+from bot.journal.copying import Saved, saved_in
 from bot.journal.errors import JournalError, NotOwner
 from bot.journal.journal import Journal
 from bot.journal.retention import PRUNED, Pruned

@@ -18,8 +18,8 @@ from bot.config.strategies.source_files import Hashes
 from bot.domain.entry import CODE_NOTE, Note, Number, Numbers
 from bot.domain.message import Noted
 from bot.engine.watched import Standing
-from bot.journal.at_start import last_note
-from bot.journal.runs import last_moment
+from bot.journal.events import last_moment
+from bot.journal.verify import last_note
 from bot.runtime.parts import Parts
 
 _WHO: Final = "by"

@@ -17,8 +17,7 @@ from bot.config.settings.load import Loaded
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.journal.engines import is_sqlite
 from bot.journal.errors import Holder, LeaseHeld, Unreachable
-from bot.journal.lease import LEASE_LIFE_S, Lease
-from bot.journal.standby import GRACE_S, Patience, Seen, Watch, take
+from bot.journal.lease import GRACE_S, LEASE_LIFE_S, Lease, Patience, Seen, Watch, take
 from bot.journal.thread import in_time
 from bot.runtime.journal_file import prepare_journal
 

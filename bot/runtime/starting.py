@@ -27,9 +27,9 @@ from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
 from bot.domain.recovery import Recovery
 from bot.domain.timetable import local_of
-from bot.journal.at_start import damage_of
 from bot.journal.heads import read_heads_file
 from bot.journal.thread import in_time
+from bot.journal.verify import damage_of
 from bot.runtime.brake import Brake, Pulled
 from bot.runtime.commits import Commits
 from bot.runtime.control.socket import Handler, Reply, Request, refused

@@ -14,7 +14,7 @@ from bot.domain.entry import Decision, Entry, Verdict
 from bot.domain.order import OrderState, SendState, Side
 from bot.journal.engines import reading
 from bot.journal.errors import AmbiguousOrder, NeedsMigration, UnknownOrder, Unreachable
-from bot.journal.grouping import group
+from bot.journal.folding import group
 from bot.journal.journal import Journal
 from bot.journal.reader import JournalReader
 from bot.journal.tables import v_timeline

@@ -24,9 +24,7 @@ from bot.domain.entry import (
     StateChanged,
 )
 from bot.journal import retention, tables
-from bot.journal.at_start import damage_of
-from bot.journal.backups import saved_in
-from bot.journal.copying import back_up
+from bot.journal.copying import back_up, saved_in
 from bot.journal.engines import one_transaction, reading
 from bot.journal.errors import Holder, NotOwner, Unreachable
 from bot.journal.heads import HeadsKeeper, read_heads_file
@@ -35,7 +33,7 @@ from bot.journal.lease import acquire
 from bot.journal.reader import JournalReader
 from bot.journal.recovering import read_recovery
 from bot.journal.retention import PRUNABLE, Pruned, due_in
-from bot.journal.verify import verify
+from bot.journal.verify import damage_of, verify
 from tests.journal.facts import EVERY_KIND, T0, Story, after, but
 from tests.journal.forging import without_guards
 from tests.journal.test_folding import NO

@@ -13,10 +13,20 @@ from bot.journal import tables
 from bot.journal.encoding import Plain
 from bot.journal.engines import writing_engine
 from bot.journal.errors import NeedsMigration, Unreachable
+from bot.journal.heads import KeptHeads
 from bot.journal.journal import Journal
 from bot.journal.rows import seal_of, sealed_content
-from bot.journal.verify import GUARDS, VerifyReport, missing_guards, verify
+from bot.journal.verify import (
+    GONE_ON_FROM,
+    GUARDS,
+    VerifyReport,
+    damage_of,
+    heads_now,
+    missing_guards,
+    verify,
+)
 from tests.journal.facts import EVERY_KIND, Story, after, but
+from tests.journal.forging import without_guards
 from tests.journal.stored import close_day, url_of, written_once
 
 TRIALS = 40
@@ -237,3 +247,102 @@ def test_checking_changes_no_file(filled_url: str, tmp_path: Path) -> None:
 
 def files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def _kept(filled_url: str) -> KeptHeads:
+    return heads_now(filled_url, after(60))
+
+
+def test_a_whole_journal_has_no_damage(filled_url: str) -> None:
+    assert damage_of(filled_url, None, 1) == ()
+    assert damage_of(filled_url, _kept(filled_url), 1) == ()
+
+
+@pytest.mark.parametrize("table", [*GONE_ON_FROM, tables.orders], ids=lambda each: each.name)
+def test_a_row_that_a_start_goes_on_from_was_changed(filled_url: str, table: sa.Table) -> None:
+    kept = _kept(filled_url)
+    column = "reason" if "reason" in table.c and table.name == "halts" else "symbol"
+    column = column if column in table.c else "target"
+    with without_guards(filled_url) as connection:
+        connection.execute(table.update().values({column: "XXX"}))
+
+    found = damage_of(filled_url, kept, 1)
+
+    assert any("was changed" in each for each in found)
+
+
+def test_a_row_that_was_written_since_the_heads_were_kept_is_checked_in_every_table(
+    filled_url: str,
+) -> None:
+    kept = KeptHeads(after(0), "journal.db", 1, None, {})
+    with without_guards(filled_url) as connection:
+        connection.execute(tables.notes.update().values(text="nothing happened"))
+
+    assert any("notes" in each for each in damage_of(filled_url, kept, 1))
+
+
+def test_an_end_that_was_cut_off_is_known_by_the_heads(filled_url: str) -> None:
+    kept = _kept(filled_url)
+    notes = tables.notes
+    with without_guards(filled_url) as connection:
+        newest = connection.execute(sa.select(sa.func.max(notes.c.seq))).scalar_one()
+        connection.execute(notes.delete().where(notes.c.seq == newest))
+
+    assert any(each.startswith("notes ") for each in damage_of(filled_url, kept, 1))
+
+
+def test_an_older_copy_is_known_by_the_epoch_of_the_lease(filled_url: str) -> None:
+    heads = _kept(filled_url)
+    kept = KeptHeads(heads.at, heads.journal, heads.run, 7, heads.heads)
+
+    assert damage_of(filled_url, kept, 8) == ()
+    [found] = damage_of(filled_url, kept, 7)
+    assert "older copy of the journal" in found
+
+
+def test_an_index_that_misses_a_row_is_damage(filled_url: str, tmp_path: Path) -> None:
+    file, kept = tmp_path / "journal.db", _kept(filled_url)
+    with sqlite3.connect(file) as connection:
+        where = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'intents_by_order'"
+        ).fetchone()[0]
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+    pages = bytearray(file.read_bytes())
+    end = where * size
+    pages[end - 3] ^= 1  # in the cells, which fill a page from its end
+    file.write_bytes(pages)
+
+    found = damage_of(filled_url, kept, 1)
+
+    assert found
+    assert "intents_by_order" in found[0]
+
+
+def test_a_file_with_bytes_that_were_flipped_is_damaged(filled_url: str, tmp_path: Path) -> None:
+    """Of every page of a copy some bytes are flipped, one copy after the other."""
+    file, chance = tmp_path / "journal.db", random.Random(1)
+    whole, kept = file.read_bytes(), _kept(filled_url)
+    missed = []
+    for page in range(1, len(whole) // 4096):
+        spoilt = bytearray(whole)
+        for at in range(page * 4096, page * 4096 + 64):
+            spoilt[at] ^= chance.randrange(1, 256)
+        file.write_bytes(spoilt)
+        for name in ("journal.db-wal", "journal.db-shm"):
+            (tmp_path / name).unlink(missing_ok=True)
+        if not damage_of(filled_url, kept, 1):
+            missed.append(page)
+
+    assert missed == []
+
+
+def test_an_account_is_named_as_it_may_be_shown(filled_url: str) -> None:
+    with without_guards(filled_url) as connection:
+        account = connection.execute(sa.select(tables.orders.c.account)).scalar()
+        connection.execute(tables.orders.update().values(symbol="XXX"))
+
+    told = "; ".join(damage_of(filled_url, None, 1))
+
+    assert account is not None
+    assert "the row was changed" in told
+    assert account not in told

@@ -107,7 +107,7 @@ def command(
         )
         if is_grouped:
             with asked(ReasonRow) as reasons:
-                from bot.journal.grouping import group
+                from bot.journal.folding import group
 
                 groups = group(reasons.rows)
             if symbol and why_not and not missed:
@@ -163,8 +163,10 @@ def _print(
 
 def _cells(each: DecisionRow | DecisionGroup) -> Row:
     """A row of the table, as `HEADS` or `GROUP_HEADS` has it."""
-    from bot.journal.folding import unfolded
-    from bot.journal.grouping import reason_of  # with it comes the database's library
+    from bot.journal.folding import (
+        reason_of,  # with it comes the database's library
+        unfolded,
+    )
 
     if isinstance(each, DecisionRow):
         named = (clock_of(each.at), each.strategy, each.symbol, WORDS[each.verdict])

@@ -124,7 +124,7 @@ def _show_jobs(invocation: Invocation) -> None:
 
 def _show_missed(invocation: Invocation, since: str | None) -> None:
     """Print what the timetable has missed or run late, by the journal. Raises OperatorMistake."""
-    from bot.journal.runs import missed_runs
+    from bot.journal.events import missed_runs
 
     with open_journal(invocation) as reader:
         begin = since_of(since, reader)

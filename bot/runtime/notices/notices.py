@@ -22,8 +22,8 @@ from bot.domain.notice import SEVERITIES, Notice, NoticeKind, Volume
 from bot.engine.account_status import LimitUse
 from bot.engine.engine import Guard
 from bot.engine.watched import Standing
-from bot.journal.at_start import last_note
 from bot.journal.thread import in_time
+from bot.journal.verify import last_note
 from bot.runtime.activity import Post
 from bot.runtime.control.socket import Handler, Reply, Request, refused
 from bot.runtime.journal_file import answer, crashed, journal_errors
