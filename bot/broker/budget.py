@@ -80,7 +80,7 @@ class RequestBudget:
     """Grants requests within `per_minute`, lane by lane.
 
     `is_degraded` is true after a request was refused with 429 again after its wait: a long-term
-    limit.
+    limit. `closed_until` is when the last 429 is over.
     """
 
     def __init__(
@@ -98,8 +98,8 @@ class RequestBudget:
         self._on_wait = on_wait
         self._granted: deque[datetime] = deque()
         self._line: dict[Lane, list[object]] = {lane: [] for lane in Lane}
-        self._closed_until = _NEVER
-        self._paced_until = _NEVER
+        self.closed_until = _NEVER
+        self._paced_until = self._limited_since = _NEVER
         self._announced_until = _NEVER
         self._refusals = 0
 
@@ -107,6 +107,11 @@ class RequestBudget:
     def waiting(self) -> int:
         """How many requests wait for their turn."""
         return sum(len(line) for line in self._line.values())
+
+    @property
+    def limited_since(self) -> datetime | None:
+        """When the broker began to limit us, until a whole window has passed without a 429."""
+        return self._limited_since if self._waiter.now() < self._paced_until else None
 
     @property
     def used(self) -> int:
@@ -161,7 +166,7 @@ class RequestBudget:
         """
         self._forget(now)
         pace = WINDOW / self.per_minute
-        opens_at = max(now, self._closed_until)
+        opens_at = max(now, self.closed_until)
         excess = (
             len(self._granted) + ahead - max(1, self.per_minute * LANE_SHARE_PERCENT[lane] // 100)
         )
@@ -186,18 +191,20 @@ class RequestBudget:
         several 429s, to requests that were under way together: it is announced once.
         """
         now = self._waiter.now()
-        is_news = now >= self._closed_until
+        is_news = now >= self.closed_until
+        if now >= self._paced_until:
+            self._limited_since = now
         # What left before the first 429 may be served after it, and another refused after that.
         self._refusals = max(self._refusals + is_news, 1)
         jitter = timedelta(milliseconds=self._jitter.randint(*JITTER_MS))
         until = self._believable(reset_at, now) + jitter
-        self._closed_until = max(until, self._closed_until)
-        self._paced_until = self._closed_until + WINDOW
+        self.closed_until = max(until, self.closed_until)
+        self._paced_until = self.closed_until + WINDOW
         is_news = is_news or (tries > 1 and not self.is_degraded)
         self.is_degraded = self.is_degraded or tries > 1
         if is_news:
             self._announce(until, self.waiting + 1, call)
-        return self._closed_until
+        return self.closed_until
 
     def _believable(self, reset_at: datetime | None, now: datetime) -> datetime:
         """A reset that is missing, past or far away is replaced by one that we can live with.

@@ -4,7 +4,7 @@ settings.
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -32,13 +32,13 @@ from bot.runtime.activity import Post, Tasks
 from bot.runtime.fence import Fence
 from bot.runtime.history.recording.tape import RecordedEngine, Tape
 from bot.runtime.hush import hiding
+from bot.runtime.quota_watch import QuotaWatch
 from bot.runtime.second_factor import NO_MORE_MAILS
 from bot.runtime.starting import BrokerRetry
 from bot.runtime.state_dir import keep_token, kept_token
 from bot.runtime.worlds.environment import Access, Environment, clock_held
 
 DRIFT_CHARACTERS_MAX: Final = 300
-_LONG_TERM: Final = "the broker still limits us after its own reset: a long-term limit"
 
 
 async def meet_broker(
@@ -89,12 +89,12 @@ def connect_broker(
     writes: type[OrderWriter] = OrderWriter,
 ) -> Broker:
     """Wire the broker's side; nothing is sent yet. Raises OperatorMistake for an unsafe address."""
-    settings = loaded.settings
+    settings, quota = loaded.settings, QuotaWatch(environment, post)
     budget: RequestBudget = RequestBudget(
         per_minute=settings.broker.requests_per_minute,
         waiter=environment.waiter,
         jitter=Random(settings.sandbox.seed),
-        on_wait=partial(note_wait, environment, post, lambda: budget.is_degraded),
+        on_wait=lambda *wait: quota.note_wait(budget, *wait),
     )
     try:
         return open_broker(
@@ -112,26 +112,6 @@ def connect_broker(
         )
     except ForbiddenAddress as error:
         raise OperatorMistake.of("E-CFG-043", f"broker.base_url: {error.reason}") from error
-
-
-def note_wait(
-    environment: Environment,
-    post: Post,
-    is_degraded: Callable[[], bool],
-    until: datetime,
-    waiting: int,
-    call: str,
-) -> None:
-    """Journal and show that requests wait for the broker's quota.
-
-    The budget waits on a clock that need not be the market's, nor go at its pace: the note is in
-    the market's time.
-    """
-    now = environment.market.now()
-    opens_at = now + (until - environment.waiter.now()) * environment.quota_speed
-    numbers: dict[str, Number] = {"until": opens_at.isoformat(), "waiting": waiting, "call": call}
-    text = _LONG_TERM if is_degraded() else "the broker's request quota is used up"
-    post(Noted(now, Note(now, "LIMIT", text, numbers)))
 
 
 def note_drift(environment: Environment, post: Post, news: tuple[Drifted, ...]) -> None:

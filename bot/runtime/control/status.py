@@ -20,6 +20,7 @@ from bot.journal.values import PriceRow
 from bot.protocol.values.border import MarketPhase
 from bot.runtime.inbox import Urgency
 from bot.runtime.parts import Parts
+from bot.runtime.quota_watch import limited
 from bot.runtime.schedule import Job
 
 Fields = dict[str, object]
@@ -45,7 +46,8 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
     """Return all that an operator may want to see. Money is VND, instants are UTC."""
     status, broker = parts.engine.status(), facts.broker
     trouble = {"text": parts.trouble.text, "since": instant(parts.trouble.since)}
-    standing = [*_waiting(parts.retry.trouble), *status.standing, *facts.alerts()]
+    limits = limited(parts.environment, broker.budget)
+    standing = [*_waiting(parts.retry.trouble), *status.standing, *limits, *facts.alerts()]
     return {
         "trouble": trouble if parts.trouble.text else None,
         "state": status.state,

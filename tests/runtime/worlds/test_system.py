@@ -4,15 +4,17 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from random import Random
 
 import pytest
 
+from bot.broker.budget import RequestBudget
 from bot.clock import Clock, ScaledClock, SimulatedClock, SteadyClock, SystemClock
 from bot.config.rulebook import load_rulebook
 from bot.domain.entry import Note
 from bot.domain.message import Event, Noted
 from bot.protocol.secret import Secret
-from bot.runtime.assemble import note_wait
+from bot.runtime.quota_watch import QuotaWatch
 from bot.runtime.schedule import Firing, Job, Timetable, every
 from bot.runtime.worlds.environment import Access
 from bot.runtime.worlds.system import BLOCKED, ClockDriver, ServedEnvironment, read_market_clock
@@ -148,7 +150,8 @@ def test_a_wait_at_sixty_times_the_speed_is_told_as_long_as_the_market_is_held()
     environment.quota_speed = 60.0
 
     until = environment.waiter.now() + timedelta(seconds=10)
-    note_wait(environment, told.append, lambda: False, until, 3, "stock_quote")
+    budget = RequestBudget(per_minute=60, waiter=environment.waiter, jitter=Random(1))
+    QuotaWatch(environment, told.append).note_wait(budget, until, 3, "stock_quote")
 
     [noted] = told
     assert isinstance(noted, Noted)
