@@ -22,17 +22,14 @@ from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.values.border import PlaceRequest
-from bot.sandbox.api.account_reads import AccountReads, sub_accounts
 from bot.sandbox.api.call import Call, Handler, by_endpoint
 from bot.sandbox.api.connection import Sleep
-from bot.sandbox.api.control import CONTROL_PATH, Controls, control_application
 from bot.sandbox.api.fault_injection import FaultInjector
 from bot.sandbox.api.gatekeeper import Gatekeeper
-from bot.sandbox.api.market_reads import MarketReads
-from bot.sandbox.api.order_writes import OrderWrites, place_line
-from bot.sandbox.api.shell import Shell
-from bot.sandbox.api.two_factor_calls import TwoFactorCalls
+from bot.sandbox.api.reads import AccountReads, MarketReads, sub_accounts
+from bot.sandbox.api.shell import CONTROL_PATH, Controls, Shell, control_application
 from bot.sandbox.api.variants import with_fidelity, with_variants
+from bot.sandbox.api.writes import OrderWrites, TwoFactorCalls, place_line
 from bot.sandbox.errors import HttpRefusal, LedgerBroken
 from bot.sandbox.faults.rule import FaultScript
 from bot.sandbox.house.checkpoint import CHECKPOINT_EVERY, CODE, Checkpoints, identity_of

@@ -22,7 +22,7 @@ from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.shaped import Codec
 from bot.runtime.api import READS
-from bot.sandbox.api.directory import Directory
+from bot.sandbox.api.call import Directory
 from bot.sandbox.library.library import Library
 from tests.protocol.test_calls import PATHS, route
 from tests.sandbox.api import test_every_path

@@ -167,7 +167,7 @@ READERS = {
     "bot/runtime/notices/channels.py",
     "bot/runtime/second_factor.py",
     "bot/runtime/state_dir.py",
-    "bot/sandbox/api/two_factor_calls.py",
+    "bot/sandbox/api/writes.py",
 }
 
 

@@ -40,8 +40,7 @@ from bot.runtime.worlds.paper_account import (
 from bot.runtime.worlds.system import SystemEnvironment, read_market_clock
 from bot.sandbox.errors import LedgerBroken
 from bot.sandbox.house.ledger import resumed_at
-from bot.sandbox.mirror_shell import MirrorShell
-from bot.sandbox.mirror_watch import Clocks, Watch, relayed
+from bot.sandbox.mirror import Clocks, MirrorShell, Watch, relayed
 from bot.sandbox.sandbox import Sandbox
 
 LOOK_S_MAX: Final = 3.0

@@ -2,29 +2,36 @@
 
 Requests are carried out strictly one after another. Only a fault that waits lets others go first,
 as a slow network would.
+
+Beside the API there is one path of the sandbox's own: what time it is, and faults added by hand.
+GET answers `{market, wire, speed}`, POST adds the fault of its JSON body, DELETE ends all faults.
+It takes requests from loopback only, and changes only with the API key.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from email.utils import formatdate
 from functools import lru_cache
-from typing import Final
+from ipaddress import ip_address
+from typing import Any, Final, cast
 
-from starlette.requests import ClientDisconnect
-from starlette.responses import Response
+from pydantic import JsonValue, ValidationError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from bot.clock import Clock
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.envelope import seal, seal_error
 from bot.protocol.errors import MalformedRequest
-from bot.sandbox.api.call import JSON, Call, Handler, Head, read_body, read_head
+from bot.protocol.signing import HEADER_API_KEY
+from bot.sandbox.api.call import JSON, Call, Directory, Handler, Head, read_body, read_head
 from bot.sandbox.api.connection import Sleep
-from bot.sandbox.api.directory import Directory
 from bot.sandbox.api.fault_injection import FaultInjector, Reach, ScriptedAnswer
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.faults.rule import DateHeader, DupRequest, FaultPoint
+from bot.sandbox.faults.rule import DateHeader, DupRequest, FaultPoint, FaultScript
 
 _ALSO: Final = {"stock_technicals": "/market/stocks/{symbol}/technicals/history"}
 """A second path: a range of technicals is a history, and clients ask for it as one."""
@@ -155,3 +162,46 @@ def _http_date(unix_s: int) -> bytes:
 def _error(refusal: HttpRefusal) -> Response:
     body = seal_error(refusal.code, refusal.message)
     return Response(body, refusal.status, refusal.headers, JSON)
+
+
+CONTROL_PATH: Final = "/_sandbox/control"
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """What the path can do, and the key that a caller must show to change something."""
+
+    api_key: str = field(repr=False)
+    clocks: Callable[[], dict[str, JsonValue]]
+    add_fault: Callable[[FaultScript], None]
+    end_faults: Callable[[], None]
+
+
+def control_application(sandbox: Controls) -> ASGIApp:
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await _answer(sandbox, Request(scope, receive))
+        await response(scope, receive, send)
+
+    # Behind a proxy of this machine, the client is whom that one names.
+    return cast("ASGIApp", ProxyHeadersMiddleware(cast("Any", application)))
+
+
+async def _answer(sandbox: Controls, request: Request) -> Response:
+    if request.client is None or not ip_address(request.client.host).is_loopback:
+        return Response(status_code=403)
+    if request.method == "GET":
+        return JSONResponse(sandbox.clocks())
+    if request.headers.get(HEADER_API_KEY) != sandbox.api_key:
+        return Response(status_code=401)
+    if request.method == "POST":
+        try:
+            script = FaultScript.model_validate_json(await request.body())
+        except ValidationError as error:
+            return JSONResponse({"error": str(error)}, status_code=400)
+        sandbox.add_fault(script)
+    elif request.method == "DELETE":
+        sandbox.end_faults()
+    else:
+        return Response(status_code=405)
+    return JSONResponse(sandbox.clocks())

@@ -9,7 +9,7 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.config.strategies.model import schema_text
 from bot.runtime.assemble import matching_accounts
-from bot.sandbox.api.account_reads import sub_accounts
+from bot.sandbox.api.reads import sub_accounts
 
 Capture = pytest.CaptureFixture[str]
 

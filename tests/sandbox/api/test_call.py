@@ -4,7 +4,7 @@ import pytest
 
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import path_parameters
-from bot.sandbox.api.directory import Directory
+from bot.sandbox.api.call import Directory
 from tests.rows import every_row
 
 DIRECTORY = Directory(ENDPOINTS.values())

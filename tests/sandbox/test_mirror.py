@@ -12,8 +12,7 @@ from bot.protocol.endpoints.trading import MARKET_PHASE, STOCK_DEPTH, STOCK_QUOT
 from bot.protocol.envelope import Answer, NoAnswer, seal
 from bot.sandbox.errors import NotRelayed
 from bot.sandbox.house.ledger import read_ledger
-from bot.sandbox.mirror_shell import MirrorShell
-from bot.sandbox.mirror_watch import RELAYED, Clocks, Watch, relayed
+from bot.sandbox.mirror import RELAYED, Clocks, MirrorShell, Watch, relayed
 from tests.rows import every_row
 from tests.sandbox.client import RULEBOOK, Bench, bench
 from tests.sandbox.markets.mirror.mirrored import mirrored

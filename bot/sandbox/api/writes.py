@@ -1,7 +1,8 @@
-"""Place, amend and cancel as calls: their bodies read, their account and order found.
+"""The calls that change something: place, amend and cancel, and the three of the one-time code.
 
-What a call does is an input line, carried out and written to the ledger in one: `carry_out` returns
-only when the line is on the disk, and only then is there an answer.
+What an order call does is an input line, carried out and written to the ledger in one: `carry_out`
+returns only when the line is on the disk, and only then is there an answer. Of the one-time code
+the ledger keeps what a call changes, never the code.
 """
 
 from collections.abc import Callable
@@ -11,16 +12,25 @@ from typing import Final
 from pydantic import JsonValue
 
 from bot.protocol.orders import decode_amend, decode_cancel, decode_place, encode_order_results
+from bot.protocol.two_factor import (
+    OTP_CHANNEL,
+    decode_otp_request,
+    decode_otp_verification,
+    decode_revocation,
+    encode_otp_ticket,
+    encode_two_factor_token,
+)
 from bot.protocol.values.border import AmendRequest, PlaceRequest
-from bot.sandbox.api.account_reads import AccountReads
 from bot.sandbox.api.call import Call, input_line
 from bot.sandbox.api.gatekeeper import Gatekeeper
+from bot.sandbox.api.reads import AccountReads
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.exchange.order import Refusal
 from bot.sandbox.faults.rule import HideRow, Reject
 from bot.sandbox.house.ledger import Line
 from bot.sandbox.house.order_entry import Change
 from bot.sandbox.house.refusal_codes import FAILED, REJECTIONS
+from bot.sandbox.house.two_factor import OtpIssuer
 from bot.sandbox.scenario import AccountScript, Scenario
 
 Place = Callable[[Call, AccountScript, PlaceRequest, Line], Change]
@@ -108,3 +118,36 @@ def _scripted(call: Call) -> dict[str, JsonValue]:
             return {"hide_s": hide.seconds}
         case _:
             return {}
+
+
+Note = Callable[[Line], None]
+
+
+class TwoFactorCalls:
+    """Answers from the OTP issuer; `note` writes to the ledger before the answer."""
+
+    def __init__(self, issuer: OtpIssuer, *, gate: Gatekeeper, note: Note) -> None:
+        self._issuer = issuer
+        self._gate = gate
+        self._note = note
+
+    def request_otp(self, call: Call) -> object:
+        """Mail a code; the only channel is e-mail."""
+        if decode_otp_request(call.body) != OTP_CHANNEL:
+            raise self._gate.bad_parameter()
+        self._note(input_line("otp_request", call))
+        return encode_otp_ticket(self._issuer.request(call.wire_at))
+
+    def verify_otp(self, call: Call) -> object:
+        wanted = decode_otp_verification(call.body)
+        is_right = self._issuer.is_code(wanted.code.reveal())
+        self._note(input_line("otp_verify", call, ticket=wanted.ticket_id, right=is_right))
+        token = self._issuer.verify(wanted.ticket_id, call.wire_at, is_right=is_right)
+        return encode_two_factor_token(token)
+
+    def revoke_token(self, call: Call) -> object:
+        """End a token; one that is not ours is no error."""
+        number = self._issuer.revoke(decode_revocation(call.body).reveal())
+        if number is not None:
+            self._note(input_line("otp_revoke", call, number=number))
+        return {}
