@@ -25,7 +25,7 @@ import click
 from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.order import OrderType, Side
-from bot.sandbox.exchange.order import CROWD, Listing, NewOrder
+from bot.sandbox.exchange.message import CROWD, Listing, NewOrder
 from bot.sandbox.exchange.venue import Venue
 
 AT = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)

@@ -507,7 +507,7 @@ def replay(columns: Sequence[Sequence[Sequence[int]]], kind: str) -> Callable[[]
 
 def book() -> tuple[Callable[[int, bool, int, int], int], Callable[[int], None]]:
     """Return how an order is submitted (→ shares traded at once) and cancelled."""
-    from bot.sandbox.exchange.order import CROWD, Listing, NewOrder  # a bot does not import them
+    from bot.sandbox.exchange.message import CROWD, Listing, NewOrder  # a bot does not import them
     from bot.sandbox.exchange.venue import Venue
 
     at = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)

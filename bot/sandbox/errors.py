@@ -6,7 +6,16 @@ SandboxError
 ├── PortInUse          another program listens on the wanted host and port
 ├── LedgerBroken       a line of the ledger cannot be read, or another sandbox wrote it
 ├── NotRelayed         a call that is not a read of market data was to be passed on
-└── OrderUnknown       no order of that id today
+├── OrderUnknown       no order of that id today
+└── ExchangeError      a mistake of the program that uses the exchange core
+    ├── UnknownSymbol         the symbol is not listed here
+    ├── TimeWentBack          an operation is older than the one before it
+    ├── DuplicateOrder        an order id that is live already
+    ├── TradingDayRuns        a day cannot start while another one runs
+    ├── OrdersWork            a symbol cannot be relisted while its orders live
+    └── UnknownReservation    money or shares were to be released that were never reserved
+
+What an investor does wrong is a refusal, never an exception.
 """
 
 from collections.abc import Mapping
@@ -53,3 +62,31 @@ class NotRelayed(SandboxError):
 
 class OrderUnknown(SandboxError):
     """No order of that id is in the day order book of that account."""
+
+
+class ExchangeError(SandboxError):
+    """A mistake of the program that uses the exchange core."""
+
+
+class UnknownSymbol(ExchangeError):
+    pass
+
+
+class TimeWentBack(ExchangeError):
+    pass
+
+
+class DuplicateOrder(ExchangeError):
+    pass
+
+
+class TradingDayRuns(ExchangeError):
+    pass
+
+
+class OrdersWork(ExchangeError):
+    pass
+
+
+class UnknownReservation(ExchangeError):
+    pass

@@ -46,7 +46,7 @@ from bot.protocol.signing import HEADER_API_KEY
 from bot.protocol.values.border import MarketPhase
 from bot.sandbox.api.call import JSON, Directory, exact_target, read_body
 from bot.sandbox.errors import NotRelayed
-from bot.sandbox.exchange.timetable import AUCTIONS
+from bot.sandbox.exchange.day import AUCTIONS
 from bot.sandbox.markets.mirror.market import depth_facts, quote_facts
 from bot.sandbox.sandbox import Sandbox
 

@@ -28,9 +28,15 @@ from bot.engine.risk import checks
 from bot.engine.risk.account_checks import AUCTIONS
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.risk.view import Opposite, View
-from bot.sandbox.exchange.event import OrderAccepted, OrderRefused
 from bot.sandbox.exchange.market import Board
-from bot.sandbox.exchange.order import CROWD, Listing, NewOrder, Refusal
+from bot.sandbox.exchange.message import (
+    CROWD,
+    Listing,
+    NewOrder,
+    OrderAccepted,
+    OrderRefused,
+    Refusal,
+)
 from bot.sandbox.exchange.venue import Venue
 
 RULEBOOK = load_rulebook()

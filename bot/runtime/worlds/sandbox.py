@@ -41,7 +41,7 @@ from bot.runtime.state_dir import LEDGER, forget_token, make_state_dir
 from bot.runtime.worlds.environment import STEPPED, Access, Driver, Elapsed, EnvironmentSpec, Mark
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.errors import LedgerBroken, PortInUse
-from bot.sandbox.house.forced import Forced
+from bot.sandbox.house.house import Forced
 from bot.sandbox.house.ledger import begun_at, is_finished, read_ledger, resumed_at
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario

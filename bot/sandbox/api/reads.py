@@ -33,7 +33,7 @@ from bot.sandbox.api.call import Call
 from bot.sandbox.api.gatekeeper import Gatekeeper, no_depth, not_found
 from bot.sandbox.api.variants import with_auction_levels
 from bot.sandbox.errors import OrderUnknown
-from bot.sandbox.exchange.settlement import Buckets, age_of
+from bot.sandbox.exchange.obligations import Buckets, age_of
 from bot.sandbox.house.house import House
 from bot.sandbox.house.order_record import OrderRecord
 from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript

@@ -25,11 +25,11 @@ from bot.sandbox.api.call import Call, input_line
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.api.reads import AccountReads
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.exchange.order import Refusal
+from bot.sandbox.exchange.message import Refusal
 from bot.sandbox.faults.rule import HideRow, Reject
 from bot.sandbox.house.ledger import Line
 from bot.sandbox.house.order_entry import Change
-from bot.sandbox.house.refusal_codes import FAILED, REJECTIONS
+from bot.sandbox.house.order_record import FAILED, REJECTIONS
 from bot.sandbox.house.two_factor import OtpIssuer
 from bot.sandbox.scenario import AccountScript, Scenario
 

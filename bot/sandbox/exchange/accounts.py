@@ -18,25 +18,28 @@ from typing import Any
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.exchange.errors import UnknownReservation
-from bot.sandbox.exchange.event import (
+from bot.sandbox.errors import UnknownReservation
+from bot.sandbox.exchange.market import Board
+from bot.sandbox.exchange.message import (
+    NewOrder,
     OrderAmended,
     OrderCancelled,
     OrderLapsed,
     OrderRefused,
     OrderRepriced,
+    Refusal,
     Traded,
     VenueEvent,
 )
-from bot.sandbox.exchange.market import Board
-from bot.sandbox.exchange.order import NewOrder, Refusal
-from bot.sandbox.exchange.reservation import Reservation, Tariff, reservation_for
-from bot.sandbox.exchange.settlement import (
+from bot.sandbox.exchange.obligations import (
     CASH,
     Buckets,
     Entitlement,
     Entitlements,
     Receivables,
+    Reservation,
+    Tariff,
+    reservation_for,
 )
 
 

@@ -5,9 +5,9 @@ from typing import Final
 from bot.domain.instrument import Lot
 from bot.domain.order import OrderType
 from bot.sandbox.exchange.book import RestingOrder
+from bot.sandbox.exchange.day import ExchangeDay
 from bot.sandbox.exchange.market import SymbolMarket
-from bot.sandbox.exchange.order import NewOrder, Refusal
-from bot.sandbox.exchange.timetable import ExchangeDay
+from bot.sandbox.exchange.message import NewOrder, Refusal
 
 _EVEN: Final = Lot.EVEN
 _ODD: Final = Lot.ODD

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bot.domain.order import Side
 from bot.sandbox.exchange.book import Book, BookSide, RestingOrder
-from bot.sandbox.exchange.grid import PriceGrid
+from bot.sandbox.exchange.day import PriceGrid
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from bot.domain.status import TradingMethod
 from bot.domain.venue import WARRANT_FLOOR_MIN, Band
 from bot.sandbox.exchange.auction import clearing_of
 from bot.sandbox.exchange.book import Book, RestingOrder
-from bot.sandbox.exchange.grid import PriceGrid, price_grid
-from bot.sandbox.exchange.order import CROWD, Listing, NewOrder, fact
-from bot.sandbox.exchange.timetable import ExchangeDay
+from bot.sandbox.exchange.day import ExchangeDay, PriceGrid, price_grid
+from bot.sandbox.exchange.message import CROWD, Listing, NewOrder, fact
 
 
 @dataclass(slots=True)

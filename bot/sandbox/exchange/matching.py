@@ -13,8 +13,10 @@ from bot.domain.instrument import Lot
 from bot.domain.order import OrderType, Side
 from bot.sandbox.exchange.auction import clearing_of, pairs
 from bot.sandbox.exchange.book import Book, Level, RestingOrder
-from bot.sandbox.exchange.event import (
+from bot.sandbox.exchange.market import SymbolMarket
+from bot.sandbox.exchange.message import (
     CancelCause,
+    NewOrder,
     OrderAccepted,
     OrderAmended,
     OrderCancelled,
@@ -24,8 +26,6 @@ from bot.sandbox.exchange.event import (
     Uncrossed,
     VenueEvent,
 )
-from bot.sandbox.exchange.market import SymbolMarket
-from bot.sandbox.exchange.order import NewOrder
 
 _BUY: Final = Side.BUY
 _EVEN: Final = Lot.EVEN

@@ -16,16 +16,16 @@ from bot.domain.order import OrderType, Side
 from bot.domain.quote import Depth, DepthLevel
 from bot.domain.rulebook import Rulebook
 from bot.domain.status import NORMAL
-from bot.sandbox.exchange.admission import amend_refusal, verdict_on
-from bot.sandbox.exchange.book import BookSide, RestingOrder
-from bot.sandbox.exchange.errors import (
+from bot.sandbox.errors import (
     DuplicateOrder,
     OrdersWork,
     TimeWentBack,
     TradingDayRuns,
     UnknownSymbol,
 )
-from bot.sandbox.exchange.event import ChangeRefused, OrderRefused, PhaseMoved, VenueEvent
+from bot.sandbox.exchange.admission import amend_refusal, verdict_on
+from bot.sandbox.exchange.book import BookSide, RestingOrder
+from bot.sandbox.exchange.day import LIMIT_ORDERS_END, ExchangeDay
 from bot.sandbox.exchange.market import (
     Board,
     SymbolMarket,
@@ -35,8 +35,16 @@ from bot.sandbox.exchange.market import (
     with_warrant_bands,
 )
 from bot.sandbox.exchange.matching import MatchingEngine
-from bot.sandbox.exchange.order import Listing, LiveOrder, NewOrder, Refusal
-from bot.sandbox.exchange.timetable import LIMIT_ORDERS_END, ExchangeDay
+from bot.sandbox.exchange.message import (
+    ChangeRefused,
+    Listing,
+    LiveOrder,
+    NewOrder,
+    OrderRefused,
+    PhaseMoved,
+    Refusal,
+    VenueEvent,
+)
 
 ALL_LEVELS: Final = 10_000
 """More levels than any book has."""

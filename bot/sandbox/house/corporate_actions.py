@@ -25,7 +25,7 @@ from pydantic import Field, model_validator
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.settlement import Entitlement, EntitlementKind
+from bot.sandbox.exchange.obligations import Entitlement, EntitlementKind
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.scenario_part import Part
 

@@ -12,7 +12,8 @@ from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.order import OrderType
 from bot.sandbox.errors import OrderUnknown
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.event import (
+from bot.sandbox.exchange.message import (
+    NewOrder,
     OrderAmended,
     OrderCancelled,
     OrderLapsed,
@@ -22,10 +23,8 @@ from bot.sandbox.exchange.event import (
     Traded,
     VenueEvent,
 )
-from bot.sandbox.exchange.order import NewOrder
 from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.house.order_record import OrderRecord, OrderStage
-from bot.sandbox.house.refusal_codes import FAILED, Rejection, rejection_of
+from bot.sandbox.house.order_record import FAILED, OrderRecord, OrderStage, Rejection, rejection_of
 from bot.sandbox.scenario import AccountScript
 
 FIRST_ORDER_NUMBER: Final = 10_000_001

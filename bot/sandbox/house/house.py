@@ -24,18 +24,15 @@ from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
 from bot.protocol.values.border import AmendRequest, PlaceRequest
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.event import Traded
-from bot.sandbox.exchange.order import Listing
+from bot.sandbox.exchange.message import Listing, Traded
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.faults.rule import DropTwoFactor, FaultScript
 from bot.sandbox.faults.rules import FaultRules
 from bot.sandbox.house.corporate_actions import CorporateActions
 from bot.sandbox.house.day_order_book import DayOrderBook
-from bot.sandbox.house.forced import Forced
 from bot.sandbox.house.ledger import Line
 from bot.sandbox.house.order_entry import Change, OrderEntry
-from bot.sandbox.house.order_record import OrderRecord
-from bot.sandbox.house.refusal_codes import Rejection
+from bot.sandbox.house.order_record import OrderRecord, Rejection
 from bot.sandbox.house.two_factor import OtpIssuer, given_of
 from bot.sandbox.markets.mirror.market import OBSERVATIONS, MirroredMarket
 from bot.sandbox.markets.recorder import Recorder
@@ -329,3 +326,50 @@ def _halts(scenario: Scenario) -> list[tuple[datetime, str, bool]]:
 
 def _wire(line: Line) -> datetime:
     return datetime.fromisoformat(str(line["wire"]))
+
+
+_STRUCK_MAX: Final = 1_000
+
+
+class Forced:
+    """Remembers which requests and orders were forced, and knows what is being forced."""
+
+    def __init__(self, scenario: Scenario, *, faults: FaultRules, otp: OtpIssuer) -> None:
+        self.scenario = scenario.name
+        self._faults, self._otp = faults, otp
+        self._struck: deque[str] = deque(maxlen=_STRUCK_MAX)
+        self._orders: set[str] = set()
+        self._still = {
+            script.symbol: [(scenario.at(each.at), scenario.at(each.until)) for each in standstills]
+            for script in scenario.symbols
+            if (standstills := script.standstills)
+        }
+
+    def note_request(self, nonce: str) -> None:
+        """A fault has struck the request with that nonce."""
+        self._struck.append(nonce)
+
+    def note_order(self, order_id: str) -> None:
+        """A fault, or a scripted halt, has refused the order."""
+        self._orders.add(order_id)
+
+    def note_trade(self, symbol: str, order_ids: tuple[str, ...], at: datetime) -> None:
+        """Orders have traded; while only scripted levels waited, the trade counts as forced."""
+        if any(start <= at < end for start, end in self._still.get(symbol, ())):
+            self._orders.update(order_ids)
+
+    def struck(self, nonce: str) -> bool:
+        return nonce in self._struck
+
+    def shaped(self, order_id: str) -> bool:
+        """Tell whether an order was refused by a fault, or traded with scripted levels only."""
+        return order_id in self._orders
+
+    @property
+    def took_the_token(self) -> bool:
+        """True while the newest 2FA token is one that a fault has ended."""
+        return self._otp.is_dropped
+
+    def limits(self, at: datetime) -> bool:
+        """Tell whether a 429 that a fault began still lasts."""
+        return self._faults.limits(at)

@@ -17,15 +17,15 @@ from bot.domain.order import OrderResult, OrderState, OrderType
 from bot.domain.rulebook import Rulebook
 from bot.protocol.values.border import AmendRequest, PlaceRequest
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.event import ChangeRefused
 from bot.sandbox.exchange.market import Board
-from bot.sandbox.exchange.order import NewOrder, Refusal, fact
+from bot.sandbox.exchange.message import ChangeRefused, NewOrder, Refusal, fact
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.house.day_order_book import DayOrderBook, as_new_order, reject
-from bot.sandbox.house.order_record import OrderRecord, OrderStage
-from bot.sandbox.house.refusal_codes import (
+from bot.sandbox.house.order_record import (
     AMENDED_IN_PART,
     AMENDED_IN_PART_TEXT,
+    OrderRecord,
+    OrderStage,
     Rejection,
     rejection_of,
 )

@@ -1,14 +1,20 @@
-"""One order as the broker keeps it, and how answers and the day order book show it.
+"""One order as the broker keeps and shows it, and the words with which orders are refused.
 
 The status follows from the order's stage and its quantities: a working order that is partly
 filled shows SENT (a switch: MATCHED), and one whose rest was cancelled or killed keeps SENT with
 nothing open. Source: broker open API 0.2.0-preview.3, order state machine; rulings 9, 13.
+
+The table of refusals is `refusals.csv`. Codes: broker open API 0.2.0-preview.3, order-level codes.
+The Vietnamese texts are our own.
 """
 
+import csv
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
+from importlib.resources import files
 from typing import Any, Final, TypeVar, cast
 
 from pydantic import JsonValue
@@ -17,6 +23,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
 from bot.domain.order import OrderReport, OrderResult, OrderType, Side
 from bot.domain.order_status import settled
 from bot.protocol.status import state_of
+from bot.sandbox.exchange.message import Refusal
 from bot.sandbox.scenario import AccountScript, Switches
 
 BOARD_LOT: Final = 100
@@ -217,3 +224,30 @@ class OrderRecord:
 @cache
 def _names_of(kind: type[Any]) -> tuple[str, ...]:
     return tuple(each.name for each in fields(kind))
+
+
+AMENDED_IN_PART: Final = "-701111"
+"""A partly matched order was amended: only its unmatched part changed. Not a rejection."""
+AMENDED_IN_PART_TEXT: Final = "Chỉ sửa được phần chưa khớp"
+FAILED: Final = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    code: str
+    reason: str
+
+
+_TEXT: Final = files("bot.sandbox.house").joinpath("refusals.csv").read_text(encoding="utf-8")
+REJECTIONS: Final[Mapping[Refusal, Rejection]] = {
+    Refusal(row["refusal"]): Rejection(row["code"], row["reason"])
+    for row in csv.DictReader(_TEXT.splitlines())
+}
+_ODD_LOT_TAKES_ONLY_LIMIT: Final = Rejection("-700114", "Lô lẻ chỉ chấp nhận lệnh LO")
+
+
+def rejection_of(refusal: Refusal, lot: Lot | None) -> Rejection:
+    """Return what the broker says; an odd lot of a wrong type has a code of its own."""
+    if refusal is Refusal.ORDER_TYPE and lot is Lot.ODD:
+        return _ODD_LOT_TAKES_ONLY_LIMIT
+    return REJECTIONS[refusal]

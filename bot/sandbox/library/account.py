@@ -14,7 +14,7 @@ from bot.protocol.values import account as values
 from bot.protocol.words import ALL
 from bot.sandbox.api.gatekeeper import Gatekeeper, not_found
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.settlement import EntitlementKind
+from bot.sandbox.exchange.obligations import EntitlementKind
 from bot.sandbox.house.house import House
 from bot.sandbox.library.asked import Asked
 from bot.sandbox.library.corporate import DIVIDEND, MEETING, CompanyEvents

@@ -12,7 +12,7 @@ from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, Lot, Phase
 from bot.domain.quote import Depth
-from bot.sandbox.exchange.event import Traded
+from bot.sandbox.exchange.message import Traded
 from bot.sandbox.exchange.venue import ALL_LEVELS, Venue
 
 DEPTH_EVERY: Final = timedelta(minutes=5)

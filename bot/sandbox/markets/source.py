@@ -16,9 +16,8 @@ from bot.domain.instrument import Instrument
 from bot.domain.order import OrderType, Side
 from bot.domain.rulebook import Rulebook
 from bot.domain.venue import Band
-from bot.sandbox.exchange.event import VenueEvent
-from bot.sandbox.exchange.grid import PriceGrid, price_grid
-from bot.sandbox.exchange.order import CROWD, NewOrder
+from bot.sandbox.exchange.day import PriceGrid, price_grid
+from bot.sandbox.exchange.message import CROWD, NewOrder, VenueEvent
 from bot.sandbox.exchange.venue import Venue
 
 LOT: Final = 100

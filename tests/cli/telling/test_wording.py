@@ -1,7 +1,7 @@
 """Why the broker rejected an order, in words."""
 
 from bot.cli.telling.wording import known_reason
-from bot.sandbox.house.refusal_codes import REJECTIONS
+from bot.sandbox.house.order_record import REJECTIONS
 from tests.rows import every_row
 
 

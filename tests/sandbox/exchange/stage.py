@@ -11,8 +11,16 @@ from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.order import OrderType, Side
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.exchange.event import OrderAccepted, OrderRefused, Traded, VenueEvent
-from bot.sandbox.exchange.order import CROWD, Listing, NewOrder, Refusal
+from bot.sandbox.exchange.message import (
+    CROWD,
+    Listing,
+    NewOrder,
+    OrderAccepted,
+    OrderRefused,
+    Refusal,
+    Traded,
+    VenueEvent,
+)
 from bot.sandbox.exchange.venue import Venue
 
 THURSDAY, FRIDAY, MONDAY = date(2026, 11, 19), date(2026, 11, 20), date(2026, 11, 23)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.domain.instrument import Exchange
+from bot.sandbox.errors import UnknownReservation
 from bot.sandbox.exchange.accounts import Account, Booked, Figures, HoldingView
-from bot.sandbox.exchange.errors import UnknownReservation
-from bot.sandbox.exchange.order import NewOrder, Refusal
-from bot.sandbox.exchange.reservation import Tariff
+from bot.sandbox.exchange.message import NewOrder, Refusal
+from bot.sandbox.exchange.obligations import Tariff
 from tests.sandbox.exchange.stage import FRIDAY, MONDAY, THURSDAY, Stage, listing, local, rules
 
 TICK = timedelta(microseconds=1)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from bot.domain.instrument import Exchange
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.event import Traded, Uncrossed
-from bot.sandbox.exchange.order import LiveOrder
+from bot.sandbox.exchange.message import LiveOrder, Traded, Uncrossed
 from tests.sandbox.exchange.slow_market import SlowMarket
 from tests.sandbox.exchange.stage import (
     FRIDAY,

@@ -3,8 +3,7 @@
 from bot.domain.instrument import Exchange, Lot
 from bot.domain.quote import DepthLevel
 from bot.sandbox.exchange.auction import Clearing, clearing
-from bot.sandbox.exchange.event import OrderLapsed, Traded, Uncrossed
-from bot.sandbox.exchange.order import Refusal
+from bot.sandbox.exchange.message import OrderLapsed, Refusal, Traded, Uncrossed
 from tests.rows import every_row
 from tests.sandbox.exchange.stage import SYMBOLS, Stage, fills, listing, local, only
 from tests.sandbox.exchange.vectors import AUCTIONS

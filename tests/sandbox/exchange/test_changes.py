@@ -2,14 +2,14 @@
 
 import pytest
 
-from bot.sandbox.exchange.event import (
+from bot.sandbox.exchange.message import (
     CancelCause,
     ChangeRefused,
     OrderAmended,
     OrderCancelled,
+    Refusal,
     Traded,
 )
-from bot.sandbox.exchange.order import Refusal
 from tests.sandbox.exchange.stage import Stage, fills, local, only, trades
 
 

@@ -4,16 +4,17 @@ import pytest
 
 from bot.domain.instrument import Exchange, Lot
 from bot.domain.order import OrderType, Side
-from bot.sandbox.exchange.event import (
+from bot.sandbox.exchange.message import (
     CancelCause,
+    LiveOrder,
     OrderAccepted,
     OrderCancelled,
     OrderLapsed,
     OrderRepriced,
+    Refusal,
     Traded,
     Uncrossed,
 )
-from bot.sandbox.exchange.order import LiveOrder, Refusal
 from tests.rows import every_row
 from tests.sandbox.exchange.stage import SYMBOLS, Stage, fills, listing, local, only, trades
 from tests.sandbox.exchange.vectors import CONTINUOUS

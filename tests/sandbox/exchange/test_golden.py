@@ -12,8 +12,7 @@ from ruamel.yaml import YAML
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind
 from bot.domain.rule_data import RuleData
 from bot.domain.status import SymbolStatus
-from bot.sandbox.exchange.event import ChangeRefused, OrderRefused, VenueEvent
-from bot.sandbox.exchange.order import CROWD, Listing
+from bot.sandbox.exchange.message import CROWD, ChangeRefused, Listing, OrderRefused, VenueEvent
 from bot.sandbox.house.corporate_actions import CorporateAction, adjusted_reference
 from tests.rows import every_row
 from tests.sandbox.exchange.stage import FRIDAY, Stage, listing, rules, trades

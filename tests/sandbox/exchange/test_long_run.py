@@ -15,8 +15,7 @@ from typing import Final
 
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.status import Administration, SymbolStatus
-from bot.sandbox.exchange.event import Traded
-from bot.sandbox.exchange.order import Listing
+from bot.sandbox.exchange.message import Listing, Traded
 from tests.sandbox.exchange.slow_market import SlowMarket
 from tests.sandbox.exchange.stage import REFERENCES, SYMBOLS, Stage, only
 from tests.sandbox.exchange.test_against_the_slow_market import TICKS, Both, as_rows

@@ -5,8 +5,14 @@ import pytest
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.rule_data import RuleData
 from bot.domain.status import SymbolStatus
-from bot.sandbox.exchange.event import OrderLapsed, PhaseMoved, Traded, Uncrossed
-from bot.sandbox.exchange.order import Listing, Refusal
+from bot.sandbox.exchange.message import (
+    Listing,
+    OrderLapsed,
+    PhaseMoved,
+    Refusal,
+    Traded,
+    Uncrossed,
+)
 from tests.sandbox.exchange.stage import (
     FRIDAY,
     REFERENCES,

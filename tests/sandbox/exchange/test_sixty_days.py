@@ -18,8 +18,7 @@ from pydantic import TypeAdapter
 
 from bot.domain.order import Side
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.event import OrderLapsed, Traded, VenueEvent
-from bot.sandbox.exchange.order import NewOrder
+from bot.sandbox.exchange.message import NewOrder, OrderLapsed, Traded, VenueEvent
 from bot.sandbox.house.corporate_actions import CorporateAction, CorporateActions
 from tests.sandbox.exchange.slow_ledger import FEE_PPM, Deal, Gift, SlowLedger
 from tests.sandbox.exchange.stage import REFERENCES, Stage, local, only, rules

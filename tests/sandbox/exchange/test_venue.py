@@ -5,14 +5,21 @@ import pytest
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Phase
 from bot.domain.order import OrderType, Side
 from bot.domain.venue import Band
-from bot.sandbox.exchange.errors import (
+from bot.sandbox.errors import (
     DuplicateOrder,
     TimeWentBack,
     TradingDayRuns,
     UnknownSymbol,
 )
-from bot.sandbox.exchange.event import OrderAccepted, OrderLapsed, PhaseMoved, Uncrossed
-from bot.sandbox.exchange.order import Listing, NewOrder, Refusal
+from bot.sandbox.exchange.message import (
+    Listing,
+    NewOrder,
+    OrderAccepted,
+    OrderLapsed,
+    PhaseMoved,
+    Refusal,
+    Uncrossed,
+)
 from tests.rows import every_row
 from tests.sandbox.exchange.stage import (
     FRIDAY,

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bot.domain.order import OrderType, Side
-from bot.sandbox.exchange.order import NewOrder
+from bot.sandbox.exchange.message import NewOrder
 from bot.sandbox.house.ledger import Mark, read_ledger, resumed_at
 from bot.sandbox.markets.replay.data import RecordedBar, RecordedDay, Recording
 from bot.sandbox.scenario import Scenario

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.order import Listing
+from bot.sandbox.exchange.message import Listing
 from bot.sandbox.house.corporate_actions import (
     CorporateAction,
     CorporateActions,

@@ -35,10 +35,8 @@ from bot.runtime.history.backtest.exchange import BarExchange, Working
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.admission import amend_refusal, verdict_on
 from bot.sandbox.exchange.book import RestingOrder
-from bot.sandbox.exchange.event import CancelCause, OrderAmended
-from bot.sandbox.exchange.order import NewOrder, Refusal
-from bot.sandbox.house.order_record import OrderRecord, OrderStage
-from bot.sandbox.house.refusal_codes import rejection_of
+from bot.sandbox.exchange.message import CancelCause, NewOrder, OrderAmended, Refusal
+from bot.sandbox.house.order_record import OrderRecord, OrderStage, rejection_of
 from bot.sandbox.scenario import AccountScript, Switches
 
 FIRST_NUMBER: Final = 10_000_001

@@ -26,16 +26,16 @@ from bot.runtime.history.backtest.fills import (
 )
 from bot.runtime.history.backtest.rows import Auction, DayRows
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.event import (
+from bot.sandbox.exchange.day import AUCTIONS, LIMIT_ORDERS_END, ExchangeDay
+from bot.sandbox.exchange.market import SymbolMarket, Tape, next_listing, open_market
+from bot.sandbox.exchange.message import (
     CancelCause,
+    Listing,
     OrderCancelled,
     OrderLapsed,
     OrderRepriced,
     Traded,
 )
-from bot.sandbox.exchange.market import SymbolMarket, Tape, next_listing, open_market
-from bot.sandbox.exchange.order import Listing
-from bot.sandbox.exchange.timetable import AUCTIONS, LIMIT_ORDERS_END, ExchangeDay
 from bot.sandbox.house.order_record import OrderRecord, OrderStage
 from bot.sandbox.markets.mirror.model import BOARD_LOT, FillName
 

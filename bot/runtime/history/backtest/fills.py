@@ -28,7 +28,7 @@ from typing import Final
 from bot.domain.order import Side
 from bot.domain.quote import Bar, Depth, DepthLevel, Quote
 from bot.runtime.history.backtest.rows import DayRows
-from bot.sandbox.exchange.grid import PriceGrid
+from bot.sandbox.exchange.day import PriceGrid
 from bot.sandbox.exchange.market import SymbolMarket, Tape
 from bot.sandbox.markets.mirror.model import BOARD_LOT, FillName
 

@@ -13,7 +13,7 @@ from bot.domain.rulebook import Rulebook
 from bot.domain.timetable import instant_of
 from bot.runtime.history.backtest.exchange import BarExchange
 from bot.runtime.history.backtest.market import Market, MarketDay, SymbolDay
-from bot.sandbox.exchange.order import Listing
+from bot.sandbox.exchange.message import Listing
 
 OPENS_AT: Final = time(8, 45)
 """When the day's reads are made, local: before any exchange opens."""

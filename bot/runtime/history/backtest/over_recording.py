@@ -48,7 +48,7 @@ from bot.runtime.history.recording.recorded_days import RecordedDays
 from bot.runtime.history.recording.recordings import Unusable
 from bot.runtime.history.recording.replay import Progress
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.settlement import Entitlement, EntitlementKind
+from bot.sandbox.exchange.obligations import Entitlement, EntitlementKind
 from bot.sandbox.scenario import AccountScript
 
 OF_ALL: Final = (

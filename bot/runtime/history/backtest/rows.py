@@ -17,7 +17,7 @@ from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
 from bot.domain.timetable import Timetable
 from bot.engine.market import BAR_PHASES
-from bot.sandbox.exchange.timetable import LIMIT_ORDERS_END
+from bot.sandbox.exchange.day import LIMIT_ORDERS_END
 from bot.sandbox.markets.replay.path import EARLY_S
 
 Auction = tuple[int, int | None]

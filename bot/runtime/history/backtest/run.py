@@ -52,7 +52,7 @@ from bot.runtime.history.backtest.result import (
     owned_at,
 )
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.order import Listing
+from bot.sandbox.exchange.message import Listing
 from bot.sandbox.scenario import AccountScript
 from bot.strategy import Context, Strategy
 

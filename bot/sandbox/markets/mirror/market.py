@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from bot.domain.quote import Depth, DepthLevel, Quote
-from bot.sandbox.exchange.event import Traded
+from bot.sandbox.exchange.message import Traded
 from bot.sandbox.markets.mirror.model import MODELS, FillName
 from bot.sandbox.markets.mirror.symbol import MirroredSymbol, Release
 from bot.sandbox.markets.source import MarketAccess

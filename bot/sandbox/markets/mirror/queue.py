@@ -13,7 +13,7 @@ from typing import Final
 
 from bot.domain.order import Side
 from bot.domain.quote import Depth
-from bot.sandbox.exchange.order import LiveOrder
+from bot.sandbox.exchange.message import LiveOrder
 from bot.sandbox.markets.mirror.model import BOARD_LOT
 
 DISPLAYED_LEVELS: Final = 3

@@ -11,9 +11,9 @@ from bot.domain.instrument import Instrument, Lot, Phase
 from bot.domain.order import Side
 from bot.domain.quote import Depth, Quote
 from bot.domain.venue import Band
+from bot.sandbox.exchange.day import AUCTIONS
 from bot.sandbox.exchange.market import Tape
-from bot.sandbox.exchange.order import CROWD, Listing, LiveOrder
-from bot.sandbox.exchange.timetable import AUCTIONS
+from bot.sandbox.exchange.message import CROWD, Listing, LiveOrder
 from bot.sandbox.markets.mirror.model import WITHOUT_END, FillModel, as_displayed
 from bot.sandbox.markets.mirror.queue import Queue
 from bot.sandbox.markets.source import OTHER, CrowdOrders, Level, MarketAccess

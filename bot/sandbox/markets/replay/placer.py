@@ -14,7 +14,7 @@ from typing import Final
 
 from bot.domain.order import Side
 from bot.domain.venue import TickTable
-from bot.sandbox.exchange.grid import PriceGrid
+from bot.sandbox.exchange.day import PriceGrid
 from bot.sandbox.markets.replay.data import Print
 from bot.sandbox.markets.source import LOT, OTHER, CrowdOrders, Level, MarketAccess
 

@@ -15,7 +15,7 @@ import pytest
 
 from bot.config.scenario_file import load_scenario
 from bot.domain.instrument import Exchange
-from bot.sandbox.exchange.grid import price_grid
+from bot.sandbox.exchange.day import price_grid
 from bot.sandbox.markets.flow.day import DayDraw, DayKind, FlowScript, draw_day, inside, market_day
 from bot.sandbox.scenario import SymbolScript
 from tests.sandbox.client import RULEBOOK

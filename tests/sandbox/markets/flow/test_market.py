@@ -8,8 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.domain.instrument import EXCHANGE_TZ, Lot
-from bot.sandbox.exchange.event import OrderRefused, Traded, VenueEvent
-from bot.sandbox.exchange.order import Listing
+from bot.sandbox.exchange.message import Listing, OrderRefused, Traded, VenueEvent
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.flow.symbol import flow_market
 from bot.sandbox.markets.source import MarketAccess

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.domain.instrument import Exchange, Instrument, Phase
-from bot.sandbox.exchange.errors import OrdersWork
-from bot.sandbox.exchange.order import Listing
+from bot.sandbox.errors import OrdersWork
+from bot.sandbox.exchange.message import Listing
 from bot.sandbox.house.order_record import OrderRecord, OrderStage
 from bot.sandbox.markets.mirror.model import MODELS
 from tests.sandbox.markets.mirror.mirrored import (

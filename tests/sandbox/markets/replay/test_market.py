@@ -9,8 +9,7 @@ import pytest
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot
 from bot.domain.order import OrderType, Side
-from bot.sandbox.exchange.event import OrderRefused, Traded, VenueEvent
-from bot.sandbox.exchange.order import Listing, NewOrder
+from bot.sandbox.exchange.message import Listing, NewOrder, OrderRefused, Traded, VenueEvent
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.replay.data import Print, RecordedBar, RecordedDay, Recording
 from bot.sandbox.markets.replay.market import day_spans, replay_market

@@ -1,15 +1,17 @@
-"""Orders and listings as the exchange takes them, and the words with which it refuses.
+"""The vocabulary of the exchange: orders and listings as it takes them, the words with which it
+refuses, and what happened as facts, in the order in which they happened.
 
 Order types are the exchange's own (MTL, MAK, MOK): the broker's gateway translates MP, FAK and FOK
 before it submits.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
 from typing import Final, TypeVar, dataclass_transform
 
-from bot.domain.instrument import Instrument, Lot
+from bot.domain.instrument import Exchange, Instrument, Lot, Phase
 from bot.domain.order import OrderType, Side
 from bot.domain.venue import Band
 
@@ -112,3 +114,124 @@ class Refusal(StrEnum):
     NOTHING_CHANGED = "NOTHING_CHANGED"
     BELOW_EXECUTED = "BELOW_EXECUTED"
     LOT_CHANGED = "LOT_CHANGED"
+
+
+class CancelCause(StrEnum):
+    """Why an open part was taken out before its time was over."""
+
+    REQUESTED = "REQUESTED"
+    NO_OPPOSITE = "NO_OPPOSITE"
+    REMAINDER_KILLED = "REMAINDER_KILLED"
+    NOT_WHOLE = "NOT_WHOLE"
+
+
+@fact
+class OrderAccepted:
+    """The order is in; its trades, if any, follow."""
+
+    at: datetime
+    order_id: str
+
+
+@fact
+class OrderRefused:
+    at: datetime
+    order_id: str
+    reason: Refusal
+
+
+@fact
+class ChangeRefused:
+    """An amendment or a cancel was not taken; the order is unchanged."""
+
+    at: datetime
+    order_id: str
+    reason: Refusal
+
+
+@fact
+class Traded:
+    """Two orders met. `is_auction` also for the after-hours batch."""
+
+    at: datetime
+    symbol: str
+    lot: Lot
+    price: int
+    quantity: int
+    buy_order_id: str
+    sell_order_id: str
+    is_auction: bool
+
+
+@fact
+class OrderCancelled:
+    """`quantity` shares were open and are gone; the order has ended."""
+
+    at: datetime
+    order_id: str
+    quantity: int
+    cause: CancelCause
+
+
+@fact
+class OrderLapsed:
+    """The order's time is over: its auction, its last LO phase or the day. `quantity` was open."""
+
+    at: datetime
+    order_id: str
+    quantity: int
+
+
+@fact
+class OrderRepriced:
+    """The remainder of an MTL order rests from now on as an LO at `price`."""
+
+    at: datetime
+    order_id: str
+    price: int
+    order_type: OrderType = OrderType.LO
+
+
+@fact
+class OrderAmended:
+    """The order's price and total quantity from now on; trades at the new price, if any, follow."""
+
+    at: datetime
+    order_id: str
+    price: int
+    quantity: int
+    remaining: int
+
+
+@fact
+class PhaseMoved:
+    """An exchange entered a phase. What the phase before ended with came ahead of this."""
+
+    at: datetime
+    exchange: Exchange
+    phase: Phase
+
+
+@fact
+class Uncrossed:
+    """A call auction of one book ended; its trades follow. `price` is None when nothing met."""
+
+    at: datetime
+    symbol: str
+    lot: Lot
+    price: int | None
+    volume: int
+
+
+VenueEvent = (
+    OrderAccepted
+    | OrderRefused
+    | ChangeRefused
+    | Traded
+    | OrderCancelled
+    | OrderLapsed
+    | OrderRepriced
+    | OrderAmended
+    | PhaseMoved
+    | Uncrossed
+)
