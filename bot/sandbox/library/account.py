@@ -16,11 +16,9 @@ from bot.sandbox.api.gatekeeper import Gatekeeper, not_found
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.obligations import EntitlementKind
 from bot.sandbox.house.house import House
-from bot.sandbox.library.asked import Asked
-from bot.sandbox.library.corporate import DIVIDEND, MEETING, CompanyEvents
-from bot.sandbox.library.days import local_day
-from bot.sandbox.library.figures import percent
-from bot.sandbox.library.stocks import Stocks
+from bot.sandbox.library.answer import Asked, percent
+from bot.sandbox.library.stocks import DIVIDEND, MEETING, CompanyEvents, Stocks
+from bot.sandbox.library.walk import local_day
 from bot.sandbox.scenario import AccountScript
 
 PAGE_SIZE: Final = 50

@@ -13,13 +13,11 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.fields import local_text
 from bot.protocol.values import earlier as values
 from bot.protocol.values.border import JsonValue, Unshaped
-from bot.sandbox.library.asked import Asked
+from bot.sandbox.library.answer import Asked, maybe, percent, scaled
 from bot.sandbox.library.assets import Assets
-from bot.sandbox.library.days import start_of
-from bot.sandbox.library.figures import maybe, percent, scaled
 from bot.sandbox.library.news import DIGITS, Macro, News, bank_rate, paged
 from bot.sandbox.library.other_quotes import OtherQuotes
-from bot.sandbox.library.tables import table
+from bot.sandbox.library.walk import start_of, table
 
 _COUNTRIES: Final = {"VN": "Vietnam", "US": "United States", "JP": "Japan", "DE": "Euro Area"}
 _COUNTRY_BONDS: Final = {"VN": "VN10Y", "US": "US10Y", "JP": "JP10Y", "DE": "DE10Y"}

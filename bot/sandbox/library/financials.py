@@ -12,12 +12,9 @@ from functools import lru_cache
 from typing import Final
 
 from bot.protocol.values import financials as values
-from bot.sandbox.library.asked import Asked
-from bot.sandbox.library.days import start_of
-from bot.sandbox.library.figures import ratio, rounded, share
-from bot.sandbox.library.stocks import Stocks
-from bot.sandbox.library.tables import Facts
-from bot.sandbox.library.walk import stream
+from bot.sandbox.library.answer import Asked, ratio, rounded, share
+from bot.sandbox.library.stocks import Facts, Stocks
+from bot.sandbox.library.walk import start_of, stream
 
 YEARS: Final = 5
 QUARTERS: Final = 4

@@ -15,7 +15,7 @@ from functools import lru_cache
 from random import Random
 from typing import Final
 
-from bot.sandbox.library.figures import share
+from bot.sandbox.library.answer import share
 from bot.sandbox.library.stocks import Stocks
 from bot.sandbox.library.walk import LOT, DayBar, stream
 

@@ -17,16 +17,20 @@ from bot.protocol.values.border import JsonValue, Unshaped
 from bot.protocol.values.quotes import FundItem, FundQuote
 from bot.protocol.values.series import FundHistory, NavPoint
 from bot.sandbox.api.gatekeeper import not_found
-from bot.sandbox.library.asked import Asked
+from bot.sandbox.library.answer import Asked, in_span, percent, scaled, units_of
 from bot.sandbox.library.assets import Asset
-from bot.sandbox.library.days import months_before, start_of
-from bot.sandbox.library.figures import percent, scaled, units_of
 from bot.sandbox.library.indices import DIGITS as POINT_DIGITS
 from bot.sandbox.library.indices import Indices
-from bot.sandbox.library.series import in_span
 from bot.sandbox.library.stocks import Stocks
-from bot.sandbox.library.tables import Row, table
-from bot.sandbox.library.walk import EXCHANGE_HOURS, Nature, stream
+from bot.sandbox.library.walk import (
+    EXCHANGE_HOURS,
+    Nature,
+    Row,
+    months_before,
+    start_of,
+    stream,
+    table,
+)
 
 DIGITS: Final = 2
 BENCHMARK: Final = "VNINDEX"

@@ -14,14 +14,12 @@ from bot.protocol.values.border import JsonValue, Unshaped
 from bot.protocol.values.quotes import IndexNow
 from bot.protocol.values.series import IndexHistory
 from bot.sandbox.api.gatekeeper import not_found
-from bot.sandbox.library.asked import Asked
+from bot.sandbox.library.answer import DAILY, Asked, closes_only, daily, percent, price_bars, scaled
 from bot.sandbox.library.assets import Assets
-from bot.sandbox.library.figures import percent, scaled
 from bot.sandbox.library.flows import Flow, Flows, Group, Split
 from bot.sandbox.library.indices import DIGITS, Index, Indices
-from bot.sandbox.library.series import DAILY, closes_only, daily, price_bars
 from bot.sandbox.library.stocks import Stocks
-from bot.sandbox.library.tables import sector_names
+from bot.sandbox.library.walk import sector_names
 
 
 @dataclass(frozen=True, slots=True)

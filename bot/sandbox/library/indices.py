@@ -16,11 +16,10 @@ from typing import Final
 
 from bot.domain.instrument import Exchange
 from bot.sandbox.api.gatekeeper import not_found
+from bot.sandbox.library.answer import units_of
 from bot.sandbox.library.assets import Day
-from bot.sandbox.library.figures import units_of
 from bot.sandbox.library.stocks import Stocks
-from bot.sandbox.library.tables import table
-from bot.sandbox.library.walk import DayBar
+from bot.sandbox.library.walk import DayBar, table
 
 DIGITS: Final = 2
 """Points are kept in hundredths."""

@@ -9,12 +9,9 @@ from bot.sandbox.api.call import by_endpoint
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.house.house import House
 from bot.sandbox.library.account import AccountAnswers
-from bot.sandbox.library.asked import Answer
+from bot.sandbox.library.answer import Answer
 from bot.sandbox.library.assets import Assets
-from bot.sandbox.library.corporate import CompanyEvents
-from bot.sandbox.library.days import Days
 from bot.sandbox.library.earlier_finance import EarlierFinance
-from bot.sandbox.library.earlier_stocks import EarlierStocks
 from bot.sandbox.library.financials import Financials
 from bot.sandbox.library.flows import Flows
 from bot.sandbox.library.funds import Funds
@@ -24,9 +21,16 @@ from bot.sandbox.library.news import Macro, News
 from bot.sandbox.library.other_quotes import OtherQuotes
 from bot.sandbox.library.screener import Screener
 from bot.sandbox.library.statistics import Statistics
-from bot.sandbox.library.stock_quotes import FOREIGN, Etfs, StockQuotes, foreign_quote
-from bot.sandbox.library.stocks import Stocks
+from bot.sandbox.library.stock_quotes import (
+    FOREIGN,
+    EarlierStocks,
+    Etfs,
+    StockQuotes,
+    foreign_quote,
+)
+from bot.sandbox.library.stocks import CompanyEvents, Stocks
 from bot.sandbox.library.technicals import TechnicalAnswers
+from bot.sandbox.library.walk import Days
 
 _DIGITS_OF_SCALE: Final[Mapping[str, int]] = {"vnd": 0, "thousand": 3}
 

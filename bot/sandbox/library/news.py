@@ -14,12 +14,9 @@ from typing import Any, Final, TypeVar
 
 from bot.protocol.values import news as values
 from bot.sandbox.api.gatekeeper import not_found
-from bot.sandbox.library.asked import Asked
-from bot.sandbox.library.corporate import CompanyEvent
-from bot.sandbox.library.days import SATURDAY, start_of
-from bot.sandbox.library.figures import maybe, scaled, units_of
-from bot.sandbox.library.tables import Row, table
-from bot.sandbox.library.walk import stream
+from bot.sandbox.library.answer import Asked, maybe, scaled, units_of
+from bot.sandbox.library.stocks import CompanyEvent
+from bot.sandbox.library.walk import SATURDAY, Row, start_of, stream, table
 
 NEWS_EVERY: Final = timedelta(hours=3)
 NEWS_MAX: Final = 500

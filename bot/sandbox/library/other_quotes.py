@@ -10,12 +10,20 @@ from bot.domain.rulebook import Rulebook
 from bot.protocol.quotes import CURRENCY
 from bot.protocol.values import quotes, series
 from bot.sandbox.api.gatekeeper import no_depth, not_found
-from bot.sandbox.library.asked import Asked
+from bot.sandbox.library.answer import (
+    DAILY,
+    Asked,
+    closes_only,
+    daily,
+    in_resolution,
+    percent,
+    price_bars,
+    scaled,
+    share,
+    units_of,
+)
 from bot.sandbox.library.assets import Asset, Assets
-from bot.sandbox.library.figures import percent, scaled, share, units_of
-from bot.sandbox.library.series import DAILY, closes_only, daily, in_resolution, price_bars
-from bot.sandbox.library.tables import Row, table
-from bot.sandbox.library.walk import stream
+from bot.sandbox.library.walk import Row, stream, table
 
 _DEPTH_EVERY_S: Final = 300
 _DEPTH_STEPS: Final = (10, 20, 30)

@@ -17,7 +17,7 @@ from bot.sandbox.api.call import Call, Handler
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.house.house import House
-from bot.sandbox.library.asked import Answer, Asked, Narrowed
+from bot.sandbox.library.answer import Answer, Asked, Narrowed
 
 if TYPE_CHECKING:
     from bot.sandbox.library.library import Library

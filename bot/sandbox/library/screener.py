@@ -15,12 +15,11 @@ from typing import Any, Final
 
 from bot.protocol.values.stocks import Screen, ScreenedStock, SectorName
 from bot.protocol.words import DEFAULT_FIELDS, LIVE_FIELDS, MOVING_AVERAGES, SCREENED_FIELDS
-from bot.sandbox.library.asked import Asked, Narrowed
-from bot.sandbox.library.figures import percent, ratio, rounded
+from bot.sandbox.library.answer import Asked, Narrowed, percent, ratio, rounded
 from bot.sandbox.library.flows import Flow, Flows
 from bot.sandbox.library.indices import Indices
 from bot.sandbox.library.stocks import Stocks
-from bot.sandbox.library.tables import sector_names
+from bot.sandbox.library.walk import sector_names
 
 _AVERAGES: Final = {"ma50": 50, "ma200": 200}
 _DEFAULT_SORT: Final = "-market_cap"

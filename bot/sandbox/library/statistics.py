@@ -7,15 +7,10 @@ from typing import Final
 
 from bot.protocol.values import stocks as values
 from bot.protocol.values.border import Unshaped
-from bot.sandbox.library.asked import Asked
-from bot.sandbox.library.corporate import CompanyEvents
-from bot.sandbox.library.days import months_before, start_of
-from bot.sandbox.library.figures import percent, ratio, scaled
+from bot.sandbox.library.answer import DAILY, Asked, percent, ratio, scaled
 from bot.sandbox.library.flows import Amount, Flow, Flows, Split
-from bot.sandbox.library.series import DAILY
-from bot.sandbox.library.stocks import Stocks
-from bot.sandbox.library.tables import Facts, sector_names
-from bot.sandbox.library.walk import stream
+from bot.sandbox.library.stocks import CompanyEvents, Facts, Stocks
+from bot.sandbox.library.walk import months_before, sector_names, start_of, stream
 
 _ORDERS_START: Final = date(2021, 1, 1)
 _PERCENT_DIGITS: Final = 4

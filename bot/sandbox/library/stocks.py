@@ -1,27 +1,110 @@
-"""The stocks of the exchanges: quotes, days and minutes, from what was played and walks before.
+"""The stocks of the exchanges: what is known of each company, its days and its decisions.
 
-The walk of the past closes at the scenario's reference; what the exchanges have played since comes
-after it. So the last bar of a history is the quote whenever the stock has traded today, and before
-that the last close is the reference.
+Of the symbols in `stocks.csv` the facts are what it says; of any other, something made from the
+seed. The walk of the past closes at the scenario's reference; what the exchanges have played since
+comes after it. So the last bar of a history is the quote whenever the stock has traded today, and
+before that the last close is the reference.
+
+One list of what companies decide serves their events, the news and the rights of shareholders. The
+scenario's corporate actions are in it, and made-up ones of the years before: a cash dividend every
+autumn or spring, between them a meeting or a stock dividend. Those of the past went ex before the
+scenario began, so its references and holdings know them already.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from datetime import date, timedelta
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
 from bot.domain.instrument import InstrumentKind
 from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.exchange.market import Board
+from bot.sandbox.house.corporate_actions import KINDS, CorporateAction, RightsIssue
 from bot.sandbox.house.house import House
 from bot.sandbox.library import walk
 from bot.sandbox.library.assets import Day
-from bot.sandbox.library.days import HISTORY_STARTS, Days
-from bot.sandbox.library.tables import Facts, facts_of
+from bot.sandbox.library.walk import (
+    HISTORY_STARTS,
+    Days,
+    Row,
+    months_before,
+    sector_names,
+    start_of,
+    stream,
+    table,
+)
 from bot.sandbox.markets.flow.day import DAY_VOLUME_IN_LEVELS
 from bot.sandbox.markets.recorder import Record
-from bot.sandbox.scenario import SymbolScript
+from bot.sandbox.scenario import Scenario, SymbolScript
+
+_MILLION: Final = 1_000_000
+_FIRST_LISTING: Final = date(2006, 1, 2)
+_LISTING_DAYS: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`…_pct` are percent of all shares; `eps` and `book_value` are VND a share."""
+
+    name_en: str
+    sector: str
+    shares: int
+    state_pct: float
+    foreign_pct: float
+    room_pct: float
+    float_pct: float
+    eps: int
+    book_value: int
+    listed: date
+    first_price: int
+
+    def part(self, pct: float) -> int:
+        return int(self.shares * pct / 100)
+
+    @property
+    def foreign_max(self) -> int:
+        return self.part(self.room_pct)
+
+
+def facts_of(script: SymbolScript, scenario: Scenario) -> Facts:
+    rows = (row for row in table("stocks") if row["symbol"] == script.symbol)
+    row = next(rows, None) or _made_up(script, scenario.seed)
+    return Facts(
+        name_en=row["name_en"],
+        sector=row["sector"],
+        shares=int(row["shares"]),
+        state_pct=float(row["state_pct"]),
+        foreign_pct=float(row["foreign_pct"]),
+        room_pct=float(row["room_pct"]),
+        float_pct=float(row["float_pct"]),
+        eps=max(1, round(script.reference / float(row["pe"]))),
+        book_value=max(1, round(script.reference / float(row["pb"]))),
+        listed=date.fromisoformat(row["listed"]),
+        first_price=int(row["first_price"]),
+    )
+
+
+def _made_up(script: SymbolScript, seed: int) -> Row:
+    source = stream(seed, "facts", script.symbol)
+    state, foreign = source.randrange(0, 40), source.randrange(3, 30)
+    listed = _FIRST_LISTING + timedelta(days=source.randrange(_LISTING_DAYS))
+    facts = {
+        "name_en": f"{script.name or script.symbol} (made up)",
+        "sector": source.choice(sorted(sector_names())),
+        "shares": source.randrange(200, 3_000) * _MILLION,
+        "state_pct": state,
+        "foreign_pct": foreign,
+        "room_pct": 49,
+        "float_pct": source.randrange(20, 100 - state),
+        "pe": source.randrange(6, 25),
+        "pb": source.randrange(1, 5),
+        "listed": listed.isoformat(),
+        "first_price": script.reference,
+    }
+    return {name: str(value) for name, value in facts.items()}
+
 
 SYMBOLS_CACHED_MAX: Final = 64
 DAYS_CACHED_MAX: Final = 128
@@ -133,3 +216,69 @@ class Stocks:
 
 def _figures(record: Record) -> tuple[int, int, int, int, int, int]:
     return record.open, record.high, record.low, record.close, record.volume, record.value
+
+
+DIVIDEND: Final = 500
+MEETING: Final = "SHAREHOLDER_MEETING"
+_PAST: Final = 4
+_HALF_YEAR: Final = 6
+_PAID_AFTER: Final = 15
+_NEWS_BEFORE: Final = timedelta(days=14)
+_NEWS_AT: Final = timedelta(hours=9)
+_CACHED_MAX: Final = 512
+_RATIOS: Final = {"CASH_DIVIDEND": f"1:{DIVIDEND}", MEETING: "", "STOCK_DIVIDEND": "10:1"}
+_BETWEEN: Final = (MEETING, "STOCK_DIVIDEND")
+
+
+@dataclass(frozen=True, slots=True)
+class CompanyEvent:
+    """One decision. `kind` is the broker's word, `ratio` shares held to VND or new shares."""
+
+    symbol: str
+    kind: str
+    ratio: str
+    ex_date: date
+    paid_on: date
+
+    @property
+    def title(self) -> str:
+        event = f"{self.symbol}: {self.kind.replace('_', ' ').lower()} {self.ratio}".rstrip()
+        return f"{event}, ex-date {self.ex_date.isoformat()} (made up)"
+
+    @property
+    def announced_at(self) -> datetime:
+        return start_of(self.ex_date - _NEWS_BEFORE) + _NEWS_AT
+
+
+class CompanyEvents:
+    def __init__(self, stocks: Stocks, actions: Sequence[CorporateAction]) -> None:
+        self._stocks = stocks
+        self._actions = actions
+        self.past = lru_cache(_CACHED_MAX)(self._past)
+
+    def of(self, symbol: str) -> list[CompanyEvent]:
+        """Return the events of a share, newest first."""
+        coming = [_event(action) for action in self._actions if action.symbol == symbol]
+        every = (*coming, *self.past(symbol))
+        return sorted(every, key=lambda event: event.ex_date, reverse=True)
+
+    def every(self) -> list[CompanyEvent]:
+        return [event for symbol in self._stocks.shares_only for event in self.of(symbol)]
+
+    def _past(self, symbol: str) -> tuple[CompanyEvent, ...]:
+        """Those of the years before the scenario's day, newest first."""
+        source, days = stream(self._stocks.seed, "events", symbol), self._stocks.days
+        latest = source.randrange(2, _HALF_YEAR + 2)
+        found = []
+        for number in range(_PAST):
+            kind = source.choice(_BETWEEN) if number % 2 else "CASH_DIVIDEND"
+            day = days.last(months_before(self._stocks.first_day, latest + _HALF_YEAR * number))
+            paid_on = days.before(day, -_PAID_AFTER)
+            found.append(CompanyEvent(symbol, kind, _RATIOS[kind], day, paid_on))
+        return tuple(found)
+
+
+def _event(action: CorporateAction) -> CompanyEvent:
+    price = f" at {action.price}" if isinstance(action, RightsIssue) else ""
+    kind, ratio = KINDS[action.do].value, f"{action.ratio}{price}"
+    return CompanyEvent(action.symbol, kind, ratio, action.ex_date, action.pays_on)

@@ -1,19 +1,42 @@
-"""Seeded walks: days that end at a given close, days that go on from it, and the way within a day.
+"""What the library is made of: small tables, days, and seeded walks over them.
 
-Prices are whole units of 10^-digits, so that everything adds up. Floats decide only where the walk
-goes. A stream is made from seed and name: the same names give the same walk in every run.
+A line of a table that begins with `#` says something about it and is no row.
+
+A walk is days that end at a given close, days that go on from it, and the way within a day. Prices
+are whole units of 10^-digits, so that everything adds up. Floats decide only where the walk goes. A
+stream is made from seed and name: the same names give the same walk in every run.
 """
 
-from collections.abc import Iterable
+import csv
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
+from importlib.resources import files
 from math import exp
 from random import Random
 from typing import Final, NamedTuple
 
+from bot.domain.calendar import TradingCalendar
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.venue import TickTable
+
+Row = Mapping[str, str]
+
+
+@cache
+def table(name: str) -> tuple[Row, ...]:
+    """Return the rows of a table in their order, read when first asked for."""
+    text = (files("bot.sandbox.library") / "tables" / f"{name}.csv").read_text(encoding="utf-8")
+    return tuple(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+
+
+@cache
+def sector_names() -> Mapping[str, str]:
+    """Return the sectors: slug to name."""
+    return {row["slug"]: row["name"] for row in table("sectors")}
+
 
 _DRIFT: Final = 0.0003
 _MOVE_MAX: Final = 0.04
@@ -187,3 +210,64 @@ def grouped(bars: Iterable[Bar], step: timedelta) -> list[Bar]:
         found.setdefault(start, []).append(bar)
     together = (merged(parts, start) for start, parts in found.items())
     return [bar for bar in together if bar is not None]
+
+
+HISTORY_STARTS: Final = date(2021, 1, 1)
+"""Nothing of the library is older."""
+SATURDAY: Final = 5
+_STARTS_KEPT: Final = 4_096
+
+
+class Days:
+    """Trading days of the calendar; before the years that it covers, weekdays."""
+
+    def __init__(self, calendar: TradingCalendar) -> None:
+        self._calendar = calendar
+
+    @cached_property
+    def all(self) -> tuple[date, ...]:
+        """Every trading day since the histories start, also those to come."""
+        covered = date(min(self._calendar.years), 1, 1)
+        known = (day for day in self._calendar.trading_days if day >= HISTORY_STARTS)
+        return (*weekdays(HISTORY_STARTS, covered - timedelta(days=1)), *known)
+
+    def is_open(self, day: date) -> bool:
+        return self.last(day) == day
+
+    def last(self, day: date) -> date:
+        """Return the day itself when it is a trading day, else the one before it."""
+        return self.all[max(0, bisect_right(self.all, day) - 1)]
+
+    def before(self, day: date, number: int = 1) -> date:
+        """Return the trading day so many before a day; at the far end the first."""
+        return self.all[max(0, bisect_left(self.all, day) - number)]
+
+    def between(self, first: date, last: date) -> tuple[date, ...]:
+        """Return the trading days of a range, both ends included."""
+        return self.all[bisect_left(self.all, first) : bisect_right(self.all, last)]
+
+
+def every_day(first: date, last: date) -> list[date]:
+    """Return all days of a range, both ends included."""
+    return [first + timedelta(days=number) for number in range((last - first).days + 1)]
+
+
+def weekdays(first: date, last: date) -> list[date]:
+    return [day for day in every_day(first, last) if day.weekday() < SATURDAY]
+
+
+def local_day(at: datetime) -> date:
+    """Return the date of an instant in Vietnam."""
+    return at.astimezone(EXCHANGE_TZ).date()
+
+
+@lru_cache(_STARTS_KEPT)
+def start_of(day: date) -> datetime:
+    """Return the midnight, in Vietnam, with which a day begins; a daily bar starts there."""
+    return datetime.combine(day, time(), EXCHANGE_TZ).astimezone(UTC)
+
+
+def months_before(day: date, months: int) -> date:
+    """Return the same day some months earlier; at most the 28th, which every month has."""
+    index = day.year * 12 + day.month - 1 - months
+    return day.replace(year=index // 12, month=index % 12 + 1, day=min(day.day, 28))

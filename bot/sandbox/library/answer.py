@@ -1,12 +1,19 @@
-"""What a call of the library asks for: its path and its checked query, in the types they mean."""
+"""How the library answers: what a call asks for, in the types that it means, and the histories and
+figures of an answer.
 
-from collections.abc import Callable, Mapping, Sequence
+Everything that can be added up is kept whole inside the library (VND, shares, hundredths of a
+point); a Decimal of a few digits appears only in what is answered.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final, TypeVar
 
+from bot.protocol.values.series import PriceBar
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.library.days import Days, local_day, months_before
+from bot.sandbox.library.walk import Bar, DayBar, Days, grouped, local_day, months_before, start_of
 
 _UNIX_S_MAX: Final = 4_102_444_800
 """The year 2100: behind everything that is known, and far from where a calendar ends."""
@@ -129,3 +136,93 @@ Answer = Callable[[Asked], object]
 """Answers one call with the value that its codec encodes, or that value Narrowed. Raises
 HttpRefusal.
 """
+
+
+_PERCENT_DIGITS: Final = 2
+
+
+def scaled(units: int, digits: int) -> Decimal:
+    """Return whole units of 10^-digits as a number."""
+    return Decimal(units).scaleb(-digits)
+
+
+def maybe(units: int | None, digits: int) -> Decimal | None:
+    return None if units is None else scaled(units, digits)
+
+
+def units_of(text: str, digits: int) -> int:
+    """Return a number of a table as whole units of 10^-digits."""
+    return int(Decimal(text).scaleb(digits))
+
+
+def rounded(value: float, digits: int) -> Decimal:
+    return Decimal(f"{value:.{digits}f}")
+
+
+def ratio(part: float, whole: float, digits: int = _PERCENT_DIGITS) -> Decimal | None:
+    """Return a quotient, None when there is nothing to divide by."""
+    return rounded(part / whole, digits) if whole else None
+
+
+def percent(part: float, whole: float, digits: int = _PERCENT_DIGITS) -> Decimal | None:
+    """Return part of whole in percent, None when there is no whole."""
+    return ratio(100 * part, whole, digits)
+
+
+def share(amount: int, part: int, whole: int) -> int:
+    """Return `part` of `whole` of an amount, rounded half up; 0 of nothing."""
+    return (2 * amount * part + whole) // (2 * whole) if whole else 0
+
+
+INTRADAY_DAYS_MAX: Final = 60
+"""Of a history in parts of a day the newest trading days of the range, at most so many."""
+DAILY: Final = "1D"
+_STEPS: Final = {
+    "5": timedelta(minutes=5),
+    "15": timedelta(minutes=15),
+    "30": timedelta(minutes=30),
+    "1H": timedelta(hours=1),
+    "4H": timedelta(hours=4),
+}
+SlotsOf = Callable[[date], Iterable[Bar]]
+
+
+def in_span(asked: Asked, points: Sequence[T], day_of: Callable[[T], date]) -> list[T]:
+    """Return the points whose day begins in the span."""
+    first, last = asked.span()
+    return [point for point in points if first <= start_of(day_of(point)) <= last]
+
+
+def daily(asked: Asked, bars: Sequence[DayBar]) -> list[Bar]:
+    """Return the days of the span as bars."""
+    found = in_span(asked, bars, lambda bar: bar.day)
+    return [Bar(start_of(bar.day), *bar[1:]) for bar in found]
+
+
+def in_resolution(asked: Asked, bars: Sequence[DayBar], days: Days, slots_of: SlotsOf) -> list[Bar]:
+    """Return the days of the span, or their parts of the length that `resolution` asks for."""
+    if asked.query["resolution"] == DAILY:
+        return daily(asked, bars)
+    first, last = asked.span()
+    known = days.between(local_day(first), min(local_day(last), asked.today))
+    step = _STEPS[asked.query["resolution"]]
+    found = (bar for day in known[-INTRADAY_DAYS_MAX:] for bar in grouped(slots_of(day), step))
+    return [bar for bar in found if first <= bar.start <= last]
+
+
+def price_bars(bars: Iterable[Bar], digits: int) -> tuple[PriceBar, ...]:
+    return tuple(
+        PriceBar(
+            bar.start,
+            scaled(bar.open, digits),
+            scaled(bar.high, digits),
+            scaled(bar.low, digits),
+            scaled(bar.close, digits),
+            scaled(bar.volume, 0),
+        )
+        for bar in bars
+    )
+
+
+def closes_only(bars: Iterable[Bar], digits: int) -> tuple[PriceBar, ...]:
+    return tuple(PriceBar(bar.start, close=scaled(bar.close, digits)) for bar in bars)

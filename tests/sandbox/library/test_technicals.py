@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import talib
 
-from bot.sandbox.library.indicators import INDICATORS, Prices, lines_of
+from bot.sandbox.library.technicals import INDICATORS, Prices, lines_of
 from tests.rows import every_row
 
 DAYS = 260
