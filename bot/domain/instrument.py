@@ -64,6 +64,10 @@ PHASE_WORDS: Final = {
 """What a trader calls each phase: the one word for it on every screen."""
 
 
+BOARD_LOT: Final = 100
+"""Shares of a round lot on all three exchanges. Fewer are an odd lot, in a book of its own."""
+
+
 class Lot(StrEnum):
     """EVEN is a multiple of the board lot; ODD is 1 to 99 shares, LIMIT only, in its own book."""
 

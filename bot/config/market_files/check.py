@@ -11,14 +11,13 @@ from datetime import date
 from typing import Final
 
 from bot.config.market_files.table import Row, WrongCell, shown
-from bot.domain.instrument import Instrument, Phase
+from bot.domain.instrument import BOARD_LOT, Instrument, Phase
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
 from bot.domain.venue import Band
 from bot.sandbox.markets.flow.day import FlowSpan
 from bot.sandbox.markets.replay.data import Print, RecordedBar
 from bot.sandbox.markets.replay.path import place_of
-from bot.sandbox.markets.source import LOT
 
 _THOUSAND: Final = 1_000
 _AGGRESSORS: Final = {"buy": Side.BUY, "sell": Side.SELL, "": None}
@@ -143,12 +142,12 @@ def volume_of(row: Row) -> int:
     """Return a volume in whole lots. Raises WrongCell."""
     text = row.cells["volume"]
     if text.startswith("-"):
-        wanted, found = f"at least {LOT} shares", shown(text)
+        wanted, found = f"at least {BOARD_LOT} shares", shown(text)
     else:
         volume = row.whole("volume")
         found = f"{volume:,}"
-        if not volume or volume % LOT:
-            wanted = f"a multiple of {LOT} shares, above 0"
+        if not volume or volume % BOARD_LOT:
+            wanted = f"a multiple of {BOARD_LOT} shares, above 0"
         elif volume > VOLUME_MAX:
             wanted = f"at most {VOLUME_MAX:,} shares in a row"
             found += "; is it the value in VND?"

@@ -19,14 +19,13 @@ from typing import Any, Final, TypeVar, cast
 
 from pydantic import JsonValue
 
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
+from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, Exchange, Lot, Phase
 from bot.domain.order import OrderReport, OrderResult, OrderType, Side
 from bot.domain.order_status import settled
 from bot.protocol.status import state_of
 from bot.sandbox.exchange.message import Refusal
 from bot.sandbox.scenario import AccountScript, Switches
 
-BOARD_LOT: Final = 100
 Row = TypeVar("Row")
 
 

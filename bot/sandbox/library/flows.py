@@ -15,9 +15,10 @@ from functools import lru_cache
 from random import Random
 from typing import Final
 
+from bot.domain.instrument import BOARD_LOT
 from bot.sandbox.library.answer import share
 from bot.sandbox.library.stocks import Stocks
-from bot.sandbox.library.walk import LOT, DayBar, stream
+from bot.sandbox.library.walk import DayBar, stream
 
 CACHED_MAX: Final = 4_096
 """Flows of past days."""
@@ -175,4 +176,4 @@ def _part(whole: Amount, ppm: int) -> Amount:
 
 
 def _lots(volume: int) -> int:
-    return volume // LOT * LOT
+    return volume // BOARD_LOT * BOARD_LOT

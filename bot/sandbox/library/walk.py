@@ -19,7 +19,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from bot.domain.calendar import TradingCalendar
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ
 from bot.domain.venue import TickTable
 
 Row = Mapping[str, str]
@@ -42,7 +42,6 @@ _DRIFT: Final = 0.0003
 _MOVE_MAX: Final = 0.04
 _HALF_RANGE: Final = 0.4
 _ON_TICK_MIN: Final = 1_000
-LOT: Final = 100
 _WALKS_KEPT: Final = 128
 
 
@@ -126,7 +125,7 @@ def _day_bar(day: date, previous: int, close: int, nature: Nature, source: Rando
     opened = max(1, snap(previous + (close - previous) * source.random() * 0.5))
     high = max(opened, close, snap(max(opened, close) + abs(source.gauss(0, room))))
     low = max(1, min(opened, close, snap(min(opened, close) - abs(source.gauss(0, room)))))
-    volume = round(nature.volume * source.lognormvariate(0, 0.4) / LOT) * LOT
+    volume = round(nature.volume * source.lognormvariate(0, 0.4) / BOARD_LOT) * BOARD_LOT
     return DayBar(
         day, opened, high, low, close, volume, volume * (opened + high + low + close) // 4
     )
@@ -173,7 +172,9 @@ def within(bar: DayBar, hours: Hours, nature: Nature, source: Random) -> list[Ba
         closes.append(max(bar.low, min(bar.high, nature.snap(straight + noise))))
     closes.append(bar.close)
     weights = [source.random() + 0.2 for _ in range(number)]
-    volumes = [int(bar.volume * weight / sum(weights)) // LOT * LOT for weight in weights]
+    volumes = [
+        int(bar.volume * weight / sum(weights)) // BOARD_LOT * BOARD_LOT for weight in weights
+    ]
     volumes[-1] += bar.volume - sum(volumes)
     opens = [bar.open, *closes[:-1]]
     highs, lows = list(map(max, opens, closes)), list(map(min, opens, closes))

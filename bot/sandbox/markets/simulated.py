@@ -17,20 +17,13 @@ from math import pi, sin, sqrt
 from random import Random
 from typing import Final
 
-from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, Phase
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
 from bot.domain.venue import Band
 from bot.sandbox.markets.flow.symbol import flow_market
 from bot.sandbox.markets.replay.market import replay_market
-from bot.sandbox.markets.source import (
-    LOT,
-    CrowdOrders,
-    Level,
-    MarketAccess,
-    MarketSource,
-    MergedMarket,
-)
+from bot.sandbox.markets.source import CrowdOrders, Level, MarketAccess, MarketSource, MergedMarket
 from bot.sandbox.scenario import Deal, Imbalance, Scenario, Standstill, SymbolScript
 
 STEP: Final = timedelta(seconds=5)
@@ -242,7 +235,7 @@ class Crowd:
         for imbalance in self._script.imbalances:
             if self._is_within(imbalance, at):
                 typical *= imbalance.bids if side is Side.BUY else imbalance.asks
-        return max(LOT, round(typical / LOT) * LOT)
+        return max(BOARD_LOT, round(typical / BOARD_LOT) * BOARD_LOT)
 
     def _trade(self, at: datetime) -> None:
         """Now and then, let somebody trade at the touch."""
@@ -251,7 +244,9 @@ class Crowd:
         side = self._random.choice((Side.BUY, Side.SELL))
         depth = self._venue.depth(self._script.symbol)
         touch = depth.ask if side is Side.BUY else depth.bid
-        volume = LOT * self._random.randint(1, max(1, self._script.level_volume // (3 * LOT)))
+        volume = BOARD_LOT * self._random.randint(
+            1, max(1, self._script.level_volume // (3 * BOARD_LOT))
+        )
         if touch is not None:
             self._strike(side, touch, volume, at)
 

@@ -20,7 +20,6 @@ from bot.sandbox.exchange.day import PriceGrid, price_grid
 from bot.sandbox.exchange.message import CROWD, NewOrder, VenueEvent
 from bot.sandbox.exchange.venue import Venue
 
-LOT: Final = 100
 ORDER_MAX: Final = 500_000
 """HOSE takes no larger order; simulated investors keep to it everywhere."""
 

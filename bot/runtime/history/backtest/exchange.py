@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from bot.domain.instrument import Exchange, Lot, Phase
+from bot.domain.instrument import BOARD_LOT, Exchange, Lot, Phase
 from bot.domain.order import OrderType, Side
 from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
@@ -37,7 +37,7 @@ from bot.sandbox.exchange.message import (
     Traded,
 )
 from bot.sandbox.house.order_record import OrderRecord, OrderStage
-from bot.sandbox.markets.mirror.model import BOARD_LOT, FillName
+from bot.sandbox.markets.mirror.model import FillName
 
 _WHOLE_OR_NOTHING: Final = frozenset({OrderType.MOK, OrderType.FOK})
 _NEEDS_PHASE: Final = {OrderType.ATO: Phase.OPEN, OrderType.ATC: Phase.PRE_CLOSED}

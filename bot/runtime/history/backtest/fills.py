@@ -25,12 +25,13 @@ from operator import mul
 from types import MappingProxyType
 from typing import Final
 
+from bot.domain.instrument import BOARD_LOT
 from bot.domain.order import Side
 from bot.domain.quote import Bar, Depth, DepthLevel, Quote
 from bot.runtime.history.backtest.rows import DayRows
 from bot.sandbox.exchange.day import PriceGrid
 from bot.sandbox.exchange.market import SymbolMarket, Tape
-from bot.sandbox.markets.mirror.model import BOARD_LOT, FillName
+from bot.sandbox.markets.mirror.model import FillName
 
 SHARE_PERCENT: Final = 10
 """Of a bar's volume, at most; one board lot always."""

@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from bot.config.market_files.table import PROBLEMS_MAX, opened
 from bot.config.problems import Problem, shown_path
 from bot.domain.calendar import TradingCalendar
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
+from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, Exchange, Instrument, Phase
 from bot.domain.rulebook import Rulebook
 from bot.runtime.history.bars import BarColumns, DayFrame
 from bot.runtime.history.store.bar_files import DAY_S, FIGURES, INDICES, OFFSET_S, between
 from bot.sandbox.markets.replay.market import day_spans
 from bot.sandbox.markets.replay.path import EARLY_S
-from bot.sandbox.markets.source import LOT
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _SATURDAY: Final = 5
@@ -128,9 +127,9 @@ class BarCheck:
         if bars.seconds < DAY_S:
             self._hours(instrument.exchange, bars, rows)
         if not self._is_adjusted:
-            odd = bars.volume % LOT != 0
+            odd = bars.volume % BOARD_LOT != 0
             self.found.tell(
-                rows[:, odd], "volume", "E-MKT-008", f"the volume is no multiple of {LOT}"
+                rows[:, odd], "volume", "E-MKT-008", f"the volume is no multiple of {BOARD_LOT}"
             )
             self._prices(instrument, day, bars, rows)
         self._before = instrument

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from bot.domain.instrument import Phase
+from bot.domain.instrument import BOARD_LOT, Phase
 from bot.domain.order import OrderType, Side
 from bot.sandbox.exchange.book import SIGN
 from bot.sandbox.markets.flow.day import FlowSpan
-from bot.sandbox.markets.source import LOT
 
 _SHARE: Final = {Phase.OPEN: 0.018, Phase.PRE_CLOSED: 0.055}
 """Of the day's volume. Source: minute bars of HOSE and HNX, July 2024 to June 2025."""
@@ -93,4 +92,4 @@ def late_orders(span: FlowSpan, *, volume: int, random: Random) -> list[Gathered
 
 def whole_lots(quantity: float) -> int:
     """Return the nearest whole number of lots, one at least."""
-    return max(LOT, round(quantity / LOT) * LOT)
+    return max(BOARD_LOT, round(quantity / BOARD_LOT) * BOARD_LOT)

@@ -11,11 +11,12 @@ from math import exp, floor, log10, sqrt
 from random import Random
 from typing import Final
 
+from bot.domain.instrument import BOARD_LOT
 from bot.domain.order import Side
 from bot.sandbox.markets.flow.auction import whole_lots
 from bot.sandbox.markets.flow.day import DAY_VOLUME_IN_LEVELS, DayDraw, inside
 from bot.sandbox.markets.flow.placer import OrderPlacer
-from bot.sandbox.markets.source import LOT, OTHER
+from bot.sandbox.markets.source import OTHER
 
 CONTINUOUS_SHARE: Final = 0.92
 TRADES: Final = 0.42
@@ -99,7 +100,7 @@ class Investors:
         """Let two small investors meet far away, on a day that begins so: nobody else is there."""
         if self._draw.stray is not None:
             for side in (Side.SELL, Side.BUY):
-                self._placer.give(side, self._draw.stray, LOT)
+                self._placer.give(side, self._draw.stray, BOARD_LOT)
 
     def fill_book(self, second: int) -> None:
         """Put a book around the fair price, outside of what waits already."""
@@ -128,7 +129,7 @@ class Investors:
                 # Two small investors meet at the touch; what one has more of keeps waiting.
                 tick = random.choice((bid, ask))
                 for side in (Side.BUY, Side.SELL):
-                    self._placer.give(side, tick, random.randint(1, LOT - 1))
+                    self._placer.give(side, tick, random.randint(1, BOARD_LOT - 1))
             elif roll < _ODD + TRADES:
                 self._trade(bid, ask, fair)
             else:
@@ -166,7 +167,7 @@ class Investors:
         if offered:
             self._placer.give(side, end, offered + queue)
         elif self._random.random() < _LOCKED_TRADES:
-            most = max(LOT, self._placer.waiting(side) // _GIVING_UP // LOT * LOT)
+            most = max(BOARD_LOT, self._placer.waiting(side) // _GIVING_UP // BOARD_LOT * BOARD_LOT)
             self._placer.give(OTHER[side], end, min(self._lots(self._traded_mean), most))
         else:
             quantity = self._lots(self._quoted_mean) * _ORDERS_IN_LEVEL

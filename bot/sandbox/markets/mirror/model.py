@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
+from bot.domain.instrument import BOARD_LOT
 from bot.domain.order import Side
 from bot.domain.quote import Depth
 
@@ -33,8 +34,6 @@ if TYPE_CHECKING:  # the settings know these names, and need not import a venue 
     from bot.sandbox.markets.source import Level
 
 FillName = Literal["touch", "depth", "queue"]
-BOARD_LOT: Final = 100
-"""Odd lots have a book of their own, so a displayed rest below this is nothing to take."""
 WITHOUT_END: Final = 5_000_000
 """Shares that `touch` offers at the best price: ten orders of the greatest size that HOSE takes."""
 

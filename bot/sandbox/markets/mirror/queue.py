@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from bot.domain.instrument import BOARD_LOT
 from bot.domain.order import Side
 from bot.domain.quote import Depth
 from bot.sandbox.exchange.message import LiveOrder
-from bot.sandbox.markets.mirror.model import BOARD_LOT
 
 DISPLAYED_LEVELS: Final = 3
 """A side that shows fewer has no more."""

@@ -15,7 +15,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
+from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, Exchange, Phase
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.markets.day_by_day import DayByDay
@@ -23,7 +23,7 @@ from bot.sandbox.markets.flow.day import DAY_S, LOCAL_OFFSET_S, FlowSpan, spans_
 from bot.sandbox.markets.replay.data import Print
 from bot.sandbox.markets.replay.path import following, prints_of
 from bot.sandbox.markets.replay.placer import ReplayPlacer
-from bot.sandbox.markets.source import LOT, MarketAccess, Participant, Participants
+from bot.sandbox.markets.source import MarketAccess, Participant, Participants
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 _BEFORE_OPENING: Final = timedelta(hours=1)
@@ -123,7 +123,7 @@ class ReplaySymbol(DayByDay):
     ) -> Iterator[tuple[int, Callable[[], None]]]:
         """Let the auction's volume come from both sides at its price, in a few orders."""
         quantity = sum(each.quantity for each in made)
-        part = quantity // _AUCTION_ORDERS // LOT * LOT
+        part = quantity // _AUCTION_ORDERS // BOARD_LOT * BOARD_LOT
         parts = [part] * (_AUCTION_ORDERS - 1) if part else []
         parts.append(quantity - sum(parts))
         coming = [

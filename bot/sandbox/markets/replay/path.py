@@ -19,11 +19,10 @@ from itertools import pairwise
 from random import Random
 from typing import Final
 
-from bot.domain.instrument import Phase
+from bot.domain.instrument import BOARD_LOT, Phase
 from bot.domain.order import Side
 from bot.sandbox.markets.flow.day import FlowSpan
 from bot.sandbox.markets.replay.data import Print, RecordedBar, RecordedDay
-from bot.sandbox.markets.source import LOT
 
 OPENING_SHARE: Final = 0.6
 EARLY_S: Final = 120
@@ -41,7 +40,7 @@ def walked(bar: RecordedBar) -> list[int]:
     inner = (bar.low, bar.high) if bar.close >= bar.open else (bar.high, bar.low)
     path = [bar.open, *inner, bar.close]
     distinct = [path[0], *(after for before, after in pairwise(path) if after != before)]
-    return distinct[-max(1, bar.volume // LOT) :]
+    return distinct[-max(1, bar.volume // BOARD_LOT) :]
 
 
 def place_of(second: int, spans: Sequence[FlowSpan]) -> FlowSpan | None:
@@ -89,8 +88,8 @@ def _auction(bar: RecordedBar, after: FlowSpan | None, random: Random) -> Iterat
     if after is None or after.phase is not Phase.PROGRESS:
         yield Print(bar.second, path[0], bar.volume, None)
         return
-    share = round(bar.volume * OPENING_SHARE / LOT) * LOT
-    volume = min(max(share, LOT), bar.volume - (len(path) - 1) * LOT)
+    share = round(bar.volume * OPENING_SHARE / BOARD_LOT) * BOARD_LOT
+    volume = min(max(share, BOARD_LOT), bar.volume - (len(path) - 1) * BOARD_LOT)
     yield Print(bar.second, path[0], volume, None)
     if bar.volume > volume:
         yield from _continuous(bar, path[1:] or path, after, bar.volume - volume, random)
@@ -103,9 +102,9 @@ def _continuous(
     first = min(max(bar.second, span.start), span.end - 1)
     room = min(_MINUTE_S, span.end - first) if bar.second >= span.start else 1
     step = max(1, room // len(path))
-    spare = volume // LOT - len(path)
+    spare = volume // BOARD_LOT - len(path)
     edges = [0, *sorted(random.randint(0, spare) for _ in path[1:]), spare]
-    quantities = [(after - before + 1) * LOT for before, after in pairwise(edges)]
+    quantities = [(after - before + 1) * BOARD_LOT for before, after in pairwise(edges)]
     quantities[-1] = volume - sum(quantities[:-1])
     last = bar.open
     for number, (price, quantity) in enumerate(zip(path, quantities, strict=True)):
@@ -120,7 +119,7 @@ def _spread_over_day(
 ) -> Iterator[RecordedBar]:
     """Yield minute bars that together are the day's, by second."""
     path = walked(bar)
-    count = min(max(len(path), bar.volume // LOT), _MINUTES_MAX)
+    count = min(max(len(path), bar.volume // BOARD_LOT), _MINUTES_MAX)
     continuous = [span for span in spans if span.phase is Phase.PROGRESS]
     minutes = [at for span in continuous for at in range(span.start, span.end, _MINUTE_S)]
     ends = {span.phase: span.end for span in spans}
@@ -130,8 +129,11 @@ def _spread_over_day(
     prices = _prices(path, len(seconds), random, snap)
     weights = [random.expovariate(1) for _ in seconds]
     weights[-1] = max(weights[-1], _CLOSING_SHARE * sum(weights))
-    spare = bar.volume - len(seconds) * LOT
-    volumes = [LOT + int(spare * weight / sum(weights)) // LOT * LOT for weight in weights]
+    spare = bar.volume - len(seconds) * BOARD_LOT
+    volumes = [
+        BOARD_LOT + int(spare * weight / sum(weights)) // BOARD_LOT * BOARD_LOT
+        for weight in weights
+    ]
     volumes[-1] += bar.volume - sum(volumes)
     for second, price, volume in zip(seconds, prices, volumes, strict=True):
         yield RecordedBar(second, price, price, price, price, volume)

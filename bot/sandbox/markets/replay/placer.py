@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Final
 
+from bot.domain.instrument import BOARD_LOT
 from bot.domain.order import Side
 from bot.domain.venue import TickTable
 from bot.sandbox.exchange.day import PriceGrid
 from bot.sandbox.markets.replay.data import Print
-from bot.sandbox.markets.source import LOT, OTHER, CrowdOrders, Level, MarketAccess
+from bot.sandbox.markets.source import OTHER, CrowdOrders, Level, MarketAccess
 
 _LEVELS: Final = 5
 _SPREAD: Final = 0.6
@@ -86,7 +87,7 @@ class ReplayPlacer:
         waiting = sum(order.remaining for order in live)
         if waiting < least:
             spread = self._random.lognormvariate(-_SPREAD * _SPREAD / 2, _SPREAD)
-            usual = max(LOT, round(self._level_volume * spread / LOT) * LOT)
+            usual = max(BOARD_LOT, round(self._level_volume * spread / BOARD_LOT) * BOARD_LOT)
             wanted = least - waiting if least > 1 else usual
             given = self._orders.submit_in_pieces(level, wanted, self._at)
             self._resting.setdefault(level, []).extend(given)
