@@ -16,8 +16,7 @@ from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
 from bot.domain.venue import Band
 from bot.sandbox.markets.flow.day import FlowSpan
-from bot.sandbox.markets.replay.data import Print, RecordedBar
-from bot.sandbox.markets.replay.path import place_of
+from bot.sandbox.markets.replay.data import Print, RecordedBar, place_of
 
 _THOUSAND: Final = 1_000
 _AGGRESSORS: Final = {"buy": Side.BUY, "sell": Side.SELL, "": None}

@@ -21,7 +21,7 @@ from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, Phase
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
 from bot.domain.venue import Band
-from bot.sandbox.markets.flow.symbol import flow_market
+from bot.sandbox.markets.flow.market import flow_market
 from bot.sandbox.markets.replay.market import replay_market
 from bot.sandbox.markets.source import CrowdOrders, Level, MarketAccess, MarketSource, MergedMarket
 from bot.sandbox.scenario import Deal, Imbalance, Scenario, Standstill, SymbolScript

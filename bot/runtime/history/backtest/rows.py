@@ -18,7 +18,7 @@ from bot.domain.rulebook import Rulebook
 from bot.domain.timetable import Timetable
 from bot.engine.market import BAR_PHASES
 from bot.sandbox.exchange.day import LIMIT_ORDERS_END
-from bot.sandbox.markets.replay.path import EARLY_S
+from bot.sandbox.markets.replay.data import EARLY_S
 
 Auction = tuple[int, int | None]
 """Its price, and its volume where that is known."""

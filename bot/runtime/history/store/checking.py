@@ -22,8 +22,8 @@ from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, Exchange, Instrument, 
 from bot.domain.rulebook import Rulebook
 from bot.runtime.history.bars import BarColumns, DayFrame
 from bot.runtime.history.store.bar_files import DAY_S, FIGURES, INDICES, OFFSET_S, between
+from bot.sandbox.markets.replay.data import EARLY_S
 from bot.sandbox.markets.replay.market import day_spans
-from bot.sandbox.markets.replay.path import EARLY_S
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _SATURDAY: Final = 5

@@ -20,8 +20,8 @@ from bot.runtime.history.store.bar_writing import write_bars, write_days
 from bot.sandbox.house.house import House
 from bot.sandbox.markets.flow.day import FlowSpan
 from bot.sandbox.markets.recorder import Record
+from bot.sandbox.markets.replay.data import place_of
 from bot.sandbox.markets.replay.market import day_spans
-from bot.sandbox.markets.replay.path import place_of
 from bot.sandbox.scenario import Scenario
 
 SAMPLE: Final = "config/sample"

@@ -12,7 +12,9 @@ limit or better, level by level.
 
 queue: taking is as in depth. A resting order queues behind what was displayed at its price when it
 came; shares traded at that price eat the queue first and then fill us, a trade through our price
-fills us whole, and volume that goes without a trade is taken to have been behind us first.
+fills us whole, and volume that goes without a trade is taken to have been behind us first. A price
+beyond the displayed levels shows nothing: there the whole volume that is first displayed counts as
+ahead. A trade that the depth has shown already is not counted twice when the quote reports it.
 
 A resting order trades at its own limit, as on the exchange. All three are blind to: levels beyond
 the displayed three; what happens between two polls (all shares traded between two quotes count at
@@ -21,18 +23,19 @@ wait and lapse); after-hours orders; other people's orders without a price in an
 is uncrossed on the levels displayed last before its end; among equals at its price we are first.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from bot.domain.instrument import BOARD_LOT
 from bot.domain.order import Side
 from bot.domain.quote import Depth
+from bot.sandbox.exchange.message import LiveOrder
 
-if TYPE_CHECKING:  # the settings know these names, and need not import a venue for them
-    from bot.sandbox.markets.source import Level
-
+Offered = Mapping[tuple[Side, int], int]
+"""Shares offered at each level, by side and price."""
 FillName = Literal["touch", "depth", "queue"]
 WITHOUT_END: Final = 5_000_000
 """Shares that `touch` offers at the best price: ten orders of the greatest size that HOSE takes."""
@@ -46,18 +49,18 @@ class FillModel:
     `has_queue`: resting orders wait behind what was displayed, and trades fill them.
     """
 
-    offers: "Callable[[Depth], Mapping[Level, int]]"
+    offers: Callable[[Depth], Offered]
     remembers_taken: bool
     has_queue: bool
 
 
-def at_the_touch(depth: Depth) -> "Mapping[Level, int]":
+def at_the_touch(depth: Depth) -> Offered:
     """Offer any quantity at the best price of each side."""
     best = {Side.BUY: depth.bid, Side.SELL: depth.ask}
     return {(side, price): WITHOUT_END for side, price in best.items() if price is not None}
 
 
-def as_displayed(depth: Depth) -> "Mapping[Level, int]":
+def as_displayed(depth: Depth) -> Offered:
     """Offer each level's displayed volume, rounded down to whole board lots."""
     sides = ((Side.BUY, depth.bids), (Side.SELL, depth.asks))
     return {
@@ -75,3 +78,108 @@ MODELS: Final[Mapping[FillName, FillModel]] = MappingProxyType(
         "queue": FillModel(as_displayed, remembers_taken=True, has_queue=True),
     }
 )
+
+
+DISPLAYED_LEVELS: Final = 3
+"""A side that shows fewer has no more."""
+QUOTE_AGE_MAX: Final = timedelta(seconds=2)
+"""An order that came later than this after a quote has its first trades in the quote after next:
+those in the next quote may be older than the order."""
+
+
+@dataclass(slots=True)
+class Place:
+    """One order's place. `ahead` None: beyond what has ever been displayed since it came.
+
+    `moved` is by how much displayed depth has moved it forward since the last quote.
+    """
+
+    order: LiveOrder
+    ahead: int | None
+    moved: int = 0
+    counts_next: bool = True
+
+
+class Queue:
+    """The places of our resting even-lot orders in one symbol, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, Place] = {}
+        self._quoted_at: datetime | None = None
+        self._volume: int | None = None
+
+    def settle(self, orders: Iterable[LiveOrder], depth: Depth | None, at: datetime) -> None:
+        """Update the places to the orders that rest now; new ones queue behind `depth`."""
+        is_quoted = self._quoted_at is not None and at - self._quoted_at <= QUOTE_AGE_MAX
+        before, self._places = self._places, {}
+        for order in orders:
+            place = before.get(order.order_id)
+            old = place and place.order
+            # Another price or a greater quantity takes a new place in time.
+            if place and old and old.price == order.price and order.quantity <= old.quantity:
+                place.order = order
+            else:
+                place = Place(order, _displayed(order, depth), counts_next=is_quoted)
+            self._places[order.order_id] = place
+
+    def see(self, depth: Depth) -> None:
+        for place in self._places.values():
+            displayed = _displayed(place.order, depth)
+            if displayed is None:
+                continue
+            if place.ahead is not None:
+                place.moved += max(0, place.ahead - displayed)
+            place.ahead = displayed if place.ahead is None else min(place.ahead, displayed)
+
+    def trade(self, last: int, volume: int, at: datetime) -> list[tuple[LiveOrder, int]]:
+        """Take in a quote and return which orders it fills and by how many shares, best first.
+
+        `volume` is the day's so far. All that was traded since the quote before counts at `last`.
+        """
+        growth = 0 if self._volume is None else volume - self._volume
+        self._volume, self._quoted_at = volume, at
+        fills, ours_before = [], {Side.BUY: 0, Side.SELL: 0}
+        for place in self._places.values():
+            side = place.order.side
+            filled = _filled(place, last, growth, ours_before[side]) if growth > 0 else 0
+            if filled:
+                fills.append((place.order, filled))
+            if place.order.price == last:
+                ours_before[side] += filled
+            place.moved, place.counts_next = 0, True
+        return sorted(fills, key=lambda fill: -_eagerness(fill[0]))
+
+    def start_phase(self) -> None:
+        """Forget the volume: what an auction traded fills no resting order."""
+        self._volume = self._quoted_at = None
+
+
+def _filled(place: Place, last: int, growth: int, ours_before: int) -> int:
+    """Return how much of an order `growth` shares traded at `last` fill, and move it forward."""
+    order, sign = place.order, 1 if place.order.side is Side.BUY else -1
+    if not place.counts_next:
+        return 0
+    if _eagerness(order) > sign * last:
+        return order.remaining
+    if order.price != last or place.ahead is None:
+        return 0
+    eaten = max(0, growth - place.moved)
+    reached, place.ahead = eaten - place.ahead - ours_before, max(0, place.ahead - eaten)
+    return min(order.remaining, max(0, reached) // BOARD_LOT * BOARD_LOT)
+
+
+def _eagerness(order: LiveOrder) -> int:
+    """Order prices of a side from better to worse: the greater, the better."""
+    price = order.price or 0
+    return price if order.side is Side.BUY else -price
+
+
+def _displayed(order: LiveOrder, depth: Depth | None) -> int | None:
+    """Return what is displayed at an order's price, None where the display does not reach."""
+    if depth is None:
+        return None
+    levels = depth.bids if order.side is Side.BUY else depth.asks
+    sign = 1 if order.side is Side.BUY else -1
+    reaches = len(levels) < DISPLAYED_LEVELS or _eagerness(order) >= sign * levels[-1].price
+    volumes = {level.price: level.volume for level in levels}
+    return volumes.get(order.price or 0, 0) if reaches else None

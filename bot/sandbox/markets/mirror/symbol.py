@@ -14,8 +14,7 @@ from bot.domain.venue import Band
 from bot.sandbox.exchange.day import AUCTIONS
 from bot.sandbox.exchange.market import Tape
 from bot.sandbox.exchange.message import CROWD, Listing, LiveOrder
-from bot.sandbox.markets.mirror.model import WITHOUT_END, FillModel, as_displayed
-from bot.sandbox.markets.mirror.queue import Queue
+from bot.sandbox.markets.mirror.model import WITHOUT_END, FillModel, Queue, as_displayed
 from bot.sandbox.markets.source import OTHER, CrowdOrders, Level, MarketAccess
 
 NOT_SEEN: Final = "no depth of this phase yet"

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from bot.domain.instrument import EXCHANGE_TZ, Lot
 from bot.sandbox.exchange.message import Listing, OrderRefused, Traded, VenueEvent
 from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.markets.flow.symbol import flow_market
+from bot.sandbox.markets.flow.market import flow_market
 from bot.sandbox.markets.source import MarketAccess
 from bot.sandbox.scenario import Scenario, SymbolScript
 from tests.sandbox.client import RULEBOOK

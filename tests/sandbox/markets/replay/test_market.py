@@ -11,9 +11,15 @@ from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot
 from bot.domain.order import OrderType, Side
 from bot.sandbox.exchange.message import Listing, NewOrder, OrderRefused, Traded, VenueEvent
 from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.markets.replay.data import Print, RecordedBar, RecordedDay, Recording
+from bot.sandbox.markets.replay.data import (
+    Print,
+    RecordedBar,
+    RecordedDay,
+    Recording,
+    prints_of,
+    walked,
+)
 from bot.sandbox.markets.replay.market import day_spans, replay_market
-from bot.sandbox.markets.replay.path import prints_of, walked
 from bot.sandbox.markets.source import MarketAccess
 from bot.sandbox.scenario import Scenario
 from tests.sandbox.client import RULEBOOK
