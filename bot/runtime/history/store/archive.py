@@ -11,7 +11,7 @@ are never replaced in silence.
 
 import fcntl
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
@@ -110,7 +110,19 @@ class Archive:
         path = self.folder / MANIFEST
         try:
             found = json.loads(path.read_text("utf-8"))
-            return tuple(_range(row) for row in found["ranges"])
+            return tuple(
+                StoredRange(
+                    str(row["width"]),
+                    str(row["symbol"]),
+                    date.fromisoformat(row["first"]),
+                    date.fromisoformat(row["last"]),
+                    Origin(row["origin"]),
+                    str(row["source"]),
+                    datetime.fromisoformat(row["at"]),
+                    bool(row["is_adjusted"]),
+                )
+                for row in found["ranges"]
+            )
         except FileNotFoundError:
             return ()
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -183,14 +195,24 @@ class Writer:
         if width not in WIDTHS:
             text = f"{new.symbol}: bars of {width} are not kept, only of {', '.join(WIDTHS)}"
             raise OperatorMistake.of("E-DATA-003", text)
-        self._refuse_mixture(width, new.symbol, is_adjusted=is_adjusted)
+        for each in self._ranges:
+            if (each.width, each.symbol) == (width, new.symbol) and each.is_adjusted != is_adjusted:
+                kinds = ("as quoted", "adjusted")
+                text = (
+                    f"the stored bars of {new.symbol} are {kinds[each.is_adjusted]}, the new ones"
+                )
+                text += f" are {kinds[is_adjusted]}: keep them apart with --store FOLDER"
+                raise OperatorMistake.of("E-DATA-009", text)
         path, old = self._archive.stored(new)
         added = _compared(old, new)
         if added.differing and overlap is Overlap.REFUSE:
             raise _differs(new.symbol, added)
         if added.new or (added.differing and overlap is Overlap.REPLACE):
+            # Both in order of time; where both have a bar, that of `over`.
             base, over = (new, old) if overlap is Overlap.KEEP else (old, new)
-            held = HeldBars(_merged(base, over))
+            only = np.flatnonzero(~np.isin(base.start, over.start))
+            both = joined([_rows_at(base, only), over])
+            held = HeldBars(_rows_at(both, np.argsort(both.start, kind="stable")))
             first, last = held.span() or (0, 0)
             write = write_parquet if path.suffix == PARQUET else write_bars
             write(path, held.chunks(first, last + 1))
@@ -214,21 +236,13 @@ class Writer:
             write_days(path, ((s, e, d, f) for (s, d), (e, f) in sorted(stored.items())))
         return changed
 
-    def _refuse_mixture(self, width: str, symbol: str, *, is_adjusted: bool) -> None:
-        for each in self._ranges:
-            if (each.width, each.symbol) == (width, symbol) and each.is_adjusted != is_adjusted:
-                kinds = ("as quoted", "adjusted")
-                text = (
-                    f"the stored bars of {symbol} are {kinds[each.is_adjusted]}, the new ones are "
-                )
-                text += f"{kinds[is_adjusted]}: keep them apart with --store FOLDER"
-                raise OperatorMistake.of("E-DATA-009", text)
-
     def note(self, new: StoredRange) -> None:
         """Write down where days came from; also of days that turned out to have no bars."""
         kept: list[StoredRange] = []
+        kind = attrgetter("width", "symbol", "origin", "source", "is_adjusted")
         for each in self._ranges:
-            if _may_join(each, new):
+            is_near = each.first <= new.last + _NEXT_TO and new.first <= each.last + _NEXT_TO
+            if is_near and kind(each) == kind(new):
                 first, last = min(each.first, new.first), max(each.last, new.last)
                 new = replace(new, first=first, last=last)
             else:
@@ -282,30 +296,3 @@ def _differs(symbol: str, added: Added) -> OperatorMistake:
 def _rows_at(bars: BarColumns, rows: Column) -> BarColumns:
     figures = (getattr(bars, name)[rows] for name in ("start", *FIGURES))
     return BarColumns(bars.symbol, bars.seconds, *figures)
-
-
-def _merged(base: BarColumns, over: BarColumns) -> BarColumns:
-    """Return both in order of time; where both have a bar, that of `over`."""
-    only = np.flatnonzero(~np.isin(base.start, over.start))
-    both = joined([_rows_at(base, only), over])
-    return _rows_at(both, np.argsort(both.start, kind="stable"))
-
-
-def _may_join(each: StoredRange, new: StoredRange) -> bool:
-    is_like = (each.width, each.symbol, each.origin, each.source, each.is_adjusted) == (
-        *(new.width, new.symbol, new.origin, new.source, new.is_adjusted),
-    )
-    return is_like and each.first <= new.last + _NEXT_TO and new.first <= each.last + _NEXT_TO
-
-
-def _range(row: Mapping[str, object]) -> StoredRange:
-    return StoredRange(
-        str(row["width"]),
-        str(row["symbol"]),
-        date.fromisoformat(str(row["first"])),
-        date.fromisoformat(str(row["last"])),
-        Origin(str(row["origin"])),
-        str(row["source"]),
-        datetime.fromisoformat(str(row["at"])),
-        bool(row["is_adjusted"]),
-    )

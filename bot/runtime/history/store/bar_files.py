@@ -41,7 +41,8 @@ _ZERO: Final = ord("0")
 _DIGITS_MAX: Final = 15
 _FORM: Final = np.frombuffer(b"0000-00-00 00:00:00", np.uint8)
 _FORM_WIDTHS: Final = (10, 16, 19)
-_SAMPLE_BYTES: Final = 1 << 15
+SAMPLE_BYTES: Final = 1 << 15
+"""Read at once by those who want only the first bars."""
 _WITHIN_DAY_S: Final = 6 * 3_600
 """Bars of one day are nearer to each other than those of two."""
 _HUNDREDTHS: Final = 100
@@ -66,7 +67,7 @@ class CsvBars:
 
     def span(self) -> tuple[int, int] | None:
         """Return the first and the last start; what lies between them is not looked at."""
-        first = next(read_columns(self.path, self.symbol, self.seconds, block_bytes=_SAMPLE_BYTES))
+        first = next(read_columns(self.path, self.symbol, self.seconds, block_bytes=SAMPLE_BYTES))
         with opened(self.path) as file:
             names = header_of(self.path, file)
             *_, last = blocks_of(self.path, file, BLOCK_BYTES)
@@ -133,11 +134,6 @@ def usual_width(starts: Column, said: int | None = None) -> int | None:
         is_sparse = said is not None and usual > said and (found % usual).any()
         return said if is_sparse and not (found % said).any() else usual
     return DAY_S if ((starts + OFFSET_S) % DAY_S == 0).all() else None
-
-
-def read_sample(path: Path, symbol: str) -> Iterator[BarColumns]:
-    """Yield the bars of a file in small parts: whoever wants only the first waits for no more."""
-    return read_columns(path, symbol, 1, block_bytes=_SAMPLE_BYTES)
 
 
 def read_columns(
@@ -246,48 +242,52 @@ class Reading:
     def _row_by_row(self, block: bytes) -> Figures:
         table = MarketTable(self._path, self._names, ())
         rows: list[tuple[int, ...]] = []
+        last, take = self._last, _points if self._in_points else Row.whole
         for number, line in enumerate(block.splitlines(), start=self._line):
             row = table.row(number, line.decode("utf-8", "replace"))
             if row is None:
                 continue
             try:
-                rows.append(self._bar(row, rows[-1][0] if rows else self._last))
+                start = self._start_of(row, last)
+                rows.append((start, *figures_of(row, take)))
+                last = start
             except WrongCell as error:
                 table.wrong(row, error)
         if table.problems:
             raise OperatorMistake(table.all_problems())
         return tuple(np.array(rows, np.int64).reshape(-1, len(self._wanted)).T.copy())
 
-    def _bar(self, row: Row, last: int) -> tuple[int, ...]:
+    def _start_of(self, row: Row, last: int) -> int:
+        """Return when a row's bar starts, which is after the last one. Raises WrongCell."""
         column = _time_column(self._names)
-        start = _start_of(row, column)
+        text = row.cells[column]
+        found = _TIME.fullmatch(text)
+        try:
+            if found is None:
+                raise ValueError(text)
+            day, clock = found.groups()
+            at = datetime.fromisoformat(f"{day} {clock or '00:00'}").replace(tzinfo=UTC)
+        except ValueError:
+            message = f"a time is YYYY-MM-DD HH:MM, found {shown(text)}"
+            raise WrongCell(column, "E-MKT-003", message) from None
+        start = int(at.timestamp()) - OFFSET_S
         if start <= last:
-            message = f"{row.cells[column]} is not later than the rows before it: sort the file"
+            message = f"{text} is not later than the rows before it: sort the file"
             raise WrongCell(column, "E-MKT-004", f"{message}, and leave out what comes twice")
         if start - last < self._seconds and last >= 0:
-            message = f"{row.cells[column]} comes {start - last} s after the row before it, but "
+            message = f"{text} comes {start - last} s after the row before it, but "
             message += f"the file's bars are {self._seconds} s wide: keep one width in a file"
             raise WrongCell(column, "E-MKT-010", message)
-        take = _points if self._in_points else Row.whole
-        opened_at, high, low, close = (take(row, name) for name in FIGURES[:-1])
-        if not 0 < low <= min(opened_at, close) <= max(opened_at, close) <= high:
-            message = f"high {high:,} and low {low:,} do not hold open {opened_at:,} and close "
-            raise WrongCell("high", "E-MKT-008", f"{message}{close:,}, or are not above 0")
-        return start, opened_at, high, low, close, row.whole("volume")
+        return start
 
 
-def _start_of(row: Row, column: str) -> int:
-    text = row.cells[column]
-    found = _TIME.fullmatch(text)
-    try:
-        if found is None:
-            raise ValueError(text)
-        day, clock = found.groups()
-        at = datetime.fromisoformat(f"{day} {clock or '00:00'}").replace(tzinfo=UTC)
-    except ValueError:
-        message = f"a time is YYYY-MM-DD HH:MM, found {shown(text)}"
-        raise WrongCell(column, "E-MKT-003", message) from None
-    return int(at.timestamp()) - OFFSET_S
+def figures_of(row: Row, take: Callable[[Row, str], int] = Row.whole) -> tuple[int, ...]:
+    """Return prices and volume of a row. Raises WrongCell."""
+    opened_at, high, low, close = (take(row, name) for name in FIGURES[:-1])
+    if not 0 < low <= min(opened_at, close) <= max(opened_at, close) <= high:
+        message = f"high {high:,} and low {low:,} do not hold open {opened_at:,} and close "
+        raise WrongCell("high", "E-MKT-008", f"{message}{close:,}, or are not above 0")
+    return opened_at, high, low, close, row.whole("volume")
 
 
 def _points(row: Row, column: str) -> int:

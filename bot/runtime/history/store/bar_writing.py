@@ -45,7 +45,11 @@ def write_bars(path: Path, bars: Iterable[BarColumns]) -> None:
     with written_beside(path) as file, _packed(file) as packed:
         packed.write(f"time,{','.join(FIGURES)}\n".encode())
         for columns in bars:
-            packed.write("".join(_lines(columns)).encode())
+            form = "%Y-%m-%d" if columns.seconds >= DAY_S else "%Y-%m-%d %H:%M"
+            figures = (getattr(columns, name).tolist() for name in FIGURES)
+            for start, *row in zip(columns.start.tolist(), *figures, strict=True):
+                at = _EPOCH + timedelta(seconds=start + OFFSET_S)
+                packed.write(f"{at:{form}},{','.join(map(str, row))}\n".encode())
 
 
 def write_days(path: Path, days: Iterable[tuple[str, str, date, DayFrame]]) -> None:
@@ -60,11 +64,3 @@ def write_days(path: Path, days: Iterable[tuple[str, str, date, DayFrame]]) -> N
 
 def _packed(file: IO[bytes]) -> gzip.GzipFile:
     return gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=9, mtime=0)
-
-
-def _lines(columns: BarColumns) -> Iterator[str]:
-    form = "%Y-%m-%d" if columns.seconds >= DAY_S else "%Y-%m-%d %H:%M"
-    figures = (getattr(columns, name).tolist() for name in FIGURES)
-    for start, *row in zip(columns.start.tolist(), *figures, strict=True):
-        at = _EPOCH + timedelta(seconds=start + OFFSET_S)
-        yield f"{at:{form}},{','.join(map(str, row))}\n"

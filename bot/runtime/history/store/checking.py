@@ -69,18 +69,17 @@ class Checked:
     def note(self, rows: Rows, column: str, code: str, message: str) -> None:
         """Note rows that make the bars useless."""
         self.fatal_count += rows.shape[1]
-        room = max(0, PROBLEMS_MAX - len(self.fatal))
-        self.fatal += [
-            Fault(row, at, column, code, message) for row, at in rows[:, :room].T.tolist()
-        ]
+        _fill(self.fatal, rows, column, code, message)
 
     def tell(self, rows: Rows, column: str, code: str, message: str) -> None:
         """Note rows that are odd, and may be kept."""
         self.told_count += rows.shape[1]
-        room = max(0, PROBLEMS_MAX - len(self.told))
-        self.told += [
-            Fault(row, at, column, code, message) for row, at in rows[:, :room].T.tolist()
-        ]
+        _fill(self.told, rows, column, code, message)
+
+
+def _fill(faults: list[Fault], rows: Rows, column: str, code: str, message: str) -> None:
+    room = max(0, PROBLEMS_MAX - len(faults))
+    faults += [Fault(row, at, column, code, message) for row, at in rows[:, :room].T.tolist()]
 
 
 class BarCheck:
@@ -125,7 +124,11 @@ class BarCheck:
         if bars.symbol in INDICES or instrument is None:
             return
         if bars.seconds < DAY_S:
-            self._hours(instrument.exchange, bars, rows)
+            seconds, is_open = (bars.start + OFFSET_S) % DAY_S, np.zeros(len(bars), bool)
+            for first, last in self._open_spans(instrument.exchange):
+                is_open |= (seconds <= last) & (seconds + bars.seconds > first)
+            text = f"{instrument.exchange} does not trade then"
+            self.found.tell(rows[:, ~is_open], "time", "E-MKT-005", text)
         if not self._is_adjusted:
             odd = bars.volume % BOARD_LOT != 0
             self.found.tell(
@@ -133,14 +136,6 @@ class BarCheck:
             )
             self._prices(instrument, day, bars, rows)
         self._before = instrument
-
-    def _hours(self, exchange: Exchange, bars: BarColumns, rows: Rows) -> None:
-        seconds = (bars.start + OFFSET_S) % DAY_S
-        is_open = np.zeros(len(bars), bool)
-        for first, last in self._open_spans(exchange):
-            is_open |= (seconds <= last) & (seconds + bars.seconds > first)
-        message = f"{exchange} does not trade then"
-        self.found.tell(rows[:, ~is_open], "time", "E-MKT-005", message)
 
     def _spans(self, exchange: Exchange) -> list[tuple[int, int]]:
         """Return when bars may begin, in seconds of the local day; a little early is no fault."""
@@ -160,7 +155,16 @@ class BarCheck:
             message = f"{opened_at:,} beside a reference of {reference:,}: write whole VND"
             self.found.note(rows[:, :1], "open", "E-MKT-006", message)
             return
-        self._ticks(instrument, bars, rows)
+        ticks, wrong = self._rulebook.ticks_of(instrument), np.zeros(len(bars), bool)
+        for name in FIGURES[:-1]:
+            prices = getattr(bars, name)
+            for price in map(int, np.unique(prices)):
+                if not ticks.is_on_grid(price):
+                    text = f"{price:,} is off the tick of {ticks.tick_at(price):,} VND on "
+                    text += f"{instrument.exchange}; are prices in thousands, or adjusted?"
+                    found = (prices == price) & ~wrong
+                    wrong |= found
+                    self.found.note(rows[:, found], name, "E-MKT-007", text)
         if not reference or (frame.reference is None and instrument.exchange is Exchange.UPCOM):
             return
         band = self._rulebook.band(instrument, reference)
@@ -172,18 +176,6 @@ class BarCheck:
         message = f"outside the band {floor:,} to {ceiling:,} VND around {reference:,}"
         self.found.tell(rows[:, bars.low < floor], "low", "E-MKT-007", message)
         self.found.tell(rows[:, bars.high > ceiling], "high", "E-MKT-007", message)
-
-    def _ticks(self, instrument: Instrument, bars: BarColumns, rows: Rows) -> None:
-        ticks, wrong = self._rulebook.ticks_of(instrument), np.zeros(len(bars), bool)
-        for name in FIGURES[:-1]:
-            prices = getattr(bars, name)
-            for price in map(int, np.unique(prices)):
-                if not ticks.is_on_grid(price):
-                    text = f"{price:,} is off the tick of {ticks.tick_at(price):,} VND on "
-                    text += f"{instrument.exchange}; are prices in thousands, or adjusted?"
-                    found = (prices == price) & ~wrong
-                    wrong |= found
-                    self.found.note(rows[:, found], name, "E-MKT-007", text)
 
 
 def is_closed(calendar: TradingCalendar, day: date) -> bool:

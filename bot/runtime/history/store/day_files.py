@@ -17,7 +17,7 @@ from bot.config.market_files.check import day_of
 from bot.config.market_files.table import MarketTable, Row, WrongCell, opened, read_table, shown
 from bot.config.problems import OperatorMistake
 from bot.runtime.history.bars import BarColumns, DayFrame
-from bot.runtime.history.store.bar_files import DAY_S, FIGURES, OFFSET_S, HeldBars
+from bot.runtime.history.store.bar_files import DAY_S, FIGURES, OFFSET_S, HeldBars, figures_of
 
 ENDINGS: Final = (".csv.gz", ".csv")
 _DAYS: Final = frozenset({"symbol", "date"})
@@ -54,14 +54,6 @@ class DayFiles:
 
     def rows(self, symbol: str | None = None) -> list[DayRow]:
         """Return symbol, exchange (perhaps empty), day and frame; of one symbol or of all."""
-        found: dict[tuple[str, date], tuple[str, DayFrame]] = {}
-        for table, take in self._opened():
-            for name, day, (exchange, frame) in _taken(table, take, symbol):
-                was_on, known = found.get((name, day), ("", DayFrame()))
-                found[name, day] = (was_on or exchange, fuller(known, frame))
-        return [(name, on, day, frame) for (name, day), (on, frame) in found.items()]
-
-    def _opened(self) -> "list[tuple[MarketTable, _Take]]":
         if self._tables is None:
             kinds = ((_DAYS, _frame), (_EX_DATES, _ex_date))
             self._tables = [
@@ -70,7 +62,12 @@ class DayFiles:
                 for path in self._paths
                 if _header(path) >= columns
             ]
-        return self._tables
+        found: dict[tuple[str, date], tuple[str, DayFrame]] = {}
+        for table, take in self._tables:
+            for name, day, (exchange, frame) in _taken(table, take, symbol):
+                was_on, known = found.get((name, day), ("", DayFrame()))
+                found[name, day] = (was_on or exchange, fuller(known, frame))
+        return [(name, on, day, frame) for (name, day), (on, frame) in found.items()]
 
 
 def fuller(first: DayFrame, second: DayFrame) -> DayFrame:
@@ -85,7 +82,7 @@ def daily_bars(path: Path) -> dict[str, HeldBars]:
     """Return the daily bars of each symbol of a file. Raises OperatorMistake."""
     rows: dict[str, list[tuple[int, ...]]] = defaultdict(list)
     table = read_table(path, ("symbol", "date", *FIGURES))
-    for symbol, day, (line, *figures) in _taken(table, _figures):
+    for symbol, day, (line, *figures) in _taken(table, lambda row: (row.number, *figures_of(row))):
         start = (day.toordinal() - _EPOCH) * DAY_S - OFFSET_S
         rows[symbol].append((start, *figures, line))
     held = {}
@@ -148,15 +145,6 @@ def _ratio(row: Row, column: str) -> float:
         message = f"a ratio lies between 0 and {_RATIO_MAX}, found {shown(text)}"
         raise WrongCell(column, "E-MKT-003", message)
     return ratio
-
-
-def _figures(row: Row) -> tuple[int, ...]:
-    """Return the number of the line, then prices and volume. Raises WrongCell."""
-    opened_at, high, low, close, volume = (row.whole(name) for name in FIGURES)
-    if not 0 < low <= min(opened_at, close) <= max(opened_at, close) <= high:
-        message = f"high {high:,} and low {low:,} do not hold open {opened_at:,} and close "
-        raise WrongCell("high", "E-MKT-008", f"{message}{close:,}, or are not above 0")
-    return row.number, opened_at, high, low, close, volume
 
 
 def _header(path: Path) -> frozenset[str]:

@@ -5,7 +5,7 @@ where it was: a stretch that the manifest has from the broker is not asked for a
 bars differ they stay, and it is said. Today is left out: its bars are not over.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
@@ -130,7 +130,12 @@ class HistoryFetch:
         bars; what came before them is kept.
         """
         found, name = Fetched(symbol), width_name(self.plan.width)
-        stretches = list(_stretches(first, min(last, self.today - DAY), _STRETCH_DAYS[name]))
+        last, days = min(last, self.today - DAY), _STRETCH_DAYS[name]
+        stretches = []  # they begin on the same days whatever the first one is
+        while first <= last:
+            end = date.fromordinal(first.toordinal() // days * days + days - 1)
+            stretches.append((first, min(end, last)))
+            first = end + DAY
         known = [
             (each.first, each.last)
             for each in self.archive.ranges()
@@ -151,7 +156,15 @@ class HistoryFetch:
             ("to", str(int((_midnight(last) + DAY).timestamp()) - 1)),
             ("resolution", RESOLUTIONS[width_name(self.plan.width)]),
         )
-        history = await self._asked(found.symbol, query)
+        tries, history = 0, None
+        while history is None:
+            try:
+                history = await self.ask(found.symbol, query)
+            except RateLimited as error:
+                tries += 1
+                if tries == TRIES_MAX:
+                    raise
+                await self.waiter.sleep_until(error.retry_at)
         found.asked += 1
         bars = self._columns(found, history, first, last)
         at, plan, days = self.waiter.now(), self.plan, (first, last)
@@ -174,16 +187,6 @@ class HistoryFetch:
         found.same += added.same
         found.differing += added.differing
         found.first_difference = found.first_difference or added.first_difference
-
-    async def _asked(self, symbol: str, query: Query) -> PriceHistory:
-        for attempt in range(1, TRIES_MAX + 1):
-            try:
-                return await self.ask(symbol, query)
-            except RateLimited as error:
-                if attempt == TRIES_MAX:
-                    raise
-                await self.waiter.sleep_until(error.retry_at)
-        raise AssertionError("the last try returns or raises")
 
     def _columns(
         self, found: Fetched, history: PriceHistory, first: date, last: date
@@ -234,14 +237,6 @@ class HistoryFetch:
         if listing is None and not any(each.code == UNKNOWN for each in found.told):
             text = f"{bars.symbol} is not in symbols.csv: ticks, band and hours were not checked"
             found.told.append(Problem(UNKNOWN, text))
-
-
-def _stretches(first: date, last: date, days: int) -> Iterator[tuple[date, date]]:
-    """Yield a range in stretches that begin on the same days whatever its first day is."""
-    while first <= last:
-        end = date.fromordinal(first.toordinal() // days * days + days - 1)
-        yield first, min(end, last)
-        first = end + DAY
 
 
 def _midnight(day: date) -> datetime:

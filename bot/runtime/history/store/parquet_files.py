@@ -6,6 +6,7 @@ What is wrong in a row is told as it would be in the same rows as CSV under a he
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -100,7 +101,8 @@ def read_parquet(
     for first in range(from_row % count, count, PART_BARS):
         with _damage_told(path):
             part = rows.slice(first, PART_BARS).collect()
-        figures = reading.taken(_figures(part, symbol), lambda: _as_csv(part))  # noqa: B023
+        as_csv = partial(part.write_csv, include_header=False, datetime_format="%Y-%m-%d %H:%M:%S")
+        figures = reading.taken(_figures(part, symbol), lambda: as_csv().encode())  # noqa: B023
         yield BarColumns(symbol, seconds, *figures)
 
 
@@ -171,7 +173,3 @@ def _figures(part: "pl.DataFrame", symbol: str) -> Figures | None:
         if (found[-1] != whole).any() or (found[-1] < 0).any():
             return None
     return found
-
-
-def _as_csv(part: "pl.DataFrame") -> bytes:
-    return part.write_csv(include_header=False, datetime_format="%Y-%m-%d %H:%M:%S").encode()

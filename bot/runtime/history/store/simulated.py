@@ -67,7 +67,17 @@ def simulate_days(
         house.advance(datetime.combine(day, _EVENING, EXCHANGE_TZ))
         for script in scenario.symbols:
             board, rows = house.venue.board(script.symbol), found.minutes.get(script.symbol, [])
-            ratio = _ex_ratio(scenario, script.symbol, day, rows[-1][_CLOSE]) if rows else None
+            actions = [
+                each
+                for each in scenario.corporate_actions
+                if (each.symbol, each.ex_date) == (script.symbol, day)
+            ]
+            ratio = None
+            if rows and actions:
+                close = rows[-1][_CLOSE]
+                value = close + sum(each.value for each in actions)
+                exact = value / (1 + sum(each.growth for each in actions))
+                ratio = round(float(exact / close), _RATIO_DIGITS)
             frame = DayFrame(board.reference, board.ceiling, board.floor, ratio)
             found.days.append((script.symbol, str(script.exchange), day, frame))
             spans = day_spans(rulebook, script.exchange, day)
@@ -88,10 +98,3 @@ def _rows(minutes: Iterable[Record], spans: Sequence[FlowSpan]) -> list[tuple[in
         else:
             rows.append((start, *prices, each.volume))
     return rows
-
-
-def _ex_ratio(scenario: Scenario, symbol: str, day: date, close: int) -> float | None:
-    actions = [a for a in scenario.corporate_actions if (a.symbol, a.ex_date) == (symbol, day)]
-    value = close + sum(action.value for action in actions)
-    exact = value / (1 + sum(action.growth for action in actions))
-    return round(float(exact / close), _RATIO_DIGITS) if actions else None

@@ -9,6 +9,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -23,13 +25,13 @@ from bot.runtime.history.bars import BarColumns, DayFrame, Gap
 from bot.runtime.history.store.bar_files import (
     DAY_S,
     OFFSET_S,
+    SAMPLE_BYTES,
     CsvBars,
     HeldBars,
-    read_sample,
+    read_columns,
     usual_width,
 )
 from bot.runtime.history.store.day_files import ENDINGS, DayFiles, daily_bars, is_of_days
-from bot.runtime.history.store.gaps import gaps_of
 from bot.runtime.history.store.parquet_files import ParquetBars, read_parquet
 
 WIDTHS: Final = {
@@ -48,6 +50,8 @@ _FILE: Final = re.compile(r"[A-Z0-9]{3,10}(\.csv|\.csv\.gz|\.parquet)")
 _DAILY: Final = ("daily*", "ex_dates*")
 _BARS: Final = "bars"
 _EPOCH: Final = date(1970, 1, 1).toordinal()
+SHORT_S: Final = 3_600
+"""A day that ends so much before the symbol's usual end is said."""
 
 
 class BarReader(Protocol):
@@ -114,9 +118,49 @@ class OpenedBars:
         return {day: frame for day, frame in sorted(known.items()) if first <= day <= last}
 
     def gaps(self, symbol: str, first: date, last: date) -> tuple[Gap, ...]:
-        """Return what is missing: trading days without a bar, days that end early."""
-        starts = (columns.start for columns in self.chunks(symbol, first, last))
-        return gaps_of(symbol, starts, first, last, seconds=self._seconds, calendar=self._calendar)
+        """Return what is missing: trading days without a bar, days that begin late or end early.
+
+        A day is held against the symbol's own usual one: one that seldom trades is not called short
+        for it. Days that the calendar lacks have no gaps.
+        """
+        begins, ends = self._ends_of_days(symbol, first, last)
+        gaps = []
+        wanted = (day for day in self._calendar.trading_days if first <= day <= last)
+        for is_missing, run in groupby(wanted, key=lambda day: day not in ends):
+            if is_missing:
+                days = list(run)
+                what = "no bar" if len(days) == 1 else f"no bar on {len(days)} trading days"
+                gaps.append(Gap(symbol, days[0], days[-1], what))
+        if self._seconds >= DAY_S or not ends:
+            return tuple(gaps)
+        usual_begin, usual_end = (int(np.median(list(each.values()))) for each in (begins, ends))
+        gaps += [
+            Gap(symbol, day, day, f"ends at {_clock(end)}, usually at {_clock(usual_end)}")
+            for day, end in ends.items()
+            if usual_end - end >= SHORT_S
+        ]
+        gaps += [
+            Gap(symbol, day, day, f"begins at {_clock(begin)}, usually at {_clock(usual_begin)}")
+            for day, begin in begins.items()
+            if begin - usual_begin >= SHORT_S
+        ]
+        return tuple(sorted(gaps, key=lambda gap: (gap.first, gap.what)))
+
+    def _ends_of_days(
+        self, symbol: str, first: date, last: date
+    ) -> tuple[dict[date, int], dict[date, int]]:
+        """Return the second of each local day at which its first and its last bar starts."""
+        begins: dict[date, int] = {}
+        ends: dict[date, int] = {}
+        for columns in self.chunks(symbol, first, last):
+            days, seconds = np.divmod(columns.start + OFFSET_S, DAY_S)
+            found, at = np.unique(days, return_index=True)
+            lasts = np.append(at[1:], len(days)) - 1
+            for number, begin, end in zip(found, seconds[at], seconds[lasts], strict=True):
+                day = date.fromordinal(int(number) + _EPOCH)
+                begins.setdefault(day, int(begin))
+                ends[day] = int(end)
+        return begins, ends
 
 
 class ListedBars(OpenedBars):
@@ -219,7 +263,8 @@ def _readers_of(file: Path, wanted: timedelta | None) -> tuple[Mapping[str, BarR
         text = "a file of bars is named after its symbol, like HPG.csv or HPG.csv.gz: rename it"
         raise mistake("E-DATA-013", text, file)
     symbol, is_parquet = symbol_of(file), file.suffix == PARQUET
-    parts = read_parquet(file, symbol, 1) if is_parquet else read_sample(file, symbol)
+    sample = partial(read_columns, block_bytes=SAMPLE_BYTES)
+    parts = (read_parquet if is_parquet else sample)(file, symbol, 1)
     named = WIDTHS.get(file.parent.name.removeprefix("bars_"))
     said = int(wanted.total_seconds()) if wanted else named
     seconds = usual_width(next(parts).start, said) or said or WIDTHS["1m"]
@@ -271,3 +316,7 @@ def _midnight(day: date) -> int:
 def day_of(start: int) -> date:
     """Return the local day of a bar's start."""
     return date.fromordinal((start + OFFSET_S) // DAY_S + _EPOCH)
+
+
+def _clock(second: int) -> str:
+    return f"{second // 3_600:02}:{second // 60 % 60:02}"
