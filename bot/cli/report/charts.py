@@ -7,9 +7,9 @@ from typing import Final
 
 from bot.domain.entry import Verdict
 from bot.domain.order import OrderState, Side
+from bot.domain.quote import width_name
 from bot.domain.visible import visible_json
 from bot.runtime.history.backtest.candles import CANDLES_MAX, LOCAL_S, Candles, candles_of
-from bot.runtime.history.backtest.conditions import words_of
 from bot.runtime.history.backtest.figures import drawdowns
 from bot.runtime.history.backtest.result import BacktestResult
 from bot.runtime.history.backtest.trades import RoundTrip, round_trips
@@ -61,9 +61,9 @@ def _symbol(
     is_thinned = candles.seconds > result.bar_seconds
     near = {number: _near(candles, trip) for number, trip in own if is_thinned}
     markers = _markers(result, candles)
-    wide = words_of(timedelta(seconds=candles.seconds))
+    wide = width_name(timedelta(seconds=candles.seconds))
     note = f"{candles.symbol}: candles of {wide}, put together from {candles.bars:,} bars of "
-    note += f"{words_of(timedelta(seconds=result.bar_seconds))}, to keep the page small."
+    note += f"{width_name(timedelta(seconds=result.bar_seconds))}, to keep the page small."
     if candles.seconds == result.bar_seconds:
         note = f"{candles.symbol}: every bar, {candles.bars:,} of {wide}."
     if len(markers) > MARKERS_MAX:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from bot.cli.rows import Plain, plain
-from bot.runtime.history.backtest.conditions import words_of
+from bot.domain.quote import width_name
 from bot.runtime.history.backtest.figures import (
     CONVENTIONS,
     RATIO_DAYS_MIN,
@@ -44,7 +44,7 @@ def headline(result: BacktestResult) -> str:
     """Return what was run on what: names, symbols, days, width and number of the bars."""
     names = ", ".join(f"{plan.name} ({plan.use})" for plan in result.plans)
     symbols = ", ".join(sorted({symbol for plan in result.plans for symbol in plan.symbols}))
-    bars = f"{result.bars:,} bars of {words_of(timedelta(seconds=result.bar_seconds))}"
+    bars = f"{result.bars:,} bars of {width_name(timedelta(seconds=result.bar_seconds))}"
     if result.looks:
         bars = f"{result.looks:,} recorded quotes and depths"
     return f"backtest of {names} on {symbols} · {result.first} to {result.last} · {bars}"

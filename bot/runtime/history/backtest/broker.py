@@ -31,7 +31,7 @@ from bot.domain.message import (
 from bot.domain.order import Intent, OrderType, Side
 from bot.domain.outcome import Accepted, Outcome, Refused
 from bot.domain.rulebook import Rulebook
-from bot.runtime.history.backtest.exchange import BarExchange, Working
+from bot.runtime.history.backtest.exchange import BarExchange
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.admission import amend_refusal, verdict_on
 from bot.sandbox.exchange.book import RestingOrder
@@ -66,7 +66,7 @@ class BarBroker:
                 started = SendStarted(at, intent.intent_id)
                 return [started, PlaceAnswered(at, intent.intent_id, self._place(intent, at), None)]
             case CancelOrder(order_id):
-                return [CancelAnswered(at, order_id, self._withdraw(order_id, at), None)]
+                return [CancelAnswered(at, order_id, self._cancel(order_id, at), None)]
             case AmendOrder():
                 return [AmendAnswered(at, command.order_id, self._amend(command, at), None)]
             case ReadOrder(order_id):
@@ -149,12 +149,11 @@ class BarBroker:
         self._rows[record.order_id] = record
         return record
 
-    def _withdraw(self, order_id: str, at: datetime) -> Outcome:
+    def _cancel(self, order_id: str, at: datetime) -> Outcome:
         order = self._exchange.working.get(order_id)
         if order is None:
             return self._refused(self._rows[order_id], Refusal.NOT_OPEN)
-        listed = order.listed
-        if not listed.market.day.may_cancel:
+        if not order.listed.market.day.may_cancel:
             return self._refused(order.record, Refusal.CHANGE_NOT_NOW)
         self._exchange.cancel(order, at, CancelCause.REQUESTED)
         return Accepted(order.record.result(self._switches))
@@ -163,15 +162,23 @@ class BarBroker:
         order = self._exchange.working.get(command.order_id)
         if order is None or order.limit is None:
             return self._refused(self._rows[command.order_id], Refusal.NOT_OPEN)
-        record, listed = order.record, order.listed
+        record, listed, market = order.record, order.listed, order.listed.market
+        home = market.odd if record.lot is Lot.ODD else market.even
+        resting = RestingOrder(  # as the exchange's own check wants it
+            record.order_id,
+            record.account.id,
+            OrderType.LO if order.kind is OrderType.MTL else order.kind,
+            order.limit,
+            record.quantity,
+            record.remaining,
+            0,
+            home.buys if record.side is Side.BUY else home.sells,
+        )
         price, quantity = command.limit_price, command.quantity
         total = quantity or record.quantity
-        refusal = amend_refusal(
-            _resting(order), listed.market, price=price, quantity=quantity
-        ) or self._account.can_amend(
-            record.order_id,
-            price=price,
-            quantity_change=total - record.quantity,
+        refusal = amend_refusal(resting, market, price=price, quantity=quantity)
+        refusal = refusal or self._account.can_amend(
+            record.order_id, price=price, quantity_change=total - record.quantity
         )
         if refusal is not None:
             return self._refused(record, refusal)
@@ -181,26 +188,13 @@ class BarBroker:
         record.adjusted_quantity += total - record.quantity
         record.price, record.quantity = new_price, total
         record.limit_price = None if record.market_price else new_price
-        amended = OrderAmended(at, record.order_id, new_price, total, record.remaining)
-        self._account.apply(amended)
+        self._account.apply(OrderAmended(at, record.order_id, new_price, total, record.remaining))
         return Accepted(record.result(self._switches))
 
     def _refused(self, record: OrderRecord, refusal: Refusal) -> Refused:
         rejection = rejection_of(refusal, record.lot)
         result = record.result(self._switches)
         return Refused(rejection.code, rejection.reason, _HTTP_OK, result)
-
-
-def _resting(order: Working) -> RestingOrder:
-    """Return the order as the exchange's own check of an amendment wants it."""
-    record, market = order.record, order.listed.market
-    home = market.odd if record.lot is Lot.ODD else market.even
-    side = home.buys if record.side is Side.BUY else home.sells
-    price = order.limit or 0
-    kind = OrderType.LO if order.kind is OrderType.MTL else order.kind
-    return RestingOrder(
-        record.order_id, record.account.id, kind, price, record.quantity, record.remaining, 0, side
-    )
 
 
 def account_read_of(

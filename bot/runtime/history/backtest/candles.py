@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from bot.runtime.history.bars import BarColumns, BarSource, Column
+from bot.runtime.history.bars import BarColumns, BarSource
 
 CANDLES_MAX: Final = 4_000
 """Of one symbol on a page: some 150 kB."""
@@ -62,7 +62,8 @@ def candles_of(
             if local[0] <= second < local[-1] + DAY_S and second not in near:
                 at = int(np.searchsorted(local, second))
                 part = slice(max(0, at - NEAR_BARS), at + NEAR_BARS)
-                near[second] = tuple(_rows(chunk, local, part))
+                columns = (local, chunk.open, chunk.high, chunk.low, chunk.close)
+                near[second] = tuple(zip(*(each[part].tolist() for each in columns), strict=True))
         for row in _thinned(chunk, seconds):
             if rows and rows[-1][0] == row[0]:  # a candle that two chunks share
                 start, opened, high, low, _ = rows[-1]
@@ -98,8 +99,3 @@ def _thinned(chunk: BarColumns, seconds: int) -> Iterator[Candle]:
         chunk.close[lasts],
     )
     yield from zip(*(column.tolist() for column in columns), strict=True)
-
-
-def _rows(chunk: BarColumns, local: Column, part: slice) -> Iterator[Candle]:
-    columns = (local, chunk.open, chunk.high, chunk.low, chunk.close)
-    yield from zip(*(column[part].tolist() for column in columns), strict=True)

@@ -11,7 +11,7 @@ from bot.config.problems import OperatorMistake, Problem
 from bot.config.rulebook import on_later_rules
 from bot.config.yaml_file import Location, YamlDocument, read_yaml
 from bot.domain.plan import StrategyPlan
-from bot.domain.quote import DAY
+from bot.domain.quote import DAY, width_name
 from bot.domain.timetable import instant_of
 from bot.runtime.history.backtest.fills import OPENING_PERCENT, SHARE_PERCENT
 from bot.runtime.history.backtest.result import BacktestSpec
@@ -99,7 +99,10 @@ def _of_range(spec: BacktestSpec) -> Iterator[Problem]:
 def _of_strategies(spec: BacktestSpec) -> Iterator[Problem]:
     source, have = spec.source, spec.source.symbols()
     for plan in (each.plan for each in spec.strategies):
-        document = _document(plan)
+        try:
+            document = read_yaml(Path(plan.source))
+        except OperatorMistake:  # it can't be read again: then there are no lines to point at
+            document = YamlDocument(plan.source, "", {})
         if spec.recorded is not None:
             yield from _of_recording(plan, document, spec.recorded)
             continue
@@ -138,7 +141,7 @@ def _of_recording(
 
 
 def _of_wake(plan: StrategyPlan, document: YamlDocument, width: timedelta) -> Iterator[Problem]:
-    wake, shown = plan.wake, words_of(width)
+    wake, shown = plan.wake, width_name(width)
 
     def wrong(key: str, text: str) -> Problem:
         place: Location = ("wake", key)
@@ -150,39 +153,22 @@ def _of_wake(plan: StrategyPlan, document: YamlDocument, width: timedelta) -> It
         )
         yield wrong("depth", f"{text} run with record: on), or wake it by bar")
     if wake.quote is not None and wake.quote < width:
-        text = f"'wake.quote' {words_of(wake.quote)}: bars of {shown} show a price each {shown}."
+        text = f"'wake.quote' {width_name(wake.quote)}: bars of {shown} show a price each {shown}."
         yield wrong("quote", f"{text} Take finer bars, or wake it by bar")
     if wake.bar is not None and wake.bar < width:
         text = (
-            f"'wake.bar' {words_of(wake.bar)}: the bars are of {shown}, and none is cut in parts."
+            f"'wake.bar' {width_name(wake.bar)}: the bars are of {shown}, and none is cut in parts."
         )
         yield wrong("bar", f"{text} Take finer bars, or a width of {shown} and more")
     elif wake.bar is not None and wake.bar % width:
-        text = f"'wake.bar' {words_of(wake.bar)} is no multiple of the bars' {shown}"
+        text = f"'wake.bar' {width_name(wake.bar)} is no multiple of the bars' {shown}"
         yield wrong("bar", f"{text}: choose one")
-
-
-def _document(plan: StrategyPlan) -> YamlDocument:
-    """Return the strategy's file, to point at; one without lines where it can't be read again."""
-    try:
-        return read_yaml(Path(plan.source))
-    except OperatorMistake:
-        return YamlDocument(plan.source, "", {})
 
 
 def _some(symbols: tuple[str, ...]) -> str:
     shown = ", ".join(symbols[:8])
     more = len(symbols) - 8
     return (f"{shown} and {more} more" if more > 0 else shown) or "no symbol at all"
-
-
-def words_of(width: timedelta) -> str:
-    """Return a width as a strategy file writes it: 1m, 1h, 24h."""
-    seconds = round(width.total_seconds())
-    for unit, name in ((3_600, "h"), (60, "m")):
-        if seconds % unit == 0:
-            return f"{seconds // unit}{name}"
-    return f"{seconds}s"
 
 
 def assumptions_of(spec: BacktestSpec) -> tuple[str, ...]:

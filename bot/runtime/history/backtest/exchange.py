@@ -60,6 +60,12 @@ class Working:
     def limit(self) -> int | None:
         return self.record.price
 
+    @property
+    def urgency(self) -> tuple[bool, int]:
+        """What an auction goes by: first what has no limit, then the better price."""
+        limit = self.limit or 0
+        return self.limit is not None, -limit if self.record.side is Side.BUY else limit
+
 
 @dataclass(slots=True)
 class Budget:
@@ -180,8 +186,11 @@ class BarExchange:
             listed.market.set_close()
         for order in list(listed.orders):
             if order.kind is OrderType.PLO:
-                if phase is Phase.CLOSED:
-                    self._fill_late(order, at)
+                if phase is Phase.CLOSED:  # filled at the day's close, by the last bar's volume
+                    close, grid = listed.market.tape.close, listed.market.grid
+                    if close is not None and grid.floor < close < grid.ceiling:
+                        budget = Budget(self._model.budget(listed.last_volume))
+                        self._trade(order, close, budget.take(order.record.remaining), at)
                     self._lapse(order, at)
             elif is_over or (order.limit is None and _NEEDS_PHASE.get(order.kind) is not phase):
                 self._lapse(order, at)
@@ -278,7 +287,7 @@ class BarExchange:
         price, volume = auction
         listed.market.tape.record(price, 0)
         budget = listed.budget if volume is None else Budget(model.budget(volume))
-        for order in sorted(collected, key=_urgency):
+        for order in sorted(collected, key=lambda each: each.urgency):
             record, limit = order.record, order.limit
             is_locked = price >= grid.ceiling if record.side is Side.BUY else price <= grid.floor
             if is_locked or (limit is not None and not is_worth(record.side, limit, price)):
@@ -289,16 +298,6 @@ class BarExchange:
             given = record.remaining if is_odd else budget.take(record.remaining)
             listed.matched += 0 if is_odd or phase is not Phase.OPEN else given
             self._trade(order, price, given, at)
-
-    def _fill_late(self, order: Working, at: datetime) -> None:
-        """Fill an after-hours order at the day's close, from the volume of the last bar."""
-        close, record = order.listed.market.tape.close, order.record
-        if (
-            close is not None
-            and order.listed.market.grid.floor < close < order.listed.market.grid.ceiling
-        ):
-            budget = Budget(self._model.budget(order.listed.last_volume))
-            self._trade(order, close, budget.take(record.remaining), at)
 
     # ------------------------------------------------------------------------------- booking
 
@@ -316,7 +315,7 @@ class BarExchange:
             record.executed_amount += booked.amount
             record.fee += booked.fee
             record.tax += booked.tax
-        self.news[order.record.order_id] = None
+        self.news[record.order_id] = None
         if not record.remaining:
             self._end(order)
 
@@ -331,7 +330,7 @@ class BarExchange:
 
     def _lapse(self, order: Working, at: datetime) -> None:
         record = order.record
-        if order.record.order_id not in self.working:
+        if record.order_id not in self.working:
             return
         self.account.apply(OrderLapsed(at, record.order_id, record.remaining))
         record.stage = OrderStage.LAPSED
@@ -341,9 +340,3 @@ class BarExchange:
         order.listed.orders.remove(order)
         del self.working[order.record.order_id]
         self.news[order.record.order_id] = None
-
-
-def _urgency(order: Working) -> tuple[bool, int]:
-    """Return what an auction goes by: first what has no limit, then the better price."""
-    limit = order.limit or 0
-    return order.limit is not None, -limit if order.record.side is Side.BUY else limit

@@ -24,7 +24,7 @@ from bot.runtime.history.backtest.listings import OPENS_AT
 from bot.runtime.history.backtest.loop import since_midnight
 from bot.runtime.history.backtest.market import MarketDay
 from bot.runtime.history.backtest.passed import Done, Listener, Passed, Seen
-from bot.runtime.history.backtest.rows import Series, within
+from bot.runtime.history.backtest.rows import within
 from bot.sandbox.exchange.market import Tape
 from bot.strategy import Strategy
 
@@ -107,17 +107,16 @@ class FastGear:
             for series in rows.series:
                 known = self._known.get((symbol, series.width))
                 if known is None:
-                    known = self._known[symbol, series.width] = self._made(series)
+                    passed = Passed(series, IndicatorColumns(), self._see)
+                    width = timedelta(seconds=series.width)
+                    hearers = self._engine.passing.hearers(symbol, width)
+                    for hearer in hearers:
+                        hearer.series.indicators = passed.indicators
+                    listeners = tuple(Listener(each, passed, self._counts) for each in hearers)
+                    known = self._known[symbol, series.width] = passed, listeners
                 known[0].series = series
                 known[0].indicators.look_ahead(series.rows.close)
                 self._shown.append(known)
-
-    def _made(self, series: Series) -> tuple[Passed, tuple[Listener, ...]]:
-        passed = Passed(series, IndicatorColumns(), self._see)
-        hearers = self._engine.passing.hearers(series.symbol, timedelta(seconds=series.width))
-        for hearer in hearers:
-            hearer.series.indicators = passed.indicators
-        return passed, tuple(Listener(each, passed, self._counts) for each in hearers)
 
     # ------------------------------------------------------------------------------ passing over
 
@@ -171,8 +170,15 @@ class FastGear:
         that has to be the engine's, else `end`.
         """
         heard = [each for _, listeners in self._shown for each in listeners if each.hearer.is_on]
-        if len(heard) == 1:
-            return self._call_hook(heard[0], end)
+        if len(heard) == 1:  # one strategy with one symbol
+            [listener] = heard
+            series = listener.passed.series
+            last = bisect_left(series.shown_at, end)
+            row = listener.hear_all(listener.passed.indicators.at, last)
+            if row == last:
+                return end
+            self._hand(listener, row)
+            return series.shown_at[row]
         rows = [each.passed.indicators.at for each in heard]  # the next one of each
         ends = [bisect_left(each.passed.series.shown_at, end) for each in heard]
         due = list[tuple[int, int, int]]()
@@ -209,16 +215,6 @@ class FastGear:
         ahead = heard[place].next_call(row, end)
         if ahead < end:
             heappush(due, (heard[place].passed.series.shown_at[ahead], place, ahead))
-
-    def _call_hook(self, listener: Listener, end: int) -> int:
-        """The same where there is one strategy with one symbol."""
-        passed = listener.passed
-        first, last = passed.indicators.at, bisect_left(passed.series.shown_at, end)
-        row = listener.hear_all(first, last)
-        if row == last:
-            return end
-        self._hand(listener, row)
-        return passed.series.shown_at[row]
 
     def _hand(self, listener: Listener, row: int) -> None:
         """Hand over what a hook has done, if it was called at all."""

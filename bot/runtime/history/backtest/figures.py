@@ -16,7 +16,7 @@ is whole VND. The conventions, which every result names (`CONVENTIONS`):
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
@@ -24,7 +24,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Final
 
-from bot.domain.entry import Decision, Verdict
+from bot.domain.entry import Verdict
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderState, Side
 from bot.runtime.history.backtest.result import BacktestResult, EquityPoint
@@ -139,6 +139,7 @@ def figures_of(result: BacktestResult, benchmarks: Benchmarks) -> Figures:
     total = end / result.capital - 1 if result.capital > 0 else None
     traded = sum(fill.amount for fill in result.fills)
     mean_equity = fmean(point.equity for point in equity) if equity else 0
+    invested = [point.shares / point.equity for point in equity if point.equity > 0]
     rows = {order.order_id: order for order in result.orders}
     return Figures(
         days=len(days),
@@ -160,7 +161,7 @@ def figures_of(result: BacktestResult, benchmarks: Benchmarks) -> Figures:
         open_positions=len(trips.open),
         unmatched_shares=trips.unmatched,
         days_invested=fmean(point.shares > 0 for point in equity) if equity else None,
-        money_invested=_money_invested(equity),
+        money_invested=fmean(invested) if invested else None,
         turnover=traded / 2 / mean_equity if mean_equity > 0 else None,
         costs=_costs(result),
         worst_days=tuple(
@@ -255,16 +256,14 @@ def local_day(point: EquityPoint) -> date:
     return point.at.astimezone(EXCHANGE_TZ).date()
 
 
-def _money_invested(equity: Sequence[EquityPoint]) -> float | None:
-    shares = [point.shares / point.equity for point in equity if point.equity > 0]
-    return fmean(shares) if shares else None
-
-
 def _costs(result: BacktestResult) -> Costs:
     behind = whys(result.decisions)
     slippage = unpriced = 0
     for fill in result.fills:
-        price = _price_seen(behind.get(fill.intent_id or ""))
+        decision, price = behind.get(fill.intent_id or ""), None
+        if decision is not None:  # the last price that it saw, else the limit that it set
+            last = decision.saw.get("last")
+            price = last if isinstance(last, int) else decision.price
         if price is None:
             unpriced += 1
             continue
@@ -272,14 +271,6 @@ def _costs(result: BacktestResult) -> Costs:
         slippage += beyond if fill.side is Side.BUY else -beyond
     fee, tax = sum(fill.fee for fill in result.fills), sum(fill.tax for fill in result.fills)
     return Costs(fee, tax, slippage, unpriced)
-
-
-def _price_seen(decision: Decision | None) -> int | None:
-    """Return the last price that a decision saw, else the limit it set."""
-    if decision is None:
-        return None
-    last = decision.saw.get("last")
-    return last if isinstance(last, int) else decision.price
 
 
 def _counted(codes: Iterable[str]) -> Mapping[str, int]:
@@ -306,13 +297,11 @@ def benchmarks_of(result: BacktestResult, source: BarSource) -> Benchmarks:
             gains.append(now / bought * growth - 1)
     index = None
     if INDEX in source.symbols():
-        closes = list(_closes(source, first, last))
+        closes = []  # of the first day, and of the last one with bars
+        for start, end in ((first, first), (max(first, last - timedelta(days=10)), last)):
+            found = [
+                int(chunk.close[-1]) for chunk in source.chunks(INDEX, start, end) if len(chunk)
+            ]
+            closes += found[-1:]
         index = closes[-1] / closes[0] - 1 if closes and closes[0] > 0 else None
     return Benchmarks(fmean(gains) if gains else None, index)
-
-
-def _closes(source: BarSource, first: date, last: date) -> Iterator[int]:
-    """Yield the index's close of the first day and of the last one with bars."""
-    for start, end in ((first, first), (max(first, last - timedelta(days=10)), last)):
-        found = [int(chunk.close[-1]) for chunk in source.chunks(INDEX, start, end) if len(chunk)]
-        yield from found[-1:]

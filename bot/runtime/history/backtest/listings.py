@@ -12,7 +12,7 @@ from bot.domain.quote import LastClose
 from bot.domain.rulebook import Rulebook
 from bot.domain.timetable import instant_of
 from bot.runtime.history.backtest.exchange import BarExchange
-from bot.runtime.history.backtest.market import Market, MarketDay, SymbolDay
+from bot.runtime.history.backtest.market import Market, MarketDay
 from bot.sandbox.exchange.message import Listing
 
 OPENS_AT: Final = time(8, 45)
@@ -64,28 +64,28 @@ class Listings:
 
     def of(self, day: MarketDay) -> list[Listing]:
         """Return what the symbols of a day start on; one of which nothing is known yet is out."""
-        listed = (self._listing(symbol, each) for symbol, each in day.symbols.items())
-        return [each for each in listed if each is not None]
-
-    def _listing(self, symbol: str, each: SymbolDay) -> Listing | None:
-        frame, ticks = each.frame, self._rulebook.ticks_of(each.instrument)
-        before = self._exchange.next_listing(symbol)
-        if frame.reference is not None:
-            reference = frame.reference
-        elif before is None or each.is_moved:
-            if each.first is None:
-                return None
-            reference = each.first
-        elif frame.ex_ratio is not None:
-            fallen = round(self._exchange.market(symbol).anchor * frame.ex_ratio)
-            reference = ticks.up(fallen - 1)
-        else:
-            reference = before.reference
-        is_special = each.is_moved and before is not None and frame.reference is None
-        if is_special:
-            text = f"{symbol} moved to {each.instrument.exchange}: on its first day there its band"
-            self.told.append(f"{text} is the wide one, around its first price ({reference:,} VND)")
-        return Listing(each.instrument, reference, is_special=is_special)
+        listed = []
+        for symbol, each in day.symbols.items():
+            frame, before = each.frame, self._exchange.next_listing(symbol)
+            reference: int | None
+            if frame.reference is not None:
+                reference = frame.reference
+            elif before is None or each.is_moved:
+                reference = each.first
+            elif frame.ex_ratio is not None:
+                fallen = round(self._exchange.market(symbol).anchor * frame.ex_ratio)
+                reference = self._rulebook.ticks_of(each.instrument).up(fallen - 1)
+            else:
+                reference = before.reference
+            if reference is None:
+                continue
+            is_special = each.is_moved and before is not None and frame.reference is None
+            if is_special:
+                text = f"{symbol} moved to {each.instrument.exchange}: on its first day there its"
+                text += f" band is the wide one, around its first price ({reference:,} VND)"
+                self.told.append(text)
+            listed.append(Listing(each.instrument, reference, is_special=is_special))
+        return listed
 
     def end(self, day: date, listed: Iterable[str]) -> None:
         """Note which symbols have traded on a day: their close is of then."""

@@ -199,7 +199,11 @@ class Market:
             self._instruments[symbol] = instrument
             first = own.open[0] if own.open else None
             symbols[symbol] = SymbolDay(instrument, frames[symbol], first, is_moved)
-            layout = self._layout(instrument.exchange, day)
+            early = day if day in self._rulebook.calendar.early_closes else None
+            layout = self._layouts.get((instrument.exchange, early))
+            if layout is None:
+                layout = Layout.on(self._rulebook, instrument.exchange, day, self._width)
+                self._layouts[instrument.exchange, early] = layout
             moves.update(layout.hours.moves)
             placed[symbol] = self._trade(symbol, own, layout, midnight)
             if symbol in self._lasts and (ratio := frames[symbol].ex_ratio) is not None:
@@ -209,14 +213,6 @@ class Market:
             self._show(placed[symbol], layout)
         seconds = self._seconds.of(frozenset(moves), placed.values())
         return MarketDay(day, symbols, placed, frozenset(moves), seconds, midnight)
-
-    def _layout(self, exchange: Exchange, day: date) -> Layout:
-        early = day if day in self._rulebook.calendar.early_closes else None
-        known = self._layouts.get((exchange, early))
-        if known is None:
-            known = Layout.on(self._rulebook, exchange, day, self._width)
-            self._layouts[exchange, early] = known
-        return known
 
     def _trade(self, symbol: str, own: Rows, layout: Layout, midnight: datetime) -> DayRows:
         """Put each bar where it begins, where its auction is matched and where it ends."""

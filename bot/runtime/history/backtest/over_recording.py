@@ -164,9 +164,11 @@ class _Run:
         match event:
             case QuoteReceived(at=at, quote=quote):
                 self._payments.see(at, quote)
-                return self._looked(event) if quote.symbol in self._symbols else None
+                self._looks += (is_own := quote.symbol in self._symbols)
+                return event if is_own else None
             case DepthReceived(depth=depth):
-                return self._looked(event) if depth.symbol in self._symbols else None
+                self._looks += (is_own := depth.symbol in self._symbols)
+                return event if is_own else None
             case BarsRead(symbol=symbol, width=width):
                 self._warm.add(symbol)
                 return event if (symbol, width) in self._series else None
@@ -180,10 +182,6 @@ class _Run:
             return None
         if isinstance(event, OF_A_START):
             self._begun.add(type(event))
-        return event
-
-    def _looked(self, event: Event) -> Event:
-        self._looks += 1
         return event
 
     def _end_day(self, day: date, at: datetime) -> None:

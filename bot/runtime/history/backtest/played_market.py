@@ -38,7 +38,7 @@ from bot.domain.message import (
     TodaysOrdersRead,
 )
 from bot.domain.operations import EarlierOrdersRead
-from bot.domain.order import Intent, OrderReport
+from bot.domain.order import OrderReport
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused
 from bot.domain.quote import Depth, DepthLevel, Quote
 from bot.domain.rulebook import Rulebook
@@ -154,8 +154,14 @@ class PlayedMarket:
         match event:
             case QuoteReceived(at, quote) if quote.symbol in self._symbols:
                 self._see("mirror_quote", at, **quote_facts(quote))
-                if quote.symbol not in self._deep:
-                    self._show(self._touch(quote), at)
+                if quote.symbol not in self._deep:  # suppose one: the last price, a tick above
+                    board = self._house.venue.board(quote.symbol)
+                    above = self._rulebook.ticks_of(board.instrument).up(quote.last)
+                    has_bid = quote.last > (quote.floor or 0)
+                    has_ask = quote.ceiling is None or above <= quote.ceiling
+                    bids = (DepthLevel(quote.last, UNSHOWN),) if has_bid else ()
+                    asks = (DepthLevel(above, UNSHOWN),) if has_ask else ()
+                    self._show(Depth(quote.symbol, bids, asks, quote.updated_at), at)
             case DepthReceived(at, depth) if depth.symbol in self._symbols:
                 self._show(depth, at)
             case AccountRead(at):
@@ -172,22 +178,22 @@ class PlayedMarket:
     def _show(self, depth: Depth, at: datetime) -> None:
         self._see("mirror_depth", at, seen=at.isoformat(), **depth_facts(depth))
 
-    def _touch(self, quote: Quote) -> Depth:
-        """Suppose a depth where none was recorded: the last price, and one tick above."""
-        board = self._house.venue.board(quote.symbol)
-        above = self._rulebook.ticks_of(board.instrument).up(quote.last)
-        bids = (DepthLevel(quote.last, UNSHOWN),) if quote.last > (quote.floor or 0) else ()
-        has_ask = quote.ceiling is None or above <= quote.ceiling
-        asks = (DepthLevel(above, UNSHOWN),) if has_ask else ()
-        return Depth(quote.symbol, bids, asks, quote.updated_at)
-
     # ------------------------------------------------------------------------- the broker
 
     def _answer(self, command: Command, at: datetime) -> list[Event]:
         """Carry a command out and return what the engine hears of it."""
         match command:
             case PlaceOrder(intent):
-                outcome = self._placed(intent, at)
+                order: JsonValue = {
+                    "sub_account": None,
+                    "side": intent.side.value,
+                    "symbol": intent.symbol,
+                    "quantity": intent.quantity,
+                    "order_type": intent.order_type.value,
+                    "limit_price": intent.limit_price,
+                }
+                line: dict[str, JsonValue] = {"kind": "place", "account": self.script.id}
+                outcome = self._changed({**line, "body": order}, at)
                 started = SendStarted(at, intent.intent_id)
                 return [started, PlaceAnswered(at, intent.intent_id, outcome, None)]
             case CancelOrder(order_id):
@@ -209,17 +215,6 @@ class PlayedMarket:
                 return [self._account(at)]
             case _:
                 return []
-
-    def _placed(self, intent: Intent, at: datetime) -> Outcome:
-        body: JsonValue = {
-            "sub_account": None,
-            "side": intent.side.value,
-            "symbol": intent.symbol,
-            "quantity": intent.quantity,
-            "order_type": intent.order_type.value,
-            "limit_price": intent.limit_price,
-        }
-        return self._changed({"kind": "place", "account": self.script.id, "body": body}, at)
 
     def _changed(self, line: dict[str, JsonValue], at: datetime) -> Outcome:
         try:

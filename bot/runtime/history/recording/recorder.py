@@ -208,7 +208,9 @@ class Recorder:
                 self._is_writing = False
             self._write_waiting()
             if self._tape.is_open:
-                self._end()
+                if self._part is not None:
+                    self._flush([self._row(self._at, END, "", "", "")])
+                self._close_part()
         except (OSError, sqlite3.Error) as error:
             self._give_up(f"it can't be written ({error})")
         except BaseException as error:  # a bug here is none of the order path's, nor one of polars
@@ -236,12 +238,17 @@ class Recorder:
                 return
             call = calls.popleft()
             self._steps += 1
-            if self._is_next_part(call.at):
+            part, ends = self._part, self._part_ends
+            if part is None or ends is None or call.at >= ends or part.rows >= PART_ROWS:
                 self._flush(rows)
                 self._next_part(call.at)
             if call.lost:
                 rows.append(self._row(call.at, GAP, json.dumps([call.lost]), "", ""))
-                self._tell_gap(call.lost)
+            if call.lost and not self._has_gap:
+                self._has_gap = True
+                text = f"the recording has a gap: {call.lost:,} events came faster than it can be"
+                text += " written. This run can be replayed up to there"
+                self._on_loop(self._say, text)
             event = "" if call.event is None else self._codecs.event.write(call.event)
             odd = json.dumps(call.odd) if call.odd else ""
             commands = self._codecs.commands.write(call.commands) if call.commands else ""
@@ -257,12 +264,6 @@ class Recorder:
                 break
             sleep(BUSY_S)
 
-    def _tell_gap(self, lost: int) -> None:
-        if not self._has_gap:
-            self._has_gap = True
-            text = f"the recording has a gap: {lost:,} events came faster than it can be written"
-            self._on_loop(self._say, f"{text}. This run can be replayed up to there")
-
     def _row(self, at: datetime, kind: str, event: str, odd: str, commands: str) -> Row:
         self._number, self._at = self._number + 1, at
         row = Row(self._number, (at - _EPOCH) // _MICROSECOND, kind, event, odd, commands, "")
@@ -275,10 +276,6 @@ class Recorder:
             rows.clear()
             self._steps += 1
 
-    def _is_next_part(self, at: datetime) -> bool:
-        part, ends = self._part, self._part_ends
-        return part is None or ends is None or at >= ends or part.rows >= PART_ROWS
-
     def _next_part(self, at: datetime) -> None:
         """Close the part, and begin one in the folder of its day."""
         self._close_part()
@@ -288,7 +285,10 @@ class Recorder:
         if day != self._day:
             if self._day is None:
                 self._head = replace(self._head, began=day)
-            self._forget_old(day)
+            oldest = day - timedelta(days=self._keep_days - 1)
+            for each in days_of(self._state_dir):
+                if each < oldest:  # it is kept no longer
+                    shutil.rmtree(day_folder(self._state_dir, each))
             write_head(folder, self._head)
             self._day, self._parts = day, 0
         self._parts += 1
@@ -300,15 +300,3 @@ class Recorder:
         if self._part is not None:
             part, self._part = self._part, None
             part.close(parquet=self._parquet)
-
-    def _forget_old(self, today: date) -> None:
-        """Remove days that are kept no longer."""
-        oldest = today - timedelta(days=self._keep_days - 1)
-        for day in days_of(self._state_dir):
-            if day < oldest:
-                shutil.rmtree(day_folder(self._state_dir, day))
-
-    def _end(self) -> None:
-        if self._part is not None:
-            self._flush([self._row(self._at, END, "", "", "")])
-        self._close_part()

@@ -15,7 +15,7 @@ import json
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -270,8 +270,16 @@ class OpenPart:
         self._connection.close()
         if not parquet:
             return
+        import polars as pl
+
+        columns = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
+        texts = dict.fromkeys(("event", "odd", "commands", "seal"), pl.String)
+        schema = {"number": pl.Int64, "at_us": pl.Int64, "kind": pl.Categorical, **texts}
+        packed = BytesIO()  # what a disk refuses is then an OSError, not one of polars
+        pl.DataFrame(columns, schema=schema).write_parquet(packed, compression_level=9)
         new = self._folder / f"{self._name}.new"
-        _write_parquet(new, rows)
+        new.touch(0o600)
+        new.write_bytes(packed.getbuffer())
         name = sha256(new.read_bytes()).hexdigest()[:16]
         new.replace(self._folder / f"{self._name}-{name}.parquet")
         self._path.unlink()
@@ -302,18 +310,6 @@ def _rows_in(connection: sqlite3.Connection, path: Path) -> Iterator[Row]:
         for line in zlib.decompress(data).decode("utf-8").split(_ROW):
             number, at, *texts = line.split(_FIELD)
             yield Row(int(number), int(at), *texts)
-
-
-def _write_parquet(path: Path, rows: Iterable[Row]) -> None:
-    import polars as pl
-
-    columns = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
-    texts = dict.fromkeys(("event", "odd", "commands", "seal"), pl.String)
-    schema = {"number": pl.Int64, "at_us": pl.Int64, "kind": pl.Categorical, **texts}
-    packed = BytesIO()  # what a disk refuses is then an OSError, not one of polars
-    pl.DataFrame(columns, schema=schema).write_parquet(packed, compression_level=9)
-    path.touch(0o600)
-    path.write_bytes(packed.getbuffer())
 
 
 def _rows_of_parquet(path: Path) -> Iterator[Row]:
