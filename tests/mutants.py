@@ -22,8 +22,8 @@ import click
 
 ROOT: Final = Path(__file__).parents[1]
 _ORDERS: Final = (
-    *("amends", "asks", "cancels", "doubts", "listing", "merging", "orders", "recover", "sends"),
-    *("set_aside", "successors", "unknown", "verdicts"),
+    *("amends", "asks", "cancel_requests", "cancels", "doubts", "matching", "orders", "recover"),
+    *("reports", "sends", "unknown"),
 )
 MODULES: Final = (
     *(f"bot/engine/orders/{name}.py" for name in _ORDERS),

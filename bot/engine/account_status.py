@@ -8,18 +8,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
 
 from bot.domain.account import Break, Holding
 from bot.domain.entry import OrderUpdated
 from bot.domain.order import SendState
+from bot.engine.account_state import REFUSALS_MAX, REFUSALS_OF_LATE_MAX
+from bot.engine.flows import AccountLedger
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import NEVER, day_result, free_cash, means_of
+from bot.engine.risk.codes import PPM
 from bot.engine.risk.ledgers import expected_at, own_shares
-from bot.engine.risk.use import bought, invested
-from bot.engine.state import State
-from bot.engine.tracked import AccountLedger, StrategyState
-from bot.engine.usage import REFUSALS_MAX, REFUSALS_OF_LATE_MAX
+from bot.engine.risk.view import bought, invested
+from bot.engine.state import State, StrategyState
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,6 @@ def reconciliation_of(state: State) -> Reconciliation:
 
 
 # ------------------------------------------------------------------------------------ limits in use
-
-PPM: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from bot.domain.message import DepthReceived, QuoteReceived
 from bot.domain.order import Side
 from bot.domain.quote import ClosesRead
 from bot.engine import ex_dates
+from bot.engine.control_state import Standing
 from bot.engine.findings import (
     AUCTIONS,
     OTHER_DAY,
@@ -26,15 +27,15 @@ from bot.engine.findings import (
     Figures,
     Finding,
     Held,
+    PhaseSeen,
     Source,
     frame_around,
     local_date,
     of_depth,
     of_quote,
 )
-from bot.engine.seen import LONG_AGO, PhaseSeen
+from bot.engine.settings import LONG_AGO
 from bot.engine.state import State
-from bot.engine.watched import Standing
 
 GOOD_ANSWERS: Final = 3
 """So many in a row, and what was held is believed again."""

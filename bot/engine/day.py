@@ -27,11 +27,12 @@ from bot.domain.operations import BreakAccepted, EarlierOrdersRead, ReconcileAsk
 from bot.domain.order import OrderReport, OrderState
 from bot.engine import belief, gate, wake
 from bot.engine.account_status import balances_of
+from bot.engine.control_state import BY_ENGINE
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
-from bot.engine.orders import cancels, loss_watch, orders, sends, unknown
+from bot.engine.orders import cancel_requests, orders, sends, unknown
 from bot.engine.risk import accounts, breaks, ledgers, losses
-from bot.engine.state import BY_ENGINE, State
+from bot.engine.state import State
 from bot.engine.status import BotStatus, status_of
 from bot.engine.tracked import TrackedOrder
 
@@ -161,13 +162,13 @@ def _open_or_hold(state: State) -> None:
         gate.lift(state, RunState.STARTING, "reconciled with the broker", "bot")
     halted = state.gate.causes.get(RunState.HALTED)
     if halted is not None and halted.by != BY_ENGINE:
-        cancels.request_all(state, "halt")
+        cancel_requests.request_all(state, "halt")
 
 
 def on_account(state: State, event: AccountRead) -> None:
     """Compare the account; a day that waits for that may begin now, or end."""
     accounts.on_account(state, event)
-    loss_watch.watch(state, event.snapshot.account)
+    cancel_requests.stop_after_loss(state, event.snapshot.account)
     _open_or_hold(state)
     _close_day(state, event)
 

@@ -40,13 +40,13 @@ from bot.engine.market import Passing
 from bot.engine.orders import (
     amends,
     asks,
+    cancel_requests,
     cancels,
     doubts,
     recover,
     reports,
     sends,
     unknown,
-    verdicts,
 )
 from bot.engine.risk import breaks
 from bot.engine.settings import (
@@ -112,7 +112,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     operations.OperatorActed: operator.on_operator,
     operations.AmendAsked: amends.on_amend_asked,
     operations.CancelAsked: asks.on_cancel_asked,
-    operations.VerdictAsked: verdicts.on_verdict_asked,
+    operations.VerdictAsked: asks.on_verdict_asked,
     operations.BreakAccepted: day.on_break_accepted,
     operations.ReconcileAsked: day.on_reconcile_asked,
     FaultFound: gate.on_fault_found,
@@ -189,7 +189,7 @@ class Engine:
         if index.held or is_asked or is_waiting:
             guarded(state, "orders that wait", _look_at_waiting, state)
         if index.expiries:
-            guarded(state, "orders past their time", cancels.request_expired, state)
+            guarded(state, "orders past their time", cancel_requests.request_expired, state)
         if state.cancels:
             guarded(state, "cancels", cancels.advance, state)
         if index.amending:
@@ -224,8 +224,6 @@ class Engine:
 
     def objection(self, ask: AmendAsked | CancelAsked | VerdictAsked) -> CheckResult | None:
         """Return why an ask would be refused now; None when it would be taken. Nothing changes."""
-        if isinstance(ask, VerdictAsked):
-            return verdicts.objection(self._state, ask)
         return asks.objection(self._state, ask)
 
     def objection_to_accept(self, ask: BreakAccepted) -> str:

@@ -1,4 +1,4 @@
-"""What can be wrong with a quote or a depth: pure looks, each yields what it finds, with numbers.
+"""What the market has shown, and what can be wrong with it: pure looks that yield findings.
 
 Nothing here trusts an answer about itself. The band is computed from a reference that has to lie
 near the last close that we knew before (journal, history call), so that a unit slip that takes
@@ -14,11 +14,11 @@ from typing import Final
 
 from bot.domain.errors import NoRule
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind, Phase
+from bot.domain.order import OrderType
 from bot.domain.quote import Depth, Quote
 from bot.domain.rulebook import Rulebook
 from bot.domain.venue import Band, TickTable
-from bot.engine.seen import LONG_AGO, PhaseSeen
-from bot.engine.settings import EngineSettings
+from bot.engine.settings import LONG_AGO, EngineSettings
 
 JUMP_MAX: Final = 5
 """Times the last believed price, up or down: further off no price is believed."""
@@ -41,6 +41,34 @@ _OF_TODAY: Final = timedelta(hours=2)
 """Nothing trades before 09:00: an answer no older than this is of the same day."""
 
 Figures = Mapping[str, int | str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteSeen:
+    """The last quote that was believed and when it was asked for."""
+
+    at: datetime
+    quote: Quote
+
+
+@dataclass(frozen=True, slots=True)
+class DepthSeen:
+    """The last depth that was believed and when it was asked for."""
+
+    at: datetime
+    depth: Depth
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSeen:
+    """The last known phase of an exchange. `available` None: the broker has not said.
+
+    `since` is when it began, by the timetable where that agrees.
+    """
+
+    phase: Phase
+    available: frozenset[OrderType] | None
+    since: datetime = LONG_AGO
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,13 +27,11 @@ from bot.domain.order import Intent, OrderType, Side
 from bot.domain.plan import StrategyMode
 from bot.domain.recovery import StoredFlatten
 from bot.engine import gate, requests
-from bot.engine.cancelling import Flattening
-from bot.engine.risk import closing
+from bot.engine.control_state import Flattening, Standing
+from bot.engine.risk import sizing
 from bot.engine.risk.accounts import Means, means_of
 from bot.engine.risk.sizing import BOARD_LOT, OrderRequest, request_of
-from bot.engine.state import State
-from bot.engine.tracked import StrategyState
-from bot.engine.watched import Standing
+from bot.engine.state import State, StrategyState
 from bot.strategy import Request, RequestKind
 
 WORKS: Final = timedelta(seconds=30)
@@ -217,10 +215,10 @@ def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol:
     order = request_of(state, strategy, symbol, request, means, why)
     if not isinstance(order, OrderRequest):
         return f"{order.code} {order.numbers.get('reason', '')}".strip()
-    if (opens := closing.opens_at(state, order.account)) is not None:
+    if (opens := sizing.sales_open_at(state, order.account)) is not None:
         flattening.due[key] = opens
         return f"sales go out again at {opens.astimezone(EXCHANGE_TZ):%H:%M:%S}"
-    order = closing.piece_of(state, strategy, order)
+    order = sizing.piece_of(state, strategy, order)
     expire_after = WORKS if order.limit_price is not None else None
     order = replace(order, is_flattening=True, expire_after=expire_after)
     if (twin := requests.twin_of(state, order)) is not None:

@@ -1,4 +1,4 @@
-"""What fills have moved that the broker's numbers may not contain yet, summed as the fills come.
+"""What fills have moved that the broker's numbers may not contain yet, and how both compare.
 
 A fill after the numbers were asked for costs money or shares at once. What it brings counts from
 its settlement on, unless that was before the question. Fills come in the order of time, so those
@@ -6,9 +6,25 @@ after a question are the last ones; what settles is kept by the instant, of whic
 """
 
 from collections import defaultdict, deque
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from bot.engine.tracked import BEGINNING, Flow
+from bot.domain.account import AccountSnapshot, Break
+from bot.engine.settings import LONG_AGO
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Money and shares that a fill moves: paid and given at once, received when it settles."""
+
+    at: datetime
+    account: str
+    symbol: str
+    cash_out: int
+    cash_in: int
+    shares_out: int
+    shares_in: int
+    settles_at: datetime
 
 
 class Moves:
@@ -17,7 +33,7 @@ class Moves:
     def __init__(self) -> None:
         self._out: deque[tuple[datetime, datetime, int]] = deque()
         self._coming: defaultdict[datetime, int] = defaultdict(int)
-        self._asked_at, self._out_since = BEGINNING, 0
+        self._asked_at, self._out_since = LONG_AGO, 0
 
     def add(self, at: datetime, settles_at: datetime, *, out: int, coming: int) -> None:
         """Take in a fill; none before it was later."""
@@ -102,3 +118,34 @@ class Flows:
         mine = [moves for (name, _), moves in all_moves if name == account]
         for moves in (*mine, *([self._cash[account]] if account in self._cash else ())):
             moves.forget(asked_at)
+
+
+@dataclass(slots=True)
+class AccountLedger:
+    """Our own numbers of one account: the broker's at the base, our fills since.
+
+    `coming` are fills of before the base that settle after it; `doubts` are what reads have shown
+    otherwise, by symbol (None: cash) and kind, since when: each waits for a read that agrees.
+    `is_new`: the journal does not know yet that these numbers count.
+    """
+
+    base: AccountSnapshot
+    flows: list[Flow] = field(default_factory=list)
+    coming: list[Flow] = field(default_factory=list)
+    doubts: dict[tuple[str | None, str], tuple[int, datetime]] = field(default_factory=dict)
+    is_new: bool = False
+
+
+@dataclass(slots=True)
+class Reconciling:
+    """What the comparison of journal and broker has found, and waits for.
+
+    `breaks` are differences that nobody has accepted yet, `met` those whose order came later;
+    `look_again_at`: orders and account are read once more; `closing_since`: the day has ended.
+    """
+
+    breaks: dict[str, Break] = field(default_factory=dict)
+    next_number: int = 1
+    met: set[str] = field(default_factory=set)
+    look_again_at: datetime | None = None
+    closing_since: datetime | None = None

@@ -37,16 +37,16 @@ from bot.domain.message import (
 )
 from bot.domain.order import Side
 from bot.domain.outcome import LACKS_2FA
-from bot.engine.state import (
+from bot.engine.control_state import (
     BY_ENGINE,
     BY_JOURNAL,
     LASTING,
     PRIORITY,
     Cause,
-    State,
+    Standing,
+    TrackedFault,
 )
-from bot.engine.tracked import StrategyState, TrackedFault
-from bot.engine.watched import Standing
+from bot.engine.state import State, StrategyState
 
 REFUSAL_CODES: Final = {
     RunState.STOPPING: "STOPPING",

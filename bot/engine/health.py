@@ -36,14 +36,15 @@ from bot.domain.message import (
 )
 from bot.domain.operations import ClockStepped, DiskSeen, StoodStill, clock_words
 from bot.engine import gate
-from bot.engine.state import (
+from bot.engine.control_state import (
     BY_BROKER,
     BY_CLOCK,
     BY_ENGINE,
     BY_JOURNAL,
-    State,
+    Standing,
+    Standstill,
 )
-from bot.engine.watched import Standing, Standstill
+from bot.engine.state import State
 
 WARN_OFFSET: Final = timedelta(seconds=5)
 """A clock that is further off is alerted: orders are still sent, but it may get worse."""

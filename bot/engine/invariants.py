@@ -34,13 +34,13 @@ from bot.domain.order import (
     Side,
 )
 from bot.domain.outcome import Accepted, Refused
+from bot.engine.account_state import SECOND
 from bot.engine.gate import guarded
 from bot.engine.index import fingerprint_of
 from bot.engine.risk.ledgers import expected_at
 from bot.engine.risk.sizing import BOARD_LOT
-from bot.engine.state import State
-from bot.engine.tracked import StrategyState, TrackedIntent, TrackedOrder
-from bot.engine.usage import SECOND
+from bot.engine.state import State, StrategyState
+from bot.engine.tracked import TrackedIntent, TrackedOrder
 
 WHOLE_EVERY: Final = timedelta(seconds=30)
 DUMPED_MAX: Final = 200

@@ -27,13 +27,12 @@ from bot.domain.message import (
 from bot.domain.quote import DAY, Bar, Depth, KeepBar, Quote
 from bot.engine import belief, ex_dates, wake
 from bot.engine.bars import BarSeries
+from bot.engine.findings import DepthSeen, PhaseSeen, QuoteSeen
 from bot.engine.gate import ON
 from bot.engine.orders import sends
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import means_of, note_holdings
-from bot.engine.seen import DepthSeen, PhaseSeen, QuoteSeen
-from bot.engine.state import State
-from bot.engine.tracked import Instance, StrategyState
+from bot.engine.state import Instance, State, StrategyState
 from bot.strategy import BarView, DepthView
 
 BAR_PHASES: Final = frozenset({Phase.PROGRESS, Phase.PRE_CLOSED, Phase.CA})

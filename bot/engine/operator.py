@@ -9,10 +9,11 @@ from bot.domain.message import StopRunning
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import SendState
 from bot.engine import belief, ex_dates, flatten, gate, wake
-from bot.engine.cancelling import CancelStage
-from bot.engine.orders import cancels, doubts, late_cancels, sends
+from bot.engine.control_state import BY_ENGINE
+from bot.engine.orders import cancel_requests, cancels, doubts, sends
 from bot.engine.risk.accounts import note_holdings
-from bot.engine.state import BY_ENGINE, State
+from bot.engine.state import State
+from bot.engine.tracked import CancelStage
 
 _SWITCHES: Final[Mapping[Action, str]] = {
     Action.PAUSE: gate.PAUSED,
@@ -41,7 +42,7 @@ def on_operator(state: State, event: OperatorActed) -> None:
     if event.action is Action.HALT:
         sends.expire_held(state, at_once="halted", code="HALTED", strategy=event.strategy)
     if event.action is Action.HALT or event.cancel_open:
-        cancels.request_all(state, event.reason or event.action, strategy.plan.name)
+        cancel_requests.request_all(state, event.reason or event.action, strategy.plan.name)
 
 
 def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
@@ -81,7 +82,7 @@ def _pause(state: State, event: OperatorActed) -> None:
         gate.close(state, RunState.PAUSED, event.reason, event.by)
         flatten.end(state, f"a pause by {event.by}")
     if event.cancel_open:
-        cancels.request_all(state, event.reason or "pause")
+        cancel_requests.request_all(state, event.reason or "pause")
 
 
 def _resume(state: State, event: OperatorActed) -> None:
@@ -113,7 +114,7 @@ def _halt(state: State, event: OperatorActed) -> None:
         state.record(StateChanged(state.now, halted, halted, event.reason, event.by))
     sends.expire_held(state, at_once="halted", code="HALTED")
     why = f"halt: {event.reason}" if event.reason else "halt"
-    cancels.request_all(state, why)
+    cancel_requests.request_all(state, why)
     if event.flatten:
         # A pause of before would keep the sales back, and only a resume ends it: that ends both.
         gate.lift(state, RunState.PAUSED, event.reason, event.by)
@@ -133,7 +134,7 @@ def _stop(state: State, event: OperatorActed) -> None:
     sends.expire_held(state, at_once="stopped", code="STOPPING")
     note_holdings(state)
     if event.cancel_open:
-        cancels.request_all(state, "stop")
+        cancel_requests.request_all(state, "stop")
 
 
 ACTIONS: Final[Mapping[Action, Callable[[State, OperatorActed], None]]] = {
@@ -153,11 +154,11 @@ def stop_if_settled(state: State) -> None:
         state.gate.has_stopped = True
         state.command(StopRunning(state.gate.causes[RunState.STOPPING].reason))
         if state.cancels:
-            names = "; ".join(late_cancels.sentences(state))
+            names = "; ".join(cancels.sentences(state))
             text = (
                 f"stopped before these were cancelled: {names}. They"
                 " go on working at the broker without the bot; its next start of today goes on"
-                f" cancelling them. {late_cancels.IN_THE_APP}"
+                f" cancelling them. {cancels.IN_THE_APP}"
             )
             facts: Numbers = {"orders": len(state.cancels), "ids": " ".join(sorted(state.cancels))}
             state.alert("STOP_LEAVES_OPEN", text, facts)
@@ -180,4 +181,4 @@ def stop_deadline(state: State) -> datetime | None:
     """When a stop waits for the rows of its cancels no longer."""
     stopping = state.gate.causes.get(RunState.STOPPING)
     since = stopping.since if stopping is not None else None
-    return since + late_cancels.LATE_AFTER if since is not None else None
+    return since + cancels.LATE_AFTER if since is not None else None

@@ -21,9 +21,9 @@ from bot.domain.message import PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.plan import StrategyMode
 from bot.engine import belief, ex_dates, gate, invariants, two_factor
-from bot.engine.orders import cancels, loss_watch, set_aside
-from bot.engine.risk import closing
-from bot.engine.risk.account_checks import AUCTIONS
+from bot.engine.findings import AUCTIONS
+from bot.engine.orders import cancel_requests, doubts
+from bot.engine.risk import sizing
 from bot.engine.risk.accounts import (
     NEVER,
     Means,
@@ -34,10 +34,9 @@ from bot.engine.risk.accounts import (
 )
 from bot.engine.risk.checks import judge
 from bot.engine.risk.sizing import BOARD_LOT, SIDES, OrderRequest, request_of
-from bot.engine.risk.use import invested, use_of
-from bot.engine.risk.view import Opposite, View
-from bot.engine.state import State
-from bot.engine.tracked import StrategyState, TrackedIntent
+from bot.engine.risk.view import Opposite, View, invested, use_of
+from bot.engine.state import State, StrategyState
+from bot.engine.tracked import TrackedIntent
 from bot.strategy import Request, RequestKind
 
 NEAR_AUCTION: Final = timedelta(seconds=60)
@@ -56,7 +55,7 @@ def consider(
         orders = state.working_orders(strategy.plan.name, symbol)
         waiting = state.waiting_closes.pop((strategy.plan.name, symbol), None)
         for order in orders:
-            cancels.request(state, order, why)
+            cancel_requests.request(state, order, why)
         is_taken_back = two_factor.take_back(state, strategy.plan.name, symbol, None, why)
         if not orders and waiting is None and not is_taken_back:
             note_skip(state, strategy, symbol, "NOTHING_TO_CANCEL", why)
@@ -93,9 +92,9 @@ def _consider_order(
         note_skip(state, strategy, symbol, skip_code, f"{text} ({request.kind}: {why})")
         return
     elif request.kind is RequestKind.CLOSE and (
-        due := closing.opens_at(state, strategy.plan.account)
+        due := sizing.sales_open_at(state, strategy.plan.account)
     ):
-        closing.wait(state, strategy, symbol, request, why, due)
+        sizing.keep_waiting(state, strategy, symbol, request, why, due)
         local = f"{due.astimezone(EXCHANGE_TZ):%H:%M:%S}"
         text = f"sales of this account go out again at {local}; it waits until then ({why})"
         note_skip(state, strategy, symbol, "EXIT_WAITS", text)
@@ -103,7 +102,7 @@ def _consider_order(
     else:
         order = request_of(state, strategy, symbol, request, means, why)
         if isinstance(order, OrderRequest):
-            submit(state, strategy, closing.piece_of(state, strategy, order), means)
+            submit(state, strategy, sizing.piece_of(state, strategy, order), means)
             return
         code, numbers = order.code, order.numbers
     state.counts["blocks"] += 1
@@ -125,18 +124,18 @@ def _consider_order(
 
 def go_on_closing(state: State) -> None:
     """Take up the closes whose turn it is, as if their strategies asked for them now."""
-    for one in closing.due(state):
+    for one in sizing.due_closes(state):
         strategy, symbol, request = state.strategies[one.strategy], one.symbol, one.request
-        due = closing.opens_at(state, strategy.plan.account)
-        if due is not None and state.now - one.since < closing.WAITS_MAX:
-            closing.wait(state, strategy, symbol, request, one.why, due)
+        due = sizing.sales_open_at(state, strategy.plan.account)
+        if due is not None and state.now - one.since < sizing.CLOSE_WAITS_MAX:
+            sizing.keep_waiting(state, strategy, symbol, request, one.why, due)
             continue
         del state.waiting_closes[one.strategy, symbol]
         if due is None:
             means = means_of(state, strategy, symbol)
             consider(state, strategy, symbol, request, means, why=one.why)
         else:
-            minutes = round(closing.WAITS_MAX.total_seconds() / 60)
+            minutes = round(sizing.CLOSE_WAITS_MAX.total_seconds() / 60)
             text = f"given up: it had no turn within {minutes} minutes ({one.why})"
             note_skip(state, strategy, symbol, "EXIT_WAITS", text)
 
@@ -229,7 +228,7 @@ def submit(
             state.counts["denied"] += 1
             state.record(IntentRecorded(state.now, intent, SendState.DENIED, last.text))
         if last.code == "DAY_LOSS":
-            loss_watch.watch(state, request.account)
+            cancel_requests.stop_after_loss(state, request.account)
         if last.code == "MAX_LOSS":
             gate.switch(state, strategy, gate.PAUSED, last.text, gate.BY_LIMIT)
     return None
@@ -356,7 +355,7 @@ def view_of(
         ),
         instrument=instrument,
         symbol_halt=state.halted_symbols.get(symbol)
-        or set_aside.hold(state, account, symbol, request.side),
+        or doubts.reason_not_to_buy(state, account, symbol, request.side),
         held_data=belief.objection(state, symbol, request.side) if doubt else None,
         phase=seen.phase if seen else Phase.CLOSED,
         available=seen.available if seen else None,

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from bot.domain.errors import Fault
 from bot.domain.instrument import Instrument
 from bot.domain.plan import NONE, AccountLimits, Limits, StrategyPlan
 from bot.strategy import Strategy
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class UnknownPolicy(StrEnum):

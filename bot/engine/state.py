@@ -1,10 +1,14 @@
-"""Everything the engine knows: its one mutable root. Only handlers of events change it."""
+"""Everything the engine knows: its one mutable root, and each strategy in it.
+
+Only handlers of events change it. Its parts: orders under way (`tracked.py`, filed in `index.py`),
+accounts (`account_state.py`, `flows.py`), what keeps orders back (`control_state.py`), the market
+(`findings.py`, `bars.py`).
+"""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import date, datetime, timedelta
-from typing import Final
+from datetime import date, datetime
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.entry import Entry, Note, Numbers, RunState, StateChanged
@@ -18,141 +22,119 @@ from bot.domain.message import (
     Record,
     TodaysOrdersRead,
 )
-from bot.domain.operations import CodesCounted
 from bot.domain.order import Side
-from bot.domain.plan import NONE, Limits
+from bot.domain.plan import NONE, Limits, StrategyPlan
+from bot.domain.recovery import RECENT_BUYS
 from bot.domain.rulebook import Rulebook
+from bot.engine.account_state import OF_LATE, DayTrade, Exposure, Recent, Usage
 from bot.engine.bars import Bars
-from bot.engine.cancelling import Flattening, TrackedCancel
 from bot.engine.chains import Chains
-from bot.engine.exposure import Exposure
-from bot.engine.findings import Belief, Rules
-from bot.engine.flows import Flows
+from bot.engine.control_state import Checked, Gate, MachineTime, TrackedFault
+from bot.engine.findings import Belief, DepthSeen, PhaseSeen, QuoteSeen, Rules
+from bot.engine.flows import AccountLedger, Flow, Flows, Reconciling
 from bot.engine.index import Index, SeenIds
-from bot.engine.seen import DepthSeen, PhaseSeen, QuoteSeen
-from bot.engine.settings import EngineSettings, Guard, Invoke, LoadedStrategy, unguarded
-from bot.engine.tracked import (
-    BEGINNING,
-    AccountLedger,
-    BackOff,
-    Flow,
-    HookCall,
-    Instance,
-    Position,
-    Reconciling,
-    StrategyState,
-    TrackedAmend,
-    TrackedFault,
-    TrackedIntent,
-    TrackedOrder,
-    WaitingClose,
-)
-from bot.engine.usage import Usage
-from bot.engine.watched import Checked, MachineTime
-from bot.strategy import Context
+from bot.engine.settings import LONG_AGO, EngineSettings, Guard, Invoke, LoadedStrategy, unguarded
+from bot.engine.tracked import BackOff, TrackedAmend, TrackedCancel, TrackedIntent, TrackedOrder
+from bot.strategy import Context, Request, Strategy
 
-PRIORITY: Final = (
-    RunState.STOPPING,
-    RunState.HALTED,
-    RunState.STARTING,
-    RunState.NEEDS_2FA,
-    RunState.DEGRADED,
-    RunState.PAUSED,
-)
-"""What closes the gate, the strongest first."""
-LASTING: Final = (RunState.HALTED, RunState.PAUSED)
-"""States that a restart does not end, the stronger one first."""
-BY_ENGINE: Final = "engine"
-"""Who closed the gate when the engine's own fault did: open orders stay, then and at a restart."""
-BY_CLOCK: Final = "clock"
-"""Who closed it when our clock was too far from the broker's."""
-BY_BROKER: Final = "broker"
-"""Who closed it when no read worked."""
-BY_JOURNAL: Final = "database"
-"""Who closed it when nothing could be written."""
+
+@dataclass(slots=True)
+class Position:
+    """Shares and what they cost, in VND without fees."""
+
+    shares: int = 0
+    cost: int = 0
+
+    def take(self, side: Side, quantity: int, amount: int) -> int:
+        """Put a fill in; return what a sale has realised before fee and tax, 0 for a buy.
+
+        By average cost: the cost of the shares sold is their share of the whole cost, rounded down;
+        what rounding leaves stays with the rest, and the last share takes all that is left.
+        """
+        if side is Side.BUY:
+            self.shares += quantity
+            self.cost += amount
+            return 0
+        known = min(quantity, self.shares)
+        cost = self.cost * known // self.shares if known > 0 else 0
+        self.shares -= quantity
+        self.cost -= cost
+        return amount - cost
+
+
+@dataclass(slots=True)
+class Instance:
+    """One instance of a strategy at its symbol. `bars_needed` is 0 once it has its history."""
+
+    symbol: str
+    strategy: Strategy
+    context: Context
+    woken_at: dict[str, datetime] = field(default_factory=dict)
+    bars_needed: int = 0
+    has_started: bool = False
+
+
+@dataclass(slots=True)
+class StrategyState:
+    """A strategy with its instances, its switch and its counters of the day.
+
+    `limits` are the tighter of its file's and the bot's; `refusals` the broker's, in a row;
+    `repeats` the orders of today that were filled on a side of a symbol since it was last switched
+    on; `days` what it has traded today; `recent_buys` what its last buys were worth; `refused_rows`
+    the sides and codes of a limit's refusals that have rows, today and since a symbol's last order.
+    """
+
+    plan: StrategyPlan
+    limits: Limits
+    instances: dict[str, Instance]
+    state: str = "on"
+    state_by: str = ""
+    state_reason: str = ""
+    faults: int = 0
+    refusals: int = 0
+    refused_of_late: Recent = field(default_factory=lambda: Recent(OF_LATE))
+    orders_today: int = 0
+    realised_today: int = 0
+    fees_today: int = 0
+    refused_rows: dict[str, set[tuple[Side, str]]] = field(default_factory=dict)
+    repeats: dict[tuple[str, Side], int] = field(default_factory=dict)
+    positions: dict[str, Position] = field(default_factory=dict)
+    days: dict[str, DayTrade] = field(default_factory=dict)
+    recent_buys: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_BUYS))
+
+    def position(self, symbol: str) -> Position:
+        """Return the own position in a symbol; an empty one, kept nowhere, when there is none."""
+        return self.positions.get(symbol, Position())
+
+
+@dataclass(frozen=True, slots=True)
+class HookCall:
+    """A hook of an instance that is due; it is called when the event's state has settled.
+
+    `round`: 1 for an event's own, 2 for one that came of those, and so on.
+    """
+
+    strategy: StrategyState
+    instance: Instance
+    hook: str
+    argument: object | None
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingClose:
+    """A close that waits until sales may go out again."""
+
+    strategy: str
+    symbol: str
+    request: Request
+    why: str
+    since: datetime
+    due: datetime
 
 
 MakeContext = Callable[[str, str], Context]
 """Makes what an instance of a symbol and a strategy is shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why the gate is closed, who closed it, and since when it has been.
-
-    An operator need give no reason. `code` is the broker's word for a missing token.
-    """
-
-    reason: str
-    by: str
-    code: str = ""
-    since: datetime | None = None
-
-
-@dataclass(slots=True)
-class TokenQuestion:
-    """A person is asked for a 2FA token: `times` since it was needed, or since this morning.
-
-    `due` is when they are asked again; None where no calendar says so.
-    """
-
-    code: str
-    since: datetime
-    asked_at: datetime
-    times: int = 0
-    due: datetime | None = None
-
-
-@dataclass(slots=True)
-class TokenEnding:
-    """A token ends while it is needed: when its last write leaves, and when a person is told next,
-    having been told so many `times`.
-    """
-
-    at: datetime
-    due: datetime
-    times: int = 0
-
-
-@dataclass(slots=True)
-class Gate:
-    """What keeps orders back: the causes, and `state`, that of the strongest one.
-
-    `kept` is the state that a restart would begin with, `missed` counts the signals refused for
-    want of a token. `codes_counted` says how many codes could still be mailed. `troubles` are why
-    the bot is DEGRADED, by who found it so. `skew` is how far our clock is off, where that is worth
-    a word. `wished` is, by intent, why its order is cancelled when it turns up.
-    """
-
-    troubles: dict[str, str] = field(default_factory=dict)
-    causes: dict[RunState, Cause] = field(
-        default_factory=lambda: {RunState.STARTING: Cause("reading the day order book", "bot")}
-    )
-    state: RunState = RunState.STARTING
-    kept: RunState = RunState.RUNNING
-    reason: str = "reading the day order book"
-    since: datetime | None = None
-    token_until: datetime | None = None
-    is_unproven: bool = False
-    question: TokenQuestion | None = None
-    ending: TokenEnding | None = None
-    codes_counted: CodesCounted | None = None
-    missed: int = 0
-    has_stopped: bool = False
-    journal_lost: list[datetime] = field(default_factory=list)
-    wished: dict[str, str] = field(default_factory=dict)
-    flattening: Flattening | None = None
-    skew: timedelta | None = None
-
-    @property
-    def is_asleep(self) -> bool:
-        """Whether no strategy is woken; in the other states their signals are taken and refused."""
-        return self.state in {RunState.STOPPING, RunState.HALTED, RunState.STARTING}
-
-    @property
-    def lacks_token(self) -> bool:
-        """Whether no write can succeed, neither an order nor a cancel."""
-        return RunState.NEEDS_2FA in self.causes
 
 
 class State:
@@ -172,7 +154,7 @@ class State:
         self.rules = Rules(rulebook, settings)
         self.has_account_limits = settings.account_limits != NONE
         self.invoke, self.guard, self._make_context = invoke, guard, context
-        self.now = BEGINNING
+        self.now = LONG_AGO
         self.trading_date: date = date.min
         self.gate = Gate()
         self.instruments: dict[str, Instrument] = {}

@@ -17,17 +17,21 @@ from bot.engine import (
     health,
     wake,
 )
-from bot.engine.orders import amends, doubts, late_cancels, listing, set_aside, successors, unknown
+from bot.engine.control_state import PRIORITY, Standing
+from bot.engine.findings import DepthSeen, QuoteSeen
+from bot.engine.orders import (
+    amends,
+    cancels,
+    doubts,
+    matching,
+    reports,
+    unknown,
+)
+from bot.engine.orders.order_words import why_still_open
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import day_result, unrealised
-from bot.engine.seen import DepthSeen, QuoteSeen
-from bot.engine.state import PRIORITY, State
-from bot.engine.tracked import (
-    Position,
-    StrategyState,
-    TrackedAmend,
-)
-from bot.engine.watched import Standing
+from bot.engine.state import Position, State, StrategyState
+from bot.engine.tracked import TrackedAmend
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +169,7 @@ class BotStatus:
 
 
 STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
-    late_cancels.alerts,
+    cancels.alerts,
     flatten.alerts,
     unknown.alerts,
     gate.scope_alerts,
@@ -175,9 +179,9 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     breaks.alerts,
     doubts.alerts,
     amends.alerts,
-    successors.alerts,
-    listing.alerts,
-    set_aside.alerts,
+    matching.alerts,
+    reports.alerts,
+    doubts.unread_alerts,
     belief.alerts,
     wake.alerts,
     health.step_alerts,
@@ -287,7 +291,7 @@ def _standing(state: State, find: Callable[[State], Iterable[Standing]]) -> list
 
 def _cancels(state: State) -> Iterator[CancelStatus]:
     for each in state.cancels.values():
-        why = late_cancels.why(state, each)
+        why = why_still_open(state, each)
         yield CancelStatus(each.order_id, each.reason, each.tries, each.queued_until, why)
 
 

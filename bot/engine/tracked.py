@@ -1,15 +1,12 @@
-"""What the engine remembers of each thing that is under way."""
+"""What the engine remembers of each intent, order, change and cancel that is under way."""
 
-from collections import deque
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from bot.domain.account import AccountSnapshot, Break
 from bot.domain.entry import OrderUpdated
-from bot.domain.errors import Fault
 from bot.domain.instrument import Phase
 from bot.domain.operations import AmendAsked
 from bot.domain.order import (
@@ -18,40 +15,8 @@ from bot.domain.order import (
     Intent,
     OrderState,
     SendState,
-    Side,
 )
-from bot.domain.plan import Limits, StrategyPlan
-from bot.domain.recovery import RECENT_BUYS
-from bot.engine.exposure import DayTrade
-from bot.engine.shown import Shown
-from bot.engine.usage import OF_LATE, Recent
-from bot.strategy import Context, Request, Strategy
-
-BEGINNING = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(slots=True)
-class Position:
-    """Shares and what they cost, in VND without fees."""
-
-    shares: int = 0
-    cost: int = 0
-
-    def take(self, side: Side, quantity: int, amount: int) -> int:
-        """Put a fill in; return what a sale has realised before fee and tax, 0 for a buy.
-
-        By average cost: the cost of the shares sold is their share of the whole cost, rounded down;
-        what rounding leaves stays with the rest, and the last share takes all that is left.
-        """
-        if side is Side.BUY:
-            self.shares += quantity
-            self.cost += amount
-            return 0
-        known = min(quantity, self.shares)
-        cost = self.cost * known // self.shares if known > 0 else 0
-        self.shares -= quantity
-        self.cost -= cost
-        return amount - cost
+from bot.engine.settings import LONG_AGO
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +178,48 @@ class TrackedAmend(Watched):
         return self.ask.limit_price or self.ask.quantity or 0
 
 
+ROWS_REMEMBERED: Final = 32
+"""Different rows of one order; an order shows five to ten in its life."""
+
+RowFigures = tuple[str, int, int | None, int, int]
+"""What a row says: status, quantity, price, executed and cancelled shares."""
+
+
+@dataclass(slots=True)
+class Shown:
+    """The memory that rows of one order are judged by.
+
+    `totals` are the quantities that the order may have: what was ordered, and what our own
+    amendments asked for. `doubt` says why its newest row is not taken for its own, empty while
+    there is none: until a row belongs to it again nothing is bought in its symbol. `doubted` is the
+    quantity that such a row shows and that a person may say is right, 0 for none.
+
+    `rows` are the different rows that were taken, `taken_at` is when the newest came. `old_since`
+    is since when every newer row goes back behind it, None while none does; `back` is the first of
+    those that had not been seen before, with when it was asked for.
+
+    `listed_at` is when the newest day order book with it was asked for, or the first without it;
+    `is_missing` says that this is long ago. `absent_looks` counts how often in a row its id was not
+    known.
+    """
+
+    totals: set[int] = field(default_factory=set)
+    doubt: str = ""
+    doubted: int = 0
+    rows: tuple[RowFigures, ...] = ()
+    taken_at: datetime | None = None
+    old_since: datetime | None = None
+    back: tuple[RowFigures, datetime] | None = None
+    listed_at: datetime | None = None
+    is_missing: bool = False
+    absent_looks: int = 0
+
+    def remember(self, figures: RowFigures) -> None:
+        """Keep what a row says that is taken; of too many the oldest is forgotten."""
+        if figures not in self.rows:
+            self.rows = (*self.rows, figures)[-ROWS_REMEMBERED:]
+
+
 @dataclass(slots=True)
 class TrackedOrder(Watched):
     """An order that the broker has given an id, ours or not.
@@ -225,7 +232,7 @@ class TrackedOrder(Watched):
     WATCHED = frozenset({"row", "expires_at", "poll", "change", "also_open", "look"})
 
     row: OrderUpdated
-    requested_at: datetime = BEGINNING
+    requested_at: datetime = LONG_AGO
     may_cancel: bool | None = None
     expires_at: datetime | None = None
     poll: BackOff | None = None
@@ -273,128 +280,47 @@ class TrackedOrder(Watched):
         return tuple(sorted({self.row.price, self.change.old, self.change.new}))
 
 
+class CancelStage(StrEnum):
+    """How far a cancel is: wanted, row being read, DELETE sent, its end looked for."""
+
+    WANTED = "wanted"
+    READING = "reading"
+    SENT = "sent"
+    CONFIRMING = "confirming"
+
+
+class Hindrance(StrEnum):
+    """Why an order that is to be cancelled is still open, as far as it is known."""
+
+    TWO_FACTOR = "TWO_FACTOR"
+    PHASE = "PHASE"
+    FORBIDDEN = "FORBIDDEN"
+    NOT_SENT = "NOT_SENT"
+    QUOTA = "QUOTA"
+    NO_ANSWER = "NO_ANSWER"
+    REFUSED = "REFUSED"
+    NOT_SHOWN = "NOT_SHOWN"
+
+
 @dataclass(slots=True)
-class Instance:
-    """One instance of a strategy at its symbol. `bars_needed` is 0 once it has its history."""
+class TrackedCancel:
+    """A cancel of an order, followed until a row shows its end.
 
-    symbol: str
-    strategy: Strategy
-    context: Context
-    woken_at: dict[str, datetime] = field(default_factory=dict)
-    bars_needed: int = 0
-    has_started: bool = False
-
-
-@dataclass(slots=True)
-class StrategyState:
-    """A strategy with its instances, its switch and its counters of the day.
-
-    `limits` are the tighter of its file's and the bot's; `refusals` the broker's, in a row;
-    `repeats` the orders of today that were filled on a side of a symbol since it was last switched
-    on; `days` what it has traded today; `recent_buys` what its last buys were worth; `refused_rows`
-    the sides and codes of a limit's refusals that have rows, today and since a symbol's last order.
+    `since` is when it was asked for, or when what held it back by rule was over. `tries` counts the
+    DELETEs that reached the broker's door; `waits` what only makes the distance grow since the last
+    of them: a look, a DELETE that was not sent. `detail` is the word of whoever said no.
     """
 
-    plan: StrategyPlan
-    limits: Limits
-    instances: dict[str, Instance]
-    state: str = "on"
-    state_by: str = ""
-    state_reason: str = ""
-    faults: int = 0
-    refusals: int = 0
-    refused_of_late: Recent = field(default_factory=lambda: Recent(OF_LATE))
-    orders_today: int = 0
-    realised_today: int = 0
-    fees_today: int = 0
-    refused_rows: dict[str, set[tuple[Side, str]]] = field(default_factory=dict)
-    repeats: dict[tuple[str, Side], int] = field(default_factory=dict)
-    positions: dict[str, Position] = field(default_factory=dict)
-    days: dict[str, DayTrade] = field(default_factory=dict)
-    recent_buys: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_BUYS))
-
-    def position(self, symbol: str) -> Position:
-        """Return the own position in a symbol; an empty one, kept nowhere, when there is none."""
-        return self.positions.get(symbol, Position())
-
-
-@dataclass(slots=True)
-class TrackedFault:
-    """A kind of fault since the last resume, by its first one; one of before is told again."""
-
-    at: datetime
-    where: str
-    fault: Fault
-    count: int = 1
-    is_of_before: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HookCall:
-    """A hook of an instance that is due; it is called when the event's state has settled.
-
-    `round`: 1 for an event's own, 2 for one that came of those, and so on.
-    """
-
-    strategy: StrategyState
-    instance: Instance
-    hook: str
-    argument: object | None
-    round: int
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """Money and shares that a fill moves: paid and given at once, received when it settles."""
-
-    at: datetime
-    account: str
-    symbol: str
-    cash_out: int
-    cash_in: int
-    shares_out: int
-    shares_in: int
-    settles_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingClose:
-    """A close that waits until sales may go out again."""
-
-    strategy: str
-    symbol: str
-    request: Request
-    why: str
+    order_id: str
+    reason: str
     since: datetime
     due: datetime
-
-
-@dataclass(slots=True)
-class Reconciling:
-    """What the comparison of journal and broker has found, and waits for.
-
-    `breaks` are differences that nobody has accepted yet, `met` those whose order came later;
-    `look_again_at`: orders and account are read once more; `closing_since`: the day has ended.
-    """
-
-    breaks: dict[str, Break] = field(default_factory=dict)
-    next_number: int = 1
-    met: set[str] = field(default_factory=set)
-    look_again_at: datetime | None = None
-    closing_since: datetime | None = None
-
-
-@dataclass(slots=True)
-class AccountLedger:
-    """Our own numbers of one account: the broker's at the base, our fills since.
-
-    `coming` are fills of before the base that settle after it; `doubts` are what reads have shown
-    otherwise, by symbol (None: cash) and kind, since when: each waits for a read that agrees.
-    `is_new`: the journal does not know yet that these numbers count.
-    """
-
-    base: AccountSnapshot
-    flows: list[Flow] = field(default_factory=list)
-    coming: list[Flow] = field(default_factory=list)
-    doubts: dict[tuple[str | None, str], tuple[int, datetime]] = field(default_factory=dict)
-    is_new: bool = False
+    stage: CancelStage = CancelStage.WANTED
+    tries: int = 0
+    waits: int = 0
+    looked_at: datetime = LONG_AGO
+    sent_at: datetime = LONG_AGO
+    queued_until: datetime | None = None
+    hindrance: Hindrance | None = None
+    detail: str = ""
+    is_told: bool = False

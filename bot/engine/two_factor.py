@@ -22,7 +22,8 @@ from bot.domain.order import Intent, Side
 from bot.domain.outcome import Refused
 from bot.domain.timetable import local_of
 from bot.engine import gate
-from bot.engine.state import State, TokenEnding, TokenQuestion
+from bot.engine.control_state import TokenEnding, TokenQuestion
+from bot.engine.state import State
 
 LEAD: Final = timedelta(minutes=45)
 """So long before the first session of a trading day a person is asked for the token of that day."""

@@ -23,12 +23,11 @@ from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.quote import BarsRead, ReadBars
 from bot.engine import ex_dates, requests
 from bot.engine.bars import BarSeries, bars_of
+from bot.engine.control_state import Standing
 from bot.engine.gate import DISABLED, ON, guarded, switch
 from bot.engine.risk.accounts import Means, means_of
 from bot.engine.settings import StrategyFault
-from bot.engine.state import State
-from bot.engine.tracked import HookCall, Instance, StrategyState
-from bot.engine.watched import Standing
+from bot.engine.state import HookCall, Instance, State, StrategyState
 from bot.strategy import AccountView, PositionView, Reads, RequestKind, Strategy
 
 MARKET_HOOKS: Final = frozenset({"on_bar", "on_quote", "on_depth", "on_timer"})

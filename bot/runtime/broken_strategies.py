@@ -13,7 +13,7 @@ from bot.config.problems import OperatorMistake, Problem
 from bot.config.settings.load import Loaded
 from bot.config.strategies.load import BrokenFile, SortedOut, load_sound
 from bot.domain.recovery import Recovery
-from bot.engine.watched import Standing
+from bot.engine.control_state import Standing
 
 
 def strategies_to_run(loaded: Loaded, only: Sequence[str]) -> SortedOut:

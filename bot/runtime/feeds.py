@@ -17,7 +17,7 @@ from bot.domain.message import Noted, TimerFired
 from bot.domain.order import OrderType
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
-from bot.engine.risk.account_checks import SILENT_PHASES
+from bot.engine.risk.view import SILENT_PHASES
 from bot.engine.settings import EngineSettings
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.closes import Closes

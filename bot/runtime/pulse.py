@@ -7,7 +7,7 @@ from typing import Final
 from bot.domain.entry import LAST_PRICE, PULSE_NOTE, Note, RunState
 from bot.domain.instrument import PHASE_WORDS
 from bot.domain.quote import Quote
-from bot.engine.risk.account_checks import SILENT_PHASES
+from bot.engine.risk.view import SILENT_PHASES
 from bot.engine.status import BotStatus
 
 _SHOWN: Final = ("quotes", "depths", "signals", "skips", "orders", "fills")

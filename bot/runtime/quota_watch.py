@@ -13,7 +13,7 @@ from bot.broker.budget import RequestBudget
 from bot.domain.entry import Note, Number
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Noted
-from bot.engine.watched import Standing
+from bot.engine.control_state import Standing
 from bot.runtime.activity import Post
 from bot.runtime.worlds.environment import Environment
 

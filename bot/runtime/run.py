@@ -54,13 +54,7 @@ from bot.runtime.journal_file import (
     taken_over,
 )
 from bot.runtime.notices.notices import Notices
-from bot.runtime.opening import (
-    begin_state,
-    keep_lease,
-    open_journal,
-    take_lease,
-    wait_for_lease,
-)
+from bot.runtime.opening import begin_state, keep_lease, open_journal, take_lease, wait_for_lease
 from bot.runtime.order_manager import OrderManager
 from bot.runtime.parts import Parts, unanswered
 from bot.runtime.pulse import Trouble

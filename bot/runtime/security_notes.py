@@ -17,7 +17,7 @@ from bot.config.strategies.plugins import project_of
 from bot.config.strategies.source_files import Hashes
 from bot.domain.entry import CODE_NOTE, Note, Number, Numbers
 from bot.domain.message import Noted
-from bot.engine.watched import Standing
+from bot.engine.control_state import Standing
 from bot.journal.events import last_moment
 from bot.journal.verify import last_note
 from bot.runtime.parts import Parts

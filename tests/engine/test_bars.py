@@ -14,7 +14,7 @@ from bot.domain.plan import Wake
 from bot.domain.quote import Bar, BarsRead, KeepBar, Quote, ReadBars, span_of
 from bot.engine.bars import Bars, BarSeries, reach_of
 from bot.engine.indicators import FUNCTIONS, IndicatorSet
-from bot.engine.tracked import Position
+from bot.engine.state import Position
 from bot.strategy import Indicator
 from tests.engine.stage import PLAN, START, Stage
 from tests.rows import every_row

@@ -7,12 +7,12 @@ from bot.domain.message import PlaceOrder, Record, TimePassed
 from bot.domain.operations import Action
 from bot.domain.order import UNRESOLVED_SENDS, OrderState, SendState
 from bot.engine import status
+from bot.engine.control_state import PRIORITY
 from bot.engine.engine import HANDLERS
 from bot.engine.gate import REFUSAL_CODES
 from bot.engine.operator import ACTIONS
 from bot.engine.orders.recover import _ORDER_STATES
 from bot.engine.risk.sizing import SIDES
-from bot.engine.state import PRIORITY
 from tests.engine.stage import START, Stage
 
 

@@ -30,7 +30,7 @@ from bot.domain.recovery import (
 )
 from bot.engine.engine import EngineSettings
 from bot.engine.flatten import AGAIN, SALES_MAX
-from bot.engine.tracked import Position
+from bot.engine.state import Position
 from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, attempt_of, report_of
 
 _UNTRADED = "no strategy trades it any more: sell it in the broker's own app"

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bot.engine.flows import Flows
-from bot.engine.tracked import Flow
+from bot.engine.flows import Flow, Flows
 
 START = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)
 STEP = timedelta(minutes=1)

@@ -21,8 +21,8 @@ from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine import invariants
 from bot.engine.engine import EngineSettings
 from bot.engine.gate import guarded
-from bot.engine.state import State
-from bot.engine.tracked import Position, TrackedIntent, TrackedOrder
+from bot.engine.state import Position, State
+from bot.engine.tracked import TrackedIntent, TrackedOrder
 from bot.runtime.supervisor import FaultGuard
 from tests.engine.stage import ACCOUNT, DAY, Stage, limited, report_of, result_of
 

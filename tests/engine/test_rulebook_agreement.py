@@ -24,8 +24,8 @@ from bot.domain.quote import Quote
 from bot.domain.rule_data import RuleData
 from bot.domain.status import SymbolStatus
 from bot.domain.venue import Band
+from bot.engine.findings import AUCTIONS
 from bot.engine.risk import checks
-from bot.engine.risk.account_checks import AUCTIONS
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.risk.view import Opposite, View
 from bot.sandbox.exchange.market import Board

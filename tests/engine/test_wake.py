@@ -43,8 +43,7 @@ from bot.engine.engine import (
     StrategyFault,
     invoke_plainly,
 )
-from bot.engine.state import State
-from bot.engine.tracked import Instance, StrategyState
+from bot.engine.state import Instance, State, StrategyState
 from bot.strategy import DepthView, Strategy
 from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, START, Stage, report_of
 

@@ -22,14 +22,15 @@ from bot.domain.order import OrderReport, OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredAmend
 from bot.engine import gate, two_factor
+from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
-from bot.engine.orders import cancels, doubts, refusals, sends, successors, unknown
+from bot.engine.orders import cancels, matching, refusals, sends, unknown
 from bot.engine.orders.asks import find_order, judge_amend
+from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.risk.codes import judged
 from bot.engine.settings import UnknownPolicy
 from bot.engine.state import State
 from bot.engine.tracked import AmendStage, AmendVerdict, TrackedAmend, TrackedOrder
-from bot.engine.watched import Standing
 
 _AMENDABLE: Final = frozenset({OrderState.ACCEPTED, OrderState.PARTIALLY_FILLED})
 
@@ -268,16 +269,19 @@ def _end(
     if order.poll is not None:
         order.poll = state.first_poll()
     if verdict is not AmendVerdict.ENDED:
-        successors.settle(state, order)
+        matching.settle_successors(state, order)
     if verdict is AmendVerdict.DONE and not code:
         return  # the order's own row says it all
     change: Numbers = {"old": amend.old, "new": amend.new, "verdict": verdict, "code": amend.code}
     if verdict is AmendVerdict.DIFFERS:
-        said = (
-            f"{doubts.words_of(row)}: its {_words(amend)} was asked for, and {amend.text}, neither"
-        )
+        said = f"{row_words(row)}: its {_words(amend)} was asked for, and {amend.text}, neither"
         text = f"{said}. The bot goes on with what the row shows. Compare it with the broker's app"
-        facts = {**doubts.facts_of(row), **change, "field": _field(amend), "found": amend.text}
+        facts = {
+            **row_facts(row),
+            **change,
+            "field": _field(amend),
+            "found": amend.text,
+        }
         state.alert("AMEND_DIFFERS", text, facts, symbol=row.symbol)
         return
     state.note("AMEND", f"{row.order_id} {_words(amend)}: {amend.text}", change, symbol=row.symbol)
@@ -289,22 +293,22 @@ def alerts(state: State) -> Iterator[Standing]:
         order, late_from = state.orders.get(amend.name), amend.hopeless_at
         if order and late_from and state.now > late_from + state.settings.read_patience:
             text = (
-                f"{doubts.words_of(order.row)}: no row says what became of its {_words(amend)}. It"
+                f"{row_words(order.row)}: no row says what became of its {_words(amend)}. It"
                 " counts with the larger of both values and is asked for again and again. Look in"
                 " the broker's app"
             )
-            facts = {**doubts.facts_of(order.row), "field": _field(amend)}
+            facts = {**row_facts(order.row), "field": _field(amend)}
             facts |= {"old": amend.old, "new": amend.new}
             yield Standing("AMEND_OPEN", text, facts)
     for order in state.open_orders():
         if order.also_open:
             ids = ", ".join(state.chains.ids(order.row.order_id))
             text = (
-                f"{doubts.words_of(order.row)} works under two of its ids ({ids}): both count, with"
+                f"{row_words(order.row)} works under two of its ids ({ids}): both count, with"
                 f" {order.open_quantity:,} open. Cancel the one that should be gone in the broker's"
                 " app"
             )
-            facts = {**doubts.facts_of(order.row), "ids": ids, "open": order.open_quantity}
+            facts = {**row_facts(order.row), "ids": ids, "open": order.open_quantity}
             yield Standing("AMEND_TWO_IDS", text, facts)
 
 

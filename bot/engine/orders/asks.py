@@ -1,34 +1,33 @@
-"""What is asked of one order by hand, to change it or to cancel it, and whether it may be.
+"""What is asked of one order by hand: to change it, to cancel it, or to say what became of it.
 
 An amendment changes exactly one field (the exchanges' rule; VNX Decision 17, HOSE Decision 352), a
 quantity is the new total. Size and price are judged as if they were new; the limits of position and
 money see the order's open part at its new value in the place of the old one. The times of the
 strategy file hold for what makes a buy larger or dearer: what lowers it may always leave.
+
+A verdict says which row an order is that nobody knows about, or that it is none. It ends a question
+that the bot cannot settle (REACHED, AMBIGUOUS) and is journalled with all that was known when it
+was given. What the bot still finds out by itself is not a person's to say.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from bot.domain.entry import CheckResult, Decision, OrderUpdated, Verdict
 from bot.domain.instrument import PHASE_WORDS
 from bot.domain.operations import AmendAsked, CancelAsked, VerdictAsked
-from bot.domain.order import Intent, OrderType, Side, type_word
+from bot.domain.order import Intent, OrderReport, OrderType, SendState, Side, type_word
 from bot.engine import flatten
-from bot.engine.orders import cancels
+from bot.engine.orders import cancel_requests, matching, orders, unknown
+from bot.engine.orders.order_words import intent_facts, intent_words
 from bot.engine.requests import view_of
 from bot.engine.risk import account_checks, checks
 from bot.engine.risk.accounts import means_of, worst_price
 from bot.engine.risk.codes import judged, or_none
 from bot.engine.risk.sizing import OrderRequest
-from bot.engine.state import State
-from bot.engine.tracked import (
-    AmendStage,
-    StrategyState,
-    TrackedAmend,
-    TrackedIntent,
-    TrackedOrder,
-)
+from bot.engine.state import State, StrategyState
+from bot.engine.tracked import AmendStage, TrackedAmend, TrackedIntent, TrackedOrder
 
 _OF_THE_WHOLE: Final = (
     checks.symbol,
@@ -56,11 +55,11 @@ def on_cancel_asked(state: State, event: CancelAsked) -> None:
     refused = objection(state, event)
     order = find_order(state, event.order_id) if event.order_id is not None else None
     if refused is not None:
-        refuse(state, event, refused, order.row if order is not None else None)
+        _refuse(state, event, refused, order.row if order is not None else None)
     elif order is None:
         for each in (*state.pending_intents(), *_intents_of(state, *state.open_orders())):
             flatten.leave_out(state, each.intent, event.by)
-        cancels.request_all(state, event.reason)
+        cancel_requests.request_all(state, event.reason)
         text, numbers = f"all open orders, asked by {event.by}", {"orders": len(state.cancels)}
         state.note("CANCEL", text, numbers)
     else:
@@ -68,7 +67,7 @@ def on_cancel_asked(state: State, event: CancelAsked) -> None:
         is_again = row.order_id in state.cancels
         for each in _intents_of(state, order):
             flatten.leave_out(state, each.intent, event.by)
-        cancels.request(state, order, event.reason)
+        cancel_requests.request(state, order, event.reason)
         text = "is being cancelled already" if is_again else "is to be cancelled"
         state.note("CANCEL", f"{row.order_id} {text}, asked by {event.by}", symbol=row.symbol)
 
@@ -80,7 +79,7 @@ def _intents_of(state: State, *orders: TrackedOrder) -> Iterator[TrackedIntent]:
             yield tracked
 
 
-def refuse(
+def _refuse(
     state: State,
     event: CancelAsked | VerdictAsked,
     refused: CheckResult,
@@ -103,11 +102,13 @@ def refuse(
     )
 
 
-def objection(state: State, ask: AmendAsked | CancelAsked) -> CheckResult | None:
+def objection(state: State, ask: AmendAsked | CancelAsked | VerdictAsked) -> CheckResult | None:
     """Return why an ask would be refused now, None when it would be taken; nothing changes.
 
     All orders that are open can always be cancelled.
     """
+    if isinstance(ask, VerdictAsked):
+        return next((one for one in _verdict_checks(state, ask) if not one.passed), None)
     if isinstance(ask, AmendAsked):
         last = judge_amend(state, ask)[-1]
     elif ask.order_id is not None:
@@ -247,3 +248,83 @@ def _risk_checks(
     yield from checks.judge(open_part, freed, limits, _OF_THE_OPEN_PART)
     what_is_more = replace(whole, quantity=open_after - open_now)
     yield from checks.judge(what_is_more, view, limits, _OF_WHAT_IS_MORE)
+
+
+# ----------------------------------------------------------------------------------------- verdicts
+
+_ANSWERABLE: Final = frozenset({SendState.REACHED, SendState.AMBIGUOUS})
+_STILL_TRIED: Final = (
+    "and still being found out: its nonce is tried for at most 270 s, and the day order book read"
+)
+
+_NOW: Final[Mapping[SendState, str]] = {
+    SendState.READY: "not sent yet",
+    SendState.HELD: "waiting for a 2FA token, and not sent",
+    SendState.SENDING: "being sent",
+    SendState.ACKED: "accepted by the broker: its rows say what becomes of it",
+    SendState.MATCHED: "found in the day order book: its rows say what becomes of it",
+    SendState.REFUSED: "refused by the broker, so there is none",
+    SendState.DENIED: "refused by a check of the bot, so there is none",
+    SendState.NOT_SENT: "not sent, so there is none",
+    SendState.EXPIRED_LOCAL: "not sent in time, so there is none",
+    SendState.NOT_PLACED: "settled as never placed",
+    SendState.EOD_ABSENT: "settled: its day ended without a row of it",
+    SendState.UNKNOWN: f"of unknown outcome {_STILL_TRIED}",
+    SendState.FRESH: f"of unknown outcome {_STILL_TRIED}",
+    SendState.REACHED: "possibly at the broker",
+    SendState.AMBIGUOUS: "one of several rows, or of none",
+}
+"""What an order is whose verdict is refused."""
+
+
+def on_verdict_asked(state: State, event: VerdictAsked) -> None:
+    """End the question as the person says, or change nothing and say why not."""
+    refused, tracked = objection(state, event), state.intents.get(event.intent_id)
+    if refused is not None or tracked is None:
+        assert refused is not None, "what is not known is refused"
+        _refuse(state, event, refused, tracked.intent if tracked is not None else None)
+        return
+    rows = matching.candidates(state, tracked)
+    told = event.order_id or "never placed"
+    facts = {**intent_facts(tracked, rows), "verdict": told, "reason": event.reason, "by": event.by}
+    seen = [state.orders[row_id].row for row_id in rows]
+    facts |= {f"row {row.order_id}": f"{row.state} {row.executed_quantity:,}" for row in seen}
+    text = f"{intent_words(tracked.intent)}: {told}, says {event.by}: {event.reason}"
+    state.note("VERDICT", text, facts, symbol=tracked.intent.symbol)
+    said = f"{event.by} says: {event.reason}"
+    row = _listed_row(state, tracked, event.order_id) if event.order_id is not None else None
+    if row is None:
+        unknown.release(state, tracked, SendState.NOT_PLACED, "never placed", proof=said)
+    else:
+        row = orders.claim(state, row)  # it was nobody's so far
+        unknown.take_over(state, tracked, row, f"{row.order_id}, {said}")
+
+
+def _verdict_checks(state: State, ask: VerdictAsked) -> Iterator[CheckResult]:
+    yield judged("VERDICT_REASON", bool(ask.reason.strip()), intent_id=ask.intent_id)
+    tracked = state.intents.get(ask.intent_id)
+    now_is = "no order of today" if tracked is None else _NOW[tracked.state]
+    is_open = tracked is not None and tracked.state in _ANSWERABLE
+    yield judged("VERDICT_OPEN", is_open, intent_id=ask.intent_id, state=now_is)
+    if tracked is None or ask.order_id is None:
+        return
+    row, order_id = _listed_row(state, tracked, ask.order_id), ask.order_id
+    yield judged("VERDICT_ROW", row is not None, order_id=order_id, why="not in today's order book")
+    order = state.orders.get(order_id)
+    is_free = order is None or not order.is_own
+    yield judged("VERDICT_ROW", is_free, order_id=order_id, why="another order of this bot")
+    is_later = order_id not in tracked.known_ids
+    why = f"older than {ask.intent_id}: it was there before that was sent"
+    yield judged("VERDICT_ROW", is_later, order_id=order_id, why=why)
+    intent = tracked.intent
+    asked = intent.side, intent.quantity, intent.symbol, intent.account, intent.trading_date
+    shown = row and (row.side, row.quantity, row.symbol, row.account, row.trading_date)
+    why = f"{row.side} {row.quantity:,} {row.symbol}, not {intent_words(intent)}" if row else ""
+    yield judged("VERDICT_ROW", shown == asked, order_id=order_id, why=why)
+
+
+def _listed_row(state: State, tracked: TrackedIntent, order_id: str) -> OrderReport | None:
+    """Return the newest row of an id in the day order book of the intent's account."""
+    read = state.set_aside.get(tracked.intent.account)
+    rows = read.reports if read is not None else ()
+    return next((row for row in rows if row.order_id == order_id), None)

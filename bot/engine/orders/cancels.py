@@ -12,11 +12,11 @@ no. Such a cancel waits for the first second in which it may go, and says so.
 An answer to a DELETE is never a verdict. After five of them a person is told, and they go on.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from bot.domain.entry import Decision, OrderResultSeen, Verdict
+from bot.domain.entry import OrderResultSeen
 from bot.domain.instrument import PHASE_WORDS
 from bot.domain.message import (
     CancelAnswered,
@@ -25,15 +25,15 @@ from bot.domain.message import (
     ReadOrder,
     ReadOrderToCancel,
 )
-from bot.domain.order import OrderState, Side
+from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
 from bot.engine import two_factor
-from bot.engine.cancelling import CancelStage, Hindrance, TrackedCancel
+from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
-from bot.engine.orders import refusals, successors
-from bot.engine.orders.late_cancels import BY_RULE, IN_THE_APP, LATE_AFTER, is_late, name_of, tell
+from bot.engine.orders import refusals
+from bot.engine.orders.order_words import cancel_facts, cancel_name, cancel_sentence
 from bot.engine.state import State
-from bot.engine.tracked import TrackedIntent, TrackedOrder
+from bot.engine.tracked import CancelStage, Hindrance, TrackedCancel, TrackedOrder
 
 LOOK_PATIENCE: Final = timedelta(seconds=2)
 """How long a cancel waits for the row before it."""
@@ -53,117 +53,6 @@ PHASES_MAX: Final = 20
 _NOT_CANCELLABLE: Final = frozenset({OrderState.PENDING_CANCEL, OrderState.PENDING_REPLACE})
 
 
-# ------------------------------------------------------------------------------------------- wanted
-
-
-def request(state: State, order: TrackedOrder, reason: str) -> None:
-    """Want an own order cancelled; asked for twice it is still one cancel."""
-    row = order.row
-    if not order.is_open or not order.is_own or row.order_id in state.cancels:
-        return
-    _begin(state, order, reason)
-    successors.tell_left(state, reason, row.order_id)
-    state.record(
-        Decision(
-            at=state.now,
-            strategy=row.strategy or "",
-            symbol=row.symbol,
-            verdict=Verdict.PASSED,
-            code="CANCEL",
-            why=reason,
-            numbers={"open": order.open_quantity, "executed": row.executed_quantity},
-            request_id=row.intent_id,
-            side=row.side,
-            quantity=order.open_quantity,
-            order_type=row.order_type,
-            price=row.price,
-        )
-    )
-
-
-def _begin(state: State, order: TrackedOrder, reason: str) -> None:
-    order_id = order.row.order_id
-    state.cancels[order_id] = TrackedCancel(order_id, reason, since=state.now, due=state.now)
-
-
-def request_all(state: State, reason: str, strategy: str | None = None) -> None:
-    """Want every own open order cancelled, or a strategy's; those on their way too when they turn
-    up.
-    """
-    for tracked in state.pending_intents():
-        if strategy in {None, tracked.intent.strategy}:
-            _wish(state, tracked, reason)
-    for order in state.open_orders():
-        if strategy in {None, order.row.strategy}:
-            request(state, order, reason)
-    if strategy is None:
-        successors.tell_left(state, reason)
-
-
-def request_entries(state: State, reason: str, account: str) -> None:
-    """Want every own buy of an account cancelled, those on their way too when they turn up."""
-    for tracked in state.pending_intents():
-        if tracked.intent.side is Side.BUY and tracked.intent.account == account:
-            _wish(state, tracked, reason)
-    for order in state.open_orders():
-        if order.row.side is Side.BUY and order.row.account == account:
-            request(state, order, reason)
-
-
-def _wish(state: State, tracked: TrackedIntent, reason: str) -> None:
-    """Want an order cancelled that the broker may have, or may get, under an id yet unknown."""
-    intent = tracked.intent
-    if intent.intent_id in state.gate.wished:
-        return
-    state.gate.wished[intent.intent_id] = reason
-    state.record(
-        Decision(
-            at=state.now,
-            strategy=intent.strategy,
-            symbol=intent.symbol,
-            verdict=Verdict.PASSED,
-            code="CANCEL",
-            why=reason,
-            numbers={"send": tracked.state},
-            request_id=intent.intent_id,
-            side=intent.side,
-            quantity=intent.quantity,
-            order_type=intent.order_type,
-            price=intent.limit_price,
-        )
-    )
-
-
-def sweep(state: State, order: TrackedOrder) -> None:
-    """Cancel an order that has just turned up, when that was asked for before."""
-    reason = state.gate.wished.get(order.row.intent_id or "")
-    if reason is not None:
-        request(state, order, reason)
-
-
-def take_up(state: State, wished: Mapping[str, str]) -> None:
-    """Go on with the cancels that an earlier run of the day had begun: why, by intent."""
-    state.gate.wished.update(wished)
-    for order in state.open_orders():
-        reason, order_id = state.gate.wished.get(order.row.intent_id or ""), order.row.order_id
-        is_todays = order.row.trading_date == state.trading_date
-        if reason is not None and is_todays and order_id not in state.cancels:
-            _begin(state, order, reason)
-            text = f"{order_id} was to be cancelled before the restart, and still is: {reason}"
-            state.note("CANCEL", text, symbol=order.row.symbol)
-
-
-def request_expired(state: State) -> None:
-    """Want the orders cancelled that have worked long enough."""
-    for order in state.index.expiries.ripe(state.now):
-        order.expires_at = None
-        tracked = state.intents.get(order.row.intent_id or "")
-        after = tracked.intent.expire_after if tracked else None
-        seconds = round(after.total_seconds()) if after else 0
-        length = f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
-        request(state, order, f"expire {length if after else ''}")
-
-
 # ------------------------------------------------------------------------------------ step by step
 
 
@@ -173,7 +62,7 @@ def advance(state: State) -> None:
     for cancel in tuple(state.cancels.values()):
         guarded(state, f"the cancel of {cancel.order_id}", _step, state, cancel, blocked)
     if blocked:
-        names = ", ".join(name_of(state, cancel) for cancel in blocked)
+        names = ", ".join(cancel_name(state, cancel) for cancel in blocked)
         text = (
             f"no 2FA token: these orders can't be cancelled before there is one: {names}. The"
             " cancels go out first then. Get a token: bot otp. Until then only the broker's own app"
@@ -211,7 +100,7 @@ def _step(state: State, cancel: TrackedCancel, blocked: list[TrackedCancel]) -> 
         blocked.append(cancel)
     if is_late(state, cancel) and not cancel.is_told:
         cancel.is_told = True
-        tell(state, "CANCEL_LATE", cancel, f"The bot goes on. {IN_THE_APP}")
+        _alert(state, "CANCEL_LATE", cancel, f"The bot goes on. {IN_THE_APP}")
 
 
 def _is_due(state: State, cancel: TrackedCancel) -> bool:
@@ -242,7 +131,7 @@ def _advance(state: State, cancel: TrackedCancel) -> None:
         cancel.is_told = False
     if cancel.tries >= state.settings.cancel_tries:
         go_on = f"The bot sends another every {STUCK_EVERY.seconds} s while it is open"
-        tell(state, "CANCEL_STUCK", cancel, f"{go_on}. {IN_THE_APP}")
+        _alert(state, "CANCEL_STUCK", cancel, f"{go_on}. {IN_THE_APP}")
     looking = sum(each.stage is CancelStage.READING for each in state.cancels.values())
     has_looked = cancel.stage is CancelStage.READING or cancel.hindrance is Hindrance.NOT_SENT
     if not has_looked and looking < LOOKS_MAX:
@@ -282,7 +171,7 @@ def _queue(state: State, cancel: TrackedCancel, until: datetime) -> None:
     exchange = state.orders[cancel.order_id].row.exchange
     assert exchange is not None, "without an exchange nothing is queued"
     cancel.detail = PHASE_WORDS[state.rulebook.phase_at(exchange, state.now)]
-    tell(state, "CANCEL_QUEUED", cancel, "There is nothing to do", until.isoformat())
+    _alert(state, "CANCEL_QUEUED", cancel, "There is nothing to do", until.isoformat())
 
 
 def _is_forbidden(state: State, cancel: TrackedCancel) -> bool:
@@ -384,3 +273,38 @@ def note_taken(state: State, order_id: str, outcome: Accepted, source: str) -> N
     two_factor.prove(state, order_id, intent_id)
     if order is not None:
         order.requested_at = max(order.requested_at, state.now)
+
+
+# ------------------------------------------------------------------------------------- what is late
+
+LATE_AFTER: Final = timedelta(seconds=8)
+"""When a cancel that is not through is named, on the screen and in the status."""
+BY_RULE: Final = frozenset({Hindrance.TWO_FACTOR, Hindrance.PHASE})
+"""What lets no DELETE go at all."""
+IN_THE_APP: Final = "If it must end now, cancel it in the broker's own app"
+
+
+def is_late(state: State, cancel: TrackedCancel) -> bool:
+    """Whether it is not through in time, though no rule holds it back."""
+    return cancel.hindrance not in BY_RULE and state.now >= cancel.since + LATE_AFTER
+
+
+def alerts(state: State) -> Iterator[Standing]:
+    """Yield each cancel that waits by rule, or is not through in time, and why."""
+    for cancel in state.cancels.values():
+        if cancel.hindrance in BY_RULE or is_late(state, cancel):
+            yield Standing(
+                "CANCEL_OPEN", cancel_sentence(state, cancel), cancel_facts(state, cancel)
+            )
+
+
+def sentences(state: State) -> list[str]:
+    """Name each order that is being cancelled and still open, and why it is."""
+    return [cancel_sentence(state, cancel) for cancel in state.cancels.values()]
+
+
+def _alert(state: State, code: str, cancel: TrackedCancel, what_next: str, about: str = "") -> None:
+    """Alert, once for an order and what it is `about`."""
+    row, facts = state.orders[cancel.order_id].row, cancel_facts(state, cancel)
+    text = f"{cancel_sentence(state, cancel)}. {what_next}"
+    state.alert(code, text, facts, about=f"{row.order_id} {about}", symbol=row.symbol)

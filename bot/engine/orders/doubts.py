@@ -9,6 +9,11 @@ A row that goes back is an old one, as a node that lags shows it: it is counted 
 It is a correction, and halts the symbol once, when a second look shows the same again, no row
 between them went on from where the order was, and the second was asked for later than any node may
 lag. A row that had been taken before is old, whatever comes after.
+
+A row that can't be read may be an order of anybody's: it is set aside and alerted. Until a later
+read is whole nothing is bought in its symbol, nor in its whole account where it names none that is
+known; what it names neither ends nor changes, and an order that was lost is not taken for absent.
+An own order in such a row is asked for by its id.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,14 +22,14 @@ from enum import Enum, auto
 from typing import Final
 
 from bot.domain.entry import Numbers, OrderUpdated
-from bot.domain.message import ReadOrder
-from bot.domain.order import TERMINAL_STATES, OrderReport, type_word
+from bot.domain.message import ReadOrder, TodaysOrdersRead
+from bot.domain.order import TERMINAL_STATES, OrderReport, Side, UnreadRow
 from bot.domain.order_status import ENDS, Move, move_of, shown_state
-from bot.engine.orders.merging import belongs, contradiction
-from bot.engine.shown import Figures
+from bot.engine.control_state import Standing
+from bot.engine.orders.matching import belongs, contradiction
+from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.state import State
-from bot.engine.tracked import BackOff, TrackedOrder
-from bot.engine.watched import Standing
+from bot.engine.tracked import BackOff, RowFigures, TrackedIntent, TrackedOrder
 
 SECOND_LOOK: Final = timedelta(seconds=5)
 """A row that goes back is looked for again at least this long after it was first asked for."""
@@ -68,7 +73,7 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         if move is Move.IMPOSSIBLE:
             trust = Trust.FIGURES
             text = (
-                f"{words_of(order.row)}: the broker's row went from {before} to {report.status},"
+                f"{row_words(order.row)}: the broker's row went from {before} to {report.status},"
                 f" which no order does. It stays {order.row.state} here, its fills are counted."
                 " Look at it in the broker's app."
             )
@@ -98,7 +103,7 @@ def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
     if strange is None:
         if shown.doubt and is_newest:
             shown.doubt = ""
-            text = f"{words_of(row)}: the broker's row is its own again"
+            text = f"{row_words(row)}: the broker's row is its own again"
             state.note("RESUME", text, symbol=row.symbol)
         return False
     if is_newest and order.is_open and order.is_own:
@@ -141,7 +146,7 @@ def _is_confirmed(state: State, order: TrackedOrder, report: OrderReport, why: s
     shown, figures, asked_at = order.shown, _figures_of(report), report.requested_at
     state.counts["stale_rows"] += 1
     text = (
-        f"{words_of(order.row)}: the broker has answered with an old row ({why}). It changes"
+        f"{row_words(order.row)}: the broker has answered with an old row ({why}). It changes"
         " nothing, and the order is looked at again. Nothing is to be done."
     )
     _alert(state, "STALE_ROW", text, order.row, report, why)
@@ -165,7 +170,7 @@ def _is_confirmed(state: State, order: TrackedOrder, report: OrderReport, why: s
     return False
 
 
-def _figures_of(report: OrderReport) -> Figures:
+def _figures_of(report: OrderReport) -> RowFigures:
     executed, cancelled = report.executed_quantity, report.cancelled_quantity
     return report.status, report.quantity, report.price, executed, cancelled
 
@@ -195,7 +200,7 @@ def accept(state: State) -> None:
         shown, row = order.shown, order.row
         if shown.doubt and shown.doubted > 0:
             shown.totals.add(shown.doubted)
-            text = f"{words_of(row)}: a quantity of {shown.doubted:,} is taken for its own"
+            text = f"{row_words(row)}: a quantity of {shown.doubted:,} is taken for its own"
             shown.doubt, shown.doubted = "", 0
             state.note("RESUME", text, symbol=row.symbol)
             state.command(ReadOrder(row.order_id, "its quantity is right"))
@@ -222,23 +227,23 @@ def alerts(state: State) -> Iterator[Standing]:
     for order in state.orders.values():
         since = order.shown.old_since
         if order.shown.doubt and order.is_open:
-            facts = {**facts_of(order.row), "why": order.shown.doubt}
+            facts = {**row_facts(order.row), "why": order.shown.doubt}
             yield Standing("ROW_AMBIGUOUS", _ambiguous(order), facts)
         if since is not None and state.now - since >= OLD_FOR:
             seconds = round((state.now - since).total_seconds())
             text = (
-                f"{words_of(order.row)}: it is {order.row.state} here, and for {seconds} s the"
+                f"{row_words(order.row)}: it is {order.row.state} here, and for {seconds} s the"
                 " broker has shown an earlier state of it. That changes nothing here. Compare it"
                 " with the broker's app."
             )
-            facts = {**facts_of(order.row), "state": order.row.state, "seconds": seconds}
+            facts = {**row_facts(order.row), "state": order.row.state, "seconds": seconds}
             yield Standing("ROWS_STAY_OLD", text, facts)
 
 
 def _ambiguous(order: TrackedOrder) -> str:
     row = order.row
     return (
-        f"{words_of(row)}: the broker's row under its id may be another order's:"
+        f"{row_words(row)}: the broker's row under its id may be another order's:"
         f" {order.shown.doubt}. Nothing of it is taken and nothing is bought in {row.symbol} until"
         " a row is its own again. If you changed this order elsewhere, say so: bot resume --reason"
         " …, and its rows are taken again."
@@ -261,26 +266,6 @@ def _learn_totals(state: State, order: TrackedOrder, report: OrderReport) -> Non
         totals.add(report.quantity)
 
 
-def words_of(row: OrderUpdated) -> str:
-    """Return an order in words: our id and the broker's, and what it is."""
-    name = f"{row.intent_id} ({row.order_id})" if row.intent_id else row.order_id
-    price = f"{row.price:,}" if row.price is not None else type_word(row.order_type)
-    return f"{name}, {row.side} {row.quantity:,} {row.symbol} at {price}"
-
-
-def facts_of(row: OrderUpdated) -> Numbers:
-    """Return the same as numbers and names."""
-    return {
-        "intent_id": row.intent_id,
-        "order_id": row.order_id,
-        "side": row.side,
-        "quantity": row.quantity,
-        "symbol": row.symbol,
-        "price": row.price,
-        "order_type": row.order_type,
-    }
-
-
 def _contradict(
     state: State, code: str, order: TrackedOrder, report: OrderReport, wrong: str
 ) -> None:
@@ -290,7 +275,7 @@ def _contradict(
     if code == "ROW_CORRECTED":
         what = f"shows again: {wrong}. Shares that were counted stay counted"
     text = (
-        f"{words_of(row)}: the broker's row under its id {what}, and no new order goes out in"
+        f"{row_words(row)}: the broker's row under its id {what}, and no new order goes out in"
         f" {row.symbol}. Compare order and holding with what the broker shows elsewhere, then: bot"
         f' resume {row.symbol} --reason "…"'
     )
@@ -302,7 +287,7 @@ def _alert(
     state: State, code: str, text: str, row: OrderUpdated, report: OrderReport, why: str
 ) -> None:
     facts: Numbers = {
-        **facts_of(row),
+        **row_facts(row),
         "why": why,
         "shown_symbol": report.symbol,
         "shown_side": report.side,
@@ -313,3 +298,79 @@ def _alert(
         "row": report.raw,
     }
     state.alert(code, text, facts, about=row.order_id, symbol=row.symbol)
+
+
+# -------------------------------------------------------------------------- rows that can't be read
+
+
+def keep_unread(state: State, event: TodaysOrdersRead) -> None:
+    """Keep what this read has set aside, unless a later one has come before it."""
+    before = state.set_aside.get(event.account)
+    if before is not None and before.requested_at > event.requested_at:
+        return
+    state.set_aside[event.account] = event
+    for row in event.set_aside:
+        order, symbol = _order_of(state, row), _symbol_of(state, row)
+        told, about = _unread_standing(state, row), row.order_id or symbol or "a row without an id"
+        facts = {**told.facts, "row": row.raw}
+        state.alert(told.code, told.text, facts, about=about, symbol=symbol)
+        if order is not None and order.is_open and order.row.intent_id is not None:
+            state.command(ReadOrder(order.row.order_id, "the day order book's row can't be read"))
+    if before is not None and before.set_aside and not event.set_aside:
+        state.note("RESUME", "every row of the day order book can be read again")
+
+
+def unread_alerts(state: State) -> Iterator[Standing]:
+    """Yield what is set aside now and what waits for it."""
+    for read in state.set_aside.values():
+        for row in read.set_aside:
+            yield _unread_standing(state, row)
+
+
+def reason_not_to_buy(state: State, account: str, symbol: str, side: Side) -> str | None:
+    """Why nothing is bought in a symbol now, None where nothing is against it."""
+    if side is not Side.BUY:
+        return None
+    for order in state.index.open_in.of(symbol):
+        if order.shown.doubt:
+            return f"the row of {order.row.order_id} may be another order's: {order.shown.doubt}"
+    read = state.set_aside.get(account)
+    for row in read.set_aside if read is not None else ():
+        if _symbol_of(state, row) in {None, symbol}:
+            return _unread_words(row)
+    return None
+
+
+def may_hide(state: State, event: TodaysOrdersRead, tracked: TrackedIntent) -> bool:
+    """Whether a row that was set aside may be the order of an intent that is looked for."""
+    return any(
+        row.order_id not in state.orders
+        and row.order_id not in tracked.known_ids
+        and row.symbol in {None, tracked.intent.symbol}
+        for row in event.set_aside
+        if event.account == tracked.intent.account
+    )
+
+
+def _unread_standing(state: State, row: UnreadRow) -> Standing:
+    symbol = _symbol_of(state, row)
+    text = (
+        f"{_unread_words(row)}: nothing is bought in {symbol or 'anything'} until it can. If it"
+        " stays so, look in the broker's app what order that is"
+    )
+    facts = {"order_id": row.order_id, "symbol": symbol, "why": row.reason}
+    return Standing("ROW_UNREADABLE", text, facts)
+
+
+def _unread_words(row: UnreadRow) -> str:
+    name = f"the day order book's row {row.order_id or 'without an id'}"
+    return f"{name} can't be read ({row.reason})"
+
+
+def _symbol_of(state: State, row: UnreadRow) -> str | None:
+    order = _order_of(state, row)
+    return row.symbol if order is None else order.row.symbol
+
+
+def _order_of(state: State, row: UnreadRow) -> TrackedOrder | None:
+    return state.orders.get(state.chains.first(row.order_id)) if row.order_id else None

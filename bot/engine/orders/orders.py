@@ -20,9 +20,10 @@ from bot.domain.order import (
 from bot.domain.order_status import shown_state
 from bot.engine import wake
 from bot.engine.gate import IllegalMove
-from bot.engine.orders import cancels, doubts, loss_watch
+from bot.engine.orders import cancel_requests, doubts
 from bot.engine.orders.doubts import Trust
-from bot.engine.orders.merging import merged
+from bot.engine.orders.matching import merged
+from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import (
     add_external,
@@ -30,13 +31,8 @@ from bot.engine.risk.accounts import (
     pause_after_loss,
     take_back_external,
 )
-from bot.engine.state import State
-from bot.engine.tracked import (
-    Instance,
-    StrategyState,
-    TrackedIntent,
-    TrackedOrder,
-)
+from bot.engine.state import Instance, State, StrategyState
+from bot.engine.tracked import TrackedIntent, TrackedOrder
 from bot.strategy import Rejection
 
 BY_BROKER: Final = frozenset({"INTERNAL_CANCELLED", "CANCEL_BY_STOCK_EVENT"})
@@ -149,7 +145,7 @@ def own_order(
         status = report.status or "?"
         order.row = replace(row, state=OrderState.ACCEPTED, broker_status=status)
         _record(state, order.row, row.state, report, source)
-    cancels.sweep(state, order)
+    cancel_requests.sweep(state, order)
 
 
 def claim(state: State, report: OrderReport) -> OrderReport:
@@ -235,10 +231,10 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         order.requested_at, order.may_cancel = report.requested_at, report.may_cancel
     if report.state is None:
         text = (
-            f"{doubts.words_of(before)}: status {report.status!r} is unknown; taken as live, never"
+            f"{row_words(before)}: status {report.status!r} is unknown; taken as live, never"
             " as its end. Look at the order in the broker's app if it stays so."
         )
-        facts = {**doubts.facts_of(before), "status": report.status}
+        facts = {**row_facts(before), "status": report.status}
         about, symbol = report.status or "none", report.symbol
         state.alert("STATUS_UNKNOWN", text, facts, about=about, symbol=symbol)
     if after is before or after == before:
@@ -268,10 +264,10 @@ def _row_after(state: State, order: TrackedOrder, after: OrderUpdated) -> OrderU
     if after.state is not before.state and after.state not in ORDER_MOVES[before.state]:
         move = f"{before.state} to {after.state} ({after.broker_status})"
         text = (
-            f"{doubts.words_of(before)}: the broker's row went from {move}, which is no move. It"
+            f"{row_words(before)}: the broker's row went from {move}, which is no move. It"
             f" stays {before.state} here. Look at it in the broker's app."
         )
-        facts = {**doubts.facts_of(before), "from": before.state, "to": after.state}
+        facts = {**row_facts(before), "from": before.state, "to": after.state}
         about = f"{before.order_id} {move}"
         state.alert("MOVE_IMPOSSIBLE", text, facts, about=about, symbol=before.symbol)
         after = replace(after, state=before.state)
@@ -343,7 +339,7 @@ def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill 
             tracked = state.intents.get(fill.intent_id or "")
             losses.count_fill(state, strategy, fill, tracked.intent if tracked else None)
             wake.wake(state, strategy, instance, "on_fill", fill)
-        loss_watch.watch(state, fill.account)
+        cancel_requests.stop_after_loss(state, fill.account)
     if row.state in TERMINAL_STATES and row.state is not before.state:
         state.counts[row.state.lower()] += 1
         tracked = state.intents.get(row.intent_id or "")

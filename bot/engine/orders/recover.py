@@ -19,23 +19,18 @@ from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.domain.timetable import local_of
 from bot.engine import flatten, gate
-from bot.engine.exposure import DayTrade
+from bot.engine.account_state import DayTrade
+from bot.engine.control_state import BY_ENGINE, LASTING, TrackedFault
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
-from bot.engine.orders import amends, cancels, sends
+from bot.engine.orders import amends, cancel_requests, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import flow_of, restore
 from bot.engine.risk.codes import or_none
-from bot.engine.state import BY_ENGINE, LASTING, State
-from bot.engine.tracked import (
-    BackOff,
-    Position,
-    TrackedFault,
-    TrackedIntent,
-    TrackedOrder,
-)
+from bot.engine.state import Position, State
+from bot.engine.tracked import BackOff, TrackedIntent, TrackedOrder
 
 _ORDER_STATES: Final[Mapping[SendState, OrderState]] = {
     SendState.READY: OrderState.INITIALIZED,
@@ -91,7 +86,7 @@ def on_recovered(state: State, event: Recovered) -> None:
     state.reconciling.next_number = recovery.next_break_number
     if recovery.damage:
         breaks.begin_damage(state, recovery.damage)
-    guarded(state, "cancels at the start", cancels.take_up, state, recovery.cancels)
+    guarded(state, "cancels at the start", cancel_requests.take_up, state, recovery.cancels)
     if recovery.flatten is not None and recovery.run_state is RunState.HALTED:
         guarded(state, "a flatten at the start", flatten.take_up, state, recovery.flatten)
     if recovery.started_by:
@@ -163,8 +158,7 @@ def _take_over_usage(state: State, recovery: Recovery) -> None:
     for (name, symbol), shares in begun.items():
         owner = state.strategies.get(name)
         if owner is not None:
-            owner.days[symbol] = DayTrade()
-            owner.days[symbol].carry(shares)
+            owner.days[symbol] = DayTrade(begun=shares)
             exposure.carry(owner.plan.account, symbol, shares)
     for fill in todays:
         usage.of(fill.account).fill(fill.symbol, fill.side)

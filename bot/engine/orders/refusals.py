@@ -13,10 +13,11 @@ from typing import Final
 from bot.domain.entry import ACCOUNT_SCOPE, AttemptFinished, Numbers
 from bot.domain.outcome import Refused
 from bot.engine import gate
-from bot.engine.orders.question_words import facts_of, order_words
-from bot.engine.state import BY_ENGINE, State
+from bot.engine.account_state import OF_LATE, REFUSALS_MAX, REFUSALS_OF_LATE_MAX, Recent
+from bot.engine.control_state import BY_ENGINE
+from bot.engine.orders.order_words import intent_facts, intent_words
+from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
-from bot.engine.usage import OF_LATE, REFUSALS_MAX, REFUSALS_OF_LATE_MAX, Recent
 
 _OF_THE_API: Final = frozenset({400, 404, 405, 422})
 _PASSING: Final = frozenset({401, 429})
@@ -68,12 +69,12 @@ def note_refused(state: State, tracked: TrackedIntent, refused: Refused) -> None
         strategy.refusals, strategy.refused_of_late = 0, Recent(OF_LATE)
         why = f"the broker has refused {count} of its orders {span}, the last with {said}"
         text = (
-            f"{intent.strategy} is paused: {why}, for {order_words(intent)}. Its open orders stay, "
-            "other strategies go on. Look at bot orders, then: bot strategy enable "
+            f"{intent.strategy} is paused: {why}, for {intent_words(intent)}. Its open orders "
+            "stay, other strategies go on. Look at bot orders, then: bot strategy enable "
             f"{intent.strategy}"
         )
         facts: Numbers = {"strategy": intent.strategy, "said": said, "count": count, "span": span}
-        facts = {**facts_of(tracked), **facts}
+        facts = {**intent_facts(tracked), **facts}
         state.alert("STRATEGY_REFUSED", text, facts, symbol=intent.symbol)
         gate.switch(state, strategy, gate.PAUSED, why, BY_ENGINE)
 
@@ -93,6 +94,6 @@ def note_redirect(state: State, finished: AttemptFinished | None) -> None:
 def _halt(state: State, tracked: TrackedIntent, code: str, text: str, facts: Numbers) -> None:
     intent = tracked.intent
     now_is = "No order is sent any more; reads and cancels go on"
-    whole = f"{text}. The last was {order_words(intent)}. {now_is}. Mend it, {_RESUME}"
-    state.alert(code, whole, {**facts_of(tracked), **facts}, symbol=intent.symbol)
+    whole = f"{text}. The last was {intent_words(intent)}. {now_is}. Mend it, {_RESUME}"
+    state.alert(code, whole, {**intent_facts(tracked), **facts}, symbol=intent.symbol)
     gate.halt_scope(state, f"{ACCOUNT_SCOPE}{intent.account}", text)

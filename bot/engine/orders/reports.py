@@ -1,26 +1,53 @@
-"""Rows of the broker's day order book: each goes to the order that it belongs to."""
+"""Rows of the broker's day order book: each goes to the order that it belongs to, or is nobody's.
 
-from bot.domain.message import OrderRead, ReadTodaysOrders, TodaysOrdersRead
-from bot.domain.order import OrderReport, OrderState
+What is not in a list says nothing about an order's state: it may be hidden for a while. One that no
+complete list shows for long is alerted and asked for by its id, and counts as open in full until a
+row says otherwise. An id that the broker does not know yet is asked for again, soon and a few
+times.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from bot.domain.message import (
+    OrderRead,
+    ReadOrder,
+    ReadTodaysOrders,
+    TodaysOrdersRead,
+)
+from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.order_status import shown_state
+from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
-from bot.engine.orders import amends, cancels, doubts, listing, orders, set_aside, unknown
+from bot.engine.orders import (
+    amends,
+    cancels,
+    doubts,
+    matching,
+    orders,
+    unknown,
+)
+from bot.engine.orders.matching import is_alike, is_in_time
+from bot.engine.orders.order_words import intent_facts, intent_words, row_facts, row_words
 from bot.engine.state import State
-from bot.engine.tracked import TrackedOrder
+from bot.engine.tracked import BackOff, TrackedIntent, TrackedOrder
 
 
 def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     """Merge the day order book. What is not in it, or cannot be read, says nothing about an order
     that is known.
     """
-    set_aside.learn(state, event)
+    doubts.keep_unread(state, event)
     reports = doubts.own_rows(state, event.reports)
     state.chains.learn(state.orders, reports, state.now)
     unowned = []
     for report in reports:
         state.seen_ids.add(report.order_id)
         order = state.orders.get(state.chains.first(report.order_id))
-        if order is None or _is_reused(order, report):
+        # The broker may give out an id of an earlier day again, whose order has ended.
+        is_old = order and not order.is_open and order.row.trading_date < report.trading_date
+        if order is None or is_old:
             unowned.append(report)
         elif not state.chains.is_former(report.order_id):
             guarded(state, f"row {report.order_id}", _merge, state, order, report, "book")
@@ -28,10 +55,10 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     for row in event.set_aside:
         if row.order_id:
             state.seen_ids.add(row.order_id)
-    guarded(state, "what the day order book lists", listing.learn, state, event)
+    guarded(state, "what the day order book lists", _learn_listed, state, event)
     state.satisfy_polls(event.requested_at)
     for report in unknown.match(state, event, unowned):
-        guarded(state, f"row {report.order_id}", unknown.adopt, state, report)
+        guarded(state, f"row {report.order_id}", _adopt, state, report)
 
 
 def _merge(
@@ -51,11 +78,6 @@ def _merge(
     return whole if is_taken else None
 
 
-def _is_reused(order: TrackedOrder, report: OrderReport) -> bool:
-    """The broker may give out an id of an earlier day again: that order has ended."""
-    return not order.is_open and order.row.trading_date < report.trading_date
-
-
 def on_order(state: State, event: OrderRead) -> None:
     """Merge one detail row; a cancel or an amendment that waited for it goes on.
 
@@ -67,7 +89,7 @@ def on_order(state: State, event: OrderRead) -> None:
     whole = _merge(state, order, report, "detail") if order is not None else None
     is_gone = report is None and not event.is_unreadable
     if order is not None and is_gone:
-        listing.on_absent(state, order)
+        _ask_again_soon(state, order)
     if order is not None and order.change is not None:
         has_ended = report is not None and shown_state(report) is OrderState.CANCELLED
         if is_gone or (has_ended and order.may_be_renamed(event.at)):
@@ -75,3 +97,139 @@ def on_order(state: State, event: OrderRead) -> None:
     cancels.on_row(state, event)
     if report is not None and whole is not None:
         amends.on_row(state, event.order_id, whole)
+
+
+# ----------------------------------------------------------------------- orders that are not listed
+
+NOT_LISTED_AFTER: Final = timedelta(seconds=45)
+"""Long enough for most rows that hide; the next list, at most 15 s later, tells of the order."""
+ASKED_AFTER: Final = timedelta(seconds=5)
+"""From then on each list without the order has it asked for by its id."""
+ABSENT_LOOKS: Final = tuple(timedelta(seconds=each) for each in (0.2, 0.5, 1, 2, 5))
+"""How soon an id is asked for again that the broker did not know."""
+
+
+def _learn_listed(state: State, event: TodaysOrdersRead) -> None:
+    """See which of our open orders this list shows, and for how long it has not shown others."""
+    named = [report.order_id for report in event.reports]
+    named += [row.order_id for row in event.set_aside if row.order_id]
+    listed = {state.chains.first(order_id) for order_id in named}
+    nameless = [row.symbol for row in event.set_aside if not row.order_id]
+    for order in state.open_orders():
+        row, shown = order.row, order.shown
+        is_here = row.account == event.account and row.trading_date == state.trading_date
+        if not order.is_own or not is_here:
+            continue
+        if row.order_id in listed:
+            shown.listed_at = max(event.requested_at, shown.listed_at or event.requested_at)
+            if shown.is_missing:
+                shown.is_missing = False
+                text = f"{row_words(row)}: the day order book lists it again"
+                state.note("RESUME", text, symbol=row.symbol)
+            continue
+        if any(symbol in {None, row.symbol} for symbol in nameless):
+            continue
+        shown.listed_at = shown.listed_at or event.requested_at
+        missed = event.requested_at - shown.listed_at
+        if missed >= ASKED_AFTER:
+            state.command(ReadOrder(row.order_id, "the day order book does not list it"))
+        if missed >= NOT_LISTED_AFTER:
+            shown.is_missing = True
+            facts = {**row_facts(row), "seconds": round(missed.total_seconds())}
+            about, symbol = row.order_id, row.symbol
+            state.alert(
+                "ACCEPTED_NOT_LISTED", _not_listed_text(order), facts, about=about, symbol=symbol
+            )
+
+
+def _ask_again_soon(state: State, order: TrackedOrder) -> None:
+    """The broker does not know the id (yet): ask again soon, a few times in a row. A cancel has
+    tries of its own.
+    """
+    tries = order.shown.absent_looks
+    is_asked = order.is_own and order.is_open and order.row.order_id not in state.cancels
+    if not is_asked or tries >= len(ABSENT_LOOKS):
+        return
+    order.shown.absent_looks = tries + 1
+    order.look = BackOff(state.now + ABSENT_LOOKS[tries], step=len(ABSENT_LOOKS))
+
+
+def alerts(state: State) -> Iterator[Standing]:
+    """Yield the orders that are accepted and not listed."""
+    for order in state.open_orders():
+        if order.shown.is_missing:
+            listed_at = order.shown.listed_at or state.now
+            facts = {
+                **row_facts(order.row),
+                "seconds": round((state.now - listed_at).total_seconds()),
+            }
+            yield Standing("ACCEPTED_NOT_LISTED", _not_listed_text(order), facts)
+
+
+def _not_listed_text(order: TrackedOrder) -> str:
+    return (
+        f"{row_words(order.row)}: the broker accepted it, and no complete day order book lists it."
+        " It counts as open in full and is asked for by its id. Look in the broker's app whether it"
+        " is there; if it never shows, compare the holding when the day is over."
+    )
+
+
+# -------------------------------------------------------------------------- orders of somebody else
+
+
+def _adopt(state: State, row: OrderReport) -> None:
+    """Count an order of somebody else. One that looks like an order of ours that is dead by all
+    that was known halts its symbol, whatever that order died of once its bytes may have left; so
+    does one that looks like an order that was found by its looks, or whose id no row has shown. One
+    that shows what an amendment under way asked for may be ours.
+    """
+    look = row.account, row.trading_date, row.symbol, row.side, row.quantity
+    dead = state.index.not_placed.of(look)
+    ghost = next((tracked for tracked in dead if is_alike(state, tracked, row)), None)
+    ghost = ghost or _twin_of(state, row)
+    if ghost is None:
+        ours = matching.predecessor_of(state, row)
+        note = matching.note_for(ours) if ours else "not placed here"
+        orders.external_order(state, row, note)
+        if ours is not None and state.orders[row.order_id].is_open:
+            matching.tell_of_successor(state, ours, state.orders[row.order_id].row)
+        return
+    intent, looks = ghost.intent, f"looks like {ghost.intent.intent_id}"
+    orders.external_order(state, row, looks)
+    code = "GHOST_ORDER"
+    was, it = f"was {ghost.state}", ". It"
+    do = "Look whose it is and cancel it in the broker's app if need be"
+    if ghost.state is SendState.MATCHED:
+        code = "TWIN_ORDER"
+        was = f"was found as {ghost.order_id}, without an answer"
+        it = f": one of the two was placed elsewhere, and nothing shows which. {row.order_id}"
+        do = "Look at both and cancel in the broker's app what nobody wants"
+    elif ghost.state is SendState.ACKED:
+        code = "OTHER_ID"
+        was = f"was accepted as {ghost.order_id}, an id that no row has shown"
+        it = f": it may be that order under another id. {row.order_id}"
+        do = "Look at both and cancel in the broker's app what nobody wants"
+    text = (
+        f"{row.order_id} is at the broker and looks like {intent_words(intent)}, which {was}{it} "
+        "counts as an order of somebody else and is not touched, and nothing new is sent in "
+        f'{row.symbol}. {do}, then: bot resume --reason "…"'
+    )
+    facts = {**intent_facts(ghost, [row.order_id]), "found_as": ghost.order_id}
+    state.alert(code, text, facts, about=row.order_id, symbol=row.symbol)
+    state.halt_symbol(row.symbol, f"{row.order_id} {looks}, which {was}")
+    if ghost.state is SendState.NOT_PLACED and ghost.is_fenced and is_in_time(state, ghost, row):
+        unknown.distrust_nonces(state, ghost, f"{row.order_id} is in the day order book")
+
+
+def _twin_of(state: State, row: OrderReport) -> TrackedIntent | None:
+    """Return the order that this row could be as well: one that was found by its looks, or one that
+    was accepted under an id that neither the day order book nor its detail has shown so far.
+    """
+    for tracked in state.intents.values():
+        own = state.orders.get(tracked.order_id or "")
+        is_unseen = tracked.state is SendState.ACKED and own is not None and not own.shown.rows
+        is_doubtful = is_unseen or tracked.state is SendState.MATCHED
+        is_other = is_doubtful and tracked.order_id != row.order_id
+        if is_other and is_alike(state, tracked, row) and is_in_time(state, tracked, row):
+            return tracked
+    return None

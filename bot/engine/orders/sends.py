@@ -23,9 +23,10 @@ from bot.domain.message import (
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Refused, Unknown
 from bot.engine import belief, gate, invariants, requests, two_factor
+from bot.engine.control_state import PRIORITY
 from bot.engine.gate import ENGINE_FAULT
-from bot.engine.orders import cancels, orders, refusals, set_aside
-from bot.engine.orders.merging import report_of
+from bot.engine.orders import cancels, doubts, orders, refusals
+from bot.engine.orders.matching import report_of
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.rechecks import (
     HELD_TOO_LONG,
@@ -39,7 +40,7 @@ from bot.engine.orders.unknown import ALERT_AFTER
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import means_of
 from bot.engine.risk.sizing import OrderRequest
-from bot.engine.state import PRIORITY, State
+from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
 from bot.engine.two_factor import is_exit
 
@@ -67,7 +68,7 @@ def reason_not_to_send(state: State, intent: Intent) -> str | None:
         return lost
     if symbol in state.halted_symbols:
         return f"{symbol} is halted: {state.halted_symbols[symbol]}"
-    held = set_aside.hold(state, intent.account, symbol, intent.side)
+    held = doubts.reason_not_to_buy(state, intent.account, symbol, intent.side)
     if held is not None:
         return held
     if (doubt := belief.objection(state, symbol, intent.side)) is not None:

@@ -19,20 +19,19 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Final
 
-from bot.domain.entry import OrderUpdated
 from bot.domain.message import BurnNonce, NonceBurnt, ReadTodaysOrders, TodaysOrdersRead
-from bot.domain.order import ORDER_TYPES, OrderReport, OrderState, OrderType, SendState
+from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.outcome import Resolution
 from bot.engine import gate
+from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
-from bot.engine.orders import orders, set_aside, successors
-from bot.engine.orders.merging import parts_of
+from bot.engine.orders import doubts, orders
+from bot.engine.orders.matching import candidates, is_alike, is_in_time, parts_of
+from bot.engine.orders.order_words import intent_facts, intent_words, question_text, time_words
 from bot.engine.orders.orders import move_intent, move_unplaced
-from bot.engine.orders.question_words import facts_of, order_words, question_text, time_words
 from bot.engine.settings import UnknownPolicy
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
-from bot.engine.watched import Standing
 
 NONCE_UNUSED: Final = "nonce unused"
 """How a proof by the nonce begins."""
@@ -63,7 +62,7 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
         return
     if is_fresh and tracked.state in {_S.MATCHED, _S.AMBIGUOUS}:
         row = f"its row is there ({tracked.order_id})" if tracked.order_id else "it has rows"
-        _distrust_nonces(state, tracked, row)
+        distrust_nonces(state, tracked, row)
     tracked.is_fenced = is_fresh
     if tracked.state is not _S.UNKNOWN:
         return
@@ -85,22 +84,23 @@ def is_asked_after(state: State, intent_id: str) -> bool:
 
 def _refused_and_reached(state: State, tracked: TrackedIntent) -> None:
     text = (
-        f"{order_words(tracked.intent)} was refused by the quota, and yet its nonce is used up: a "
+        f"{intent_words(tracked.intent)} was refused by the quota, and yet its nonce is used up: a "
         "copy of it may have got through. The day order book is being read; what shows up there "
         f"halts {tracked.intent.symbol}. Look in the broker's app"
     )
     where = tracked.intent.intent_id, tracked.intent.symbol
-    state.alert("REFUSED_AND_REACHED", text, facts_of(tracked), about=where[0], symbol=where[1])
+    state.alert("REFUSED_AND_REACHED", text, intent_facts(tracked), about=where[0], symbol=where[1])
     state.command(ReadTodaysOrders(f"quota refused {where[0]}"))
 
 
-def _distrust_nonces(state: State, tracked: TrackedIntent, row: str) -> None:
+def distrust_nonces(state: State, tracked: TrackedIntent, row: str) -> None:
+    """A row is there whose nonce was unused: from now on no nonce proves anything by itself."""
     text = (
-        f"nonces cannot be trusted: that of {order_words(tracked.intent)} was unused, so it could "
+        f"nonces cannot be trusted: that of {intent_words(tracked.intent)} was unused, so it could "
         f"not have arrived, and {row}. Nobody knows why. No order counts as never placed by its "
         'nonce alone until you say: bot resume --reason "…". Ask the broker'
     )
-    facts, intent = facts_of(tracked), tracked.intent
+    facts, intent = intent_facts(tracked), tracked.intent
     state.alert("NONCE_BROKEN", text, facts, about=intent.intent_id, symbol=intent.symbol)
     gate.halt_scope(state, gate.NONCES, f"the nonce of {intent.intent_id} was unused, and {row}")
 
@@ -127,13 +127,13 @@ def alerts(state: State) -> Iterator[Standing]:
         is_old = tracked.state in _MAY_BE_FRESH and tracked.alert_due is None
         if is_old or tracked.state in {_S.REACHED, _S.AMBIGUOUS}:
             rows = candidates(state, tracked)
-            text, facts = question_text(tracked, rows), facts_of(tracked, rows)
+            text, facts = question_text(tracked, rows), intent_facts(tracked, rows)
             yield Standing(_QUESTION_CODES[tracked.state], text, facts)
 
 
 def _alert(state: State, tracked: TrackedIntent, code: str) -> None:
     rows = candidates(state, tracked)
-    about, facts = " ".join([tracked.intent.intent_id, *rows]), facts_of(tracked, rows)
+    about, facts = " ".join([tracked.intent.intent_id, *rows]), intent_facts(tracked, rows)
     text = question_text(tracked, rows)
     state.alert(code, text, facts, about=about, symbol=tracked.intent.symbol)
 
@@ -154,7 +154,7 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
     for tracked in sorted(questions, key=lambda t: (t.sent_at or state.now, t.intent.intent_id)):
         groups.setdefault(tracked.intent.fingerprint, []).append(tracked)
     for group in groups.values():
-        if any(set_aside.may_hide(state, event, tracked) for tracked in group):
+        if any(doubts.may_hide(state, event, tracked) for tracked in group):
             waiting += group
             continue
         fitting = [row for row in rows if is_alike(state, group[0], row)]
@@ -168,7 +168,7 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
         rows = [row for row in rows if row not in taken]
     for tracked in state.pending_intents():
         is_asked = tracked.state in _MAY_BE_FRESH and tracked.intent.account == event.account
-        if not is_asked or set_aside.may_hide(state, event, tracked):
+        if not is_asked or doubts.may_hide(state, event, tracked):
             continue
         if tracked.sent_at is None or event.requested_at <= tracked.sent_at:
             continue
@@ -197,7 +197,7 @@ def _assign(
     if not rows:
         return
     rows = sorted(rows, key=lambda row: row.order_id)
-    in_time = [row for row in rows if _is_in_time(state, group[0], row)]
+    in_time = [row for row in rows if is_in_time(state, group[0], row)]
     fresh = [tracked for tracked in group if tracked.state is _S.FRESH]
     is_ambiguous = any(tracked.state is _S.AMBIGUOUS for tracked in group)
     if in_time and not fresh and not is_ambiguous and len(in_time) <= len(group):
@@ -226,7 +226,7 @@ def _assign(
         tracked.doubt = why
         _alert(state, tracked, "ORDER_AMBIGUOUS")
     for tracked in fresh if in_time else ():
-        _distrust_nonces(state, tracked, f"{ids} is in the day order book")
+        distrust_nonces(state, tracked, f"{ids} is in the day order book")
 
 
 def take_over(state: State, tracked: TrackedIntent, row: OrderReport, reason: str) -> None:
@@ -269,108 +269,10 @@ def end_day(state: State, today: date) -> None:
         traded = sum(state.orders[order_id].row.executed_quantity for order_id in rows)
         release(state, tracked, _S.EOD_ABSENT, "the day is over", proof=proof)
         text = (
-            f"{order_words(intent)} of {intent.trading_date} is given up, as its day is over: "
+            f"{intent_words(intent)} of {intent.trading_date} is given up, as its day is over: "
             f"{shown}. Compare the holding of {symbol} with the broker's statement"
         )
-        facts = {**facts_of(tracked, rows), "traded": traded}
+        facts = {**intent_facts(tracked, rows), "traded": traded}
         state.alert("ORDER_ABSENT", text, facts, about=intent.intent_id, symbol=symbol)
         if traded:
             state.halt_symbol(symbol, f"{traded:,} shares traded that may be {intent.intent_id}'s")
-
-
-# --------------------------------------------------------------------------------------- matching
-
-
-def is_alike(state: State, tracked: TrackedIntent, row: OrderReport | OrderUpdated) -> bool:
-    """True when the row shows what was asked for, and was not there before the bytes left."""
-    intent, rulebook = tracked.intent, state.rulebook
-    if tracked.sent_at is None or row.order_id in tracked.known_ids:
-        return False
-    asked = (intent.account, intent.trading_date, intent.symbol, intent.side, intent.quantity)
-    if asked != (row.account, row.trading_date, row.symbol, row.side, row.quantity):
-        return False
-    named = OrderType.__members__.get(row.order_type)
-    kind = rulebook.canonical(intent.exchange, named) if named else None
-    if ORDER_TYPES[intent.order_type].has_price:
-        return row.price == intent.limit_price and kind in {None, intent.order_type}
-    wanted = rulebook.canonical(intent.exchange, intent.order_type)
-    became_limit = ORDER_TYPES[wanted].rests_as_limit and kind is OrderType.LO
-    return kind is wanted or became_limit
-
-
-def _is_in_time(state: State, tracked: TrackedIntent, row: OrderReport) -> bool:
-    """The row's own time, where it has one, lies around the send, in market time."""
-    sent_at, settings = tracked.sent_at, state.settings
-    if sent_at is None or row.placed_at is None:
-        return True
-    return sent_at - settings.clock_max_offset <= row.placed_at <= sent_at + settings.horizon
-
-
-def candidates(state: State, tracked: TrackedIntent) -> list[str]:
-    """Return the ids of the orders of nobody that may be this one."""
-    if tracked.state is not _S.AMBIGUOUS:
-        return []
-    return [
-        order.row.order_id
-        for order in state.orders.values()
-        if not order.is_own and is_alike(state, tracked, order.row)
-    ]
-
-
-def adopt(state: State, row: OrderReport) -> None:
-    """Count an order of somebody else. One that looks like an order of ours that is dead by all
-    that was known halts its symbol, whatever that order died of once its bytes may have left; so
-    does one that looks like an order that was found by its looks, or whose id no row has shown. One
-    that shows what an amendment under way asked for may be ours.
-    """
-    look = row.account, row.trading_date, row.symbol, row.side, row.quantity
-    dead = state.index.not_placed.of(look)
-    ghost = next((tracked for tracked in dead if is_alike(state, tracked, row)), None)
-    ghost = ghost or _twin_of(state, row)
-    if ghost is None:
-        ours = successors.predecessor_of(state, row)
-        note = successors.note_for(ours) if ours else "not placed here"
-        orders.external_order(state, row, note)
-        if ours is not None and state.orders[row.order_id].is_open:
-            successors.tell(state, ours, state.orders[row.order_id].row)
-        return
-    intent, looks = ghost.intent, f"looks like {ghost.intent.intent_id}"
-    orders.external_order(state, row, looks)
-    code = "GHOST_ORDER"
-    was, it = f"was {ghost.state}", ". It"
-    do = "Look whose it is and cancel it in the broker's app if need be"
-    if ghost.state is _S.MATCHED:
-        code = "TWIN_ORDER"
-        was = f"was found as {ghost.order_id}, without an answer"
-        it = f": one of the two was placed elsewhere, and nothing shows which. {row.order_id}"
-        do = "Look at both and cancel in the broker's app what nobody wants"
-    elif ghost.state is _S.ACKED:
-        code = "OTHER_ID"
-        was = f"was accepted as {ghost.order_id}, an id that no row has shown"
-        it = f": it may be that order under another id. {row.order_id}"
-        do = "Look at both and cancel in the broker's app what nobody wants"
-    text = (
-        f"{row.order_id} is at the broker and looks like {order_words(intent)}, which {was}{it} "
-        "counts as an order of somebody else and is not touched, and nothing new is sent in "
-        f'{row.symbol}. {do}, then: bot resume --reason "…"'
-    )
-    facts = {**facts_of(ghost, [row.order_id]), "found_as": ghost.order_id}
-    state.alert(code, text, facts, about=row.order_id, symbol=row.symbol)
-    state.halt_symbol(row.symbol, f"{row.order_id} {looks}, which {was}")
-    if ghost.state is _S.NOT_PLACED and ghost.is_fenced and _is_in_time(state, ghost, row):
-        _distrust_nonces(state, ghost, f"{row.order_id} is in the day order book")
-
-
-def _twin_of(state: State, row: OrderReport) -> TrackedIntent | None:
-    """Return the order that this row could be as well: one that was found by its looks, or one that
-    was accepted under an id that neither the day order book nor its detail has shown so far.
-    """
-    for tracked in state.intents.values():
-        own = state.orders.get(tracked.order_id or "")
-        is_unseen = tracked.state is _S.ACKED and own is not None and not own.shown.rows
-        is_doubtful = tracked.order_id != row.order_id and (
-            is_unseen or tracked.state is _S.MATCHED
-        )
-        if is_doubtful and is_alike(state, tracked, row) and _is_in_time(state, tracked, row):
-            return tracked
-    return None

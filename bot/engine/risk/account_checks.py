@@ -4,31 +4,15 @@ They are tried among those of `checks.py`, and say nothing where the account has
 """
 
 from collections.abc import Iterator
-from typing import Final
 
 from bot.domain.entry import CheckResult
-from bot.domain.instrument import PHASE_WORDS, Phase
-from bot.domain.order import OrderType, Side
+from bot.domain.instrument import PHASE_WORDS
+from bot.domain.order import Side
 from bot.domain.plan import Limits
-from bot.engine.risk.codes import ACCOUNT, amounts, judged, or_none, percent, short_money
-from bot.engine.risk.sizing import BOARD_LOT, OrderRequest
+from bot.engine.findings import AUCTIONS
+from bot.engine.risk.codes import ACCOUNT, PPM, amounts, judged, or_none, percent, short_money
+from bot.engine.risk.sizing import AT_THE_MARKET, BOARD_LOT, OrderRequest, gap_of
 from bot.engine.risk.view import AccountUse, View
-
-PPM: Final = 1_000_000
-AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED, Phase.CA})
-SILENT_PHASES: Final = frozenset({Phase.BREAK, Phase.CLOSED, Phase.PUT_THROUGH})
-"""Phases in which no exchange takes an order. Source: HOSE Decision 352, VNX Decision 17."""
-AT_THE_MARKET: Final = frozenset(
-    {
-        OrderType.MP,
-        OrderType.MTL,
-        OrderType.MAK,
-        OrderType.MOK,
-        OrderType.FAK,
-        OrderType.FOK,
-    }
-)
-"""Types that take what the depth shows. ATO, ATC and PLO trade at the one price of their phase."""
 
 
 def is_least_sale(request: OrderRequest) -> bool:
@@ -89,11 +73,6 @@ def reference_gap(price: int, view: View) -> Iterator[CheckResult]:
         yield judged(
             "REFERENCE_GAP", gap <= gap_max, words, gap_ppm=gap, gap_ppm_max=gap_max, scope=ACCOUNT
         )
-
-
-def gap_of(price: int, base: int) -> int:
-    """Return how far a price is from another, in parts per million of that."""
-    return abs(price - base) * PPM // base if base > 0 else PPM
 
 
 def open_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:

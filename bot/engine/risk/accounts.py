@@ -17,16 +17,10 @@ from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.message import AccountRead
 from bot.domain.order import Side
 from bot.engine import gate
+from bot.engine.flows import AccountLedger, Flow
 from bot.engine.risk import breaks, ledgers
-from bot.engine.state import State
-from bot.engine.tracked import (
-    AccountLedger,
-    Flow,
-    Position,
-    StrategyState,
-    TrackedIntent,
-    TrackedOrder,
-)
+from bot.engine.state import Position, State, StrategyState
+from bot.engine.tracked import TrackedIntent, TrackedOrder
 
 NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 

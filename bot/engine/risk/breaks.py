@@ -15,10 +15,10 @@ from bot.domain.message import ReadAccount, ReadTodaysOrders
 from bot.domain.operations import BreakAccepted
 from bot.domain.order import Side
 from bot.engine import gate
+from bot.engine.control_state import BY_ENGINE, Standing
 from bot.engine.risk.codes import percent
 from bot.engine.risk.ledgers import IN_ALL, LOOK_AGAIN, Difference, explanation, own_shares
-from bot.engine.state import BY_ENGINE, State
-from bot.engine.watched import Standing
+from bot.engine.state import State
 
 SCOPE: Final = "break:"
 """How the scope begins under which the journal keeps a break; the rest is its id."""

@@ -15,8 +15,8 @@ from bot.domain.errors import NoRule
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Lot
 from bot.domain.order import ORDER_TYPES, OrderType, Side, type_word
 from bot.domain.plan import Limits
+from bot.engine.findings import AUCTIONS
 from bot.engine.risk import account_checks
-from bot.engine.risk.account_checks import AUCTIONS, SILENT_PHASES, gap_of
 from bot.engine.risk.codes import (
     ACCOUNT,
     STRATEGY,
@@ -27,8 +27,8 @@ from bot.engine.risk.codes import (
     tightest,
     type_words,
 )
-from bot.engine.risk.sizing import OrderRequest
-from bot.engine.risk.view import View
+from bot.engine.risk.sizing import OrderRequest, gap_of
+from bot.engine.risk.view import SILENT_PHASES, View
 
 _LO, _BUY, _SELL, _EVEN, _ODD = OrderType.LO, Side.BUY, Side.SELL, Lot.EVEN, Lot.ODD
 """Asked with every order: on Python 3.11 a member costs ten times as much through its class."""

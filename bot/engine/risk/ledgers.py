@@ -28,8 +28,9 @@ from typing import Final
 from bot.domain.account import AccountSnapshot, Holding, base_words
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
-from bot.engine.state import BY_ENGINE, State
-from bot.engine.tracked import AccountLedger, Flow
+from bot.engine.control_state import BY_ENGINE
+from bot.engine.flows import AccountLedger, Flow
+from bot.engine.state import State
 
 IN_ALL: Final = "in all"
 LOOK_AGAIN: Final = timedelta(seconds=5)

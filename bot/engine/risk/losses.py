@@ -10,19 +10,16 @@ each order that is asked for.
 
 from collections.abc import Iterator
 from datetime import date
-from typing import Final
 
 from bot.domain.entry import ENTRIES_SCOPE, Fill, Numbers, RunState, StateChanged
 from bot.domain.instrument import Phase
 from bot.domain.order import Intent, Side
 from bot.domain.quote import Quote
 from bot.engine import gate
-from bot.engine.exposure import DayTrade, Mark
-from bot.engine.state import State
-from bot.engine.tracked import StrategyState
-from bot.engine.watched import Standing
-
-PPM: Final = 1_000_000
+from bot.engine.account_state import DayTrade, Mark
+from bot.engine.control_state import Standing
+from bot.engine.risk.codes import PPM
+from bot.engine.state import State, StrategyState
 
 
 def limit_of(state: State, account: str) -> int | None:
@@ -106,7 +103,7 @@ def count_trade(
     if trading_date != state.trading_date:
         shares = fill.quantity if fill.side is Side.BUY else -fill.quantity
         state.exposure.carry(fill.account, fill.symbol, shares)
-        day.carry(shares)
+        day.begun += shares
         return
     state.exposure.trade(fill)
     state.exposure.of(fill.account).fees += fill.fee + fill.tax

@@ -14,8 +14,8 @@ from bot.domain.account import masked_account
 from bot.domain.entry import OrderUpdated
 from bot.domain.quote import Depth
 from bot.engine.account_status import Balance, Compared, LimitUse, Reconciliation
+from bot.engine.control_state import Standing
 from bot.engine.status import BotStatus, StrategyStatus
-from bot.engine.watched import Standing
 from bot.journal.values import PriceRow
 from bot.protocol.values.border import MarketPhase
 from bot.runtime.inbox import Urgency

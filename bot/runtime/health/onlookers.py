@@ -19,7 +19,7 @@ from bot.config.settings.load import Loaded
 from bot.config.settings.sources import process_environment
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
-from bot.engine.watched import Standing
+from bot.engine.control_state import Standing
 from bot.protocol.secret import Secret
 from bot.runtime.health.heartbeat import Heartbeat, Progress, ServiceManager, Work, words_of
 from bot.runtime.health.process_log import MEGABYTE, LogWatch, ProcessLog, log_file

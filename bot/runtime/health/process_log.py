@@ -38,7 +38,7 @@ from bot.domain.entry import (
 from bot.domain.message import Noted
 from bot.domain.recovery import Recovery
 from bot.domain.visible import visible_json
-from bot.engine.watched import Standing
+from bot.engine.control_state import Standing
 from bot.runtime.activity import Post
 from bot.runtime.hush import Hiding
 

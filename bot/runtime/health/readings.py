@@ -18,7 +18,7 @@ from bot.domain.entry import Decision, Entry, Fill, Note, RunState, Transition
 from bot.domain.instrument import Phase
 from bot.domain.order import OrderState
 from bot.domain.visible import visible
-from bot.engine.risk.account_checks import SILENT_PHASES
+from bot.engine.risk.view import SILENT_PHASES
 from bot.engine.status import BotStatus
 from bot.runtime.health.heartbeat import Progress
 from bot.runtime.parts import Parts

@@ -20,8 +20,8 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Noted
 from bot.domain.notice import SEVERITIES, Notice, NoticeKind, Volume
 from bot.engine.account_status import LimitUse
+from bot.engine.control_state import Standing
 from bot.engine.engine import Guard
-from bot.engine.watched import Standing
 from bot.journal.thread import in_time
 from bot.journal.verify import last_note
 from bot.runtime.activity import Post

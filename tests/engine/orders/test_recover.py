@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.entry import Decision, Fill, IntentMoved, Note, RunState, Transition
+from bot.domain.entry import LIMITS_NOTE, Decision, Fill, IntentMoved, Note, RunState, Transition
 from bot.domain.message import (
     BurnNonce,
     CancelOrder,
@@ -16,9 +16,11 @@ from bot.domain.message import (
 from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Resolution
+from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
-from bot.engine.tracked import Position
-from tests.engine.stage import DAY, START, Stage, attempt_of, report_of, sell_intent
+from bot.engine.engine import EngineSettings
+from bot.engine.state import Position
+from tests.engine.stage import DAY, PLAN, START, Stage, attempt_of, report_of, sell_intent
 
 SENT_AT = START - timedelta(seconds=20)
 
@@ -440,3 +442,63 @@ def test_what_fills_in_a_symbol_that_a_strategy_trades_no_more_counts_too():
     strategy = stage.engine._state.strategies["test"]
     assert strategy.positions["FPT"] == Position(100, stage.last(Fill).amount)
     assert strategy.fees_today == stage.last(Fill).fee > 0
+
+
+# ----------------------------------------------------------------------------------- changed limits
+
+_SHARED = AccountLimits(
+    max_order_value=20_000_000, last_entry=timedelta(seconds=60), symbols=frozenset({"HPG", "FPT"})
+)
+_OF_A_RUN = {
+    "account.max_order_value": 20_000_000,
+    "account.last_entry": 60,
+    "account.symbols": "FPT HPG",
+    "test.capital": 50_000_000,
+}
+
+
+def _started(by="an", before=None, shared=_SHARED, capital=50_000_000):
+    return Stage(
+        replace(PLAN, limits=Limits(capital=capital)),
+        settings=EngineSettings(account_limits=shared),
+        recovery=Recovery(DAY, limits=before or {}, started_by=by),
+        is_open=False,
+    )
+
+
+def told(stage):
+    return [one.text for one in stage.all(Note) if one.kind == "ALERT"]
+
+
+def _kept_limits(stage):
+    return [one.numbers for one in stage.all(Note) if one.kind == LIMITS_NOTE]
+
+
+def test_the_first_run_keeps_its_limits_and_tells_nothing():
+    stage = _started()
+
+    assert (_kept_limits(stage), told(stage)) == ([_OF_A_RUN], [])
+
+
+def test_a_run_with_the_same_limits_writes_nothing():
+    stage = _started(before=_OF_A_RUN)
+
+    assert (_kept_limits(stage), told(stage)) == ([], [])
+
+
+def test_a_changed_limit_is_told_with_both_values_and_by_whom():
+    shared = replace(_SHARED, max_order_value=50_000_000, last_entry=None, max_orders_per_day=60)
+
+    stage = _started(before=_OF_A_RUN, shared=shared, capital=20_000_000)
+
+    [text] = told(stage)
+    assert text.startswith(
+        "limits have changed since the last run: account.last_entry 60 -> none, "
+        "account.max_order_value 20,000,000 -> 50,000,000, account.max_orders_per_day none -> 60, "
+        "test.capital 50,000,000 -> 20,000,000. They hold from now on, an has started this run."
+    )
+    assert _kept_limits(stage)[0]["account.max_order_value"] == 50_000_000
+
+
+def test_who_only_looks_writes_nothing():
+    assert _kept_limits(_started(by="")) == []

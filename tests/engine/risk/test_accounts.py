@@ -9,7 +9,7 @@ from bot.domain.message import AccountRead, PlaceOrder, QuoteReceived
 from bot.domain.order import Side
 from bot.engine.engine import EngineSettings
 from bot.engine.risk.accounts import means_of
-from bot.engine.tracked import Position
+from bot.engine.state import Position
 from tests.engine.plain_scan import differences
 from tests.engine.stage import ACCOUNT, RULEBOOK, Stage, report_of
 

@@ -11,7 +11,7 @@ from bot.domain.message import PlaceOrder
 from bot.domain.order import OrderState
 from bot.domain.plan import Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery
-from bot.engine.risk.use import invested
+from bot.engine.risk.view import invested
 from tests.engine.stage import DAY, PLAN, Stage, report_of
 
 MEDIAN = Limits(max_times_median=5)

@@ -54,7 +54,7 @@ BESIDE_A_CHECK = {
         "test_refusals_that_are_further_apart_pause_nobody",
     ),
     "R25": (
-        "engine/test_gate_clock.py",
+        "engine/test_health.py",
         "test_a_clock_is_told_of_from_five_seconds_and_stops_orders_at_its_limit",
     ),
     "R26": (

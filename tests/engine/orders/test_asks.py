@@ -1,4 +1,4 @@
-"""What a person may say of an order that nobody knows about, and what becomes of it."""
+"""What a person may ask of one order: here a verdict on one that nobody knows about."""
 
 from datetime import timedelta
 
@@ -9,7 +9,7 @@ from bot.domain.message import NonceBurnt
 from bot.domain.operations import VerdictAsked
 from bot.domain.order import SendState, Side
 from bot.domain.outcome import Resolution, Unknown
-from bot.engine.orders import verdicts
+from bot.engine.orders import asks
 from tests.engine.stage import RULEBOOK, START, Stage, report_of
 from tests.rows import every_row
 
@@ -156,7 +156,7 @@ def test_a_verdict_is_given_once(order_id):
 
 
 def test_every_state_has_words_for_a_verdict_that_is_refused():
-    assert set(verdicts._NOW) == set(SendState)
+    assert set(asks._NOW) == set(SendState)
 
 
 @every_row("cash_read", [False, True])

@@ -8,7 +8,7 @@ import pytest
 
 from bot.domain.entry import Fill
 from bot.domain.order import Side
-from bot.engine.exposure import DayTrade, Mark
+from bot.engine.account_state import DayTrade, Mark
 from tests.engine.stage import Stage, report_of
 
 MARK = Mark(price=27_300, reference=26_900)
@@ -30,7 +30,7 @@ def _fills(dice: Random) -> list[Fill]:
 
 def _after(begun: int, fills: list[Fill]) -> DayTrade:
     day = DayTrade()
-    day.carry(begun)
+    day.begun += begun
     for fill in fills:
         day.take(fill)
     return day

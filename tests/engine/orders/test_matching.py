@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bot.domain.entry import Fill, IntentMoved
 from bot.domain.order import TERMINAL_STATES, OrderState, SendState, Side
 from bot.domain.outcome import Unknown
-from bot.engine.orders.merging import belongs, contradiction, merged, parts_of
+from bot.engine.orders.matching import belongs, contradiction, merged, parts_of
 from tests.engine.stage import START, Stage, report_of
 
 S = OrderState

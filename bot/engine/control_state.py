@@ -1,0 +1,192 @@
+"""What the engine remembers of what keeps orders back: gate, tokens, faults, its machine.
+
+Beside it what the invariants remember, and what stays wrong (`Standing`).
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from bot.domain.entry import Numbers, RunState
+from bot.domain.errors import Fault
+from bot.domain.operations import CodesCounted
+from bot.domain.order import Side
+from bot.engine.settings import LONG_AGO
+
+PRIORITY: Final = (
+    RunState.STOPPING,
+    RunState.HALTED,
+    RunState.STARTING,
+    RunState.NEEDS_2FA,
+    RunState.DEGRADED,
+    RunState.PAUSED,
+)
+"""What closes the gate, the strongest first."""
+LASTING: Final = (RunState.HALTED, RunState.PAUSED)
+"""States that a restart does not end, the stronger one first."""
+BY_ENGINE: Final = "engine"
+"""Who closed the gate when the engine's own fault did: open orders stay, then and at a restart."""
+BY_CLOCK: Final = "clock"
+"""Who closed it when our clock was too far from the broker's."""
+BY_BROKER: Final = "broker"
+"""Who closed it when no read worked."""
+BY_JOURNAL: Final = "database"
+"""Who closed it when nothing could be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why the gate is closed, who closed it, and since when it has been.
+
+    An operator need give no reason. `code` is the broker's word for a missing token.
+    """
+
+    reason: str
+    by: str
+    code: str = ""
+    since: datetime | None = None
+
+
+@dataclass(slots=True)
+class TokenQuestion:
+    """A person is asked for a 2FA token: `times` since it was needed, or since this morning.
+
+    `due` is when they are asked again; None where no calendar says so.
+    """
+
+    code: str
+    since: datetime
+    asked_at: datetime
+    times: int = 0
+    due: datetime | None = None
+
+
+@dataclass(slots=True)
+class TokenEnding:
+    """A token ends while it is needed: when its last write leaves, and when a person is told next,
+    having been told so many `times`.
+    """
+
+    at: datetime
+    due: datetime
+    times: int = 0
+
+
+@dataclass(slots=True)
+class Flattening:
+    """What a person wants sold after a halt. By strategy and symbol: `left` says why something is
+    still held, `due` when that is looked at again, `last_held` how much that was at last, `sales`
+    how many went out since it became less. `intents` are all sales, which alone pass the halt;
+    `left_out` is what a person has cancelled a sale of; `taken_back`: intents whose orders ended as
+    cancelled, and we had not asked for that.
+    """
+
+    reason: str
+    by: str
+    since: datetime
+    left: dict[tuple[str, str], str] = field(default_factory=dict)
+    due: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    sales: dict[tuple[str, str], int] = field(default_factory=dict)
+    last_held: dict[tuple[str, str], int] = field(default_factory=dict)
+    left_out: set[tuple[str, str]] = field(default_factory=set)
+    intents: set[str] = field(default_factory=set)
+    taken_back: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Gate:
+    """What keeps orders back: the causes, and `state`, that of the strongest one.
+
+    `kept` is the state that a restart would begin with, `missed` counts the signals refused for
+    want of a token. `codes_counted` says how many codes could still be mailed. `troubles` are why
+    the bot is DEGRADED, by who found it so. `skew` is how far our clock is off, where that is worth
+    a word. `cancel_when_seen` is, by intent, why its order is cancelled when it turns up.
+    """
+
+    troubles: dict[str, str] = field(default_factory=dict)
+    causes: dict[RunState, Cause] = field(
+        default_factory=lambda: {RunState.STARTING: Cause("reading the day order book", "bot")}
+    )
+    state: RunState = RunState.STARTING
+    kept: RunState = RunState.RUNNING
+    reason: str = "reading the day order book"
+    since: datetime | None = None
+    token_until: datetime | None = None
+    is_unproven: bool = False
+    question: TokenQuestion | None = None
+    ending: TokenEnding | None = None
+    codes_counted: CodesCounted | None = None
+    missed: int = 0
+    has_stopped: bool = False
+    journal_lost: list[datetime] = field(default_factory=list)
+    cancel_when_seen: dict[str, str] = field(default_factory=dict)
+    flattening: Flattening | None = None
+    skew: timedelta | None = None
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether no strategy is woken; in the other states their signals are taken and refused."""
+        return self.state in {RunState.STOPPING, RunState.HALTED, RunState.STARTING}
+
+    @property
+    def lacks_token(self) -> bool:
+        """Whether no write can succeed, neither an order nor a cancel."""
+        return RunState.NEEDS_2FA in self.causes
+
+
+@dataclass(slots=True)
+class TrackedFault:
+    """A kind of fault since the last resume, by its first one; one of before is told again."""
+
+    at: datetime
+    where: str
+    fault: Fault
+    count: int = 1
+    is_of_before: bool = False
+
+
+SENT_MAX: Final = 64
+"""So many of the last orders are remembered: more than may leave within a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stays wrong now: the sentence in English, and what another language says it from."""
+
+    code: str
+    text: str
+    facts: Numbers
+
+
+@dataclass(slots=True)
+class Checked:
+    """What the invariants remember: the number of the last intent that was to leave, the executed
+    quantity of each order, when everything was looked at, and the last orders that were to leave.
+    """
+
+    last_number: int = 0
+    executed: dict[tuple[date, str], int] = field(default_factory=dict)
+    looked_at: datetime = LONG_AGO
+    sent: deque[tuple[datetime, Side]] = field(default_factory=lambda: deque(maxlen=SENT_MAX))
+
+
+@dataclass(slots=True)
+class Standstill:
+    """The bot stood still until `ended_at`. What it has read since; `due` is when it asks again."""
+
+    ended_at: datetime
+    due: datetime
+    has_orders: bool = False
+    has_account: bool = False
+
+
+@dataclass(slots=True)
+class MachineTime:
+    """By how much the machine's wall clock was set, a standstill that is not over yet, and the room
+    on the journal's disk while it is little.
+    """
+
+    wall_is_ahead_by: timedelta = timedelta()
+    standstill: Standstill | None = None
+    disk_free: int | None = None

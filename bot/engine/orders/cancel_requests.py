@@ -1,0 +1,172 @@
+"""Who wants an order cancelled: an operator, its strategy, its time, or an account's loss of today.
+
+An order that is still on its way is cancelled when it turns up. How a cancel is carried through is
+in `cancels.py`; what the loss is and what it keeps back, in `risk/losses.py`. The loss is looked at
+with each fill, each read of the account, and each order that is asked for.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from bot.domain.entry import (
+    ENTRIES_SCOPE,
+    Decision,
+    Numbers,
+    OrderUpdated,
+    RunState,
+    StateChanged,
+    Verdict,
+)
+from bot.domain.order import Intent, Side
+from bot.engine import gate
+from bot.engine.orders import matching
+from bot.engine.risk.losses import limit_of
+from bot.engine.state import State
+from bot.engine.tracked import TrackedCancel, TrackedOrder
+
+
+def request(state: State, order: TrackedOrder, reason: str) -> None:
+    """Want an own order cancelled; asked for twice it is still one cancel."""
+    row = order.row
+    if not order.is_open or not order.is_own or row.order_id in state.cancels:
+        return
+    _begin(state, order, reason)
+    matching.tell_left(state, reason, row.order_id)
+    state.record(
+        Decision(
+            at=state.now,
+            strategy=row.strategy or "",
+            symbol=row.symbol,
+            verdict=Verdict.PASSED,
+            code="CANCEL",
+            why=reason,
+            numbers={"open": order.open_quantity, "executed": row.executed_quantity},
+            request_id=row.intent_id,
+            side=row.side,
+            quantity=order.open_quantity,
+            order_type=row.order_type,
+            price=row.price,
+        )
+    )
+
+
+def _begin(state: State, order: TrackedOrder, reason: str) -> None:
+    order_id = order.row.order_id
+    state.cancels[order_id] = TrackedCancel(order_id, reason, since=state.now, due=state.now)
+
+
+def request_all(state: State, reason: str, strategy: str | None = None) -> None:
+    """Want every own open order cancelled, or a strategy's; those on their way too when they turn
+    up.
+    """
+    _request_each(state, reason, lambda one: strategy in {None, one.strategy})
+    if strategy is None:
+        matching.tell_left(state, reason)
+
+
+def request_entries(state: State, reason: str, account: str) -> None:
+    """Want every own buy of an account cancelled, those on their way too when they turn up."""
+    _request_each(state, reason, lambda one: one.side is Side.BUY and one.account == account)
+
+
+def _request_each(
+    state: State, reason: str, is_meant: Callable[[Intent | OrderUpdated], bool]
+) -> None:
+    """Want the orders cancelled that are meant: first those that the broker may have, or may get,
+    under an id yet unknown.
+    """
+    for tracked in state.pending_intents():
+        intent = tracked.intent
+        if intent.intent_id in state.gate.cancel_when_seen or not is_meant(intent):
+            continue
+        state.gate.cancel_when_seen[intent.intent_id] = reason
+        state.record(
+            Decision(
+                at=state.now,
+                strategy=intent.strategy,
+                symbol=intent.symbol,
+                verdict=Verdict.PASSED,
+                code="CANCEL",
+                why=reason,
+                numbers={"send": tracked.state},
+                request_id=intent.intent_id,
+                side=intent.side,
+                quantity=intent.quantity,
+                order_type=intent.order_type,
+                price=intent.limit_price,
+            )
+        )
+    for order in state.open_orders():
+        if is_meant(order.row):
+            request(state, order, reason)
+
+
+def sweep(state: State, order: TrackedOrder) -> None:
+    """Cancel an order that has just turned up, when that was asked for before."""
+    reason = state.gate.cancel_when_seen.get(order.row.intent_id or "")
+    if reason is not None:
+        request(state, order, reason)
+
+
+def take_up(state: State, wanted: Mapping[str, str]) -> None:
+    """Go on with the cancels that an earlier run of the day had begun: why, by intent."""
+    state.gate.cancel_when_seen.update(wanted)
+    for order in state.open_orders():
+        order_id = order.row.order_id
+        reason = state.gate.cancel_when_seen.get(order.row.intent_id or "")
+        is_todays = order.row.trading_date == state.trading_date
+        if reason is not None and is_todays and order_id not in state.cancels:
+            _begin(state, order, reason)
+            text = f"{order_id} was to be cancelled before the restart, and still is: {reason}"
+            state.note("CANCEL", text, symbol=order.row.symbol)
+
+
+def request_expired(state: State) -> None:
+    """Want the orders cancelled that have worked long enough."""
+    for order in state.index.expiries.ripe(state.now):
+        order.expires_at = None
+        tracked = state.intents.get(order.row.intent_id or "")
+        after = tracked.intent.expire_after if tracked else None
+        seconds = round(after.total_seconds()) if after else 0
+        length = f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
+        request(state, order, f"expire {length if after else ''}")
+
+
+# -------------------------------------------------------------------------------- an account's loss
+
+HALT_AT: Final = 2
+"""Times the limit of the day: from there on the bot is halted."""
+
+
+def stop_after_loss(state: State, account: str) -> None:
+    """Stop entries, or everything, where an account has lost too much today."""
+    limit, loss = limit_of(state, account), state.exposure.of(account).loss
+    if limit is None or loss <= 0 or loss < limit:
+        return
+    usage = state.usage.of(account)
+    facts: Numbers = {"loss": loss, "limit": limit}
+    reason = f"day loss {loss:,} VND of {limit:,}"
+    if not usage.reduced_by:
+        usage.reduced_by = reason
+        scope = f"{ENTRIES_SCOPE}{account}"
+        halted = StateChanged(
+            state.now, RunState.RUNNING, RunState.HALTED, reason, gate.BY_LIMIT, scope=scope
+        )
+        state.record(halted)
+        text = (
+            f"{loss:,} VND lost today, the account's limit is {limit:,}: nothing is bought until "
+            "tomorrow, open buys are cancelled; sales go on. Nothing to do; look at bot limits and "
+            "bot positions"
+        )
+        state.alert("ENTRIES_STOPPED", text, facts)
+        request_entries(state, reason, account)
+    if loss >= HALT_AT * limit and RunState.HALTED not in state.gate.causes:
+        text = (
+            f"{loss:,} VND lost today, {HALT_AT} times the account's limit of {limit:,}: the bot "
+            "is halted, all its open orders are cancelled, positions stay. Keep them, or sell "
+            "them: bot halt --flatten. While the loss is as high a resume is followed by another "
+            'halt; tomorrow: bot resume --reason "…"'
+        )
+        state.alert("LOSS_HALT", text, facts)
+        gate.close(state, RunState.HALTED, reason, gate.BY_LIMIT)
+        request_all(state, "halt")

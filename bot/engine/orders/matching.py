@@ -1,0 +1,324 @@
+"""What a row says about an order, and whose a row may be that nobody owns.
+
+Rows may come late, twice and out of order (order-safety section 6). The executed quantity only
+grows; a state comes from the row that was asked for last; an ended order stays ended; a row that is
+not there says nothing. So any order of arrival of the same rows ends in the same picture.
+
+An amendment may give its order another id, and a broker need not say whose it was before. A row
+that nobody owns, and that shows what an amendment under way asked for, is nobody's for certain: it
+counts in full beside our own order and is not touched, and a person is told, until the amendment's
+verdict comes under an id that is known, or the row has ended. What it may be is kept in its note,
+so that a restart knows it too.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import combinations
+from typing import Final
+
+from bot.domain.entry import Numbers, OrderUpdated
+from bot.domain.order import (
+    ORDER_TYPES,
+    TERMINAL_STATES,
+    Intent,
+    OrderReport,
+    OrderResult,
+    OrderType,
+    SendState,
+)
+from bot.domain.order_status import settled, shown_state
+from bot.engine.control_state import Standing
+from bot.engine.orders.order_words import row_facts, row_words
+from bot.engine.state import State
+from bot.engine.tracked import TrackedIntent, TrackedOrder
+
+PARTS_MAX: Final = 3
+"""As many rows may an order have become: board lots, odd lots, and what an exchange's maximum cuts
+off."""
+ROWS_TRIED: Final = 30
+
+
+def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUpdated:
+    """Return the row with the report in it. `is_newer`: asked for after all rows before, and its
+    status may follow; else the executed quantity alone is taken, and the status that came with the
+    last of it.
+    """
+    known = row
+    if report.executed_quantity > row.executed_quantity:
+        executed, amount = report.executed_quantity, report.executed_amount
+        known = replace(row, executed_quantity=executed, executed_amount=amount)
+    executed = known.executed_quantity
+    if row.state in TERMINAL_STATES:
+        # The same end by another name, or one that is told of only now: MATCHED_ALL, COMPLETED.
+        is_told = is_newer and shown_state(report) is row.state
+        is_same = not is_told or report.status == row.broker_status
+        return known if is_same else replace(known, broker_status=report.status)
+    if not is_newer:
+        cancelled = row.cancelled_quantity
+        remaining = row.quantity - executed - cancelled
+        sums = {"executed": executed, "remaining": remaining, "cancelled": cancelled}
+        state = settled(row.state, quantity=row.quantity, **sums)
+        # What shows all of it executed is newer than any row that does not.
+        status = report.status if state in TERMINAL_STATES else row.broker_status
+        return replace(known, state=state, broker_status=status)
+    state = settled(
+        report.state,
+        quantity=report.quantity,
+        executed=executed,
+        remaining=report.remaining_quantity,
+        cancelled=report.cancelled_quantity,
+    )
+    # Most rows of a poll show nothing new: only a changed one is worth a copy.
+    is_same = (
+        state is row.state
+        and known is row
+        and report.quantity == row.quantity
+        and report.status == row.broker_status
+        and report.cancelled_quantity == row.cancelled_quantity
+        and report.price in {None, row.price}
+        and report.order_type in {"", row.order_type}
+        and report.message in {"", row.reason}
+    )
+    if is_same:
+        return row
+    return replace(
+        known,
+        quantity=report.quantity,
+        order_type=report.order_type or row.order_type,
+        price=report.price if report.price is not None else row.price,
+        cancelled_quantity=report.cancelled_quantity,
+        broker_status=report.status,
+        reason=report.message or row.reason,
+        state=state,
+    )
+
+
+def belongs(
+    order: OrderUpdated | Intent, report: OrderReport, totals: Collection[int]
+) -> str | None:
+    """Return what says that a row is not this order's; None when it is.
+
+    It is when account, symbol, side and trading day are equal and its quantity is one of `totals`:
+    what was ordered, or what our own amendments explain. Nothing of another row may be taken. Its
+    time is evidence, not identity; its id is for the caller to compare.
+    """
+    if wrong := another_order(order, report):
+        return wrong
+    if report.trading_date != order.trading_date:
+        return f"it is of {report.trading_date}, the order of {order.trading_date}"
+    if report.quantity not in totals:
+        ours = " or ".join(f"{each:,}" for each in sorted(totals))
+        return f"it is an order of {report.quantity:,}, ours is of {ours}"
+    return None
+
+
+def another_order(order: OrderUpdated | Intent, report: OrderReport) -> str | None:
+    """Return what no order's own row can ever differ in, where it does."""
+    if report.symbol != order.symbol:
+        return f"it is about {report.symbol}, the order is in {order.symbol}"
+    if report.side is not order.side:
+        return f"it is a {report.side}, the order a {order.side}"
+    return "it is of another account" if report.account != order.account else None
+
+
+def contradiction(order: OrderUpdated, report: OrderReport, totals: Collection[int]) -> str | None:
+    """Return why a row can't be true of any order, or under this one's id; None when it can.
+
+    The average price is floored, so amount and quantity × average differ by less than the quantity.
+    """
+    executed, amount = report.executed_quantity, report.executed_amount
+    if wrong := another_order(order, report):
+        return wrong
+    for name, quantity in (
+        ("executed", executed),
+        ("ordered", report.quantity),
+        ("cancelled", report.cancelled_quantity),
+    ):
+        if quantity < 0:
+            return f"it shows a negative {name} quantity, {quantity:,}"
+    if executed > min(report.quantity, max(totals)):
+        return f"it shows {executed:,} executed of {min(report.quantity, max(totals)):,} ordered"
+    if executed and abs(amount - executed * report.average_price) >= executed:
+        return f"its amount {amount:,} is not {executed:,} x {report.average_price:,}"
+    if executed > order.executed_quantity and amount < order.executed_amount:
+        return (
+            f"its executed quantity rose from {order.executed_quantity:,} to {executed:,}, and its "
+            f"amount fell from {order.executed_amount:,} to {amount:,}"
+        )
+    return None
+
+
+def parts_of(quantity: int, rows: Sequence[OrderReport]) -> tuple[OrderReport, ...]:
+    """Return the rows that a broker may have made of one order: several of one price whose
+    quantities sum to it, the fewest; empty when there are none. `rows` agree with the order in all
+    but that.
+    """
+    for count in range(2, min(len(rows), PARTS_MAX) + 1):
+        for parts in combinations(rows[:ROWS_TRIED], count):
+            is_one_price = len({part.price for part in parts}) == 1
+            if is_one_price and sum(part.quantity for part in parts) == quantity:
+                return parts
+    return ()
+
+
+def report_of(result: OrderResult, requested_at: datetime) -> OrderReport:
+    """Read the result of a place as the order's first row."""
+    return OrderReport(
+        order_id=result.order_id,
+        root_order_id="",
+        account=result.account,
+        trading_date=result.transaction_date,
+        symbol=result.symbol,
+        side=result.side,
+        quantity=result.quantity,
+        order_type=result.order_type,
+        price=result.limit_price,
+        executed_quantity=result.executed_quantity,
+        average_price=result.average_price,
+        executed_amount=result.executed_amount,
+        remaining_quantity=result.quantity - result.executed_quantity,
+        cancelled_quantity=0,
+        status=result.status,
+        state=result.state,
+        may_cancel=None,
+        may_amend=None,
+        placed_at=None,
+        message=result.reason or "",
+        requested_at=requested_at,
+        raw=result.raw,
+    )
+
+
+# ------------------------------------------------------------------------------- whose a row may be
+
+
+def is_alike(state: State, tracked: TrackedIntent, row: OrderReport | OrderUpdated) -> bool:
+    """True when the row shows what was asked for, and was not there before the bytes left."""
+    intent, rulebook = tracked.intent, state.rulebook
+    if tracked.sent_at is None or row.order_id in tracked.known_ids:
+        return False
+    asked = (intent.account, intent.trading_date, intent.symbol, intent.side, intent.quantity)
+    if asked != (row.account, row.trading_date, row.symbol, row.side, row.quantity):
+        return False
+    named = OrderType.__members__.get(row.order_type)
+    kind = rulebook.canonical(intent.exchange, named) if named else None
+    if ORDER_TYPES[intent.order_type].has_price:
+        return row.price == intent.limit_price and kind in {None, intent.order_type}
+    wanted = rulebook.canonical(intent.exchange, intent.order_type)
+    became_limit = ORDER_TYPES[wanted].rests_as_limit and kind is OrderType.LO
+    return kind is wanted or became_limit
+
+
+def is_in_time(state: State, tracked: TrackedIntent, row: OrderReport) -> bool:
+    """The row's own time, where it has one, lies around the send, in market time."""
+    sent_at, settings = tracked.sent_at, state.settings
+    if sent_at is None or row.placed_at is None:
+        return True
+    return sent_at - settings.clock_max_offset <= row.placed_at <= sent_at + settings.horizon
+
+
+def candidates(state: State, tracked: TrackedIntent) -> list[str]:
+    """Return the ids of the orders of nobody that may be this one."""
+    if tracked.state is not SendState.AMBIGUOUS:
+        return []
+    return [
+        order.row.order_id
+        for order in state.orders.values()
+        if not order.is_own and is_alike(state, tracked, order.row)
+    ]
+
+
+# -------------------------------------------------------------------- amended orders under a new id
+
+_MAY_BE: Final = "may be amended "
+IN_THE_APP: Final = (
+    "Look in the broker's app whether it is; if so, cancel it there as soon as it is not wanted"
+)
+
+
+def predecessor_of(state: State, row: OrderReport) -> TrackedOrder | None:
+    """Return the order of ours that a row may be under a new id, by all that the row shows."""
+    orders = (state.orders.get(amend.name) for amend in state.index.amending.of(True))
+    return next((order for order in orders if order is not None and _fits(order, row)), None)
+
+
+def _fits(order: TrackedOrder, report: OrderReport) -> bool:
+    """Whether a row shows what is asked for. Its quantity is the new total where the count goes on;
+    where it begins at zero, what was open of it by then.
+    """
+    row, change = order.row, order.change
+    if change is None or not order.may_be_renamed(report.requested_at):
+        return False
+    shown = report.account, report.trading_date, report.symbol, report.side
+    if shown != (row.account, row.trading_date, row.symbol, row.side):
+        return False
+    price, total = (change.new, row.quantity) if change.is_of_price else (row.price, change.new)
+    before = row.quantity if change.is_of_price else change.old
+    is_total = report.quantity == total
+    is_rest = total - before <= report.quantity <= total - row.executed_quantity
+    return report.price == price and report.quantity > 0 and (is_total or is_rest)
+
+
+def note_for(order: TrackedOrder) -> str:
+    """Return what the row is noted with that may be this order."""
+    return f"{_MAY_BE}{order.row.order_id}"
+
+
+def tell_of_successor(state: State, order: TrackedOrder, row: OrderUpdated) -> None:
+    """Tell of a row that may be an order of ours."""
+    text = _successor_text(state, order.row.order_id, row)
+    state.alert(
+        "AMEND_AMBIGUOUS", text, _successor_facts(row), about=row.order_id, symbol=row.symbol
+    )
+
+
+def tell_left(state: State, reason: str, order_id: str | None = None) -> None:
+    """A cancel does not reach what may be the same order: of one of our orders, or of all."""
+    for first, row in _open_successors(state):
+        if order_id in {None, first}:
+            text = (
+                f"{reason}: {row_words(row)} may be {_name_of(state, first)} under a new id, and"
+                f" nothing proves it: it is not cancelled. {IN_THE_APP}"
+            )
+            facts = {**_successor_facts(row), "reason": reason}
+            state.alert("CANCEL_LEAVES", text, facts, about=row.order_id, symbol=row.symbol)
+
+
+def settle_successors(state: State, order: TrackedOrder) -> None:
+    """The amendment has its verdict under an id that is ours: what fitted it is somebody else's."""
+    for first, row in _open_successors(state):
+        if first == order.row.order_id:
+            state.orders[row.order_id].row = replace(row, at=state.now, note="not placed here")
+            state.record(state.orders[row.order_id].row)
+            text = f"{row_words(row)} is not {order.name}: that works under its own id"
+            state.note("AMEND", text, _successor_facts(row), symbol=row.symbol)
+
+
+def alerts(state: State) -> Iterator[Standing]:
+    """Yield what may be an order of ours, as long as it is open."""
+    for first, row in _open_successors(state):
+        yield Standing("AMEND_AMBIGUOUS", _successor_text(state, first, row), _successor_facts(row))
+
+
+def _open_successors(state: State) -> Iterator[tuple[str, OrderUpdated]]:
+    for order in state.open_orders():
+        if not order.is_own and order.row.note.startswith(_MAY_BE):
+            yield order.row.note.removeprefix(_MAY_BE), order.row
+
+
+def _name_of(state: State, first: str) -> str:
+    order = state.orders.get(first)
+    return f"{order.name} ({first})" if order is not None else first
+
+
+def _successor_text(state: State, first: str, row: OrderUpdated) -> str:
+    return (
+        f"{row_words(row)} names no earlier id and shows what an amendment of"
+        f" {_name_of(state, first)} asked for: it may be that order under a new id. Both count, and"
+        f" the bot does not touch this one, in a halt either. {IN_THE_APP}"
+    )
+
+
+def _successor_facts(row: OrderUpdated) -> Numbers:
+    return {**row_facts(row), "may_be": row.note.removeprefix(_MAY_BE)}

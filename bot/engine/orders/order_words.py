@@ -1,0 +1,177 @@
+"""What is said of orders in messages: their names, what nobody knows of one, why one is still open.
+
+Each message has its facts beside it: from them another language says the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from bot.domain.entry import Number, Numbers, OrderUpdated
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.order import Intent, SendState, type_word
+from bot.engine.state import State
+from bot.engine.tracked import (
+    CancelStage,
+    Hindrance,
+    TrackedCancel,
+    TrackedIntent,
+)
+
+
+def intent_words(intent: Intent) -> str:
+    """Name an order: `BUY 100 HPG LIMIT 27,000 (L-0001)`."""
+    price = "" if intent.limit_price is None else f" {intent.limit_price:,}"
+    kind = type_word(intent.order_type)
+    return f"{intent.side} {intent.quantity:,} {intent.symbol} {kind}{price} ({intent.intent_id})"
+
+
+def time_words(at: datetime | None) -> str:
+    """Name an instant by the exchange's clock."""
+    return "an unknown time" if at is None else f"{at.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+
+
+def intent_facts(tracked: TrackedIntent, rows: Sequence[str] = ()) -> Mapping[str, Number]:
+    """Return the numbers and names of which a message about a question is made."""
+    intent, sent_at = tracked.intent, tracked.sent_at
+    return {
+        "intent_id": intent.intent_id,
+        "side": intent.side,
+        "quantity": intent.quantity,
+        "symbol": intent.symbol,
+        "order_type": intent.order_type,
+        "price": intent.limit_price,
+        "sent_at": None if sent_at is None else sent_at.isoformat(),
+        "state": tracked.state,
+        "nonce": tracked.burn,
+        "reads": tracked.absent_reads,
+        "rows": ", ".join(rows),
+        "why": tracked.doubt,
+    }
+
+
+def question_text(tracked: TrackedIntent, rows: Sequence[str]) -> str:
+    """Say what nobody knows, what the bot does about it, and what a person can do."""
+    intent, sent_at = tracked.intent, tracked.sent_at
+    name = f"{intent_words(intent)}, sent at {time_words(sent_at)},"
+    if tracked.state is SendState.UNKNOWN:
+        why = f" ({tracked.doubt})" if tracked.doubt else ""
+        return (
+            f"{name} has no answer that proves anything{why}: its nonce is being tried and the day "
+            "order book read, and nothing is sent again. Nothing to do yet"
+        )
+    if tracked.state is SendState.FRESH:
+        return (
+            f"{name} has no answer, and its nonce was unused: it never reached the broker, and "
+            "can't any more. It counts as open until the day order book has been without it for "
+            "long enough; then its strategy hears that it was never placed. Nothing is sent again. "
+            "If it happens again and again, ask the broker"
+        )
+    verdict = f"bot order {intent.intent_id}"
+    if_absent = f'if it is not there: {verdict} --not-placed --reason "…"'
+    if tracked.state is SendState.REACHED:
+        return (
+            f"{name} may be at the broker, and no row of the day order book shows it"
+            f" ({tracked.burn or 'its nonce was used'}). The book is read until the day ends; its "
+            f"size stays reserved and the same order is not sent. Look in the broker's app; if it "
+            f'is there: {verdict} --is ORD… --reason "…"; {if_absent}'
+        )
+    named = ", ".join(rows) or "no row any more"
+    why = f" ({tracked.doubt})" if tracked.doubt else ""
+    return (
+        f"{name} may be {named}{why}, and nothing proves it: none of them is touched, all of them "
+        f"count. Look in the broker's app; say which one is ours: {verdict} --is ORD… --reason "
+        f'"…"; {if_absent}'
+    )
+
+
+# ------------------------------------------------------------------------- an order of the broker's
+
+
+def row_words(row: OrderUpdated) -> str:
+    """Return an order in words: our id and the broker's, and what it is."""
+    name = f"{row.intent_id} ({row.order_id})" if row.intent_id else row.order_id
+    price = f"{row.price:,}" if row.price is not None else type_word(row.order_type)
+    return f"{name}, {row.side} {row.quantity:,} {row.symbol} at {price}"
+
+
+def row_facts(row: OrderUpdated) -> Numbers:
+    """Return the same as numbers and names."""
+    return {
+        "intent_id": row.intent_id,
+        "order_id": row.order_id,
+        "side": row.side,
+        "quantity": row.quantity,
+        "symbol": row.symbol,
+        "price": row.price,
+        "order_type": row.order_type,
+    }
+
+
+# --------------------------------------------------------------------- a cancel that is not through
+
+
+def why_still_open(state: State, cancel: TrackedCancel) -> str:
+    """Say why the order is still open, and when the next thing is done about it."""
+    detail, next_at = cancel.detail, time_words(cancel.due)
+    match cancel.hindrance:
+        case Hindrance.TWO_FACTOR:
+            return "there is no 2FA token; the cancel goes out when there is one: bot otp"
+        case Hindrance.PHASE:
+            if _lapses(state, cancel):
+                return f"the exchange cancels nothing any more today ({detail}); it lapses then"
+            return f"the exchange cancels nothing now ({detail}); the cancel goes out at {next_at}"
+        case Hindrance.FORBIDDEN if state.orders[cancel.order_id].change is not None:
+            said = f"the broker shows {detail}, and its change has no answer yet, which may tell of"
+            said += " a new id"
+        case Hindrance.FORBIDDEN:
+            said = f"the broker's row says that it can't be cancelled now (status {detail})"
+        case Hindrance.NOT_SENT:
+            said = f"the cancel could not be sent: {detail}"
+        case Hindrance.QUOTA:
+            said = "the broker's request quota is used up (429)"
+        case Hindrance.NO_ANSWER:
+            said = f"the cancel had no answer that can be trusted: {detail or 'none came'}"
+        case Hindrance.REFUSED:
+            said = f"the broker refused the cancel: {detail}"
+        case Hindrance.NOT_SHOWN:
+            said = "the broker took the cancel, but no row shows the end of the order"
+            said += f" (a later one was refused: {detail})" if detail else ""
+        case _:
+            said = "the cancel has no answer yet"
+    return said if cancel.stage is CancelStage.SENT else f"{said}; next try at {next_at}"
+
+
+def cancel_name(state: State, cancel: TrackedCancel) -> str:
+    """Name the order: `ORD1 (L-0001, BUY 100 HPG at 27,000)`."""
+    order = state.orders[cancel.order_id]
+    row = order.row
+    price = f"at {row.price:,}" if row.price is not None else type_word(row.order_type)
+    words = f"{row.side} {order.open_quantity:,} {row.symbol} {price}"
+    return f"{row.order_id} ({row.intent_id}, {words})"
+
+
+def cancel_sentence(state: State, cancel: TrackedCancel) -> str:
+    """Say which order is still open, after what, and why."""
+    tries = f" after {cancel.tries} cancels" if cancel.tries else ""
+    now_is = f"{cancel_name(state, cancel)} is still open{tries} ({cancel.reason})"
+    return f"{now_is}: {why_still_open(state, cancel)}"
+
+
+def cancel_facts(state: State, cancel: TrackedCancel) -> Numbers:
+    """Return the numbers and names of which a message about a cancel is made."""
+    order = state.orders[cancel.order_id]
+    is_over = cancel.hindrance is Hindrance.PHASE and _lapses(state, cancel)
+    return {
+        **row_facts(order.row),
+        "quantity": order.open_quantity,
+        "reason": cancel.reason,
+        "tries": cancel.tries,
+        "hindrance": "DAY_OVER" if is_over else cancel.hindrance,
+        "detail": cancel.detail,
+        "next": cancel.due.isoformat(),
+    }
+
+
+def _lapses(state: State, cancel: TrackedCancel) -> bool:
+    """Whether the exchange takes no cancel any more today."""
+    return cancel.due.astimezone(EXCHANGE_TZ).date() > state.trading_date

@@ -1,0 +1,270 @@
+"""A clock that is set, a standstill, a full disk, reads that fail: what is said, what goes on."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.domain.entry import Note, RunState, Verdict
+from bot.domain.message import (
+    BrokerHealthChanged,
+    CancelOrder,
+    ClockOffsetChanged,
+    PlaceOrder,
+    ReadAccount,
+    ReadHealthChanged,
+    ReadTodaysOrders,
+)
+from bot.domain.operations import CancelAsked, ClockStepped, DiskSeen, StoodStill
+from bot.engine.health import LOW_BYTES, RESERVE_BYTES
+from tests.engine.stage import Stage, report_of
+
+SPAN = timedelta(minutes=10)
+
+
+def _alerts(stage: Stage) -> list[object]:
+    notes = [one for one in stage.all(Note) if one.kind == "ALERT"]
+    return [one.numbers["alert"] for one in notes]
+
+
+def _stood_still() -> Stage:
+    stage = Stage()
+    stage.after(SPAN.total_seconds()).handle(StoodStill(stage.now, SPAN))
+    return stage
+
+
+def test_a_set_wall_is_told_and_shown_until_it_is_set_right():
+    stage = Stage()
+
+    stage.handle(ClockStepped(stage.now, timedelta(seconds=-600)))
+    [text] = stage.engine.status().alerts
+    stage.buy()
+    stage.handle(ClockStepped(stage.now, timedelta()))
+
+    assert "set back by 600.0 s" in text
+    assert _alerts(stage) == ["CLOCK_STEPPED"]
+    assert stage.engine.status().alerts == ()
+    assert stage.all(PlaceOrder)
+
+
+def test_after_a_standstill_orders_wait_until_everything_was_read_again():
+    stage = _stood_still()
+    reads = [one for one in stage.done if isinstance(one, ReadTodaysOrders | ReadAccount)]
+    stage.quote()
+    stage.request(lambda s: s.buy(100, limit=27_000))
+    refused = (stage.engine.status().state, stage.decided())
+
+    stage.book()
+    half = stage.engine.status().state
+    stage.account()
+    stage.buy()
+
+    assert [type(one) for one in reads] == [ReadTodaysOrders, ReadAccount]
+    assert refused == (RunState.DEGRADED, (Verdict.BLOCKED, "DEGRADED"))
+    assert half is RunState.DEGRADED
+    assert stage.engine.status().state is RunState.RUNNING
+    assert _alerts(stage) == ["STOOD_STILL"]
+
+
+def test_a_read_that_began_before_the_standstill_ended_says_nothing():
+    stage = _stood_still()
+
+    stage.book(asked_at=stage.now - timedelta(seconds=1))
+    stage.account()
+
+    assert stage.engine.status().state is RunState.DEGRADED
+
+
+def test_reads_that_get_lost_are_asked_for_again():
+    stage = _stood_still()
+    stage.account()
+
+    due = stage.due()
+    stage.pass_time((due - stage.now).total_seconds())
+
+    assert due - stage.now <= timedelta()
+    assert stage.new(ReadTodaysOrders)
+    assert stage.new(ReadAccount) == []
+
+
+def test_a_signal_of_before_a_standstill_never_becomes_an_order():
+    stage = Stage()
+    intent = stage.buy()
+
+    stage.after(SPAN.total_seconds()).handle(StoodStill(stage.now, SPAN))
+
+    assert stage.engine.reason_not_to_send(replace(intent)) is not None
+
+
+# ------------------------------------------------------------------------------- the journal's disk
+
+
+def _disk_seen(stage: Stage, free: int) -> RunState:
+    stage.after(10).handle(DiskSeen(stage.now, free))
+    return stage.engine.status().state
+
+
+def _disk_alerts(stage: Stage) -> list[object]:
+    notes = [one for one in stage.all(Note) if one.kind == "ALERT"]
+    return [(one.numbers["alert"], one.numbers["free_mb"]) for one in notes]
+
+
+def test_little_room_is_told_once_and_orders_go_on() -> None:
+    stage = Stage()
+
+    states = [_disk_seen(stage, LOW_BYTES - 1), _disk_seen(stage, LOW_BYTES - 9)]
+    [standing] = stage.engine.status().alerts
+
+    assert states == [RunState.RUNNING, RunState.RUNNING]
+    assert _disk_alerts(stage) == [("DISK_LOW", 511)]
+    assert standing.startswith("the disk of the journal has 511 MB left: below 64 MB no order")
+
+
+def test_on_the_journals_last_room_cancels_leave_and_no_order() -> None:
+    stage = Stage()
+    intent = stage.working()
+
+    state = _disk_seen(stage, RESERVE_BYTES - 1)
+    stage.handle(CancelAsked(stage.now, "ORD1", "me", "by hand"))
+    stage.row(report_of(intent))
+
+    assert state is RunState.DEGRADED
+    assert _disk_alerts(stage) == [("DISK_LOW", 63)]
+    assert stage.all(CancelOrder)
+
+
+@pytest.mark.parametrize("before", [LOW_BYTES - 1, RESERVE_BYTES - 1])
+def test_with_room_again_everything_goes_on(before: int) -> None:
+    stage = Stage()
+    _disk_seen(stage, before)
+
+    state = _disk_seen(stage, LOW_BYTES)
+
+    assert (state, stage.engine.status().alerts) == (RunState.RUNNING, ())
+
+
+# ------------------------------------------------------------------------------------- single reads
+
+
+def _read(stage: Stage, kind: str, about: str = "", *, fails: str = "") -> None:
+    event = ReadHealthChanged(stage.now, not fails, fails or "it works again", kind, about)
+    stage.after(1).handle(event)
+
+
+def told(stage: Stage) -> list[tuple[str, object]]:
+    return [
+        (one.kind, one.numbers.get("alert"))
+        for one in stage.all(Note)
+        if one.kind in ("ALERT", "RESUME")
+    ]
+
+
+def test_a_quote_that_cant_be_read_is_named_and_the_bot_goes_on() -> None:
+    stage = Stage()
+
+    _read(stage, "the quote", "VNM", fails="HTTP 500")
+
+    assert stage.engine.status().state is RunState.RUNNING
+    [standing] = stage.engine.status().alerts
+    assert standing == (
+        "the quote of VNM can't be read (HTTP 500); it is asked for again and again: no order goes "
+        "by an old one, and it wakes no strategy. If it lasts, ask the broker"
+    )
+    assert told(stage) == [("ALERT", "READ_FAILS")]
+
+
+def test_many_of_a_kind_are_one_alert_and_one_end() -> None:
+    stage = Stage()
+    symbols = [f"S{number}" for number in range(7)]
+
+    for symbol in symbols:
+        _read(stage, "the depth", symbol, fails="no answer within 8 s")
+    [standing] = stage.engine.status().alerts
+    for symbol in symbols:
+        _read(stage, "the depth", symbol)
+    _read(stage, "the depth", "S9")
+
+    assert standing.startswith("the depth of S0, S1, S2, S3, S4 and 2 more can't be read (no answ")
+    assert told(stage) == [("ALERT", "READ_FAILS"), ("RESUME", None)]
+    assert stage.engine.status().alerts == ()
+
+
+def test_it_is_told_again_when_it_fails_again() -> None:
+    stage = Stage()
+
+    for _ in range(2):
+        _read(stage, "the account", fails="HTTP 500")
+        _read(stage, "the account")
+
+    assert told(stage) == [("ALERT", "READ_FAILS"), ("RESUME", None)] * 2
+
+
+def test_while_nothing_can_be_read_no_kind_is_named_beside_it() -> None:
+    stage = Stage()
+    stage.handle(BrokerHealthChanged(stage.now, is_healthy=False, detail="no connection"))
+
+    _read(stage, "the account", fails="no connection")
+    during = stage.engine.status().alerts
+    stage.handle(BrokerHealthChanged(stage.now, is_healthy=True, detail="reads work again"))
+
+    assert during == ()
+    assert [each.partition(" (")[0] for each in stage.engine.status().alerts] == [
+        "the account can't be read"
+    ]
+
+
+# --------------------------------------------------------------------------- an offset of the clock
+
+
+def _off(stage: Stage, seconds: float) -> None:
+    stage.handle(ClockOffsetChanged(stage.now, timedelta(seconds=seconds)))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "state", "is_shown"),
+    [
+        (4.9, RunState.RUNNING, False),
+        (5, RunState.RUNNING, True),
+        (-19.9, RunState.RUNNING, True),
+        (20, RunState.DEGRADED, True),
+        (-20, RunState.DEGRADED, True),
+    ],
+)
+def test_a_clock_is_told_of_from_five_seconds_and_stops_orders_at_its_limit(
+    seconds: float, state: RunState, is_shown: bool
+) -> None:
+    stage = Stage()
+
+    _off(stage, seconds)
+
+    status = stage.engine.status()
+    assert status.state is state
+    assert bool(status.alerts) is is_shown
+    told = [note for note in stage.all(Note) if note.kind == "ALERT"]
+    assert [note.numbers["alert"] for note in told] == ["CLOCK_OFFSET"] * is_shown
+
+
+def test_a_clock_that_is_good_again_opens_the_gate_and_leaves_the_status() -> None:
+    stage = Stage()
+    _off(stage, 25)
+    assert stage.engine.status().reason == "our clock is 25 s behind the broker's"
+
+    _off(stage, 3)
+
+    assert (stage.engine.status().state, stage.engine.status().alerts) == (RunState.RUNNING, ())
+    assert stage.last(Note).text == "our clock agrees with the broker's again"
+
+
+def test_a_clock_below_the_limit_again_is_still_told_of() -> None:
+    stage = Stage()
+    _off(stage, -25)
+
+    _off(stage, -15)
+    status = stage.engine.status()
+
+    assert status.state is RunState.RUNNING
+    text = (
+        "our clock is 15 s ahead of the broker's: orders still go on (from 20 s on none is sent). "
+        "Set the clock of this machine, find out why it is not synchronised, and restart the bot"
+    )
+    assert status.alerts == (text,)
