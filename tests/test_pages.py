@@ -75,7 +75,7 @@ def test_the_configurations_of_the_way_to_live_load_with_their_secrets(
     (tmp_path / "bot.yaml").write_text(configuration, "utf-8")
     (tmp_path / "secrets.yaml").touch(0o600)
     (tmp_path / "secrets.yaml").write_text(secrets, "utf-8")
-    with pytest.raises(OperatorMistake, match="can't be one"):  # what the page leaves to the reader
+    with pytest.raises(OperatorMistake, match="can't be right"):  # the page leaves it open
         load_settings(tmp_path / "bot.yaml", environment={})
 
     (tmp_path / "secrets.yaml").write_text(secrets.replace("…", "from-the-broker"), "utf-8")

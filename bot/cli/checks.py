@@ -169,7 +169,7 @@ def cost_lines(plans: Sequence[StrategyPlan], quota: int) -> list[str]:
         share = f"polls may use {room} of {quota} requests, the rest is for orders"
         lines.append(f"  together {left}, {share}")
     always, first, later = order_reads_per_minute()
-    opened = f"with open orders {later} more, {first} in the first minute of one"
+    opened = f"with open orders {later} more, {first} in an order's first minute"
     lines.append(f"  orders and account {always} a minute; {opened}")
     return lines
 

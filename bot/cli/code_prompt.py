@@ -16,9 +16,9 @@ TO_BE_MAILED: Final = (
     "2FA: press Enter to have a code mailed ({left} of the day's {limit} left), or paste a token "
     "(hidden):"
 )
-NO_MORE: Final = "2FA: all {limit} codes of the day are used; paste a token (hidden):"
+NO_MORE: Final = "2FA: all {limit} of the day's codes are used; paste a token (hidden):"
 MAILED: Final = "2FA code or token (hidden; {left} of the day's {limit} codes left):"
-WAITING: Final = "2FA: the next question comes in {seconds} s"
+WAITING: Final = "2FA: asking again in {seconds} s"
 ELSEWHERE: Final = "2FA: not asked for here. In another terminal: bot otp"
 STDIN: Final = 0
 _LINE_MAX: Final = 8_192

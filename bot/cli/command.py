@@ -134,7 +134,7 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
             setattr(context.ensure_object(Invocation), parameter.name, value)
 
     path, colors = click.Path(path_type=Path), click.Choice(COLORS)
-    kept = "Where the bot keeps journal, token and socket."
+    kept = "Where the bot keeps its journal, token and socket."
     options = [
         click.Option(
             ["-c", "--config"], type=path, metavar="FILE", help="Else BOT_CONFIG, ./bot.yaml …"
@@ -142,9 +142,11 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
         click.Option(["--json"], is_flag=True, help="Print one JSON value instead of text."),
         click.Option(["-q", "--quiet"], is_flag=True, help="Results and errors only."),
         click.Option(["-v", "--verbose"], is_flag=True, help="More messages on stderr."),
-        click.Option(["--color"], type=colors, help="When to write colours."),
+        click.Option(["--color"], type=colors, help="When to use colours."),
         click.Option(["--no-input"], is_flag=True, help="Never ask."),
-        click.Option(["--lang"], type=click.Choice(LANGUAGES), help="Of alerts, status, errors."),
+        click.Option(
+            ["--lang"], type=click.Choice(LANGUAGES), help="Of alerts, status and errors."
+        ),
         click.Option(["--state-dir"], type=path, metavar="DIR", help=kept),
         click.Option(["--debug", "is_debug"], is_flag=True, help="Show the traceback of an error."),
     ]

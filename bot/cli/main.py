@@ -43,49 +43,49 @@ NOT_OURS: Final = frozenset(
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("begin", "An hour of trading in a minute, on this screen."),
-    "init": ("begin", "Write a configuration of your own."),
-    "doctor": ("begin", "Is all as it must be? Each row names its fix."),
+    "init": ("begin", "Create a configuration of your own."),
+    "doctor": ("begin", "Is everything in order? Each row names its fix."),
     "run": ("run", "Run the bot in the foreground."),
     "status": ("run", "The state of the running bot."),
     "pause": ("run", "No new orders; open ones stay."),
     "resume": ("run", "Take new orders again."),
-    "halt": ("run", "Kill switch: cancel open, no new orders."),
+    "halt": ("run", "Kill switch: cancel all, no new orders."),
     "stop": ("run", "Stop the running bot cleanly."),
-    "modify": ("by hand", "Change price or size of an order."),
+    "modify": ("by hand", "Change the price or size of an order."),
     "cancel": ("by hand", "Cancel orders, or all of them."),
-    "reconcile": ("by hand", "Compare journal and broker; accept."),
+    "reconcile": ("by hand", "Compare the journal with the broker."),
     "otp": ("2FA", "The second factor: state, code, token."),
     "strategy": ("strategies", "List, make and check."),
     "backtest": ("strategies", "What a strategy would have done."),
     "optimise": ("strategies", "Search its parameters on past days."),
-    "plugin": ("strategies", "Strategies in Python, and who uses them."),
-    "data": ("strategies", "Bars: what is stored, import, check, fetch."),
+    "plugin": ("strategies", "Python strategies, and what uses them."),
+    "data": ("strategies", "Bars: list, import, check, fetch."),
     "orders": ("look", "Orders, and why they were made."),
     "order": ("look", "One order and its whole story."),
     "fills": ("look", "What was bought and sold."),
-    "limits": ("look", "What is used of each limit."),
+    "limits": ("look", "How much of each limit is used."),
     "errors": ("look", "What a code means, in two languages."),
     "positions": ("look", "What each strategy holds."),
-    "pnl": ("look", "What was earned, after fee and tax."),
-    "balance": ("look", "Cash, what is due, what it is worth."),
-    "decisions": ("look", "Why, and why not."),
-    "events": ("look", "Second factor, states, alerts of a day."),
-    "replay": ("look", "A recorded day again, decision by decision."),
-    "logs": ("look", "The log of the process."),
-    "quote": ("look", "The market of a symbol now."),
+    "pnl": ("look", "Profit and loss, after fees and tax."),
+    "balance": ("look", "Cash, settlements due, net assets."),
+    "decisions": ("look", "Why it traded, and why it did not."),
+    "events": ("look", "2FA, state changes and alerts."),
+    "replay": ("look", "Replay a recorded day, decision by decision."),
+    "logs": ("look", "The process log."),
+    "quote": ("look", "The market in a symbol right now."),
     "session": ("look", "The phase of each exchange."),
     "api": ("look", "Any read of the broker's API, by name."),
     "journal": ("journal", "Verify, back up, prune, query and export."),
     "db": ("journal", "The journal's database."),
     "config": ("set up", "Check and show the configuration."),
-    "notify": ("set up", "Notices while you are away: what goes where, test, mute."),
-    "secret": ("set up", "The broker's key: put in, look, test, remove."),
+    "notify": ("set up", "Notices while you are away: list, test, mute."),
+    "secret": ("set up", "The broker's key: set, list, test, remove."),
     "paper": ("set up", "The sandbox broker as a server."),
-    "conformance": ("set up", "Check a server against the document."),
-    "drill": ("set up", "Break things on purpose; see what it does."),
-    "service": ("set up", "The bot as a service of systemd."),
-    "completion": ("set up", "Let the shell complete behind bot."),
-    "docs": ("set up", "The pages of the documentation."),
+    "conformance": ("set up", "Check a server against the API document."),
+    "drill": ("set up", "Break things on purpose; see how the bot copes."),
+    "service": ("set up", "Run the bot as a systemd service."),
+    "completion": ("set up", "Shell completion for bot."),
+    "docs": ("set up", "The documentation pages."),
     "version": ("set up", "The version."),
 }
 """Section of the help and summary of each command, which is `command` in its module."""
@@ -133,8 +133,8 @@ class Root(click.Group):
 def bot(context: click.Context) -> None:
     """Trade on Vietnam's exchanges, and explain every order.
 
-    Alone: the state of the running bot, or what to begin with. The options below may also follow
-    a command.
+    Without a command: the state of the running bot, or how to begin. The options below may also
+    follow a command.
     """
     if context.invoked_subcommand is None:
         from bot.cli.commands.status import show_status_or_examples

@@ -5,8 +5,8 @@ from typing import Final
 EXAMPLES: Final = """\
 vnbot trades on Vietnam's exchanges through a broker's open API. Nothing is running.
 
-  bot demo                      an hour of trading in a minute, nothing leaves this machine
-  bot orders                    what was ordered, and what came of it
+  bot demo                      an hour of trading in a minute; nothing leaves this machine
+  bot orders                    what was ordered, and how it ended
   bot order last --timeline     everything that happened to the last order
   bot init ~/mybot              a configuration of your own
   bot strategy list             available strategies
@@ -25,80 +25,80 @@ EXIT_CODES: Final = """\
 """
 
 NOT_LET_GO: Final = (
-    "ended without waiting for what does not let go of its files: a disk or database that hangs"
+    "ended without waiting for a disk or database that hangs and still holds its files"
 )
 NO_CHANNELS: Final = (
-    "nobody is told: there is no channel for notices. Write a name and an address a line into "
-    "notify.yaml beside bot.yaml (mode 0600): docs/notices.md"
+    "there is no channel for notices, so nobody is notified. Put one name and address per line "
+    "into notify.yaml beside bot.yaml (mode 0600): docs/notices.md"
 )
 NO_CODE_AS_ARGUMENT: Final = (
-    "a code or token is never an argument: it would stay in the shell's history and show in the "
-    "list of processes. "
+    "never give a code or token as an argument: it would stay in the shell's history and show up "
+    "in the process list. "
 )
 """Why `bot otp 123456` is refused."""
-TYPE_CODE: Final = "Type it at the prompt of: bot otp   or pipe it: … | bot otp submit -"
-PIPE_CODE: Final = "Leave --otp out to be asked, or pipe the code: … | bot conformance --otp -"
+TYPE_CODE: Final = "Type it at the prompt of: bot otp   or pipe it in: … | bot otp submit -"
+PIPE_CODE: Final = "Leave out --otp to be asked, or pipe the code in: … | bot conformance --otp -"
 
 URL_HOLDS_TOO_MUCH: Final = (
-    "a password belongs neither in a file nor on a command line. Leave it out of the address, "
-    "and put it into ~/.pgpass (mode 0600), or the whole address into BOT_JOURNAL__URL"
+    "a password belongs neither in a file nor on a command line. Leave it out of the address and "
+    "put it into ~/.pgpass (mode 0600), or put the whole address into BOT_JOURNAL__URL"
 )
 """Why `bot init --db` refuses an address with a password."""
 
 NO_BOT: Final = "no bot is running on {state_dir}. Start one: bot run (or bot demo)"
 NO_BOT_HALTED: Final = (
-    "no bot is running on {state_dir}, and the file HALT is there: its next start begins HALTED. "
-    'Start it (bot run); when it is right to trade again: bot resume --reason "…"'
+    "no bot is running on {state_dir}, and there is a HALT file: the next start will be HALTED. "
+    'Start it (bot run); when trading may continue: bot resume --reason "…"'
 )
 
-SILENT: Final = "it is busy, or hangs"
+SILENT: Final = "it is busy or hanging"
 PROCESS_STATES: Final = {
-    "T": "it is stopped, and goes on with: kill -CONT {process}",
-    "t": "a debugger holds it",
-    "D": "it waits for a disk",
-    "Z": "it is dead, and its parent has not noticed",
+    "T": "it is stopped; to continue it: kill -CONT {process}",
+    "t": "a debugger has stopped it",
+    "D": "it is waiting for a disk",
+    "Z": "it is dead, but its parent has not noticed",
 }
-"""What the letter of a process's state means for who waits for it."""
+"""What the letter of a process's state means to whoever is waiting for it."""
 HALT_LATER: Final = (
-    "no bot is running on {state_dir}. The file HALT is there now: its next start begins HALTED, "
-    "cancels what it finds open and sells nothing. What is open at the broker works on until then: "
-    "start the bot (bot run), or cancel in the broker's own app"
+    "no bot is running on {state_dir}. A HALT file is in place now: the next start will be HALTED, "
+    "cancel what it finds open and sell nothing. Until then, open orders stay open at the broker: "
+    "start the bot (bot run), or cancel them in the broker's app"
 )
 HALT_KEPT: Final = (
-    "{message}. The file HALT is there now: should this one take over, it begins HALTED. Where that"
-    " is not meant, remove {state_dir}/HALT"
+    "{message}. A HALT file is in place now: if this bot takes over, it will be HALTED. If you do "
+    "not want that, remove {state_dir}/HALT"
 )
 HALT_UNSEEN: Final = (
-    "But the file HALT is there now: a bot that runs there halts by it and cancels what is open, "
-    "and if none runs, the next start does so. What came of it: bot status, when that is put right"
+    "But a HALT file is in place now: a bot running there will halt and cancel what is open; if "
+    "none is running, the next start will. Once that is fixed, see what happened: bot status"
 )
 FLATTEN_UNKNOWN: Final = (
-    "the bot is HALTED, and sells nothing: it is starting, and what its strategies hold is not "
-    "known yet. When bot status shows the positions: bot halt --flatten"
+    "the bot is HALTED but sells nothing: it is still starting and does not know yet what its "
+    "strategies hold. Once bot status shows the positions: bot halt --flatten"
 )
-HALT_OPEN: Final = "open, by the journal: {order}"
+HALT_OPEN: Final = "open, according to the journal: {order}"
 HALT_STANDBY: Final = (
-    "another bot may wait for this journal (bot run --standby): it does not see this file HALT. "
-    "Halt it there, too: bot halt --state-dir …"
+    "another bot may be waiting for this journal (bot run --standby) and does not see this HALT "
+    "file. Halt that one too: bot halt --state-dir …"
 )
-HALT_NONE_OPEN: Final = "by the journal no own order is open or unknown"
+HALT_NONE_OPEN: Final = "according to the journal, none of the bot's orders is open or unknown"
 HALT_HANGS: Final = (
-    "the bot on {state_dir} has not answered for {seconds} s. The file HALT is there: no new order "
-    "leaves it, from the moment it moves again. Its open orders are NOT cancelled: the journal is "
-    "its own while it lives, and nothing is sent without it. Cancel them in the broker's own app, "
-    "or end the process (kill -9; a service's watchdog does) and start it again: it begins HALTED, "
-    "cancels the rest and sells nothing"
+    "the bot on {state_dir} has not answered for {seconds} s. The HALT file is in place, so no new "
+    "order goes out should it wake up. Its open orders are NOT cancelled: nothing can be sent "
+    "without the journal, which it holds as long as it lives. Cancel them in the broker's app, or "
+    "kill the process (kill -9; a service's watchdog does that) and start it again: it will be "
+    "HALTED, cancel the rest and sell nothing"
 )
 
 USED_JOURNAL: Final = (
-    "{journal} holds an earlier run, and a new demo needs an empty journal. "
-    "Give another database with --db, or empty this one"
+    "{journal} holds an earlier run, but a new demo needs an empty journal. "
+    "Name another database with --db, or empty this one"
 )
 TAKEN: Final = "{do} accepted; the bot stays {state} until that cause clears"
-"""Where another cause still keeps the bot in its state."""
+"""When another cause still keeps the bot in its state."""
 SYSTEM: Final = "Check permissions and free space, or choose another directory: --state-dir DIR"
-BUG: Final = "this is a bug of ours, not a mistake of yours: {error}"
-BUG_REPORT: Final = "the report is in {path}; it holds no secrets"
+BUG: Final = "this is a bug in vnbot, not a mistake of yours: {error}"
+BUG_REPORT: Final = "the report is in {path}; it contains no secrets"
 
 SUMMARY_NEXT: Final = (
     "bot orders · bot order last --timeline · bot strategy new mine · bot init ~/mybot"
@@ -110,20 +110,20 @@ WHICH_BOT: Final = (
     "which bot? No configuration was found and no demo is running. Name it: {command} -c FILE"
 )
 NOT_THE_DEMO: Final = (
-    "no bot is running on {state_dir}, which {config} names, and nothing was done. "
-    "The demo is running; if you mean that one, repeat the command with -c {demo}"
+    "no bot is running on {state_dir}, the state directory of {config}, so nothing was done. "
+    "The demo is running; if you meant that, repeat the command with -c {demo}"
 )
-"""A bot of one's own is never taken for the demo, nor the demo for it."""
+"""One's own bot is never mistaken for the demo, nor the demo for it."""
 OTHER_PORT: Final = (
-    "(port {taken} is taken: the sandbox broker listens on 127.0.0.1:{free}; sandbox.port sets one)"
+    "(port {taken} is in use: the sandbox broker listens on 127.0.0.1:{free}; sandbox.port sets it)"
 )
 
 LIVE_KEY: Final = (
-    "this key is for real money. Without --read-only an order is placed (one lot at the day's "
-    "floor), changed and cancelled, and others are tried that must be rejected. Give --read-only, "
+    "this key is for real money. Without --read-only, one order is placed (one lot at the day's "
+    "floor), changed and cancelled, and others that must be rejected are tried. Use --read-only, "
     "or --real-orders if you mean it"
 )
 """Why `bot conformance` refuses a live key."""
 
-CHANGED: Final = "{files} changed since the start: restart the bot to use the change"
-"""Of a strategy that runs."""
+CHANGED: Final = "{files} changed since the start: restart the bot to pick up the change"
+"""About a running strategy."""

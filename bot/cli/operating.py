@@ -44,7 +44,9 @@ def act(
         running = ask_bot(invocation, "status").inner("status")
         names = [row.text("name") for row in running.each("strategies")]
         if strategy not in names:
-            raise click.UsageError(f"no strategy '{strategy}' runs; running: {', '.join(names)}")
+            raise click.UsageError(
+                f"no strategy '{strategy}' is running; running: {', '.join(names)}"
+            )
 
     def holds(found: Fields) -> bool:
         """Whether it is so below a stronger state, which hides it."""

@@ -50,25 +50,27 @@ def since(written: str) -> str:
     try:
         _ = _SPAN.fullmatch(written) or datetime.fromisoformat(written)
     except ValueError as error:
-        wanted = "a length of time like 1d, 2h or 30m, a day like 2026-11-19, or an instant"
+        wanted = "a length of time like 1d, 2h or 30m, a day like 2026-11-19, or a date and time"
         raise click.BadParameter(f"{written!r}: wanted {wanted}") from error
     return written
 
 
 EVERY: Final = length_from(
-    WATCH_EVERY_S_MIN, "how often to look, in seconds like 2 or 2s; write it after the symbol"
+    WATCH_EVERY_S_MIN, "how often to refresh, in seconds like 2 or 2s; put it after the symbol"
 )
 form_option: Final = click.option(
-    "-o", "--output", "form", type=click.Choice(FORMS), default="table", help="How to print."
+    "-o", "--output", "form", type=click.Choice(FORMS), default="table", help="The output format."
 )
-reason_option: Final = click.option("--reason", default="", metavar="TEXT", help="Is journalled.")
+reason_option: Final = click.option(
+    "--reason", default="", metavar="TEXT", help="Goes into the journal."
+)
 since_option: Final = click.option(
     "--since", type=since, metavar="WHEN", help="1d, 2h, 30m, 2026-11-19 or 2026-11-19T09:30."
 )
 strategy_option: Final = click.option("--strategy", metavar="NAME", help="Only this strategy.")
 symbol_option: Final = click.option("--symbol", metavar="SYM", help="Only this symbol.")
 timeout_option: Final = click.option(
-    "--timeout", type=length_from(0), default="60", metavar="TIME", help="The longest wait."
+    "--timeout", type=length_from(0), default="60", metavar="TIME", help="How long to wait."
 )
 watch_option: Final = click.option(
     "--watch",
@@ -77,7 +79,7 @@ watch_option: Final = click.option(
     metavar="[S]",
     is_flag=False,
     flag_value="2",
-    help="Look again every S seconds (2) until Ctrl-C.",
+    help="Refresh every S seconds (2) until Ctrl-C.",
 )
 
 

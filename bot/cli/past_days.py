@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from bot.runtime.history.backtest.spec import Wanted
 
 FILLS: Final = ("touch", "depth", "queue")
-_DATA: Final = "Bars, or recorded days: folder or files, repeatable; else stored or simulated bars."
+_DATA: Final = (
+    "Bars or recorded days: a folder or files, repeatable; else stored or simulated bars."
+)
 
 
 Options = TypeVar("Options", bound=Callable[..., object])
@@ -82,13 +84,13 @@ class Held(click.ParamType[tuple[str, int]]):
 
 _PATH: Final = click.Path(path_type=Path)
 _OPTIONS: Final = (
-    click.option("--from", "first", type=Day(), metavar="DAY", help="Else the first with bars."),
-    click.option("--to", "last", type=Day(), metavar="DAY", help="Last day, included."),
-    click.option("--data", multiple=True, type=_PATH, metavar="PATH", help=_DATA),
-    click.option("--cash", type=Whole(), default=100_000_000, metavar="VND", help="At the start."),
     click.option(
-        "--hold", multiple=True, type=Held(), metavar="SYM=N", help="Shares at the start."
+        "--from", "first", type=Day(), metavar="DAY", help="First day; else the first with bars."
     ),
+    click.option("--to", "last", type=Day(), metavar="DAY", help="Last day, inclusive."),
+    click.option("--data", multiple=True, type=_PATH, metavar="PATH", help=_DATA),
+    click.option("--cash", type=Whole(), default=100_000_000, metavar="VND", help="Initial cash."),
+    click.option("--hold", multiple=True, type=Held(), metavar="SYM=N", help="Initial shares."),
     click.option("--fill", type=click.Choice(FILLS), default="queue", help="How bars fill orders."),
 )
 
@@ -108,7 +110,7 @@ def wanted_of(invocation: Invocation, files: Sequence[Path], days: PastDays) -> 
     if len(holdings) < len(days["hold"]):
         names = [symbol for symbol, _ in days["hold"]]
         twice = next(name for name in names if names.count(name) > 1)
-        text = f"--hold {twice} is given twice: say once how many shares there are at the start"
+        text = f"--hold {twice} is given twice: give the initial shares once"
         raise OperatorMistake.of("E-BT-006", text)
     loaded, base_dir = None, None
     if (invocation.config or find_config(os.environ)) != shipped(DEMO):
@@ -124,4 +126,7 @@ def tell_simulated(invocation: Invocation, wanted: "Wanted") -> None:
     from bot.runtime.history.store.simulated import SAMPLE
 
     if data_of(wanted) == [shipped(SAMPLE)]:
-        say(invocation, "these bars are simulated, of no real market: name your own with --data")
+        say(
+            invocation,
+            "these bars are simulated, not from a real market: name your own with --data",
+        )

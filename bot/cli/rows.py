@@ -64,7 +64,7 @@ def print_machine(
     properties to print too. Each row is written before the next is read.
     """
     if invocation.json and form != "table":
-        raise click.UsageError(f"--json and -o {form} contradict each other: give one of them")
+        raise click.UsageError(f"--json and -o {form} contradict each other: use one of them")
     rows = ({**fields_of(row), **{name: getattr(row, name) for name in more}} for row in found)
     if invocation.json:
         print_json_rows(what, rows, also or {})

@@ -165,7 +165,7 @@ def typed_or_piped(invocation: Invocation, what: str, *, is_piped: bool) -> str:
     else:
         typed = "" if invocation.no_input else ask_hidden(f"{what} (hidden)")
     if not typed.strip():
-        raise click.UsageError(f"no {what.lower()} was given: type it, or pipe it to '-'")
+        raise click.UsageError(f"no {what.lower()} was given: type it, or pipe it in with '-'")
     return typed.strip()
 
 

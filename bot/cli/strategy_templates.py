@@ -14,7 +14,7 @@ from bot.config.shipped import shipped
 TEMPLATES: Final = ("sma", "depth", "blank")
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 SCHEMA_FILE: Final = ".bot/strategy.schema.json"
-IGNORED: Final = "# what the bot keeps, and what is secret\nvar/\nsecrets.yaml\n*.db\n*.db-*\n"
+IGNORED: Final = "# the bot's own data, and secrets\nvar/\nsecrets.yaml\n*.db\n*.db-*\n"
 _SHIPPED: Final = {"sma": "sma-fpt", "depth": "depth-hpg", "blank": "sma-fpt"}
 
 _CLASS: Final = '''"""{title}: say here what it waits for, and why that should make money."""
@@ -71,7 +71,7 @@ def write_new(files: dict[Path, str]) -> None:
         return os.open(name, flags, 0o644)  # others may not write to what runs, whatever the umask
 
     if existing := [path for path in files if os.path.lexists(path)]:
-        text = "already exists and is not overwritten: choose another name or folder"
+        text = "already exists and was not overwritten: choose another name or folder"
         raise OperatorMistake(Problem("E-CFG-046", text, shown_path(path)) for path in existing)
     written = list[Path]()
     for path, text in files.items():

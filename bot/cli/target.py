@@ -95,7 +95,7 @@ def load_without_secrets(invocation: Invocation) -> "Loaded":
     from bot.config.settings.load import load_without_secrets as load_settings
 
     if invocation.config is None and find_config(os.environ) == shipped(DEMO):
-        text = "which bot's secrets? There is no bot.yaml: name one with -c FILE"
+        text = "which bot's secrets? There is no bot.yaml here: name one with -c FILE"
         raise OperatorMistake.of("E-RUN-007", text, ExitCode.USAGE)
     loaded = load_settings(invocation.config)
     invocation.bot = loaded.bot
@@ -266,7 +266,7 @@ def _reply_of(
     def tell(process: int) -> None:
         state = messages.PROCESS_STATES.get(_state_of(process), messages.SILENT)
         who = f"the bot on {state_dir} (process {process}) does not answer"
-        waits = f"waiting up to {patience_s:g} s for '{request['do']}', Ctrl-C ends that"
+        waits = f"waiting up to {patience_s:g} s for '{request['do']}', Ctrl-C to give up"
         write_line(f"{who}: {state.format(process=process)}; {waits}: {later}", err=True)
 
     try:
@@ -285,11 +285,11 @@ def when_given_up(request: Mapping[str, object]) -> str:
     """Say what becomes of a request that nobody waits for any more."""
     do = str(request["do"])
     if do in READING:
-        return "nothing is changed"
+        return "nothing was changed"
     if do not in SAFER:
-        return f"'{do}' is not done later either"
-    sold = ", and sells nothing" if request.get("flatten") else ""
-    return f"the bot does the '{do}' all the same when it moves again{sold}"
+        return f"'{do}' will not be done later either"
+    sold = ", but sells nothing" if request.get("flatten") else ""
+    return f"the bot will still do the '{do}' once it responds again{sold}"
 
 
 def _state_of(process: int) -> str:
@@ -348,7 +348,9 @@ def require_none_running(state_dir: Path) -> None:
 
 
 def already_running(state_dir: Path) -> OperatorMistake:
-    message = f"a bot is already running on {state_dir}. Its state: bot status. End it: bot stop"
+    message = (
+        f"a bot is already running on {state_dir}. Its state: bot status. To stop it: bot stop"
+    )
     return OperatorMistake.of("E-RUN-004", message, ExitCode.NOT_RUNNING)
 
 

@@ -38,10 +38,10 @@ FORMS: Final = ("table", "csv", "jsonl")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @click.pass_obj
 def backup(invocation: Invocation, file: Path | None) -> None:
-    """Copy the journal into a new file, also while the bot runs, and check the copy.
+    """Copy the journal into a new file, even while the bot is running, and check the copy.
 
-    FILE is SQLite, mode 0600, whatever the journal is kept in: every command reads it with
-    journal.url set to it. Without FILE it is a new one in the folder journal.backups.
+    FILE is always SQLite, mode 0600; to read it, set journal.url to it. Without FILE a new one is
+    made in the folder journal.backups.
     """
     loaded = readable(invocation)
     file = file or _new_backup(loaded)
@@ -82,7 +82,7 @@ def _back_up(loaded: "Loaded", file: Path) -> "Copied":
             text = f"no backup was kept: {error}. Look at the journal itself: bot journal verify"
             raise OperatorMistake.of("E-JNL-001", text, ExitCode.DIFFERS) from error
         except FileExistsError as error:
-            text = f"{file} is there already, and stays as it is: name another one"
+            text = f"{file} already exists and was left untouched: name another file"
             raise OperatorMistake.of("E-JNL-005", text, ExitCode.USAGE) from error
         except OSError as error:
             text = f"{file} can't be written ({error.strerror or error}); nothing was kept"
@@ -92,8 +92,8 @@ def _back_up(loaded: "Loaded", file: Path) -> "Copied":
 @define_command(
     "prune", changes=True, example="bot journal prune --before 2026-08-01 --backup old.db"
 )
-@click.option("--before", metavar="DAY", help="Rows of earlier days go; default: journal.keep.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--before", metavar="DAY", help="Delete rows of earlier days; default: journal.keep.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @click.option(
     "--backup",
     "file",
@@ -102,10 +102,10 @@ def _back_up(loaded: "Loaded", file: Path) -> "Copied":
 )
 @click.pass_obj
 def prune(invocation: Invocation, before: str | None, dry_run: bool, file: Path | None) -> None:
-    """Delete old reasons not to order, raw answers, snapshots and notes, while no bot runs.
+    """Delete old reasons not to order, raw answers, snapshots and notes, while no bot is running.
 
-    Orders, requests, fills and halts always stay, and what is about an order that may still trade.
-    bot journal verify goes on proving what is left.
+    Orders, requests, fills and halts always stay, and so does anything about an order that may
+    still trade. bot journal verify still proves what is left.
     """
     from bot.journal.reader import JournalReader
     from bot.journal.retention import PRUNABLE, due_in
@@ -116,7 +116,9 @@ def prune(invocation: Invocation, before: str | None, dry_run: bool, file: Path 
 
     loaded = readable(invocation) if dry_run else load(invocation)
     if not dry_run and file is None and loaded.backups_dir is None:
-        text = "a backup comes first: --backup FILE. What would go: --dry-run"
+        text = (
+            "a backup is made first: name it with --backup FILE. What would be deleted: --dry-run"
+        )
         raise OperatorMistake.of("E-JNL-005", text, ExitCode.USAGE)
     url, origin = loaded.journal_url, loaded.origin_of("journal.url")
     with journal_errors(origin):
@@ -130,7 +132,7 @@ def prune(invocation: Invocation, before: str | None, dry_run: bool, file: Path 
         if dry_run:
             with reading_current(url) as connection:
                 found = [due_in(connection, name, cut) for name, cut in instants.items()]
-            _print_pruned(invocation, found, "would go", freed=0)
+            _print_pruned(invocation, found, "would be deleted", freed=0)
             return
         say(invocation, f"{which_bot(invocation)}: {masked_url(url)}")
         file = file or _new_backup(loaded)
@@ -154,8 +156,8 @@ def _day_of(written: str, now: datetime) -> datetime:
     today = now.astimezone(EXCHANGE_TZ)
     if day >= datetime.combine(today.date(), time(), EXCHANGE_TZ):
         raise click.BadParameter(
-            f"{written!r}: a start goes on from {today:%Y-%m-%d}, the last day that the journal "
-            "has, and from the day before: name an earlier one",
+            f"{written!r}: a start needs {today:%Y-%m-%d}, the last day in the journal, and the "
+            "day before: name an earlier day",
             param_hint="--before",
         )
     return day.astimezone(UTC)
@@ -175,15 +177,15 @@ def _print_pruned(invocation: Invocation, found: "list[Pruned]", what: str, *, f
 @click.option("-o", "--output", "form", type=click.Choice(FORMS), default="table")
 @click.pass_obj
 def sql(invocation: Invocation, query: str | None, limit: int, form: str) -> None:
-    """Ask the journal in SQL: reading only, at most 30 seconds. Without QUERY: what there is.
+    """Query the journal in SQL: read-only, at most 30 seconds. Without QUERY: list its tables.
 
-    Tables and views are described in docs/journal.md.
+    docs/journal.md describes the tables and views.
     """
     from bot.journal.asking import Unanswered, ask
     from bot.runtime.journal_file import journal_errors
 
     if invocation.json and form != "table":
-        raise click.UsageError(f"--json and -o {form} contradict each other: give one of them")
+        raise click.UsageError(f"--json and -o {form} contradict each other: use one of them")
     loaded = readable(invocation)
     if query is None:
         from bot.journal import tables
@@ -198,11 +200,11 @@ def sql(invocation: Invocation, query: str | None, limit: int, form: str) -> Non
         try:
             answer = ask(loaded.journal_url, query, limit=limit)
         except Unanswered as error:
-            text = f"{error}. It is one query that only reads; what there is: bot journal sql"
+            text = f"{error}. Wanted a single query that only reads; the tables: bot journal sql"
             raise OperatorMistake.of("E-JNL-004", text, ExitCode.USAGE) from error
     _print_answer(invocation, answer, form)
     if answer.has_more:
-        say(invocation, f"… there is more: --limit N (now {limit:,})")
+        say(invocation, f"… there are more rows: --limit N (now {limit:,})")
 
 
 def _print_answer(invocation: Invocation, answer: "Answer", form: str) -> None:

@@ -153,7 +153,7 @@ def interval(minimum: timedelta = timedelta(seconds=1)) -> Reader[timedelta]:
             raise wrong("E-CFG-017", "a length of time with its unit, like 30s, 5m or 1h", value)
         length = timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
         if not length:
-            raise wrong("E-CFG-017", "a length of time of more than 0", value)
+            raise wrong("E-CFG-017", "a length of time above 0", value)
         if not minimum <= length <= timedelta(days=1):
             least = f"{minimum.total_seconds():.0f}s"
             raise wrong("E-CFG-017", f"a length of time from {least} to 24h", value)
@@ -187,5 +187,5 @@ def texts(value: object) -> tuple[str, ...]:
     """A list of texts, or one text for a list of one; in the environment, commas separate them."""
     items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not all(isinstance(i, str) and i for i in items):
-        raise wrong("E-CFG-013", "a text or a list of texts", value)
+        raise wrong("E-CFG-013", "text or a list of texts", value)
     return tuple(items)

@@ -51,13 +51,13 @@ def _read(file: Path, bits: _Bits) -> str:
     except OSError as error:
         is_link = file.is_symlink()
         reason = "is a symbolic link" if is_link else (error.strerror or "cannot be read").lower()
-        raise refused(file, f"{reason}; wanted a plain file of mode 0600") from error
+        raise refused(file, f"{reason}; wanted a regular file of mode 0600") from error
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
-            raise refused(file, "is not a plain file; wanted a plain file of mode 0600")
+            raise refused(file, "is not a regular file; wanted one of mode 0600")
         if found.st_uid not in {os.geteuid(), 0}:
-            raise refused(file, f"belongs to user {found.st_uid}, not to the one who runs the bot")
+            raise refused(file, f"belongs to user {found.st_uid}, not to the user running the bot")
         if found.st_mode & bits.file:
             mode = stat.S_IMODE(found.st_mode)
             raise refused(file, f"has mode {mode:04o}: others can read it. Do: chmod 600 {file}")
@@ -93,7 +93,7 @@ def write_private(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if file.is_symlink():
-            raise refused(file, "is a symbolic link; wanted a plain file of mode 0600")
+            raise refused(file, "is a symbolic link; wanted a regular file of mode 0600")
         _require_folders(file, _OWN)
         replace_private(file, text.encode())
     except OSError as error:

@@ -88,7 +88,9 @@ def find_scenario(name: str, base_dir: Path) -> Path:
     path = base_dir / name
     if path.is_file():
         return path
-    message = f"no scenario '{name}': shipped are {', '.join(scenario_names())}; or give a file"
+    message = (
+        f"no scenario '{name}': shipped ones are {', '.join(scenario_names())}; or name a file"
+    )
     raise OperatorMistake.of("E-CFG-001", message)
 
 

@@ -109,7 +109,7 @@ def read_text(path: Path) -> str:
         # O_NONBLOCK: a pipe that nobody writes to is not waited for.
         with open(path, "rb", opener=lambda file, flags: os.open(file, flags | os.O_NONBLOCK)) as f:
             if not stat.S_ISREG(os.fstat(f.fileno()).st_mode):
-                raise _mistake("E-CFG-001", "wanted a plain file; found a pipe or a device", name)
+                raise _mistake("E-CFG-001", "wanted a regular file; found a pipe or a device", name)
             raw = f.read(BYTES_MAX + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
@@ -206,7 +206,7 @@ def _bounded_events(text: str, name: str) -> Iterator[Event]:
     for event in YAML(typ="safe", pure=True).parse(text):
         line = event.start_mark.line + 1
         if isinstance(event, DocumentStartEvent) and event.version not in {None, (1, 2)}:
-            raise _mistake("E-CFG-002", "not YAML 1.2: take the %YAML line away", name, line)
+            raise _mistake("E-CFG-002", "not YAML 1.2: remove the %YAML line", name, line)
         depth += isinstance(event, CollectionStartEvent)
         depth -= isinstance(event, CollectionEndEvent)
         nodes += isinstance(event, NodeEvent)
@@ -232,10 +232,10 @@ def _tree(text: str, name: str) -> _Node | None:
     anchored: dict[str, _Node] = {}
     for event in _bounded_events(text, name):
         if isinstance(event, DocumentStartEvent) and root is not None:
-            message = "a second document begins here: a file holds one"
+            message = "a second document begins here: a file has only one"
             raise OperatorMistake([_problem("E-CFG-002", message, name, text, _span(event))])
         if isinstance(event, AliasEvent) and event.anchor not in anchored:
-            message = "an alias (*name) without its anchor; put text that begins with * in quotes"
+            message = "an alias (*name) without its anchor; text that begins with * needs quotes"
             raise OperatorMistake([_problem("E-CFG-002", message, name, text, _span(event))])
         if isinstance(event, AliasEvent):
             node = anchored[event.anchor]
@@ -276,7 +276,7 @@ class _Builder:
     def _value(self, node: _Node, location: Location) -> object:
         self._nodes += 1
         if self._nodes > NODES_MAX or len(location) > DEPTH_MAX:
-            message = f"its anchors unfold to more than {NODES_MAX:,} values or {DEPTH_MAX} levels"
+            message = f"its anchors expand to more than {NODES_MAX:,} values or {DEPTH_MAX} levels"
             raise _mistake("E-CFG-005", message, self._name, _span(node.event).line)
         event = node.event
         self._values[location] = _span(event)
@@ -303,7 +303,7 @@ class _Builder:
         data: dict[str, object] = {}
         for key, value in zip(node.parts[::2], node.parts[1::2], strict=True):
             if not isinstance(key.event, ScalarEvent):
-                self._complain("E-CFG-002", "a key is a word, not a list or a mapping", key)
+                self._complain("E-CFG-002", "a key must be a word, not a list or a mapping", key)
                 continue
             name, here = key.event.value, (*location, key.event.value)
             if name == "<<" and key.event.tag is None and key.event.style is None:
@@ -316,7 +316,7 @@ class _Builder:
                 break
             if name in data:
                 line = self._keys[here].line
-                message = f"duplicate key {name!r}: it is on line {line} already"
+                message = f"duplicate key {name!r}: already on line {line}"
                 self._complain("E-CFG-003", message, key)
                 continue
             self._keys[here] = _span(key.event)

@@ -80,7 +80,7 @@ async def test_with_all_codes_of_the_day_used_only_a_token_is_asked_for(person: 
     person.prompt.start(person.submitted.append, {**NOTHING_OUT, "codes_used": 5})
     person.prompt.stop()
 
-    assert person.heard == ["2FA: all 5 codes of the day are used; paste a token (hidden):"]
+    assert person.heard == ["2FA: all 5 of the day's codes are used; paste a token (hidden):"]
 
 
 async def test_what_was_typed_before_the_question_is_no_answer_to_it(person: Person) -> None:
@@ -121,7 +121,7 @@ async def test_what_came_of_an_answer_is_said_before_the_next_question(person: P
 async def test_after_bad_answers_the_next_question_waits(person: Person) -> None:
     person.prompt.start(person.submitted.append, CODE_OUT)
     person.prompt.ask("wrong code", {**CODE_OUT, "wait_s": 0.01})
-    assert person.heard == [MAILED, "wrong code", "2FA: the next question comes in 0.01 s"]
+    assert person.heard == [MAILED, "wrong code", "2FA: asking again in 0.01 s"]
 
     await asyncio.sleep(0.05)
     person.prompt.ask("wrong code", {**CODE_OUT, "wait_s": 60})

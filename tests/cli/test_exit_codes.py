@@ -58,7 +58,7 @@ def without_a_key(folder: Path) -> Path:
 
 CASES: Final = [
     (ExitCode.DONE, "version", settings(), ""),
-    (ExitCode.BUG, "fills", a_row_that_no_program_wrote, "this is a bug of ours"),
+    (ExitCode.BUG, "fills", a_row_that_no_program_wrote, "this is a bug in vnbot"),
     (ExitCode.USAGE, "status --wait SLEEPY", settings(), "SLEEPY"),
     (ExitCode.CONFIG, "orders", settings("nonsense: 1\n"), "bot.yaml:4:1: E-CFG-"),
     (ExitCode.SECRET, "secret test", without_a_key, "E-SEC-"),

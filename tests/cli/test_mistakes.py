@@ -55,7 +55,7 @@ def test_who_looks_for_a_bot_that_does_not_run_hears_of_the_halt_that_waits(
     (state / FLAG).unlink()
 
     assert ran.code == ExitCode.NOT_RUNNING
-    assert "the file HALT is there: its next start begins HALTED" in ran.err
+    assert "there is a HALT file: the next start will be HALTED" in ran.err
     assert 'bot resume --reason "…"' in ran.err
 
 
@@ -293,7 +293,7 @@ def test_a_new_demo_wants_a_journal_that_nobody_has_used(tmp_path: Path) -> None
     ran = call("demo", "--db", url, "--state-dir", str(tmp_path / "demo"), environment=free)
 
     assert (ran.code, ran.out) == (ExitCode.CONFIG, "")
-    assert ran.err.startswith(f"E-RUN-005 {url} holds an earlier run, and")
+    assert ran.err.startswith(f"E-RUN-005 {url} holds an earlier run, but")
     assert not (tmp_path / "demo" / "sandbox.jsonl").exists()
 
 

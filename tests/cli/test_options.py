@@ -30,7 +30,7 @@ def test_to_watch_every_zero_seconds_is_refused(said: str) -> None:
 
 
 def test_what_is_no_number_of_seconds_is_refused() -> None:
-    with pytest.raises(click.BadParameter, match="wanted how often to look"):
+    with pytest.raises(click.BadParameter, match="wanted how often to refresh"):
         EVERY("FPT")
 
 

@@ -149,8 +149,8 @@ def test_beside_a_running_demo_a_bot_of_ones_own_that_does_not_run_is_not_mistak
     ran = bots.call(bots.idle, *arguments.split(), stdin=stdin)
 
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
-    assert ran.err.startswith(f"E-RUN-007 no bot is running on {bots.idle}/state, which ")
-    assert ran.err.endswith(f"if you mean that one, repeat the command with -c {shipped(DEMO)}\n")
+    assert ran.err.startswith(f"E-RUN-007 no bot is running on {bots.idle}/state, the ")
+    assert ran.err.endswith(f"if you meant that, repeat the command with -c {shipped(DEMO)}\n")
     assert bots.state_of_the_demo() == "RUNNING"
 
 

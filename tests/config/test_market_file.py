@@ -80,7 +80,7 @@ def test_there_are_cases_of_every_format() -> None:
         ),
         (
             MINUTES.encode() + b"2026-11-19 09:15,\xff\xfe",
-            "bars/HPG.csv:2:18: E-CFG-010 the file is UTF-8 text, found byte 0xff; convert it",
+            "bars/HPG.csv:2:18: E-CFG-010 wanted UTF-8 text, found byte 0xff; convert it",
         ),
     ],
 )
@@ -108,7 +108,7 @@ def test_compressed_files_are_read_and_cut_ones_refused(tmp_path: Path) -> None:
     put(tmp_path, packed[:-12], "bars/HPG.csv.gz")
 
     assert told(tmp_path) == [
-        "bars/HPG.csv.gz: E-MKT-001 the compressed file is cut short or damaged; fetch it again"
+        "bars/HPG.csv.gz: E-MKT-001 the compressed file is truncated or damaged; fetch it again"
     ]
 
 
@@ -119,13 +119,13 @@ def test_all_problems_of_a_file_are_told_at_once_up_to_a_limit(tmp_path: Path) -
     lines = told(tmp_path)
 
     assert len(lines) == PROBLEMS_MAX + 1
-    assert lines[-1].endswith("5 more rows are wrong; put these right first")
+    assert lines[-1].endswith("5 more rows are wrong; fix these first")
 
 
 def test_a_symbol_without_a_file_is_told(tmp_path: Path) -> None:
     (line,) = told(tmp_path)
 
-    fault = "HPG is replayed from minutes, but its file is missing; add it, or leave it out"
+    fault = "HPG is replayed from minutes, but its file is missing; add it, or drop the symbol"
     assert line == f"bars: E-MKT-009 {fault}"
 
 

@@ -149,8 +149,8 @@ def test_a_pipe_or_a_link_to_nowhere_among_the_strategies_is_waited_for_by_nobod
         ("strategies/none.py:None", "bot plugin list"),
         ("mine.py:Mine", "did you mean 'strategies/mine.py'?"),
         ("strategies/mine.py:Other", "not a subclass"),
-        ("../../etc/passwd.py:X", "project's folder down"),
-        ("/etc/passwd.py:X", "project's folder down"),
+        ("../../etc/passwd.py:X", "relative to its project folder"),
+        ("/etc/passwd.py:X", "relative to its project folder"),
     ],
 )
 def test_a_name_that_means_nothing_is_told(tmp_path: Path, use: str, says: str) -> None:

@@ -118,7 +118,7 @@ def test_what_no_header_can_carry_is_refused_by_its_place(tmp_path: Path, text: 
 
     assert raised.value.problems[0].code == "E-SEC-007"
     assert raised.value.exit_code == ExitCode.SECRET
-    assert "the api_secret in BOT_BROKER__API_SECRET can't be one" in str(raised.value)
+    assert "the api_secret in BOT_BROKER__API_SECRET can't be right" in str(raised.value)
     assert text not in str(raised.value)
 
 
@@ -217,7 +217,7 @@ def as_pipe(folder: Path) -> None:
 def test_what_is_no_plain_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path)
 
-    refuse(tmp_path, "plain file")
+    refuse(tmp_path, "regular file")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -264,7 +264,7 @@ def test_a_key_is_for_the_host_that_it_was_given_for(tmp_path: Path) -> None:
         load(tmp_path, ELSEWHERE)
 
     assert raised.value.problems[0].code == "E-SEC-005"
-    assert "given for 127.0.0.1, and broker.base_url names evil.example" in str(raised.value)
+    assert "entered for 127.0.0.1, but broker.base_url names evil.example" in str(raised.value)
     assert KEY not in str(raised.value)
 
 

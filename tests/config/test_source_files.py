@@ -61,9 +61,8 @@ def test_status_shows_a_strategy_whose_file_has_changed(folder: Path) -> None:
 
     after = list(lines_of({**RUNNING, "strategies": [row]}, "mybot (sandbox)"))
 
-    text = (
-        f"{folder}/strategies/mine.yaml changed since the start: restart the bot to use the change"
-    )
+    file = f"{folder}/strategies/mine.yaml"
+    text = f"{file} changed since the start: restart the bot to pick up the change"
     assert "strategies  mine on" in before
     assert f"strategies  mine on · {text}" in after
 
@@ -88,6 +87,7 @@ async def test_the_list_of_strategies_shows_what_has_changed_since_the_bot_start
     file = f"{folder}/strategies/mine.py"
     assert json.loads(alone.out)["changed_since_start"] is None
     assert (
-        f"\nmine: {file} changed since the start: restart the bot to use the change\n" in shown.out
+        f"\nmine: {file} changed since the start: restart the bot to pick up the change\n"
+        in shown.out
     )
     assert json.loads(told.out)["changed_since_start"] == {"mine": [file]}

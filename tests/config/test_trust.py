@@ -181,7 +181,7 @@ def test_files_that_say_what_is_traded_are_nobody_elses_but_in_the_sandbox(
 
     [problem] = raised.value.problems
     assert (problem.code, problem.file) == ("E-CFG-038", str(folder / open_one))
-    assert "everybody may write here. Do: chmod o-w" in problem.message
+    assert "everybody can write here. Do: chmod o-w" in problem.message
 
 
 def test_what_the_owners_own_group_may_write_is_trusted(tmp_path: Path) -> None:

@@ -165,5 +165,5 @@ def test_a_pipe_or_a_device_is_refused_and_not_waited_for(tmp_path: Path, kind: 
         file.symlink_to(tmp_path / "pipe")
 
     for check in (read_yaml, load_settings):
-        with pytest.raises(OperatorMistake, match="E-CFG-001 wanted a plain file; found a pipe"):
+        with pytest.raises(OperatorMistake, match="E-CFG-001 wanted a regular file; found a pipe"):
             check(file)

@@ -30,8 +30,8 @@ async def test_a_stopped_bot_is_named_its_orders_too_and_it_obeys_the_halt_alone
         silence = f"(process {hanging.bot.pid}) does not answer: it is stopped"
         assert silence in halted
         assert silence in stopped
-        assert "'stop' is not done later either" in stopped
-        assert halted.count("open, by the journal: ORD") == len(RESTING)
+        assert "'stop' will not be done later either" in stopped
+        assert halted.count("open, according to the journal: ORD") == len(RESTING)
         assert "E-RUN-011" in halted
         assert max(halt_s, stop_s) < 60
         assert set(hanging.orders().values()) == {"CANCELLED"}

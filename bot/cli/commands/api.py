@@ -72,10 +72,10 @@ def command(
 ) -> None:
     """Make any read of the broker's API: bot api list shows them all.
 
-    Names of path and query parameters are the API's own. `user_id` and `sub_account_id` may be left
+    Path and query parameters have the API's own names. `user_id` and `sub_account_id` may be left
     out; where the API wants Unix seconds, a day or an instant will do. A list that comes in pages
-    is read to its end; page=N reads that page alone. A name that the broker does not know is exit
-    code 2, for asking again would not help; a broker that does not answer is 6.
+    is read to its end; page=N reads only that page. A name unknown to the broker is exit code 2,
+    since asking again would not help; a broker that does not answer is 6.
     """
     # Here and below: all calls of the broker's API are slow to import, and no help page needs them.
     from bot.runtime import api
@@ -111,7 +111,7 @@ def command(
         else:
             print_lines(lines_of_payload(payloads, limit=limit))
     if replies[-1].text("next_page") and not everything:
-        say(invocation, f"(this is one page of several; without {_PAGE}= all are read)")
+        say(invocation, f"(this is one page of several; leave out {_PAGE}= to read all)")
 
 
 def _print_list(invocation: Invocation, like: Sequence[str], *, limit: int) -> None:
@@ -161,7 +161,7 @@ async def _replies(invocation: Invocation, asked: "Asked", *, everything: bool) 
         return await collected(by_bot)
     loaded = load(invocation)
     if loaded.settings.broker.base_url is None:
-        message = f"no bot is running on {loaded.state_dir}, and broker.base_url names no broker"
+        message = f"no bot is running on {loaded.state_dir}, and broker.base_url is not set"
         start = f"{message}. Start one: bot run"
         raise OperatorMistake.of("E-RUN-001", start, ExitCode.NOT_RUNNING)
     async with api.own_broker(loaded) as broker:

@@ -29,8 +29,8 @@ _PATH: Final = click.Path(path_type=Path)
 @define_command("backtest", example="bot backtest strategies/mine.yaml --from 2026-09-01")
 @click.argument("files", nargs=-1, required=True, type=_PATH, metavar="FILE...")
 @past_days_options
-@click.option("--trades", type=_PATH, metavar="FILE", help="Write fills, .csv or .parquet.")
-@click.option("-o", "--output", type=_PATH, metavar="DIR", help="Write page, summary, fills.")
+@click.option("--trades", type=_PATH, metavar="FILE", help="Write the fills, as .csv or .parquet.")
+@click.option("-o", "--output", type=_PATH, metavar="DIR", help="Write page, summary and fills.")
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 @click.pass_obj
 def command(
@@ -41,12 +41,11 @@ def command(
     opens: bool,
     **days: Unpack[PastDays],
 ) -> None:
-    """Run strategy files over bars, as they would have run on those days.
+    """Run strategy files over past bars, as they would have run on those days.
 
-    The bot's own engine decides, with the phases, ticks, bands, lots, fees, tax and T+2 of the
-    exchanges; orders fill by a model that every result names, with its assumptions
-    (bot docs backtest). Needs no configuration; of one that is found the risk limits, the fee and
-    the stored bars count.
+    The bot's own engine decides, with the exchanges' phases, ticks, bands, lots, fees, tax and T+2;
+    orders fill by a model that every result names, with its assumptions (bot docs backtest). Needs
+    no configuration; if one is found, its risk limits, its fee and its stored bars are used.
     """
     # NumPy, the engine, the rules: slow to import, and no help page needs them.
     from bot.cli.report.html import write_whole

@@ -15,7 +15,7 @@ from bot.cli.telling.wording import day_and_clock_of, span_of
 from bot.clock import SystemClock
 
 HEADS: Final = ("SYM", "SHARES", "SELLABLE", "COMING", "LAST", "AT", "VALUE")
-UNTOLD: Final = "  (the broker tells neither its prices nor the dividends and debt in it)"
+UNTOLD: Final = "  (the broker does not say which prices, dividends and debt are in it)"
 MONEY_HEADS: Final = ("", "OURS", "BROKER", "DIFFERENCE")
 """Money that is compared; what is known to one side alone has a line of its own."""
 
@@ -24,13 +24,13 @@ MONEY_HEADS: Final = ("", "OURS", "BROKER", "DIFFERENCE")
 @form_option
 @click.pass_obj
 def command(invocation: Invocation, form: str) -> None:
-    """Show cash, buying power, what is due and when, shares by value, and net assets.
+    """Show cash, buying power, what is due and when, the value of shares, and net assets.
 
-    As the running bot has it, or by the journal without one. Ours is what our fills make of the
-    numbers that agreed last; the broker's was read at the time shown.
+    From the running bot, or from the journal if none is running. OURS applies our fills to the
+    numbers that last agreed; BROKER was read at the time shown.
     """
     if invocation.json and form != "table":
-        raise click.UsageError(f"--json and -o {form} contradict each other: give one of them")
+        raise click.UsageError(f"--json and -o {form} contradict each other: use one of them")
     reply = find_bot(invocation, "balance")
     if reply is None:
         # The engine is slow to import, and a running bot needs none of it here.
@@ -53,7 +53,7 @@ def command(invocation: Invocation, form: str) -> None:
         rows = [row for each in found for row in plain_rows(each)]
         print_csv(csv_lines(rows, ("account", "what", "of", "amount", "at")))
     else:
-        who = which_bot(invocation) if is_running else "no bot runs: by the journal"
+        who = which_bot(invocation) if is_running else "no bot is running: from the journal"
         print_lines([f"{who} · {day_and_clock_of(at)}"])
         limit = UNCUT if form == "wide" else width()
         for each in found:
@@ -67,7 +67,7 @@ def _lines(each: Fields, at: datetime, limit: int) -> Iterator[str]:
     read = each.instant("read_at") or at
     yield ""
     old = f"{span_of(at - read)} ago" if at > read else "now"
-    yield f"account {each.text('account')} · the broker's numbers of {_when(read_at)}, {old}"
+    yield f"account {each.text('account')} · the broker's numbers as of {_when(read_at)}, {old}"
     compared = []
     for name, key in (("cash", "cash"), ("net assets", "net_assets")):
         apart = difference.maybe_whole(key)
@@ -100,18 +100,18 @@ def why_apart(each: Fields) -> Iterator[str]:
     difference, broker = each.inner("difference"), each.inner("broker")
     in_cash, due, rest = (difference.whole(name) for name in ("cash", "due", "rest"))
     unpriced = [row.text("symbol") for row in each.each("holdings") if row.get("last") is None]
-    counts = f"what the broker counts beside cash ({broker.whole('other'):,})"
+    counts = f"what the broker counts besides cash ({broker.whole('other'):,})"
     if unpriced:
-        yield f"net assets are not known: no price of {', '.join(unpriced)} was ever read"
+        yield f"net assets are not known: no price for {', '.join(unpriced)} was ever read"
     elif in_cash or due or rest:
         yield f"net assets differ by {difference.whole('net_assets'):+,}, that is"
     if in_cash:
-        yield f"{in_cash:+,} cash: bot reconcile says what explains it, or takes it up as a break"
+        yield f"{in_cash:+,} cash: bot reconcile explains it, or reports it as a break"
     if due:
-        yield f"{due:+,} sale money that is due: the broker's figure leaves it out"
+        yield f"{due:+,} sale proceeds still due: the broker's figure leaves them out"
     if rest:
         worth = each.whole("holdings_value") + (0 if due else each.whole("due_cash"))
-        ours = "shares" if due or not each.whole("due_cash") else "shares and what is due"
+        ours = "shares" if due or not each.whole("due_cash") else "shares and proceeds due"
         yield f"{rest:+,} {counts}, less"
         yield f"  our {ours} by LAST ({worth:,})"
         yield UNTOLD

@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 def command(
     invocation: Invocation, references: tuple[str, ...], is_all: bool, reason: str, timeout: float
 ) -> ExitCode:
-    """Cancel the open part of orders and wait until the broker's rows show it.
+    """Cancel the open part of orders and wait until the broker's order list shows it.
 
-    ID is ORD…, L-…, a unique part of either, or 'last'. Strategies go on and may order again; to
-    stop that too: bot halt
+    ID is ORD…, L-…, a unique part of either, or 'last'. Strategies keep running and may order
+    again; to stop that too: bot halt
     """
     if is_all and references:
         named = " ".join(references)
-        raise click.UsageError(f"--all and {named} contradict each other: give one of them")
+        raise click.UsageError(f"--all and {named} contradict each other: use one of them")
     if not (is_all or references):
-        raise click.UsageError("name the orders to cancel, or say --all")
+        raise click.UsageError("name the orders to cancel, or use --all")
     running, refused = running_status(invocation), 0
     with open_journal(invocation) as reader:
         if is_all:
@@ -77,11 +77,11 @@ def command(
     if invocation.json:
         print_json({"orders": [order_fields(row) for row in rows]})
     elif not (rows or refused):
-        say(invocation, "no order of the bot is open")
+        say(invocation, "the bot has no open orders")
     else:
         for row in rows:
             write_line(ended_words(row))
-        say(invocation, f"{counted(done, 'order')} cancelled of {len(rows) + refused}")
+        say(invocation, f"{done} of {counted(len(rows) + refused, 'order')} cancelled")
     if done < len(rows):
         return ExitCode.REJECTED
     return ExitCode.REFUSED if refused else ExitCode.DONE
@@ -103,11 +103,11 @@ def _wait_for_ends(
             return rows
         found = running_status(invocation)
         if found.text("state") == RunState.NEEDS_2FA:
-            message = f"{', '.join(still_open)}: the cancel waits for a 2FA token: bot otp"
+            message = f"{', '.join(still_open)}: the cancel is waiting for a 2FA token: bot otp"
             raise OperatorMistake.of("E-2FA-004", message, ExitCode.NEEDS_2FA)
         if monotonic_s() >= deadline:
             why = {row.text("order_id"): row.text("why") for row in found.each("cancels")}
             whys = [f"{order_id} ({why.get(order_id) or 'no cancel'})" for order_id in still_open]
-            message = f"still open after {timeout:g} s, the bot goes on: {'; '.join(whys)}"
+            message = f"still open after {timeout:g} s, the bot keeps trying: {'; '.join(whys)}"
             raise OperatorMistake.of("E-ASK-002", message, ExitCode.TIMED_OUT)
         sleep(LOOK_AT_ORDERS_EVERY_S)

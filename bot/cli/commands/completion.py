@@ -10,9 +10,9 @@ from bot.cli.show import print_result
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
-    """Print what a shell has to run so that TAB completes behind bot.
+    """Print the script that makes TAB complete bot commands.
 
-    For good: bot completion bash >> ~/.bashrc, bot completion zsh >> ~/.zshrc, or
+    To install it: bot completion bash >> ~/.bashrc, bot completion zsh >> ~/.zshrc, or
     bot completion fish > ~/.config/fish/completions/bot.fish
     """
     # Nothing but this command and a shell that asks needs it.

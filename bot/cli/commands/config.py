@@ -29,7 +29,7 @@ def command() -> None:
 @define_command("check", group=command, example="bot config check -c ~/mybot/bot.yaml")
 @click.pass_obj
 def check(invocation: Invocation) -> int:
-    """Check configuration and strategy files. Needs no network and changes nothing."""
+    """Check the configuration and the strategy files. Needs no network and changes nothing."""
     from bot.cli.checks import Plain, rehearsed, report, report_good
     from bot.config.scenario_file import load_scenario
     from bot.config.strategies.load import load_plans
@@ -55,7 +55,7 @@ def check(invocation: Invocation) -> int:
 
 
 @define_command("show", group=command, example="bot config show --origin")
-@click.option("--origin", is_flag=True, help="Also where each value was set.")
+@click.option("--origin", is_flag=True, help="Also show where each value was set.")
 @click.pass_obj
 def show(invocation: Invocation, origin: bool) -> None:
     """Show every setting in effect. Secrets and passwords are masked."""
@@ -72,7 +72,7 @@ def show(invocation: Invocation, origin: bool) -> None:
 @click.argument("place", type=click.Choice(PLACES), required=False)
 @click.pass_obj
 def path(invocation: Invocation, place: str | None) -> None:
-    """Print the paths of configuration, journal, state and secrets."""
+    """Print the paths of the configuration, journal, state and secrets."""
     # Slow to import, and no help page needs it.
     from bot.config.settings.secrets import SECRETS_FILE
 

@@ -48,13 +48,13 @@ _STYLES: Final[Mapping[Verdict, str]] = {
     "conformance", example="bot conformance --base-url http://127.0.0.1:8790 --read-only"
 )
 @click.argument("what", required=False, type=click.Choice([NONCE]))
-@click.option("--base-url", metavar="URL", help="The server; else broker.base_url.")
-@click.option("--read-only", is_flag=True, help="Place nothing, ask for no code.")
+@click.option("--base-url", metavar="URL", help="The server; default: broker.base_url.")
+@click.option("--read-only", is_flag=True, help="Place no order, ask for no code.")
 @click.option("--otp", metavar="-", help="Read the one-time code from stdin.")
-@click.option("--real-orders", is_flag=True, help="Orders with a live key, too.")
-@click.option("--account", metavar="A", help="An id, a suffix or a type; else broker.account.")
-@click.option("--symbol", metavar="S", help="The stock to ask about and to order.")
-@click.option("--per-minute", type=click.IntRange(1), help="Requests.")
+@click.option("--real-orders", is_flag=True, help="Place orders even with a live key.")
+@click.option("--account", metavar="A", help="An id, a suffix or a type; default: broker.account.")
+@click.option("--symbol", metavar="S", help="The stock to read and to order.")
+@click.option("--per-minute", type=click.IntRange(1), help="Requests per minute.")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -67,16 +67,16 @@ def command(
     symbol: str | None,
     per_minute: int | None,
 ) -> int:
-    """Assert line by line what the API's document says, and print what was found.
+    """Check the API's document line by line against the server, and print what was found.
 
-    With `nonce` only how the server keeps nonces, on which the proof stands that a lost order was
-    never placed: about a thousand reads in five minutes and a half. Once a month is enough.
+    With `nonce`, check only how the server treats nonces, on which the proof rests that a lost
+    order was never placed: about a thousand reads in five and a half minutes. Once a month will do.
 
     Key and secret come from BOT_BROKER__API_KEY and BOT_BROKER__API_SECRET, or from the secrets
-    file. Unless --read-only, one lot is bought at the day's floor and cancelled, orders are tried
-    that must be rejected, and two of the day's five codes are used. With -q only what is not ok is
-    printed. Exit code 12 when something fails; drift is no failure. On a signal the order is
-    cancelled first, and named if it cannot be; the exit code is then 128 plus the signal's number.
+    file. Unless --read-only, one lot is bought at the day's floor and cancelled, orders that must
+    be rejected are tried, and two of the day's five codes are used. With -q only what is not ok is
+    printed. Exit code 12 when something fails; drift is not a failure. On a signal the order is
+    cancelled first, or named if it can't be; the exit code is then 128 plus the signal's number.
     """
     # The broker's client and a thousand assertions: slow to import, and no help page needs them.
     from bot.conformance.raw_client import Key
@@ -86,7 +86,7 @@ def command(
 
     is_reading = read_only or what == NONCE
     if what == NONCE and (real_orders or otp is not None):
-        raise click.UsageError("nonce reads only: it needs neither --otp nor --real-orders")
+        raise click.UsageError("nonce only reads: it needs neither --otp nor --real-orders")
     loaded = load(invocation, **({"broker__base_url": base_url} if base_url else {}))
     access, settings = access_of(loaded), loaded.settings.broker
     if not (is_reading or real_orders) and access.api_key.reveal().startswith(LIVE_KEY):
@@ -111,13 +111,13 @@ def _make(invocation: Invocation, plan: "ConformancePlan", environment: "SystemE
 
     def on_left(left: Finding) -> None:
         is_clean = left.verdict is Verdict.OK
-        write_line("no order of this run is left" if is_clean else left.found, err=True)
+        write_line("this run left no order behind" if is_clean else left.found, err=True)
 
     def on_wait(until: datetime, _: int, __: str) -> None:
         say(invocation, f"(waiting for the request quota until {clock_of(until)})")
 
     def on_signal(number: signal.Signals) -> None:
-        say(invocation, f"{number.name}: cancelling what this run has placed, if anything is left")
+        say(invocation, f"{number.name}: cancelling whatever this run has placed and left open")
 
     run = conform(
         plan,
@@ -141,12 +141,12 @@ def _asking(invocation: Invocation, otp: str | None) -> "AskCode":
         refused = messages.NO_CODE_AS_ARGUMENT + messages.PIPE_CODE
         raise click.BadParameter(refused, param_hint="--otp")
     if otp is None and not is_attended(invocation):
-        raise click.UsageError("nobody to ask for the code: give --otp -, or --read-only")
+        raise click.UsageError("nobody is there to enter the code: use --otp -, or --read-only")
 
     async def ask(destination: str) -> str:
         if otp == STDIN:
             return (await _line()).strip()
-        write_line(f"the code that was sent to {destination} (hidden):", err=True)
+        write_line(f"the code sent to {destination} (hidden):", err=True)
         terminal = sys.stdin.fileno()
         modes = hide_echo(terminal)
         try:
@@ -201,4 +201,4 @@ def _print_end(invocation: Invocation, plan: "ConformancePlan", report: Report) 
     verdict = "conforms" if report.is_conforming else "does not conform"
     write_line(f"{plan.base_url} {verdict}: {report.executed} assertions made, {listed}")
     if report.counts[Verdict.DRIFT]:
-        say(invocation, "the bot copes with drift; report it to whoever keeps the document")
+        say(invocation, "the bot copes with drift; report it to whoever maintains the document")

@@ -37,7 +37,7 @@ store_option: Final = click.option(
     "--store",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Another folder of bars than the bot's own.",
+    help="A folder of bars other than the bot's own.",
 )
 width_option: Final = click.option("--width", type=click.Choice(WIDTHS), help="The width of bars.")
 day_type: Final = click.DateTime(["%Y-%m-%d"])
@@ -45,9 +45,9 @@ day_type: Final = click.DateTime(["%Y-%m-%d"])
 
 @define_group("data", example="bot data list")
 def command() -> None:
-    """Look after the bars that backtests and warm-up live on.
+    """Manage the bars that backtests and warm-up use.
 
-    They lie in the bot's state directory, or in a --store of your own.
+    They are kept in the bot's state directory, or in a --store of your own.
     """
 
 
@@ -55,10 +55,10 @@ def command() -> None:
 @store_option
 @click.pass_obj
 def list_stored(invocation: Invocation, store: Path | None) -> None:
-    """List what is stored.
+    """List the stored bars.
 
     Symbols and widths with first and last day, bars, gaps, and where they came from.
-    GAPS counts trading days without a bar and days that begin late or end early.
+    GAPS counts trading days without a bar and days that start late or end early.
     """
     archive = _archive(invocation, store)
     found = [(source, symbol) for source in _sources(archive) for symbol in source.symbols()]
@@ -71,7 +71,7 @@ def list_stored(invocation: Invocation, store: Path | None) -> None:
         print_json({"store": str(archive.folder), "bars": rows})
         return
     if not rows:
-        say(invocation, f"{shown_path(archive.folder)} holds no bars yet; {_how_to_begin()}")
+        say(invocation, f"{shown_path(archive.folder)} has no bars yet; {_how_to_begin()}")
         return
     write_line(f"store {shown_path(archive.folder)}")
     names = ("symbol", "width", "first", "last", "bars", "gaps", "from")
@@ -109,8 +109,8 @@ def _listed(archive: "Archive", source: "OpenedBars", symbol: str) -> dict[str, 
 @define_command("import", group=command, changes=True, example="bot data import bars/ --width 1m")
 @click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path))
 @width_option
-@click.option("--adjusted", is_flag=True, help="Prices are adjusted: ticks, band not checked.")
-@click.option("--replace", is_flag=True, help="Where stored bars differ, take the new ones.")
+@click.option("--adjusted", is_flag=True, help="Prices are adjusted: do not check ticks and band.")
+@click.option("--replace", is_flag=True, help="Where stored bars differ, use the new ones.")
 @store_option
 @click.pass_obj
 def import_bars(
@@ -123,9 +123,9 @@ def import_bars(
 ) -> None:
     """Add files or folders of bars to the store.
 
-    CSV and Parquet; the formats: bot docs market-files. Everything is checked before anything is
-    written; days with references and ex-dates beside the bars come along. Without --adjusted,
-    prices are as they were quoted that day.
+    CSV or Parquet; for the formats: bot docs market-files. Everything is checked before anything is
+    written; files of references and ex-dates next to the bars are imported too. Without --adjusted,
+    prices are taken as quoted on the day.
     """
     from bot.runtime.history.store.archive import Overlap
     from bot.runtime.history.store.importing import import_files
@@ -159,12 +159,12 @@ def import_bars(
     print_table(invocation, ("SYM", "FIRST", "LAST", "BARS", "NEW", "THERE"), rows)
     _tell(told)
     new = sum(each.added.new for each in imported)
-    odd = f", {counted(len(told), 'odd thing')}: see above" if told else ""
+    odd = f", {counted(len(told), 'warning')}: see above" if told else ""
     write_line(
         f"{counted(new, 'new bar')} of {counted(len(rows), 'symbol')}, "
         f"{counted(days, 'day')} with a reference or an ex-date{odd}"
     )
-    say(invocation, f"to test on them: bot backtest FILE --data {shown_path(archive.folder)}")
+    say(invocation, f"to backtest on them: bot backtest FILE --data {shown_path(archive.folder)}")
 
 
 @define_command("check", group=command, example="bot data check HPG FPT")
@@ -172,10 +172,10 @@ def import_bars(
 @store_option
 @click.pass_obj
 def check(invocation: Invocation, symbols: tuple[str, ...], store: Path | None) -> None:
-    """Check what is stored.
+    """Check the stored bars.
 
-    Ticks, bands, lots, hours, holidays, gaps, and ex-dates that nobody named.
-    Exit code 3 when bars are useless, 12 when something is missing or odd.
+    Ticks, bands, lots, hours, holidays, gaps, and ex-dates that no file names.
+    Exit code 3 when bars are unusable, 12 when something is missing or odd.
     """
     from bot.cli.report.summary import gap_words
     from bot.runtime.history.store.importing import check_source
@@ -189,7 +189,7 @@ def check(invocation: Invocation, symbols: tuple[str, ...], store: Path | None) 
         text = f"{', '.join(unknown)}: no bars in {shown_path(archive.folder)}; it holds {held}"
         raise OperatorMistake.of("E-DATA-001", text)
     if not stored:
-        say(invocation, f"{shown_path(archive.folder)} holds no bars yet; {_how_to_begin()}")
+        say(invocation, f"{shown_path(archive.folder)} has no bars yet; {_how_to_begin()}")
     checked = []
     with _progress(invocation, "checking") as step:
         for source in sources:
@@ -211,7 +211,9 @@ def check(invocation: Invocation, symbols: tuple[str, ...], store: Path | None) 
         for gap in gaps[:SHOWN_GAPS]:
             write_line(gap_words(gap))
         if len(gaps) > SHOWN_GAPS:
-            write_line(f"and {counted(len(gaps) - SHOWN_GAPS, 'more gap')}: --json has all")
+            write_line(
+                f"and {counted(len(gaps) - SHOWN_GAPS, 'more gap')}: for all of them: --json"
+            )
         bars = sum(each.found.bars for each in checked)
         write_line(
             f"{counted(bars, 'bar')} of {counted(len(wanted), 'symbol')}: {len(fatal)} wrong, "
@@ -227,11 +229,11 @@ def check(invocation: Invocation, symbols: tuple[str, ...], store: Path | None) 
     "fetch", group=command, changes=True, example="bot data fetch HPG FPT --from 2026-01-02"
 )
 @click.argument("symbols", nargs=-1, required=True)
-@click.option("--from", "first", type=day_type, help="The first day; 90 days ago unless given.")
-@click.option("--to", "last", type=day_type, help="The last day; yesterday unless given.")
+@click.option("--from", "first", type=day_type, help="The first day; default: 90 days ago.")
+@click.option("--to", "last", type=day_type, help="The last day; default: yesterday.")
 @click.option("--width", type=click.Choice(FETCHED), default=FETCHED[0], help="The width of bars.")
-@click.option("--adjusted", is_flag=True, help="Prices are adjusted: ticks, band not checked.")
-@click.option("--replace", is_flag=True, help="Where stored bars differ, take the broker's.")
+@click.option("--adjusted", is_flag=True, help="Prices are adjusted: do not check ticks and band.")
+@click.option("--replace", is_flag=True, help="Where stored bars differ, use the broker's.")
 @store_option
 @click.pass_obj
 def fetch(
@@ -246,9 +248,9 @@ def fetch(
 ) -> None:
     """Fetch bars from the broker's history into the store.
 
-    The API has 5, 15, 30 minutes and days, nothing narrower. What was fetched before is not asked
-    for again, so a fetch that was cut off goes on. Where stored bars differ they stay, and it is
-    said, with exit code 12. Today's bars are not over, so yesterday's are the last.
+    The API has bars of 5, 15 and 30 minutes and of a day, nothing finer. What was fetched before is
+    not requested again, so an interrupted fetch can be continued. Where stored bars differ they are
+    kept and reported, with exit code 12. Today is not over, so yesterday's bars are the last.
     """
     from bot.runtime.history.store.archive import Overlap
     from bot.runtime.history.store.fetching import FetchPlan, fetch_from_broker
@@ -277,7 +279,9 @@ def fetch(
         Problem("E-DATA-008", f"{each.symbol}: {each.differing:,} stored bars differ, {ends}")
         for each in done
         if each.differing and not replace
-        for ends in [f"the first {each.first_difference}; they stay: --replace takes the broker's"]
+        for ends in [
+            f"the first {each.first_difference}; they were kept: --replace uses the broker's"
+        ]
     ]
     if different:
         raise OperatorMistake(different, ExitCode.DIFFERS)
@@ -288,13 +292,13 @@ def fetch(
 )
 @click.argument("scenario", type=click.Path(path_type=Path))
 @click.option("--to", "last", type=day_type, required=True, help="The last day.")
-@click.option("--into", type=click.Path(path_type=Path), required=True, help="A folder.")
+@click.option("--into", type=click.Path(path_type=Path), required=True, help="The folder.")
 @click.pass_obj
 def simulate(invocation: Invocation, scenario: Path, last: datetime, into: Path) -> None:
-    """Write bars of a simulated market.
+    """Write the bars of a simulated market.
 
-    Minutes of a scenario, from its first day to another. The same scenario gives the same files.
-    It takes about 100 ms a day and symbol.
+    One-minute bars of a scenario, from its first day on. The same scenario gives the same files.
+    Takes about 100 ms per day and symbol.
     """
     from bot.config.rulebook import load_rulebook
     from bot.config.scenario_file import load_scenario
@@ -303,7 +307,7 @@ def simulate(invocation: Invocation, scenario: Path, last: datetime, into: Path)
     script = load_scenario(scenario.name, scenario.parent)
     first = script.starts_at.astimezone(EXCHANGE_TZ).date()
     if last.date() < first:
-        raise OperatorMistake.of("E-DATA-012", f"the scenario begins {first}: give a later --to")
+        raise OperatorMistake.of("E-DATA-012", f"the scenario begins on {first}: use a later --to")
     with _progress(invocation, "simulating") as step:
         days = max(1, (last.date() - first).days)
         made = simulate_days(
@@ -325,7 +329,9 @@ def _archive(invocation: Invocation, store: Path | None) -> "Archive":
         return Archive(store)
     loaded = load(invocation)
     if invocation.does_change and invocation.config is None and loaded.path == shipped(DEMO):
-        text = "which bot's bars? There is no bot.yaml: name one with -c FILE, or --store FOLDER"
+        text = (
+            "which bot's bars? There is no bot.yaml here: name one with -c FILE, or --store FOLDER"
+        )
         raise OperatorMistake.of("E-RUN-007", text, ExitCode.USAGE)
     return Archive(loaded.state_dir / STORE)
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @define_group("db", example="bot db check")
 def command() -> None:
-    """Look after the journal's database."""
+    """Manage the journal's database."""
 
 
 @define_command("check", group=command, example="bot db check")
 @click.pass_obj
 def check(invocation: Invocation) -> None:
-    """Say whether the journal can be reached and used. Changes nothing."""
+    """Check that the journal can be reached and used. Changes nothing."""
     state = _show(invocation, readable(invocation))
     if not state.is_current:
         raise OperatorMistake.of("E-DB-002", _what_to_do(state), ExitCode.DATABASE)
@@ -48,19 +48,19 @@ def migrate(invocation: Invocation, dry_run: bool) -> None:
         raise OperatorMistake.of("E-DB-002", _what_to_do(state), ExitCode.DATABASE)
     if dry_run and not state.is_current:
         change = f"from {state.found or 'nothing'} to {state.wanted}"
-        say(invocation, f"would bring it {change}; nothing was changed")
+        say(invocation, f"would migrate {change}; nothing was changed")
 
 
 @define_command(
     "copy", group=command, changes=True, example="bot db copy --to postgresql+psycopg://bot@db/bot"
 )
-@click.option("--to", "target", metavar="URL", required=True, help="A database with no journal.")
+@click.option("--to", "target", metavar="URL", required=True, help="A database without a journal.")
 @click.pass_obj
 def copy(invocation: Invocation, target: str) -> None:
     """Copy the journal into an empty database, SQLite to PostgreSQL or back: all of it or nothing.
 
-    No bot may run meanwhile. A password belongs in ~/.pgpass or PGPASSWORD, never on the command
-    line. Set journal.url to the copy afterwards.
+    No bot may run in the meantime. A password belongs in ~/.pgpass or PGPASSWORD, never on the
+    command line. Afterwards, set journal.url to the copy.
     """
     from bot.cli.upkeep import progress
     from bot.config.settings.load import JOURNAL_URLS, is_journal_url, unverified, unverified_host
@@ -75,7 +75,9 @@ def copy(invocation: Invocation, target: str) -> None:
     if not is_journal_url(target):
         raise click.BadParameter(f"wanted {JOURNAL_URLS}", param_hint="--to")
     if parse(target).password:
-        text = "no password on the command line: others can read it. ~/.pgpass, or PGPASSWORD"
+        text = (
+            "no password on the command line, where others can read it: use ~/.pgpass or PGPASSWORD"
+        )
         raise click.BadParameter(text, param_hint="--to")
     if host := unverified_host(target, process_environment()):
         if loaded.settings.mode == "live":
@@ -90,7 +92,7 @@ def copy(invocation: Invocation, target: str) -> None:
             with progress("copy", length) as step:
                 report = copy_to(loaded, target, step)
         except Contradicted as error:
-            text = f"{shown}: {error}. Name a database that is empty"
+            text = f"{shown}: {error}. Name an empty database"
             raise OperatorMistake.of("E-JNL-005", text, ExitCode.USAGE) from error
         except Corrupt as error:
             text = f"nothing was copied: {error}. Look at the journal: bot journal verify"

@@ -56,10 +56,12 @@ WORDS: Final = {
     is_flag=False,
     flag_value="",
     metavar="[SYMBOL]",
-    help="Only what became no order, alike ones once; of a symbol also when nothing could be.",
+    help="Only what led to no order, grouped; for a symbol, also when nothing could be decided.",
 )
 @click.option(
-    "--missed", is_flag=True, help="Only signals that became no orders for want of a token."
+    "--missed",
+    is_flag=True,
+    help="Only signals that led to no order because the 2FA token was missing.",
 )
 @symbol_option
 @strategy_option
@@ -70,7 +72,7 @@ WORDS: Final = {
     metavar="N",
     help=f"The newest N ({NEWEST}; with --why-not or --missed {NEWEST_GROUPED:,}).",
 )
-@click.option("--all", "is_all", is_flag=True, help="All there are, however many.")
+@click.option("--all", "is_all", is_flag=True, help="Show all, however many.")
 @form_option
 @click.pass_obj
 def command(
@@ -86,12 +88,14 @@ def command(
 ) -> None:
     """List decisions: every order a strategy asked for, and every skip with its reason.
 
-    The newest are shown, oldest first; it is said how many there are before.
+    Shows the newest ones, oldest first, and says how many came before.
     """
     if is_all and limit is not None:
-        raise click.UsageError("--all and --limit contradict each other: give one of them")
+        raise click.UsageError("--all and --limit contradict each other: use one of them")
     if why_not and symbol:
-        raise click.UsageError(f"--why-not {why_not} and --symbol {symbol}: give one of them")
+        raise click.UsageError(
+            f"--why-not {why_not} and --symbol {symbol} contradict each other: use one of them"
+        )
     symbol = (why_not or symbol or "").upper() or None
     is_grouped = why_not is not None or missed
     newest = None if is_all else limit or (NEWEST_GROUPED if is_grouped else NEWEST)
@@ -132,10 +136,10 @@ def _unwatched(invocation: Invocation, reader: "JournalReader", symbol: str) -> 
     except OperatorMistake:
         plans = []
     names = [plan.name for plan in plans if symbol in plan.symbols]
-    code, why = NOT_POLLED, f"no strategy has {symbol} among its symbols: it is not polled"
+    code, why = NOT_POLLED, f"no strategy has {symbol} among its symbols, so it is not polled"
     if names:
         listed = ", ".join(names)
-        code, why = NOT_WOKEN, f"{listed} had no quote, depth or bar of it in its hours, or was off"
+        code, why = NOT_WOKEN, f"{listed} got no quote, depth or bar of it in its hours, or was off"
     at = reader.last_decision_at() or SystemClock().now()
     named = {"strategy": ", ".join(names) or "-", "symbol": symbol, "verdict": STOPPED}
     return DecisionGroup(first_at=at, last_at=at, **named, code=code, count=1, why=why, ranges={})

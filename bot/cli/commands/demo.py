@@ -40,22 +40,24 @@ def speed_of(written: str) -> float:
     try:
         return math.inf if written == FULL_SPEED else float(written)
     except ValueError as error:
-        raise click.BadParameter(f"{written!r}: wanted a number, or {FULL_SPEED}") from error
+        raise click.BadParameter(f"{written!r}: wanted a number or {FULL_SPEED}") from error
 
 
 @define_command("demo", example="bot demo --seed 7 --for 60s")
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="The same seed, the same day.")
-@click.option("--speed", type=speed_of, metavar="X", help="Market seconds in a second, or max.")
+@click.option(
+    "--seed", type=click.IntRange(0), metavar="N", help="The same seed gives the same day."
+)
+@click.option("--speed", type=speed_of, metavar="X", help="Market seconds per second, or max.")
 @click.option(
     "--for",
     "wall_s",
     type=length_from(0.001),
     default="60s",
     metavar="TIME",
-    help="How long it runs.",
+    help="How long to run.",
 )
-@click.option("--auto-otp", is_flag=True, help="Answer the 2FA question without asking you.")
-@click.option("--db", metavar="URL", help="A journal elsewhere: sqlite:///… or postgresql://…")
+@click.option("--auto-otp", is_flag=True, help="Answer the 2FA question automatically.")
+@click.option("--db", metavar="URL", help="Another journal: sqlite:///… or postgresql://…")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -67,8 +69,8 @@ def command(
 ) -> None:
     """Watch the bot trade: nothing leaves this machine, no account is needed.
 
-    A demo that was cut off goes on where it was; one that was over starts again from nothing. With
-    --speed max it prints what it prints at 60, as fast as this machine can.
+    A demo that was interrupted resumes where it was; a finished one starts over. With --speed max
+    it prints the same as at speed 60, as fast as this machine can.
     """
     # Here and below: the help page need not import what only a run uses.
     from bot.runtime.worlds.sandbox import NotAlone, alone
@@ -107,7 +109,7 @@ def _play(invocation: Invocation, loaded: "Loaded", wall_s: float, *, is_alone: 
         invocation,
         f"vnbot {__version__} demo · SANDBOX broker on {where} · seed {sandbox.seed} · "
         f"{speed_text(sandbox.speed)} · nothing here is real money"
-        f"{' · goes on where it was cut off' if is_resumed else ''}",
+        f"{' · resuming where it was interrupted' if is_resumed else ''}",
     )
     speed = sandbox.speed if math.isfinite(sandbox.speed) else USUAL_SPEED
     options = RunOptions(

@@ -18,7 +18,7 @@ _TITLE: Final = re.compile(r"^# +(.+)$", re.MULTILINE)
 @click.argument("name", metavar="[PAGE]", required=False)
 @click.pass_obj
 def command(invocation: Invocation, name: str | None) -> None:
-    """Print a page of the documentation, as Markdown; alone, list the pages."""
+    """Print a page of the documentation as Markdown; without a name, list the pages."""
     texts = {path.stem: path.read_text("utf-8") for path in sorted(shipped(DOCS).glob("*.md"))}
     headings = {page: _TITLE.search(text) for page, text in texts.items()}
     titles = {page: found[1] if found else page for page, found in headings.items()}

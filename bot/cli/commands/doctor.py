@@ -21,12 +21,12 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "red", "skipped": "bright_bla
 
 
 @define_command("doctor", example="bot doctor --offline")
-@click.option("--offline", is_flag=True, help="Ask nobody: no broker, and no network.")
+@click.option("--offline", is_flag=True, help="Ask neither the broker nor the network.")
 @click.pass_obj
 def command(invocation: Invocation, offline: bool) -> None:
-    """Look at everything that a run needs; each row that is not well names its fix.
+    """Check everything that a run needs; each row that is not ok names its fix.
 
-    It reads and asks, and changes nothing: no file, no order, no 2FA code. Exit code 0 where no row
+    Only reads: it changes no file, sends no order and uses no 2FA code. Exit code 0 when no row
     fails, else 1.
     """
     findings = findings_of(invocation, offline=offline)
@@ -41,7 +41,7 @@ def command(invocation: Invocation, offline: bool) -> None:
                 write_line(f"{each.verdict} {each.name}: {each.fix}")
     if failed:
         raise click.exceptions.Exit(ExitCode.BUG)
-    say(invocation, "nothing keeps it from running")
+    say(invocation, "nothing stands in the way of a run")
 
 
 def findings_of(invocation: Invocation, *, offline: bool) -> "Sequence[Finding]":

@@ -25,23 +25,25 @@ if TYPE_CHECKING:
 NAME_WIDTH: Final = 17
 DETAIL_MAX: Final = 1_000
 FIRST: Final = (
-    "drill of {name} ({config}): its settings and strategies, with a folder and a broker of the "
-    "drill's own in the sandbox; your broker, keys and journal are not touched"
+    "drill of {name} ({config}): its settings and strategies in the sandbox, with a folder and a "
+    "broker of the drill's own; your broker, keys and journal are not touched"
 )
 _TERMINATED: Final = 128 + signal.SIGTERM
 
 
 @define_command("drill", example="bot drill --only answer-lost")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this exercise (repeatable).")
-@click.option("--seed", type=click.IntRange(0), default=7, metavar="N", help="Of market and kills.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=7, metavar="N", help="The seed of market and kills."
+)
 @click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the journals.")
 @click.pass_obj
 def command(invocation: Invocation, only: tuple[str, ...], seed: int, keep: Path | None) -> int:
     """Break things on purpose: twelve faults that pass, six that stay, 20 kills and a halt.
 
-    Your configuration and strategies run against the sandbox, with a temporary journal, and a
-    strategy of ours beside them that always has orders out. At the end the journal is compared with
-    the broker's own ledger. Takes two to three minutes. Exit code 12 when a promise was broken.
+    Your configuration and strategies run against the sandbox, with a temporary journal and a drill
+    strategy that always has orders out. At the end the journal is compared with the broker's own
+    ledger. Takes two to three minutes. Exit code 12 when a promise was broken.
     """
     # The daemon, the sandbox and their data: slow to import, and no help page needs them.
     from bot.drill.exercise import names
@@ -50,7 +52,7 @@ def command(invocation: Invocation, only: tuple[str, ...], seed: int, keep: Path
     from bot.drill.story import Interrupted
 
     if unknown := [name for name in only if name not in names()]:
-        text = f"no exercise {unknown[0]!r}; there are: {', '.join(names())}"
+        text = f"no exercise {unknown[0]!r}; available: {', '.join(names())}"
         raise click.BadParameter(text, param_hint="--only")
     config = (invocation.config or find_config(os.environ)).absolute()
     started, rows = monotonic_s(), list["Row"]()
@@ -59,7 +61,10 @@ def command(invocation: Invocation, only: tuple[str, ...], seed: int, keep: Path
         invocation.bot = project.loaded.bot
         say(invocation, FIRST.format(name=project.loaded.name, config=config))
         theirs = ", ".join(project.names)
-        say(invocation, f"strategies: {theirs} · and {TRADER} of ours, which has orders to break")
+        say(
+            invocation,
+            f"strategies: {theirs} · and {TRADER}, the drill's own, whose orders it breaks",
+        )
         try:
             for row in run(project, only, progress.show):
                 rows.append(row)
@@ -95,7 +100,7 @@ def _print_row(invocation: Invocation, row: "Row", again: str) -> None:
         for part in problem.splitlines():
             write_line(cut(f"{indent}! {part}", DETAIL_MAX))
     if not row.is_passed:
-        write_line(f"{indent}again: {again}")
+        write_line(f"{indent}to repeat: {again}")
 
 
 def _print_json(rows: list["Row"], seed: int, took: float) -> None:
@@ -119,7 +124,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     """Yield a folder that only its owner can read; it is removed unless it is to be kept."""
     if keep is not None:
         if keep.exists() and any(keep.iterdir()):
-            text = f"{keep} is not empty: name a folder that is, or a new one"
+            text = f"{keep} is not empty: name an empty folder or a new one"
             raise OperatorMistake.of("E-SYS-001", text, ExitCode.USAGE)
         keep.mkdir(mode=0o700, parents=True, exist_ok=True)
         yield keep.absolute()

@@ -11,8 +11,8 @@ from bot.config.problems import ExitCode, OperatorMistake
 @click.argument("code", required=False)
 @click.pass_obj
 def command(invocation: Invocation, code: str | None) -> None:
-    """Explain a code: of ours (E-…, a check, an alert), of the broker, an HTTP status, an order's
-    status. Without one: list them all.
+    """Explain a code: one of vnbot's (E-…, a check, an alert), one of the broker's, an HTTP status,
+    or an order status. Without CODE: list them all.
     """
     # A page of help needs no catalogue.
     from bot.cli.explaining import entries, nearest
@@ -21,8 +21,8 @@ def command(invocation: Invocation, code: str | None) -> None:
     found = [each for each in known if code is None or each.answers_to(code)]
     if not found:
         close = nearest(code or "")
-        hint = f"Did you mean: bot errors {close}" if close else "All of them: bot errors"
-        text = f"{code!r} is no code that is known here. {hint}"
+        hint = f"Did you mean: bot errors {close}" if close else "To list all: bot errors"
+        text = f"{code!r} is not a known code. {hint}"
         raise OperatorMistake.of("E-ERR-001", text, ExitCode.USAGE)
     if code is None:
         lines = [f"{each.code:<36} {each.kind}" for each in found]

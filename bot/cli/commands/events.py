@@ -29,8 +29,8 @@ OVERLAP: Final = timedelta(minutes=1)
 
 
 @define_command("events", example="bot events --kind 2fa")
-@click.option("--kind", type=click.Choice(KINDS), help="Only these; without it all of them.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what happens, until Ctrl-C.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only this kind; default: all.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new ones until Ctrl-C.")
 @click.option("--looks", type=click.IntRange(1), hidden=True)
 @since_option
 @form_option
@@ -43,10 +43,10 @@ def command(
     since: str | None,
     form: str,
 ) -> None:
-    """List what happened: the second factor, changes of state, alerts. By default on the last day.
+    """List what happened: second factor, state changes, alerts. By default, on the last day.
 
-    Of the second factor: codes asked for and typed, tokens taken and dropped (by their last four
-    signs, never more), writes that the broker refused for want of one, and the first that it took.
+    For the second factor: codes requested and typed, tokens received and dropped (by their last
+    four characters, never more), orders refused for lack of one, and the first order accepted.
     """
     # The database is slow to import, and no help page needs it.
     from bot.journal.events import EventKind, events
@@ -54,7 +54,7 @@ def command(
     from bot.runtime.journal_file import journal_errors
 
     if follow and form == "csv":
-        raise click.UsageError("--follow has no CSV: take -o jsonl")
+        raise click.UsageError("--follow has no CSV output: use -o jsonl")
     with open_journal(invocation) as reader:
         begin = since_of(since, reader)
     loaded = readable(invocation)

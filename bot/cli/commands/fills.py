@@ -29,7 +29,7 @@ SPARE: Final = ("AMOUNT", "STRATEGY", "TAX", "FEE", "RESULT")
 def command(
     invocation: Invocation, symbol: str | None, strategy: str | None, since: str | None, form: str
 ) -> None:
-    """List what was bought and sold. RESULT is a sale's, before fee and tax."""
+    """List what was bought and sold. RESULT is that of a sale, before fee and tax."""
     with open_journal(invocation) as reader:
         wanted = symbol.upper() if symbol else None
         found = reader.fills(since=since_of(since, reader), symbol=wanted, strategy=strategy)

@@ -49,18 +49,18 @@ NOT_YET: Final = "E-CTL-005"
 NOT_OURS: Final = "E-CTL-004"
 """The mistake of a control folder that others could have changed: no bot is asked there."""
 _SELL: Final = "FLATTEN"
-_UNKNOWN_WHY: Final = "its cancel is over, and no row has shown it yet: bot orders"
+_UNKNOWN_WHY: Final = "its cancel is done, but no row shows it yet: bot orders"
 
 
 @define_command("halt", example='bot halt --yes --reason "wrong prices"', changes=True)
-@click.option("--yes", is_flag=True, help="Do not ask, not for --flatten either.")
-@click.option("--flatten", is_flag=True, help="Sell what is held, too: asked for twice.")
+@click.option("--yes", is_flag=True, help="Do not ask, not even for --flatten.")
+@click.option("--flatten", is_flag=True, help="Also sell what is held; asks a second time.")
 @reason_option
 @click.pass_obj
 def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> int:
     """Stop trading at once: no new orders, all open ones are cancelled, positions are kept.
 
-    Exit code 11 when an order is still open, or nobody knows what has become of it.
+    Exit code 11 when an order is still open or its outcome is unknown.
     """
     invocation.patience_s = PATIENCE_S
     if not yes and not invocation.no_input and sys.stdin.isatty():
@@ -100,17 +100,17 @@ def _flatten(invocation: Invocation, found: Fields, *, yes: bool, reason: str) -
         message = f"{which_bot(invocation)}: {messages.FLATTEN_UNKNOWN}"
         raise OperatorMistake.of("E-RUN-012", message, ExitCode.REFUSED)
     if left:
-        text = f"not sold: {', '.join(left)}. To sell it: the broker's own app"
+        text = f"not sold: {', '.join(left)}. Sell it in the broker's app"
         write_line(text, err=True)
     if not held:
-        write_line("nothing to sell: the strategies that trade hold nothing", err=True)
+        write_line("nothing to sell: the trading strategies hold nothing", err=True)
         return found
     if not yes:
         if invocation.no_input or not sys.stdin.isatty():
-            raise click.UsageError("halted, and nothing sold: --flatten without --yes asks first")
+            raise click.UsageError("halted, nothing sold: --flatten without --yes has to ask first")
         write_line(f"{which_bot(invocation)} would sell {', '.join(held)} at the bid", err=True)
-        if ask_shown(f"Type {_SELL} to sell it all").strip() != _SELL:
-            write_line("halted, and nothing sold", err=True)
+        if ask_shown(f"Type {_SELL} to sell all of it").strip() != _SELL:
+            write_line("halted, nothing sold", err=True)
             return found
     ask_bot(invocation, "halt", strategy=None, reason=reason, by=OPERATOR, flatten=True)
 
@@ -139,7 +139,7 @@ def what_is_sold(found: Fields) -> tuple[list[str], list[str]]:
             held.append(shares)
     for row in found.each("unloaded"):
         shares = f"{row.whole('shares'):,} {row.text('symbol')}"
-        left.append(f"{shares} of {row.text('strategy')}, which does not run")
+        left.append(f"{shares} of {row.text('strategy')}, which is not running")
     return held, left
 
 
@@ -154,12 +154,14 @@ def _report(invocation: Invocation, found: Fields, order_ids: set[str]) -> None:
         lines.append(f"{order_id} STILL OPEN: {cancel.text('why') or _UNKNOWN_WHY}")
     for intent_id in found.words("unknown"):
         counts["UNKNOWN"] += 1
-        lines.append(f"{intent_id} UNKNOWN: its answer was lost, the broker is asked: bot orders")
+        lines.append(
+            f"{intent_id} UNKNOWN: its answer was lost, the bot is asking the broker: bot orders"
+        )
     ended = sorted(order_ids - still.keys())
     if found.inner("trouble"):  # it may be the journal: it is not waited for
         counts["over"] += len(ended)
         listed = ", ".join(sorted(still)) or "none"
-        lines.append(f"still open: {listed}; the rest: bot orders, when the trouble is over")
+        lines.append(f"still open: {listed}; for the rest, once the trouble is over: bot orders")
         ended = []
     if ended:
         try:
@@ -237,7 +239,9 @@ def _print_open(invocation: Invocation) -> None:
 def how_many_open(found: Fields) -> str:
     """`2 orders open`; a bot that has not read the broker yet cannot say."""
     if "open_orders" not in found:
-        return "the broker has not been read yet; whatever is open there will be cancelled then"
+        return (
+            "the broker has not been read yet; whatever is open there will be cancelled once it is"
+        )
     return f"{counted(len(_open(found)), 'order')} open"
 
 

@@ -27,12 +27,12 @@ WHATS: Final = tuple(each.value for each in What)
 FORMS: Final = tuple(each.value for each in Format)
 STDOUT: Final = Path("-")
 RESTORED: Final = (
-    "Did you put back an older copy, or start a new journal? Then move {files} away: the next run "
+    "Did you restore an older copy, or start a new journal? Then move {files} away: the next run "
     "begins a new one"
 )
 NO_FILE: Final = (
     "If you moved the journal, bring that file along. If it is lost, the next run begins a new "
-    "one; what was changed before shows only against a printed head (bot journal verify --head)"
+    "one; earlier changes then show only against a printed head (bot journal verify --head)"
 )
 
 
@@ -45,9 +45,9 @@ def command() -> None:
 @click.option("--head", metavar="TEXT", help="Compare with what bot journal head printed; - stdin.")
 @click.pass_obj
 def verify(invocation: Invocation, head: str | None) -> None:
-    """Check every chain, seal and sum, and compare with the heads that were kept.
+    """Check every chain, seal and sum, and compare with the saved heads.
 
-    Runs keep the heads in heads.jsonl, in the state directory. Exit code 12 when anything differs.
+    Runs save the heads in heads.jsonl, in the state directory. Exit code 12 when anything differs.
     """
     # Here and below: a database's library is slow to import, and no help page needs it.
     from bot.journal.heads import read_heads_file
@@ -68,8 +68,8 @@ def verify(invocation: Invocation, head: str | None) -> None:
     if kept.trouble:
         problems.append(Problem("E-JNL-003", f"{kept.path} can't be read ({kept.trouble})"))
     elif report.keeps_heads and not (kept.kept or given):
-        here = "is about other journals only" if kept.others else "is missing"
-        missing = f"{kept.path} {here}, though runs kept the heads of this one. {NO_FILE}"
+        here = "is only about other journals" if kept.others else "is missing"
+        missing = f"{kept.path} {here}, although runs saved the heads of this one. {NO_FILE}"
         problems.append(Problem("E-JNL-003", missing))
     if problems:
         raise OperatorMistake(problems, ExitCode.DIFFERS)
@@ -96,9 +96,9 @@ def comparison_of(kept: "HeadsFile", given: int) -> Iterator[str]:
         lines = counted(len(kept.kept), "line")
         yield f"compared with the heads in {kept.path}: {lines} since {since}"
     elif not given:
-        yield f"compared with itself only: no heads in {kept.path}"
+        yield f"compared only with itself: no heads in {kept.path}"
     if given:
-        yield "compared with the head given"
+        yield "compared with the head you gave"
     if kept.unreadable:
         yield f"{counted(kept.unreadable, 'line')} of {kept.path} can't be read"
 
@@ -117,9 +117,9 @@ def verdict_of(report: "VerifyReport") -> str:
 @define_command("head", group=command, example="bot journal head")
 @click.pass_obj
 def head(invocation: Invocation) -> None:
-    """Print where the chains end now: one line, to be kept out of the machine's reach.
+    """Print where the chains end now: one line, to be kept somewhere else than on this machine.
 
-    bot journal verify --head finds whatever was changed before it was printed.
+    bot journal verify --head then finds anything that was changed before it was printed.
     """
     from bot.journal.verify import heads_now
 
@@ -138,7 +138,7 @@ def head(invocation: Invocation) -> None:
 )
 @click.pass_obj
 def export(invocation: Invocation, what: str, form: str, since: str | None, output: Path) -> None:
-    """Export the journal as files of CSV or JSON lines, described in README.txt."""
+    """Export the journal as CSV or JSON Lines files, described in README.txt."""
     from bot.journal.export import export_directory, export_stream
     from bot.journal.reader import JournalReader
 

@@ -11,7 +11,7 @@ from bot.cli.target import Fields, find_status, readable_journal, which_bot
 from bot.domain.entry import RunState
 
 HEADS: Final = ("OF", "LIMIT", "USED", "ALLOWED", "LEFT")
-_AN_ORDER: Final = "an order"
+_AN_ORDER: Final = "per order"
 _FLOOR: Final = "min_cash"
 """The one limit that is a least, not a most."""
 _OF_ACCOUNT: Final = {
@@ -27,16 +27,16 @@ _OF_ACCOUNT: Final = {
 @define_command("limits", example="bot limits --json")
 @click.pass_obj
 def command(invocation: Invocation) -> None:
-    """Show what is used of each limit: of the account, each strategy and symbol, and the request
-    quota.
+    """Show how much of each limit is used: of the account, each strategy and symbol, and the
+    request quota.
 
-    Without a running bot: what a start would go on from, by the journal alone.
+    Without a running bot: what the next start would begin with, according to the journal.
     """
     status = find_status(invocation)
     is_running = status.text("state") != RunState.STOPPED
     if is_running:
         found, rate = status.each("limits"), status.inner("rate")
-        title = f"{which_bot(invocation)}: what is used of each limit now"
+        title = f"{which_bot(invocation)}: how much of each limit is used now"
     else:
         # The strategies are slow to import, and a running bot needs none of it here.
         from bot.runtime.comparison import limits_without_bot
@@ -44,9 +44,9 @@ def command(invocation: Invocation) -> None:
         with readable_journal(invocation) as loaded:
             rows_at_rest, has_run = limits_without_bot(loaded)
         found, rate = [Fields(each) for each in rows_at_rest], Fields()
-        title = "no bot runs: what its next start goes on from, by the journal"
+        title = "no bot is running: what its next start begins with, according to the journal"
         if not has_run:
-            title = "no bot has run here yet: nothing is used of its limits"
+            title = "no bot has run here yet: none of its limits is used"
     if invocation.json:
         print_json({"running": is_running, "limits": found, "rate": rate if is_running else None})
         return
@@ -58,7 +58,7 @@ def command(invocation: Invocation) -> None:
             ("request quota", "requests_per_minute", f"{used:,}", f"{most:,}", _left(used, most))
         )
     print_table(invocation, HEADS, rows, limit=UNCUT)
-    say(invocation, "a limit is changed under risk: in bot.yaml, or limits: in a strategy's file")
+    say(invocation, "to change a limit: risk: in bot.yaml, or limits: in a strategy's file")
 
 
 def _row(each: Fields) -> Sequence[str]:

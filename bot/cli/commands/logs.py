@@ -29,16 +29,16 @@ Line = Mapping[str, object]
 
 @define_command("logs", example="bot logs --level warning -f")
 @click.option("-n", "--lines", type=click.IntRange(1, 100_000), default=50, show_default=True)
-@click.option("--level", type=click.Choice(LEVELS), default="debug", help="This and worse.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is written, until Ctrl-C.")
+@click.option("--level", type=click.Choice(LEVELS), default="debug", help="This level and above.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until Ctrl-C.")
 @click.option("--looks", type=click.IntRange(1), hidden=True)
 @click.pass_obj
 def command(
     invocation: Invocation, lines: int, level: str, follow: bool, looks: int | None
 ) -> None:
-    """Show the log of the process: starts, alerts, faults, and all that the journal keeps too.
+    """Show the process log: starts, alerts, faults, and everything that the journal keeps too.
 
-    It is there also when the journal was out of reach, and after a start that failed.
+    It exists even when the journal was out of reach, and after a failed start.
     """
     # The settings of a run are slow to import, and the help page needs none of this.
     from bot.runtime.health.process_log import log_file
@@ -49,7 +49,7 @@ def command(
         raise OperatorMistake.of("E-LOG-001", text, ExitCode.CONFIG)
     file = log_file(loaded)
     if not file.exists():
-        text = f"there is no log yet: {file}. A run begins it: bot run"
+        text = f"there is no log yet: {file}. To start one: bot run"
         raise OperatorMistake.of("E-LOG-001", text, ExitCode.NOT_RUNNING)
     least = LEVELS.index(level)
     with file.open(encoding="utf-8", errors="replace") as opened:

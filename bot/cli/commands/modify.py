@@ -31,7 +31,9 @@ _NO_TOKEN: Final = ("OTP_SESSION_", "TWO_FACTOR")
 
 @define_command("modify", example="bot modify last --limit 27050", changes=True)
 @click.argument("reference", metavar="ID")
-@click.option("--limit", type=click.IntRange(min=1), metavar="P", help="The new limit, in VND.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="P", help="The new limit price, in VND."
+)
 @click.option("--qty", type=click.IntRange(min=1), metavar="N", help="The new total, in shares.")
 @reason_option
 @timeout_option
@@ -44,12 +46,12 @@ def command(
     reason: str,
     timeout: float,
 ) -> ExitCode:
-    """Change the limit or the total quantity of an open order: one of them at a time.
+    """Change the limit price or the total quantity of an open order, one at a time.
 
     ID is ORD…, L-…, a unique part of either, or 'last'. Needs risk.allow_amend: true.
     """
     if (limit is None) is (qty is None):
-        raise click.UsageError("give one of --limit and --qty: one field is changed at a time")
+        raise click.UsageError("use one of --limit and --qty: only one can be changed at a time")
     running_status(invocation)
     with open_journal(invocation) as reader:
         order_id = find_order(reader, reference).id
@@ -71,7 +73,5 @@ def command(
             lacks_token = amend.text("code").startswith(_NO_TOKEN)
             return ExitCode.NEEDS_2FA if lacks_token else _EXIT_CODES[verdict]
         sleep(LOOK_AT_ORDERS_EVERY_S)
-    message = (
-        f"no verdict after {timeout:g} s; it is still under way: bot order {order_id} --timeline"
-    )
+    message = f"no result after {timeout:g} s; still under way: bot order {order_id} --timeline"
     raise OperatorMistake.of("E-ASK-002", message, ExitCode.TIMED_OUT)

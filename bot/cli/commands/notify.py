@@ -29,13 +29,13 @@ MUTE_MAX: Final = timedelta(hours=24)
 
 @define_group("notify", example="bot notify test")
 def command() -> None:
-    """Notices to people who are away: what goes where, and whether it arrives."""
+    """Notices while you are away: what goes where, and whether it arrives."""
 
 
 @define_command("list", group=command, example="bot notify list")
 @click.pass_obj
 def list_(invocation: Invocation) -> None:
-    """Show each channel, what goes there, and what came of its last notice. Never an address."""
+    """Show each channel, what it gets, and how its last notice fared. Never an address."""
     loaded = readable(invocation)
     plans = loaded.channels(os.environ)
     sent, faults = last_of_each(loaded), faults_of(plans)
@@ -55,7 +55,7 @@ def list_(invocation: Invocation) -> None:
         if not kinds[Volume.SILENT] and not kinds[Volume.OFF]:
             shown[0] = "all"
         last = f"{day_and_clock_of(note.at)} {note.text}" if note else "nothing yet"
-        rows.append((plan.name, plan.origin, *shown, "can't be told: see below" if fault else last))
+        rows.append((plan.name, plan.origin, *shown, "can't be used: see below" if fault else last))
     hours = {
         s.name.lower(): f"{a:%H:%M}-{b:%H:%M}"
         for s, (a, b) in loaded.settings.notify.quiet_hours.of.items()
@@ -75,10 +75,10 @@ def list_(invocation: Invocation) -> None:
 
 @define_command("test", group=command, example="bot notify test phone")
 @click.argument("channel", required=False)
-@click.option("--text", metavar="TEXT", help="What it says, such as: the service has failed.")
+@click.option("--text", metavar="TEXT", help="The text, such as: the service has failed.")
 @click.pass_obj
 def test(invocation: Invocation, channel: str | None, text: str | None) -> None:
-    """Send one message to each channel, or to one, and say what came back."""
+    """Send a message to each channel, or to one, and show what came back."""
     # Slow to import, and no help page needs it.
     from bot.runtime.notices.channels import Message, open_channels
     from bot.runtime.notices.wording import Wording, safe
@@ -87,7 +87,7 @@ def test(invocation: Invocation, channel: str | None, text: str | None) -> None:
     plans = [each for each in loaded.channels(os.environ) if channel in {None, each.name}]
     if not plans:
         named = ", ".join(each.name for each in loaded.channels(os.environ))
-        what = f"no channel '{channel}'; there are: {named}" if named else messages.NO_CHANNELS
+        what = f"no channel '{channel}'; available: {named}" if named else messages.NO_CHANNELS
         raise click.UsageError(what)
     settings = loaded.settings
     wording = Wording(settings.notify.language or settings.language, loaded.name, settings.mode)
@@ -112,9 +112,9 @@ def test(invocation: Invocation, channel: str | None, text: str | None) -> None:
 @click.argument("length", type=length_from(0.0), metavar="TIME")
 @click.pass_obj
 def mute(invocation: Invocation, length: float) -> None:
-    """Keep notices back for a while, at most 24h, and tell them together then; 0s ends it.
+    """Hold back notices for a while, at most 24h, then send them together; 0s ends it.
 
-    A 2FA code that is needed, a halt and an order of unknown outcome are told all the same.
+    A missing 2FA token, a halt and an order of unknown outcome are still sent at once.
     """
     if length > MUTE_MAX.total_seconds():
         raise click.BadParameter("wanted at most 24h", param_hint="TIME")

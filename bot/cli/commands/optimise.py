@@ -33,8 +33,8 @@ _REFUSED: Final = frozenset(
 _PATH: Final = click.Path(path_type=Path)
 _FOLDS: Final = click.IntRange(0, FOLDS_MAX)
 _WORKERS: Final = click.IntRange(1, WORKERS_MAX)
-_SPACE: Final = "NAME=LOW..HIGH, NAME=LOW..HIGH:STEP or NAME=A|B; more may follow."
-_OBJECTIVE: Final = "What is made large, on the searched days."
+_SPACE: Final = "NAME=LOW..HIGH, NAME=LOW..HIGH:STEP or NAME=A|B; repeatable."
+_OBJECTIVE: Final = "What to maximise on the searched days."
 
 
 @define_command(
@@ -43,15 +43,19 @@ _OBJECTIVE: Final = "What is made large, on the searched days."
 @click.argument("file", type=_PATH, metavar="FILE")
 @click.argument("more", nargs=-1, metavar="[SPACE...]")
 @click.option("--space", multiple=True, metavar="SPACE", help=_SPACE)
-@click.option("--trials", type=click.IntRange(1), default=100, metavar="N", help="In all.")
+@click.option("--trials", type=click.IntRange(1), default=100, metavar="N", help="How many in all.")
 @click.option("--objective", type=click.Choice(OBJECTIVES), default="sharpe", help=_OBJECTIVE)
 @click.option("--folds", type=_FOLDS, default=3, metavar="N", help="Walk-forward tests; 0: none.")
-@click.option("--seed", type=click.IntRange(0), default=7, metavar="N", help="Of the search.")
-@click.option("--workers", type=_WORKERS, metavar="N", help="Processes; else one a core.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=7, metavar="N", help="The seed of the search."
+)
+@click.option("--workers", type=_WORKERS, metavar="N", help="Processes; default: one per core.")
 @click.option("--cluster", metavar="ADDRESS", help="A Dask scheduler, like tcp://host:8786.")
 @past_days_options
-@click.option("--study", type=_PATH, metavar="DIR", help="Keeps the trials; else NAME.search.")
-@click.option("--apply", "applies", is_flag=True, help="Write the best into FILE itself.")
+@click.option(
+    "--study", type=_PATH, metavar="DIR", help="Where trials are kept; default: NAME.search."
+)
+@click.option("--apply", "applies", is_flag=True, help="Write the best values into FILE itself.")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -70,9 +74,9 @@ def command(
 ) -> None:
     """Search parameters by backtests, and say how far the best can be trusted.
 
-    The last part of the days is kept for a test: no trial is chosen by it. The trials are kept in
-    a folder as they end, so that the same command goes on after an interruption. The best goes to
-    a new strategy file, comments kept (bot docs optimise).
+    The last part of the days is reserved for a test: no trial is chosen by it. Finished trials are
+    kept in a folder, so the same command continues after an interruption. The best values go into
+    a new strategy file, with its comments (bot docs optimise).
     """
     # Optuna, NumPy, the engine: slow to import, and no help page needs them.
     from bot.cli.report.search import progress_words, search_json, search_lines
@@ -98,11 +102,11 @@ def command(
         with _writable(folder):
             if folder.exists() and not folder.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, "not a folder")
-            say(invocation, f"{name}: trials are kept in {shown_path(folder)}, made by {where}")
+            say(invocation, f"{name}: trials are kept in {shown_path(folder)}, run by {where}")
             try:
                 found = search(question, folder, make, workers=count, told=told)
             except KeyboardInterrupt:
-                say(invocation, "interrupted: the same command goes on from the trials that ended")
+                say(invocation, "interrupted: the same command continues from the finished trials")
                 raise
     target = file if applies else folder / f"{name}.yaml"
     with _writable(folder):
@@ -159,5 +163,5 @@ def _writable(folder: Path) -> Iterator[None]:
         if error.errno not in _REFUSED:
             raise
         text = f"--study {folder}: it can't be written ({(error.strerror or str(error)).lower()})"
-        text += ". Make room or name another; trials that ended are kept"
+        text += ". Free some space or name another; finished trials are kept"
         raise OperatorMistake.of("E-OPT-005", text, ExitCode.USAGE) from error

@@ -23,10 +23,10 @@ from bot.domain.account import masked_account
 @define_command("order", example="bot order last --timeline")
 @click.argument("reference", metavar="ID")
 @click.option("--timeline", is_flag=True, help="Everything that happened, in order.")
-@click.option("--raw", is_flag=True, help="With the requests and answers as they were (masked).")
+@click.option("--raw", is_flag=True, help="With the original requests and answers (masked).")
 @click.option("--not-placed", is_flag=True, help="Say that it never reached the broker.")
 @click.option("--is", "order_id", metavar="ORD…", help="Say which order of the broker it is.")
-@click.option("--yes", is_flag=True, help="Do not ask before saying so.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @reason_option
 @click.pass_obj
 def command(
@@ -41,12 +41,12 @@ def command(
 ) -> None:
     """Show one order. ID is ORD…, L-…, a unique part of either, or 'last'.
 
-    Of an order that nobody knows about (bot status) say what became of it, when you have looked in
+    For an order whose outcome is unknown (bot status), say what became of it once you have checked
     the broker's app: --not-placed or --is, with a --reason.
     """
     if not_placed or order_id is not None:
         if not_placed and order_id is not None:
-            raise click.UsageError("it is either --not-placed or --is an order: say one")
+            raise click.UsageError("--not-placed and --is contradict each other: use one of them")
         if not reason.strip():
             raise click.UsageError('say how you know: --reason "…"')
         invocation.does_change = True

@@ -87,7 +87,7 @@ def command(
         if status and not found:
             words = {word for row in reader.orders() for word in (row.status, row.outcome)}
             listed = f"; found: {', '.join(sorted(words))}" if words else ""
-            say(invocation, f"no order is {status!r} here{listed}")
+            say(invocation, f"no order has status {status!r}{listed}")
     if not print_machine(invocation, found, form, what="orders", kind=OrderRow, more=("outcome",)):
         _print_table(invocation, found, is_wide=form == "wide")
         print_lines(paper)
@@ -141,10 +141,10 @@ def find_order(reader: "JournalReader", reference: str) -> OrderRow:
     try:
         return reader.order(reference)
     except UnknownOrder as error:
-        message = f"{error}. All of them: bot orders"
+        message = f"{error}. To list all: bot orders"
         raise OperatorMistake.of("E-ORD-001", message, ExitCode.USAGE) from error
     except AmbiguousOrder as error:
-        message = f"'{reference}' could be {', '.join(error.candidates)}: give more of it"
+        message = f"'{reference}' could be {', '.join(error.candidates)}: type more of it"
         raise OperatorMistake.of("E-ORD-002", message, ExitCode.USAGE) from error
 
 

@@ -53,7 +53,7 @@ class _OtpGroup(ExampleGroup):
 def command(context: click.Context) -> None:
     """Show the state of the second factor, and ask for what is missing.
 
-    Never give a code or token as an argument.
+    Never pass a code or token as an argument.
     """
     if context.invoked_subcommand is not None:
         return
@@ -69,7 +69,7 @@ def command(context: click.Context) -> None:
 @define_command("request", group=command, example="bot otp request", changes=True)
 @click.pass_obj
 def request(invocation: Invocation) -> None:
-    """Have the broker send a code. It allows five a day."""
+    """Have the broker mail a code. It allows five a day."""
     reply = ask_bot(invocation, "otp_request")
     sent = f"{which_bot(invocation)}: {reply.text('message')}. Now: bot otp submit"
     print_result(invocation, reply, [sent])
@@ -79,7 +79,7 @@ def request(invocation: Invocation) -> None:
 @click.argument("source", required=False, metavar="[-]")
 @click.pass_obj
 def submit(invocation: Invocation, source: str | None) -> None:
-    """Trade a code for a token; the code is asked for, or read from stdin with '-'."""
+    """Exchange a code for a token; asks for the code, or reads it from stdin with '-'."""
     code = _typed(invocation, source, "Code")
     _print_state(invocation, ask_bot(invocation, "otp_submit", code=code), tail=UNPROVEN)
 
@@ -88,7 +88,7 @@ def submit(invocation: Invocation, source: str | None) -> None:
 @click.argument("source", required=False, metavar="[-]")
 @click.pass_obj
 def token(invocation: Invocation, source: str | None) -> None:
-    """Use a token from elsewhere; asked for, or read from stdin with '-'."""
+    """Use a token obtained elsewhere; asks for it, or reads it from stdin with '-'."""
     given = _typed(invocation, source, "Token")
     _print_state(invocation, ask_bot(invocation, "otp_token", token=given), tail=UNPROVEN)
 
@@ -146,12 +146,12 @@ def _print_state(invocation: Invocation, state: Fields, *, tail: str = "") -> No
         write_line(f"{which_bot(invocation)}: 2FA ok until {minute_of(until)}{tail}")
     else:
         by_mail = f"have a code mailed with bot otp request ({_left(state)})"
-        missing = f"{by_mail}, or give a token: bot otp token"
+        missing = f"{by_mail}, or enter a token: bot otp token"
         if state.get("has_ticket"):
             left = state.get("tries_left")
             tries = "1 try" if left == 1 else f"{left} tries"
             mailed = f"a code was mailed to {state.text('sent_to')} ({tries} left)"
-            missing = f"{mailed}. Give it: bot otp submit. For another: {by_mail}"
+            missing = f"{mailed}. Enter it: bot otp submit. For another: {by_mail}"
         write_line(f"{which_bot(invocation)}: 2FA needed: {missing}")
     if warning := state.text("warning"):
         write_line(f"warning: {warning}", err=True)

@@ -20,16 +20,21 @@ def command() -> None:
     group=command,
     example="bot paper serve --port 8790 --speed 60 --now 2026-11-19T09:14:55",
 )
-@click.option("--port", type=click.IntRange(0, 65_535), default=8790, help="0 takes a free one.")
-@click.option("--scenario", default="quiet", metavar="F", help="A shipped name, or a file.")
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="The same seed, the same day.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8790, help="0 picks a free one.")
+@click.option("--scenario", default="quiet", metavar="F", help="A shipped scenario, or a file.")
 @click.option(
-    "--speed", type=click.FloatRange(0, min_open=True), metavar="X", help="Of market time."
+    "--seed", type=click.IntRange(0), metavar="N", help="The same seed gives the same day."
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0, min_open=True),
+    metavar="X",
+    help="Market seconds per second.",
 )
 @click.option(
     "--now",
     metavar="ISO",
-    help="The market time to start at, like 2026-11-19T11:45: the day is played up to then.",
+    help="Market time to start at, like 2026-11-19T11:45; the day is played up to then.",
 )
 def serve(port: int, scenario: str, seed: int | None, speed: float | None, now: str | None) -> None:
     """Serve the broker's API on loopback until SIGTERM or Ctrl-C.
@@ -44,7 +49,7 @@ def serve(port: int, scenario: str, seed: int | None, speed: float | None, now: 
         try:
             at = datetime.fromisoformat(now)
         except ValueError as error:
-            wanted = "an instant like 2026-11-19T09:14:55"
+            wanted = "a date and time like 2026-11-19T09:14:55"
             raise click.BadParameter(f"{now!r}: wanted {wanted}", param_hint="--now") from error
         starts_at = at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ)
     plan = PaperPlan(port=port, scenario=scenario, seed=seed, speed=speed, starts_at=starts_at)

@@ -11,15 +11,15 @@ from bot.domain.entry import RunState
 @define_command("pause", example='bot pause --reason "earnings tonight"', changes=True)
 @strategy_option
 @reason_option
-@click.option("--entries", is_flag=True, help="Only buy nothing; sales and cancels go on.")
+@click.option("--entries", is_flag=True, help="Stop only buying; sells and cancels continue.")
 @click.pass_obj
 def command(invocation: Invocation, strategy: str | None, reason: str, entries: bool) -> None:
-    """Send no new orders. Open ones stay and are followed.
+    """Send no new orders. Open ones stay and are still followed.
 
     With --entries the bot is REDUCING: it buys nothing, and sells what its strategies want sold.
     """
     if entries and strategy is not None:
-        raise click.UsageError("--entries is about the whole bot; leave --strategy out")
+        raise click.UsageError("--entries is for the whole bot; leave out --strategy")
     wanted = RunState.REDUCING if entries else RunState.PAUSED
     more = {"entries_only": True} if entries else {}
     act(invocation, "pause", wanted, {"paused"}, strategy=strategy, reason=reason, **more)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @define_group("plugin", example="bot plugin list")
 def command() -> None:
-    """Strategies in Python, which a strategy file names under `use`."""
+    """Python strategies, which a strategy file names under `use`."""
 
 
 @define_command("list", group=command, example="bot plugin list --json")
@@ -27,7 +27,7 @@ def command() -> None:
 def list_(invocation: Invocation) -> None:
     """List what `use` can name: its hooks and parameters, and the strategies that use it.
 
-    A broken one says where and why. All of them are loaded for this, none is run.
+    A broken one says where and why. All of them are loaded for this, but none is run.
     """
     from bot.config.strategies.plugin_check import hooks_of, parameters_of
     from bot.config.strategies.plugins import list_plugins

@@ -19,8 +19,8 @@ HEADS: Final = (
 )  # fmt: skip
 OPEN_HEADS: Final = ("STILL OPEN", "STRATEGY", "QTY", "COST", "LAST", "AT", "VALUE", "UNREALISED")
 RULES: Final = (
-    "realised against average cost; net is after fee and tax, unrealised before any",
-    "not in it: dividends and new shares of an ex-date, which no fill of ours brings",
+    "realised is against average cost; net is after fees and tax, unrealised before",
+    "not included: dividends and new shares from ex-dates, which no fill of ours brings",
 )
 
 
@@ -29,16 +29,16 @@ RULES: Final = (
     "--by",
     type=click.Choice([each.value for each in By]),
     default=By.SYMBOL.value,
-    help="Add up by.",
+    help="What to group by.",
 )
 @since_option
 @form_option
 @click.pass_obj
 def command(invocation: Invocation, by: str, since: str | None, form: str) -> None:
-    """Show what was earned: realised after fees and taxes, to the VND, and what is still open.
+    """Show profit and loss: realised after fees and taxes, to the VND, and what is still open.
 
     From the journal alone. A sale's result is against the average cost of its strategy's shares.
-    What is still open has the last price that the bot believed, with its time.
+    What is still open is valued at the last price the bot trusted, shown with its time.
     """
     with open_journal(invocation) as reader:
         begin = since_of(since, reader)
@@ -84,6 +84,6 @@ def profit_lines(found: Profit) -> Iterator[str]:
     yield f"realised {total.net:+,} VND {costs}, {counted(total.fills, 'fill')}"
     if found.held:
         unpriced = found.unpriced
-        unknown = f", no price known of {', '.join(unpriced)}" if unpriced else ""
+        unknown = f", no price known for {', '.join(unpriced)}" if unpriced else ""
         positions = counted(len(found.held), "position")
         yield f"unrealised {found.unrealised:+,} VND in {positions} still open{unknown}"

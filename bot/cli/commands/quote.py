@@ -18,14 +18,14 @@ BAR: Final = 24
 
 @define_command("quote", example="bot quote FPT --depth --watch")
 @click.argument("symbol")
-@click.option("--depth", is_flag=True, help="The best prices of both sides as a picture.")
+@click.option("--depth", is_flag=True, help="Draw the best prices of both sides.")
 @watch_option
 @click.pass_obj
 def command(invocation: Invocation, symbol: str, depth: bool, watch_s: float | None) -> None:
-    """Show the market of a symbol, as the running bot asks the broker for it.
+    """Show the market in a symbol; the running bot asks the broker for it.
 
-    With --watch it looks again and again until Ctrl-C. What a strategy has just polled costs no
-    request; other symbols cost two of the bot's requests at each look.
+    With --watch it refreshes until Ctrl-C. What a strategy has just polled costs no request; other
+    symbols cost two of the bot's requests at each refresh.
     """
     request = {"symbol": symbol.upper(), "max_age_s": ceil(watch_s or 0)}
     before: Fields | None = None
@@ -60,7 +60,7 @@ def picture(reply: Fields, before: Fields | None = None) -> list[str]:
     lines = ["  ".join(_figures(reply))]
     for word, side, levels in (("ask", "SELL", asks[::-1]), ("bid", "BUY", bids)):
         if not levels:
-            lines.append(f"  {word}s nobody")
+            lines.append(f"  {word}s none")
         for price, volume in levels:
             ours = " ".join(
                 f"← {row.whole('quantity') - row.whole('executed'):,} of ours, "

@@ -30,7 +30,7 @@ HEADS: Final = ("ACCOUNT", "WHAT", "STRATEGIES", "JOURNAL", "BROKER", "DIFFERENC
 
 @define_command("reconcile", example="bot reconcile --apply")
 @click.option("--apply", "does_apply", is_flag=True, help="Read now, merge, and compare again.")
-@click.option("--accept", "accepted", metavar="ID", help="Let a break stand; needs --reason.")
+@click.option("--accept", "accepted", metavar="ID", help="Accept a break; needs --reason.")
 @reason_option
 @timeout_option
 @click.pass_obj
@@ -39,16 +39,16 @@ def command(
 ) -> ExitCode:
     """Compare the journal with the broker's order book, shares and cash.
 
-    A difference that nothing explains is a break, B-…: until it is accepted the next day does not
-    begin. Orders made elsewhere are listed; the bot never touches them. Exit code 12 while
-    something does not fit.
+    A difference that nothing explains is a break, B-…: the next day does not begin until it is
+    accepted. Orders placed elsewhere are listed; the bot never touches them. Exit code 12 while
+    something does not match.
     """
     if does_apply and accepted:
-        raise click.UsageError("--apply and --accept are two things: one at a time")
+        raise click.UsageError("--apply and --accept: use one at a time")
     invocation.does_change = does_apply or accepted is not None
     if accepted is not None:
         if not reason.strip():
-            raise click.UsageError("a break is accepted with a reason: --reason TEXT")
+            raise click.UsageError("accepting a break needs a reason: --reason TEXT")
 
         def is_gone(now: Fields) -> bool:
             return accepted not in {row.text("break_id") for row in now.each("breaks")}
@@ -78,14 +78,14 @@ def command(
             write_line(f"{which_bot(invocation)}: {done}")
         print_lines(_lines(found))
     if not (found.text("book_read_at") and found.text("account_read_at")):
-        say(invocation, "orders or account have not been read yet: ask again, or: --apply")
+        say(invocation, "orders or account have not been read yet: try again, or use --apply")
         return ExitCode.DIFFERS
     if found.each("breaks") or found.words("doubts"):
         return ExitCode.DIFFERS
     if _may_follow(found):
         say(invocation, "an order may have filled since the account was read: --apply reads it now")
         return ExitCode.DIFFERS
-    say(invocation, "all of it agrees")
+    say(invocation, "everything agrees")
     return ExitCode.DONE
 
 
@@ -102,11 +102,11 @@ def _without_bot(invocation: Invocation) -> Fields:
     with readable_journal(invocation) as loaded:
         if loaded.settings.mode == "paper":  # the broker's account is not the journal's
             message = (
-                f"no bot is running on {loaded.state_dir}, and in paper mode it plays orders and "
-                "account itself: there is nothing to compare with. Start it: bot run"
+                f"no bot is running on {loaded.state_dir}, and in paper mode the bot itself plays "
+                "orders and account: there is nothing to compare with. Start it: bot run"
             )
             raise OperatorMistake.of("E-RUN-001", message, ExitCode.NOT_RUNNING)
-        say(invocation, "no bot runs: the broker is asked from here")
+        say(invocation, "no bot is running: asking the broker directly")
         return Fields(asyncio.run(compare_without_bot(loaded)))
 
 
@@ -142,7 +142,7 @@ def _lines(found: Fields) -> Iterator[str]:
         orders = ", ".join(named[:ORDERS_MAX]) + more
         yield f"break {row.text('break_id')}  {row.text('text')}{f' ({orders})' if orders else ''}"
     for text in found.words("doubts"):
-        yield f"in doubt  {text}: it is read again"
+        yield f"in doubt  {text}: it will be read again"
     for text in found.words("unsettled"):
         yield f"unknown   {text}"
     for row in found.each("external"):

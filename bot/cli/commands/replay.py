@@ -33,8 +33,8 @@ SIDE_MAX: Final = 10
 HEADS: Final = ("TIME", "SYM", "RECORDED", "NOW")
 SIDES: Final = ("verdict", "recorded", "now")
 NOTHING_FILLS: Final = (
-    "a replay sends nothing: each order now ends unsent, and its fills cannot be known "
-    "(a backtest supposes some)"
+    "a replay sends nothing: every order here ends unsent, and its fills cannot be known "
+    "(a backtest assumes some)"
 )
 
 
@@ -45,12 +45,12 @@ NOTHING_FILLS: Final = (
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
-    help="What these files would have decided instead; may be repeated.",
+    help="What these files would have decided instead; repeatable.",
 )
 @click.option(
     "--fill",
     type=click.Choice(("touch", "depth", "queue")),
-    help="Trade it again with this fill model, and count whose orders differ.",
+    help="Trade it again with this fill model, and count the orders that differ.",
 )
 @click.pass_obj
 def command(
@@ -59,9 +59,9 @@ def command(
     strategies: tuple[Path, ...],
     fill: Literal["touch", "depth", "queue"] | None,
 ) -> None:
-    """Feed a recorded day to the engine again, and compare what it decides, call by call.
+    """Feed a recorded day to the engine again, and compare its decisions call by call.
 
-    Record with `record: on` in bot.yaml. Exit code 12 when a decision differs, or a part of the
+    To record: `record: on` in bot.yaml. Exit code 12 when a decision differs, or part of the
     recording is damaged.
     """
     # A recording's readers are slow to import, and no help page needs them.
@@ -75,7 +75,7 @@ def command(
     from bot.runtime.history.recording.replay import replay_day
 
     if strategies and fill is not None:
-        text = "--strategies and --fill are two questions: ask one after the other"
+        text = "--strategies and --fill: use one at a time"
         raise click.UsageError(text)
     loaded = readable(invocation)
     try:
@@ -119,7 +119,7 @@ def lines_of(found: "DayReplayed") -> Iterator[str]:
     """What the replay of a day came to, a line for each run where there are several."""
     for run in found.runs:
         for file in run.changed:
-            yield f"run {run.run}: {file} was changed since; it is replayed as it is now"
+            yield f"run {run.run}: {file} has changed since; it is replayed in its present form"
         if run.difference is not None:
             yield from difference_lines(run.difference)
     for run in found.runs:
@@ -140,13 +140,13 @@ def problems_of(found: "DayReplayed") -> Iterator[Problem]:
     for run in found.runs:
         if run.difference is not None:
             at = f"call {run.difference.number:,}, at {clock_of(run.difference.at)}"
-            text = f"run {run.run} is decided otherwise from {at}"
+            text = f"run {run.run} decides differently from {at} on"
             if run.changed:
                 text += f"; changed since: {', '.join(run.changed)}"
             elif run.version != __version__:
                 text += f"; it was recorded by vnbot {run.version}, this is {__version__}"
             else:
-                text += ": is there a strategy that looks at more than its events?"
+                text += ": does a strategy look at anything besides its events?"
             yield Problem("E-REC-001", text)
         elif run.damage:
             before = f"equal for the {counted(run.events, 'event')} before"

@@ -17,14 +17,16 @@ from bot.domain.entry import RunState
 @click.argument("symbol", required=False)
 @strategy_option
 @reason_option
-@click.option("--account", default="", metavar="ID", help="The account's id: asked for where live.")
+@click.option(
+    "--account", default="", metavar="ID", help="The account's id, asked for in live mode."
+)
 @click.pass_obj
 def command(
     invocation: Invocation, symbol: str | None, strategy: str | None, reason: str, account: str
 ) -> None:
-    """Take new orders again. Leaving HALTED needs a reason, and in live mode the account's id.
+    """Accept new orders again. Leaving HALTED needs a reason, and in live mode the account's id.
 
-    With a SYMBOL only that one: it was halted, or its market data was not believed.
+    With SYMBOL, only for that one: it was halted, or its market data was not trusted.
     """
     if symbol is not None:
         _resume_symbol(invocation, symbol.upper(), strategy, reason)
@@ -32,7 +34,7 @@ def command(
     found = find_status(invocation)
     is_halted = RunState.HALTED in {row.text("state") for row in found.each("causes")}
     if is_halted and strategy is None and not reason.strip():
-        message = 'the bot is HALTED: to leave that, say why: bot resume --reason "…"'
+        message = 'the bot is HALTED; to resume, give a reason: bot resume --reason "…"'
         raise OperatorMistake.of("E-RUN-003", message, ExitCode.REFUSED)
     is_asked = is_halted and strategy is None and found.text("mode") == "live" and not account
     if is_asked and sys.stdin.isatty() and not invocation.no_input:
@@ -44,9 +46,9 @@ def command(
 
 def _resume_symbol(invocation: Invocation, symbol: str, strategy: str | None, reason: str) -> None:
     if strategy is not None:
-        raise click.UsageError("a SYMBOL and --strategy do not go together")
+        raise click.UsageError("SYMBOL and --strategy: use one of them")
     if not reason.strip():
-        message = f'to take orders in {symbol} again, say why: bot resume {symbol} --reason "…"'
+        message = f'to trade {symbol} again, give a reason: bot resume {symbol} --reason "…"'
         raise OperatorMistake.of("E-RUN-003", message, ExitCode.REFUSED)
 
     def is_free(found: Fields) -> bool:

@@ -15,8 +15,8 @@ from bot.cli.telling.wording import span_of
 from bot.config.problems import ExitCode, OperatorMistake
 
 OWN_FOLDER: Final = (
-    "a bot is already running on {state_dir}, and a standby beside it needs a state_dir of its "
-    "own: set BOT_STATE_DIR, or state_dir in its configuration"
+    "a bot is already running on {state_dir}, and a standby beside it needs its own state_dir: "
+    "set BOT_STATE_DIR, or state_dir in its configuration"
 )
 _PLAYED: Final = {"paper": timedelta(seconds=5)}
 """Modes with a simulated second factor: nobody has to give a code each morning."""
@@ -26,13 +26,13 @@ _PLAYED: Final = {"paper": timedelta(seconds=5)}
 @click.option("--dry-run", is_flag=True, help="Decide, sign and journal, but send no order.")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this strategy (repeatable).")
 @click.option(
-    "--standby", is_flag=True, help="Wait for the journal of another bot, and take over from it."
+    "--standby", is_flag=True, help="Wait for another bot's journal, and take over from it."
 )
 @click.pass_obj
 def command(invocation: Invocation, dry_run: bool, only: tuple[str, ...], standby: bool) -> None:
-    """Run the bot until SIGTERM or Ctrl-C, which end it cleanly.
+    """Run the bot until SIGTERM or Ctrl-C, which stop it cleanly.
 
-    A second Ctrl-C ends it at once. The configuration's `mode` says which broker it trades
+    A second Ctrl-C ends it at once. `mode` in the configuration says which broker it trades
     with, and whether with real money.
     """
     with ending_while_it_starts(invocation):

@@ -35,9 +35,9 @@ STDIN: Final = "-"
 _USABLE: Final = re.compile(r"[!-~]{4,2048}")
 """What a header can carry; the rest is a slip of the hand, or the wrong line of a page."""
 _NEVER_AN_ARGUMENT: Final = (
-    "a secret is never an argument: it would stay in the shell's history and show in the list of "
-    "processes. Type it at the prompt of: bot secret set {name}   or pipe it: … | bot secret set "
-    "{name} -"
+    "never give a secret as an argument: it would stay in the shell's history and show up in the "
+    "process list. Type it at the prompt of: bot secret set {name}   or pipe it in: … | bot secret "
+    "set {name} -"
 )
 
 name_argument: Final = click.argument("name", type=click.Choice([*KEYS]), metavar="NAME")
@@ -53,20 +53,20 @@ def command() -> None:
 @click.argument("source", required=False, metavar="[-]")
 @click.pass_obj
 def set_(invocation: Invocation, name: str, source: str | None) -> None:
-    """Put in api-key or api-secret: asked for without echo, or read from stdin with '-'.
+    """Store api-key or api-secret: asked for without echo, or read from stdin with '-'.
 
-    It is written into a file that only you can read (mode 0600), with the host of broker.base_url:
-    to no other host is it ever sent.
+    It is written to a file that only you can read (mode 0600), with the host of broker.base_url;
+    it is never sent to any other host.
     """
     if source not in {None, STDIN}:
         raise click.UsageError(_NEVER_AN_ARGUMENT.format(name=name))
     places = _places(load_without_secrets(invocation))
     if variable := places.variables().get(KEYS[name]):
-        say(invocation, f"warning: {variable} in the environment goes first; take it out there")
+        say(invocation, f"warning: {variable} in the environment takes precedence; unset it")
     typed = typed_or_piped(invocation, name, is_piped=source == STDIN)
     if not _USABLE.fullmatch(typed):
-        wanted = "one word of letters, digits and signs, as the broker shows it"
-        raise click.UsageError(f"this is no {name}: wanted {wanted}; nothing was written")
+        wanted = "one word of letters, digits and punctuation, as the broker shows it"
+        raise click.UsageError(f"that is not an {name}: wanted {wanted}; nothing was written")
     places.put(KEYS[name], typed)
     missing = [each for each in KEYS if KEYS[each] not in places.kept()]
     following = f"bot secret set {missing[0]}" if missing else "bot secret test"
@@ -79,7 +79,7 @@ def set_(invocation: Invocation, name: str, source: str | None) -> None:
 @define_command("list", group=command, example="bot secret list")
 @click.pass_obj
 def list_(invocation: Invocation) -> None:
-    """Say which secrets there are and where they come from, never what they are."""
+    """Show which secrets there are and where they come from, never what they are."""
     places = _places(load_without_secrets(invocation))
     credentials, kept, mistake = dict(places.credentials()), dict[str, str](), None
     try:
@@ -112,14 +112,14 @@ def list_(invocation: Invocation) -> None:
 @define_command("test", group=command, example="bot secret test")
 @click.pass_obj
 def test(invocation: Invocation) -> None:
-    """Ask the broker, by signed reads, whether it takes the key. Sends no order."""
+    """Ask the broker, by signed reads, whether it accepts the key. Sends no order."""
     # Slow to import, and no help page needs it.
     from bot.runtime.health.doctor_broker import check_key
 
     loaded = load(invocation)
     clock = asyncio.run(check_key(loaded))
     host = _places(loaded).host
-    line = f"{which_bot(invocation)}: {host} takes the key and its signature"
+    line = f"{which_bot(invocation)}: {host} accepts the key and its signature"
     if clock.fix:
         say(invocation, f"warning: this machine's clock: {clock.found}. Do: {clock.fix}")
     print_result(invocation, {"accepted": True, "host": host}, [line])
@@ -130,14 +130,16 @@ def test(invocation: Invocation) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def rm(invocation: Invocation, name: str, yes: bool) -> None:
-    """Take api-key or api-secret out of the file; a running bot keeps what it has read."""
+    """Remove api-key or api-secret from the file; a running bot keeps what it has read."""
     places = _places(load_without_secrets(invocation))
     file = shown_path(places.file)
     question = f"{which_bot(invocation)}: remove {name} from {file}?"
     if not yes and is_attended(invocation) and not confirm(question):
         raise click.Abort
     if not places.remove(KEYS[name]):
-        text = f"{file} holds no {name}, so nothing was removed. What there is: bot secret list"
+        text = (
+            f"{file} has no {name}, so nothing was removed. To see what there is: bot secret list"
+        )
         raise OperatorMistake.of("E-SEC-001", text, ExitCode.SECRET)
     line = f"{which_bot(invocation)}: {name} was removed from {file}"
     print_result(invocation, {"name": name, "file": str(places.file), "removed": True}, [line])

@@ -24,21 +24,21 @@ ASK_S: Final = 10.0
 """How long systemd may take to answer."""
 _SQLITE: Final = "sqlite:///"
 _SHOWN: Final = ("ActiveState", "SubState", "StatusText", "NRestarts", "MainPID", "Result")
-NO_SYSTEMD: Final = "there is no systemctl here. In a container see docs/service.md"
+NO_SYSTEMD: Final = "there is no systemctl here. In a container, see docs/service.md"
 
 user_option: Final = click.option(
-    "--user", "is_users", is_flag=True, help="Of your own systemd, not of the machine's."
+    "--user", "is_users", is_flag=True, help="Use your own systemd, not the machine's."
 )
 
 
 @define_group("service", example="bot service install --print")
 def command() -> None:
-    """The bot as a service of systemd."""
+    """Run the bot as a systemd service."""
 
 
 @define_command("install", group=command, example="bot service install --print")
 @user_option
-@click.option("--print", "is_shown", is_flag=True, help="Write the unit to stdout, and no file.")
+@click.option("--print", "is_shown", is_flag=True, help="Print the unit to stdout; write no file.")
 @click.option(
     "--credentials",
     type=click.Path(path_type=Path),
@@ -49,14 +49,16 @@ def command() -> None:
 def install(
     invocation: Invocation, is_users: bool, is_shown: bool, credentials: Path | None
 ) -> None:
-    """Write the unit of this bot. It starts nothing: the commands to do so are shown."""
+    """Write the unit file for this bot. Starts nothing: it prints the commands that do."""
     unit = _unit_of(load(invocation), is_users=is_users, credentials=credentials)
     if is_shown:
         print_lines(unit.text().splitlines())
         return
     path = _folder(is_users=is_users) / unit.file_name
     if path.exists() and not path.read_text("utf-8").startswith(MARK):
-        text = f"{path} was not written by bot service install; nothing was changed. Move it away"
+        text = (
+            f"{path} was not written by bot service install, so nothing was changed. Move it away"
+        )
         raise OperatorMistake.of("E-SVC-001", text, ExitCode.USAGE)
     make_writable(unit)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,24 +69,24 @@ def install(
     print_lines([str(path)])
     say(invocation, f"next: {control} daemon-reload && {control} enable --now {unit.file_name}")
     if is_users:
-        say(invocation, "and, to run without you logged in: loginctl enable-linger")
+        say(invocation, "and, to run while you are logged out: loginctl enable-linger")
 
 
 @define_command("uninstall", group=command, example="bot service uninstall --user")
 @user_option
 @click.pass_obj
 def uninstall(invocation: Invocation, is_users: bool) -> None:
-    """Remove the unit that install wrote. A service that runs is left alone: stop it first."""
+    """Remove the unit file that install wrote. A running service is left alone: stop it first."""
     unit = _unit_of(load(invocation), is_users=is_users)
     path = _folder(is_users=is_users) / unit.file_name
     if not path.exists():
         raise OperatorMistake.of("E-SVC-002", f"there is no {path}", ExitCode.NOT_RUNNING)
     if not path.read_text("utf-8").startswith(MARK):
-        text = f"{path} was not written by bot service install; nothing was changed"
+        text = f"{path} was not written by bot service install, so nothing was changed"
         raise OperatorMistake.of("E-SVC-001", text, ExitCode.USAGE)
     control = "systemctl --user" if is_users else "systemctl"
     if _asked(unit, is_users=is_users).get("ActiveState") in {"active", "activating", "reloading"}:
-        text = f"it runs: first {control} disable --now {unit.file_name}"
+        text = f"it is running. First: {control} disable --now {unit.file_name}"
         raise OperatorMistake.of("E-SVC-003", text, ExitCode.NOT_RUNNING)
     path.unlink()
     say(invocation, f"removed {path}; next: {control} daemon-reload")
@@ -94,7 +96,7 @@ def uninstall(invocation: Invocation, is_users: bool) -> None:
 @user_option
 @click.pass_obj
 def status(invocation: Invocation, is_users: bool) -> None:
-    """Say what systemd knows of this bot."""
+    """Show what systemd knows about this bot."""
     unit = _unit_of(load(invocation), is_users=is_users)
     path = _folder(is_users=is_users) / unit.file_name
     known = _asked(unit, is_users=is_users)

@@ -44,12 +44,12 @@ _NAME: Final = 8
 
 @define_command("session", example="bot session FPT --at 2026-11-19T14:31")
 @click.argument("symbol", required=False)
-@click.option("--at", "moment", metavar="TIME", help="Offline, by the rules: an instant or 14:31.")
-@click.option("--rules", is_flag=True, help="The whole rulebook of that day, with its sources.")
-@click.option("--jobs", is_flag=True, help="The running bot's timetable: what is due next.")
 @click.option(
-    "--missed", is_flag=True, help="Runs of the timetable that were missed or late, and why."
+    "--at", "moment", metavar="TIME", help="Offline, by the rules: a date and time, or 14:31."
 )
+@click.option("--rules", is_flag=True, help="The whole rulebook of that day, with sources.")
+@click.option("--jobs", is_flag=True, help="The running bot's timetable: what is due next.")
+@click.option("--missed", is_flag=True, help="Jobs that were missed or late, and why.")
 @since_option
 @watch_option
 @click.pass_obj
@@ -63,18 +63,16 @@ def command(
     since: str | None,
     watch_s: float | None,
 ) -> None:
-    """Show the clock and phase of each exchange, what comes next, and the order types taken now.
+    """Show the time and phase of each exchange, what comes next, and the order types accepted now.
 
-    As the running bot knows it, or without one (or with --at) by the rules of the exchanges. With a
-    SYMBOL: what may be done with it then, by which rule. With --jobs: what the bot does when, and
-    what becomes of a time that it can't keep.
+    As the running bot knows it, or without one (or with --at) by the exchanges' rules. With SYMBOL:
+    what may be done with it then, and by which rule. With --jobs: what the bot does when, and what
+    happens when it can't do it on time.
     """
     if jobs + missed + rules + (symbol is not None) > 1:
-        raise click.UsageError(
-            "SYMBOL, --rules, --jobs and --missed are four things: one at a time"
-        )
+        raise click.UsageError("SYMBOL, --rules, --jobs and --missed: use one at a time")
     if since is not None and not missed:
-        raise click.UsageError("--since goes with --missed")
+        raise click.UsageError("--since works only with --missed")
     if jobs:
         _show_jobs(invocation)
         return
@@ -163,7 +161,7 @@ def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fi
         except ValueError:
             continue
         return at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ), None
-    wanted = "an instant like 2026-11-19T14:31, or a time like 14:31"
+    wanted = "a date and time like 2026-11-19T14:31, or a time like 14:31"
     raise click.BadParameter(f"{moment!r}: wanted {wanted}", param_hint="--at")
 
 
@@ -174,7 +172,7 @@ def _rulebook_at(invocation: Invocation, at: datetime) -> Rulebook:
     day = at.astimezone(EXCHANGE_TZ).date()
     begins = load_rulebook().known_since
     if day < begins:
-        message = f"{day} is too early: the rules known here are in effect since {begins}"
+        message = f"{day} is too early: the rules known here took effect on {begins}"
         raise click.BadParameter(message, param_hint="--at")
     return rulebook_of(load(invocation), on=day)
 

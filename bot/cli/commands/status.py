@@ -50,7 +50,7 @@ _BY_HAND: Final = frozenset(
 def command(
     invocation: Invocation, watch_s: float | None, wanted: str | None, timeout: float
 ) -> None:
-    """Show the state of the running bot. Exit code 10 when none runs."""
+    """Show the state of the running bot. Exit code 10 when none is running."""
     if watch_s is not None:
         watch(invocation, lambda: _lines(invocation, find_status(invocation)), every_s=watch_s)
     found, deadline = find_status(invocation), monotonic_s() + timeout
@@ -108,7 +108,7 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
         report = say("; report: {file}", file=row.text("report")) if row.text("report") else ""
         yield from _rows(say("fault"), [f"{row.text('error')}{times}{report}"])
     strategies = [_strategy(say, row) for row in found.each("strategies")] + [
-        say("{strategy} broken, does not run", strategy=row.inner("facts").text("strategy"))
+        say("{strategy} broken, not running", strategy=row.inner("facts").text("strategy"))
         for row in found.each("standing")
         if row["code"] == _BROKEN
     ]
@@ -116,7 +116,7 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     yield from _rows(say("positions"), [_positions(say, found)])
     for row in found.each("unloaded"):
         facts = {name: row.text(name) for name in ("strategy", "symbol")}
-        text = "{symbol} {shares:,} of {strategy}, which does not run: nothing sells it"
+        text = "{symbol} {shares:,} of {strategy}, which is not running: nothing sells it"
         yield from _rows("", [say(text, shares=row.whole("shares"), **facts)])
     today = found.inner("orders_today")
     counts = {name: today.whole(name) for name in (*OUTCOMES, *today)}
@@ -214,7 +214,7 @@ def _order(say: Say, row: Fields) -> str:
     if row.text("broker_status") == _WAITS:
         parts.append(say("waits for the next session"))
     if row.get("intent_id", "") is None:
-        parts.append(say("made elsewhere: the bot leaves it alone"))
+        parts.append(say("placed elsewhere: the bot leaves it alone"))
     return ", ".join(parts)
 
 
@@ -238,7 +238,7 @@ def _second_factor(say: Say, state: Fields) -> str:
     if until is not None:
         unproven = say(", unproven until the first order") if state.get("is_unproven") else ""
         return f"{say('ok until {time}', time=minute_of(until))}{unproven}"
-    needed = say("needed: no orders, changes or cancels without a token. Give one: bot otp")
+    needed = say("needed: no orders, changes or cancels without a token. To enter one: bot otp")
     if limit := state.whole("codes_per_day"):
         left = max(0, limit - state.whole("codes_used"))
         needed += say(" ({left} of the day's {limit} codes left)", left=left, limit=limit)
@@ -255,7 +255,7 @@ def _rate(say: Say, rate: Fields) -> Iterator[str]:
         queued = say(", {count:,} waiting", count=waiting) if waiting else ""
         yield say("{used:,} of {limit:,} this minute", used=used, limit=limit) + queued
     if rate.get("is_degraded"):
-        yield say("the broker is limiting us in the long term; reads come late")
+        yield say("the broker is throttling us for longer; reads come late")
     polls = rate.inner("polls")
     asked, room, slower = (polls.number(name) for name in ("asked", "room", "slower"))
     if slower > 1:

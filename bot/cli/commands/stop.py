@@ -19,7 +19,7 @@ LEAST_S: Final = 2.0
 @define_command("stop", example="bot stop --cancel-open --timeout 30s", changes=True)
 @click.option("--cancel-open/--keep-open", default=False, help="Cancel open orders first.")
 @click.option(
-    "--timeout", type=length_from(0), default="30", metavar="TIME", help="The longest wait."
+    "--timeout", type=length_from(0), default="30", metavar="TIME", help="How long to wait."
 )
 @reason_option
 @click.pass_obj
@@ -32,7 +32,7 @@ def command(invocation: Invocation, cancel_open: bool, timeout: float, reason: s
     while find_bot(invocation, "status") is not None:
         if monotonic_s() >= deadline:
             which = which_bot(invocation)
-            message = f"{which} is still stopping after {timeout:g} s, and goes on"
+            message = f"{which} is still stopping after {timeout:g} s, and continues to"
             raise OperatorMistake.of("E-RUN-002", message, ExitCode.TIMED_OUT)
         sleep(LOOK_EVERY_S)
     print_end(invocation, STOPPED)

@@ -43,7 +43,7 @@ _ANSWER_S: Final = 2.0
 
 @define_group("strategy", example="bot strategy check strategies/mine.yaml")
 def command() -> None:
-    """List, show, make and check strategies."""
+    """List, show, create and check strategies."""
 
 
 @define_command("list", group=command, example="bot strategy list --json")
@@ -151,14 +151,16 @@ def _lines(key: str, value: object) -> list[str]:
 
 @define_command("new", group=command, example="bot strategy new mine -t depth")
 @click.argument("name")
-@click.option("-t", "--template", type=click.Choice(TEMPLATES), default="sma", help="From which.")
+@click.option(
+    "-t", "--template", type=click.Choice(TEMPLATES), default="sma", help="What to start from."
+)
 @click.pass_obj
 def new(invocation: Invocation, name: str, template: str) -> None:
-    """Write a strategy file of that name; `-t blank` also writes its Python."""
+    """Write a strategy file of that name; with `-t blank`, its Python too."""
     from bot.config.strategies.plugins import project_of
 
     if not NAME.fullmatch(name):
-        raise click.UsageError(f"a name has a-z, 0-9, _ and -, at most 40; not {name!r}")
+        raise click.UsageError(f"a name is up to 40 of a-z, 0-9, _ and -; found {name!r}")
     loaded = load(invocation)
     folder, project, option = Path("strategies"), Path(), ""
     if loaded.path.absolute() != shipped(DEMO).absolute():  # nobody writes to the shipped demo
@@ -184,7 +186,7 @@ def new(invocation: Invocation, name: str, template: str) -> None:
 @reason_option
 @click.pass_obj
 def enable(invocation: Invocation, name: str, reason: str) -> None:
-    """Let a running strategy order again that was disabled or paused, by you or by a limit."""
+    """Let a strategy trade again that was disabled or paused, by you or by a limit."""
     on = {"on", "warming"}
     act(invocation, "resume", RunState.RUNNING, on, strategy=name, reason=reason)
 
@@ -194,9 +196,9 @@ def enable(invocation: Invocation, name: str, reason: str) -> None:
 @reason_option
 @click.pass_obj
 def disable(invocation: Invocation, name: str, reason: str) -> None:
-    """Let a running strategy order nothing until you enable it; its open orders are cancelled.
+    """Stop a running strategy from ordering until you enable it; its open orders are cancelled.
 
-    Other strategies go on, its positions stay, and a restart does not enable it.
+    Other strategies continue, its positions stay, and a restart does not enable it.
     """
     act(invocation, "halt", RunState.HALTED, {"disabled"}, strategy=name, reason=reason)
 
@@ -205,9 +207,9 @@ def disable(invocation: Invocation, name: str, reason: str) -> None:
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
 @click.pass_obj
 def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
-    """Check strategy files and print what each wake-up costs of the request quota.
+    """Check strategy files, and print how much of the request quota each wake-up uses.
 
-    Named files need no other configuration. Without one: the configured ones. Needs no network.
+    Named files need no other configuration. Without FILE: the configured ones. Needs no network.
     """
     from bot.cli.checks import plan_fields, rehearsed, report, report_good, wake_words
     from bot.config.settings.model import BrokerSettings
@@ -236,7 +238,7 @@ def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 @click.pass_obj
 def schema(invocation: Invocation, output: Path | None) -> None:
-    """Print the JSON schema of a strategy file, for editors; with `-o` write it."""
+    """Print the JSON schema of a strategy file, for editors; with `-o`, write it to a file."""
     from bot.config.strategies.model import schema_text
 
     if output is None:

@@ -62,12 +62,12 @@ def _symbol(
     near = {number: _near(candles, trip) for number, trip in own if is_thinned}
     markers = _markers(result, candles)
     wide = width_name(timedelta(seconds=candles.seconds))
-    note = f"{candles.symbol}: candles of {wide}, put together from {candles.bars:,} bars of "
+    note = f"{candles.symbol}: candles of {wide}, combined from {candles.bars:,} bars of "
     note += f"{width_name(timedelta(seconds=result.bar_seconds))}, to keep the page small."
     if candles.seconds == result.bar_seconds:
         note = f"{candles.symbol}: every bar, {candles.bars:,} of {wide}."
     if len(markers) > MARKERS_MAX:
-        note += f" The last {MARKERS_MAX:,} of {len(markers):,} marks are shown."
+        note += f" Only the last {MARKERS_MAX:,} of {len(markers):,} marks are shown."
     return {
         "seconds": candles.seconds,
         "rows": candles.rows,

@@ -34,7 +34,7 @@ def page_of(result: BacktestResult, figures: Figures, source: BarSource) -> str:
     if count := len(trips.closed):
         shown = f"the last {TRADES_MAX:,} of {count:,}" if count > TRADES_MAX else f"all {count:,}"
         trades_note = f"Round trips at average cost, newest first: {shown}."
-        trades_note += " A click shows one in the chart."
+        trades_note += " Click one to see it in the chart."
     gaps = [gap_words(gap) for gap in result.gaps[:GAPS_MAX]]
     if len(result.gaps) > GAPS_MAX:
         gaps.append(f"and {len(result.gaps) - GAPS_MAX:,} more")

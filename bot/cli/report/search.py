@@ -47,23 +47,23 @@ def sections(found: Search) -> Iterator[tuple[str, str]]:
         made.append(f"{refused:,} refused by the strategy's own check")
     if silent := found.count(TrialState.SILENT):
         made.append(f"{silent:,} that never traded")
-    few = f"; there are no more, {found.wanted:,} were wanted"
+    few = f"; {found.wanted:,} were wanted, but there are no more"
     few = few if len(found.trials) < found.wanted else ""
     yield "trials", f"{len(found.trials):,} made: {', '.join(made)}{few}"
     objective = NAMES[found.objective]
-    unseen = "all of them: there is no test, so nothing is known of other days"
+    unseen = "that is all: there is no test, so nothing is known about other days"
     if found.folds:
         unseen = f"the {_days(found, found.seen, len(found.days))} are the test"
     yield "searched by", f"{objective} of {_days(found, 0, found.seen)}; {unseen}"
     if 0 < len(found.folds) < FOLDS:
-        yield "", f"so few days allow {len(found.folds)} of the usual {FOLDS} folds"
+        yield "", f"so few days allow only {len(found.folds)} of the usual {FOLDS} folds"
     best = found.best
     if best is None:
         yield "best", f"{DASH} (no trial has a figure)"
         return
     yield "best", f"{words_of(best.values)} (trial {best.number})"
     yield "", f"in-sample {objective} {_both(found, best)}"
-    yield "as it is", f"in-sample {objective} {_both(found, found.before)}"
+    yield "unchanged", f"in-sample {objective} {_both(found, found.before)}"
     luck = f"{DASH} (too few trials or days for a deflated Sharpe ratio)"
     if deflated := found.deflated():
         yearly = 250**0.5  # ratios of one day, as of a year
@@ -85,7 +85,7 @@ def tables(found: Search) -> Iterator[tuple[str, Table]]:
         for each in found.neighbours
     ]
     yield (
-        "one step beside the best: a plateau is trusted more than a peak",
+        "one step from the best: a plateau is more trustworthy than a peak",
         ([*names, inside, outside], neighbours),
     )
     folds = [
@@ -99,7 +99,7 @@ def tables(found: Search) -> Iterator[tuple[str, Table]]:
         for fold in found.fold_figures()
     ]
     yield (
-        "walk forward: the best of the days before each test, and what the test then showed",
+        "walk forward: the best on the days before each test, and how it then did in the test",
         (["searched", "tested", *names, inside, outside], folds),
     )
     best = [

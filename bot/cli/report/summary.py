@@ -33,11 +33,11 @@ def summary_lines(result: BacktestResult, figures: Figures) -> Iterator[str]:
     for number, sentence in enumerate((*result.assumptions, *CONVENTIONS)):
         yield f"  {'' if number else 'assumed':<{_LABEL}}{sentence}"
     if not result.gaps:
-        yield f"  {'missing':<{_LABEL}}nothing that is known of"
+        yield f"  {'missing':<{_LABEL}}nothing known"
     for number, gap in enumerate(result.gaps[:GAPS_SHOWN]):
         yield f"  {'' if number else 'missing':<{_LABEL}}{gap_words(gap)}"
     if (left := len(result.gaps) - GAPS_SHOWN) > 0:
-        yield f"  {'':<{_LABEL}}and {left:,} more gaps (all with --json, or on the page)"
+        yield f"  {'':<{_LABEL}}and {left:,} more gaps (for all: --json, or the page)"
 
 
 def headline(result: BacktestResult) -> str:
@@ -56,7 +56,7 @@ def sections(result: BacktestResult, figures: Figures) -> Iterator[tuple[str, st
     yield "account", f"{figures.capital:,} -> {figures.equity:,} VND  ({change})"
     year = percent(figures.year_return)
     if figures.year_return is None:
-        year += f" (told from {YEAR_DAYS_MIN} days on, these are {figures.days})"
+        year += f" (needs {YEAR_DAYS_MIN} days, there are {figures.days})"
     yield "a year", year
     index = f" · VN-Index {percent(figures.index_return)}"
     index = index if figures.index_return is not None else ""
@@ -64,7 +64,7 @@ def sections(result: BacktestResult, figures: Figures) -> Iterator[tuple[str, st
     yield "drawdown", drawdown_words(figures.drawdown)
     ratios = f"Sharpe {ratio(figures.sharpe)} · Sortino {ratio(figures.sortino)}"
     if figures.days < RATIO_DAYS_MIN:
-        ratios += f" (told from {RATIO_DAYS_MIN} days on, these are {figures.days})"
+        ratios += f" (needs {RATIO_DAYS_MIN} days, there are {figures.days})"
     yield "ratios", ratios
     yield "trades", _trade_words(figures)
     yield (
@@ -76,7 +76,7 @@ def sections(result: BacktestResult, figures: Figures) -> Iterator[tuple[str, st
         ),
     )
     costs = figures.costs
-    unpriced = f" ({costs.unpriced} fills without a price seen)" if costs.unpriced else ""
+    unpriced = f" ({costs.unpriced} fills without a visible price)" if costs.unpriced else ""
     yield (
         "costs",
         (
@@ -98,7 +98,7 @@ def sections(result: BacktestResult, figures: Figures) -> Iterator[tuple[str, st
         "refused",
         f"{sum(figures.refused.values()):,} before they were sent{_counted(figures.refused)}",
     )
-    yield "T+2", f"{figures.unsettled_exits:,} exits came before their shares had settled"
+    yield "T+2", f"{figures.unsettled_exits:,} exits came before the shares had settled"
     if result.why_slow:
         yield "slow gear", result.why_slow
 

@@ -69,7 +69,7 @@ def decision_lines(memory: Memory, entry: Decision) -> Lines:
 def _blocked(entry: Decision, why: str) -> str:
     """Say what was not done: a verdict is a person's word on an order, and nothing to send."""
     if entry.code.startswith(VERDICT):
-        return f"the verdict on {entry.request_id or 'an order'} is not taken: {why}"
+        return f"the verdict on {entry.request_id or 'an order'} was refused: {why}"
     request = order_words(side=entry.side, quantity=entry.quantity, symbol=entry.symbol)
     name = f" · {entry.request_id}" if entry.request_id else ""
     return f"{request} not sent: {why}{name}"

@@ -14,7 +14,7 @@ WORDS: Final[Mapping[str, str]] = {
     "run_started": "{name}, {mode}, version {version}, process {pid}",
     "run_ended": "{why}",
     "start": "{step}: {text}",
-    "recovered": "{orders} orders and {intents} requests of before",
+    "recovered": "{orders} orders and {intents} requests from before",
     "trouble": "{text}",
     "library": "{logger}: {text}",
     "lines_lost": "{count} lines could not be written",
@@ -37,7 +37,7 @@ WORDS: Final[Mapping[str, str]] = {
     "account_seen": "cash {snapshot[cash]:,}, net assets {snapshot[net_asset_value]:,}",
 }
 """By event. Of a note, which has a word of its own as event, its text is shown."""
-_LATE: Final = " (the journal did not have it yet)"
+_LATE: Final = " (not in the journal yet)"
 
 
 def words_of(line: Facts) -> str:

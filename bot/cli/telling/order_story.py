@@ -39,13 +39,13 @@ _SENDING: Final[Mapping[SendState, Words]] = {
     **dict.fromkeys((SendState.ACKED, SendState.REFUSED, SendState.HELD), ("", "")),
     SendState.EXPIRED_LOCAL: ("ended", "not sent"),
     SendState.NOT_SENT: ("ended", "not sent"),
-    SendState.UNKNOWN: ("unknown", "not sent again; the day order book will show"),
+    SendState.UNKNOWN: ("unknown", "not sent again; the day order book will tell"),
     SendState.FRESH: ("unknown", "it did not arrive, as far as we know"),
     SendState.REACHED: ("unknown", "it may have arrived"),
     SendState.AMBIGUOUS: ("unknown", "more than one order could be ours"),
     SendState.MATCHED: ("settled", ""),
     SendState.NOT_PLACED: ("settled", "never placed"),
-    SendState.EOD_ABSENT: ("settled", "never placed, the day ended without it"),
+    SendState.EOD_ABSENT: ("settled", "never placed: the day ended without it"),
 }
 _MOVED: Final[Mapping[OrderState, str]] = {
     **dict.fromkeys(OrderState, ""),
@@ -95,7 +95,7 @@ def _renamed(row: TimelineRow, ids: set[str | None]) -> Words | None:
     if not own or own in ids:
         return None
     ids.add(own)
-    return "renamed", f"goes on at the broker as {own}"
+    return "renamed", f"continues at the broker as {own}"
 
 
 def _words(row: TimelineRow, order: OrderRow, answer: str) -> Words | None:
@@ -124,7 +124,7 @@ def _words(row: TimelineRow, order: OrderRow, answer: str) -> Words | None:
             if row.text.startswith("HELD → REFUSED"):
                 successor = row.text.rpartition(" as ")[2]  # earlier versions did not name it
                 which = f"as {successor}" if successor.startswith("L-") else "as a new order"
-                return "settled", f"asked again {which}, with a token"
+                return "settled", f"sent {which} once there was a token"
             return _sending(row, answer)
         case "moved":
             return _moved(row, order, answer)

@@ -37,7 +37,7 @@ def move_lines(memory: Memory, entry: IntentMoved) -> Lines:
             memory.announced.add(who)
             return [line(at, "SETTLED", entry.reason, who)]
         case SendState.UNKNOWN:
-            follow = f"never sent again; the day order book will show · bot order {who}"
+            follow = f"never sent again; the day order book will tell · bot order {who}"
             return [line(at, "UNKNOWN", f"no trusted answer: {entry.reason}", who), more(follow)]
         case SendState.NOT_PLACED:
             return [line(at, "SETTLED", f"never placed: {entry.proof or entry.reason}", who)]

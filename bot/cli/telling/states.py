@@ -30,7 +30,7 @@ NOTE_KINDS: Final = {
 }
 """Kinds of notes that have another word on the screen."""
 LEAVE_HALT: Final = (
-    'open orders are being cancelled, positions stay · to go on: bot resume --reason "…"'
+    'open orders are being cancelled, positions stay · continue: bot resume --reason "…"'
 )
 QUOTE_EVERY_S: Final = 300
 """Market seconds between two quotes of a symbol on the screen."""
@@ -70,7 +70,7 @@ def state_lines(memory: Memory, entry: StateChanged) -> Lines:
     at, to_state, by = entry.at, entry.to_state, by_words(entry.by, entry.reason)
     if entry.scope == REDUCED_SCOPE:
         is_begun = to_state is RunState.HALTED
-        now_is = "REDUCING: nothing is bought, sales go on" if is_begun else "buying again"
+        now_is = "REDUCING: no buys, sells continue" if is_begun else "buying again"
         return [line(at, "PAUSED" if is_begun else "RESUMED", f"{by} · {now_is}" if by else now_is)]
     if ":" in entry.scope:
         return []  # its ALERT says it
@@ -113,7 +113,7 @@ def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:
         why = f"needs 2FA · 403 {needed.code} on {intent.intent_id} ({order}) · not sent again"
     lines = [
         line(entry.at, "PAUSED", why),
-        more("Stopped: placing, changing, cancelling. On: quotes, positions, journal."),
+        more("Stopped: new orders, changes, cancels. Still on: quotes, positions, journal."),
     ]
     listed = []
     for row in memory.status_line.open_orders():
@@ -122,8 +122,8 @@ def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:
         listed.append(f"{row.order_id} {order}")
     if listed:
         orders = counted(len(listed), "open order")
-        lines.append(more(f"{orders} can't be cancelled meanwhile: {', '.join(listed)}"))
-    return [*lines, more("Go on: bot otp, or answer the question here")]
+        lines.append(more(f"{orders} can't be cancelled until then: {', '.join(listed)}"))
+    return [*lines, more("To continue: bot otp, or answer the question here")]
 
 
 def switch_lines(_memory: Memory, entry: StrategySwitched) -> Lines:

@@ -51,7 +51,7 @@ class DayLimits:
             elif self.band.holds(price // _THOUSAND):
                 fault = f"1,000 times too large: divide by 1,000; wanted {around}"
             else:
-                hint = "give the day's reference in a daily file if it went ex"
+                hint = "if it went ex, put the day's reference into a daily file"
                 message = f"{price:,} is outside the band {around}; {hint}"
                 raise WrongCell(column, "E-MKT-007", message)
             raise WrongCell(column, "E-MKT-006", f"{price:,} is {fault}")
@@ -59,7 +59,7 @@ class DayLimits:
         if not ticks.is_on_grid(price):
             tick = ticks.tick_at(price)
             message = f"{price:,} is off the tick of {tick:,} VND on {self.instrument.exchange}"
-            raise WrongCell(column, "E-MKT-007", f"{message}; adjusted prices are not replayed")
+            raise WrongCell(column, "E-MKT-007", f"{message}; adjusted prices can't be replayed")
         return price
 
     def bar(self, row: Row, second: int) -> RecordedBar:
@@ -67,7 +67,7 @@ class DayLimits:
         opened, high, low, closed = (self.price(row, column) for column in _PRICES)
         if not low <= min(opened, closed) <= max(opened, closed) <= high:
             message = (
-                f"high {high:,} and low {low:,} do not hold open {opened:,} and close {closed:,}"
+                f"high {high:,} and low {low:,} do not enclose open {opened:,} and close {closed:,}"
             )
             raise WrongCell("high", "E-MKT-008", message)
         return RecordedBar(second, opened, high, low, closed, volume_of(row))
@@ -133,7 +133,7 @@ def day_of(text: str, column: str) -> date:
 def require_trading_day(rulebook: Rulebook, day: date, column: str) -> None:
     """Raise WrongCell when the calendar knows the day and the exchanges are closed on it."""
     if rulebook.calendar.covers(day) and not rulebook.calendar.is_trading_day(day):
-        message = f"{day} ({day:%A}) is not a trading day; was the time moved to another zone?"
+        message = f"{day} ({day:%A}) is not a trading day; was the time converted to another zone?"
         raise WrongCell(column, "E-MKT-005", message)
 
 

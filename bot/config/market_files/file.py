@@ -64,7 +64,7 @@ def _window(scenario: Scenario, rulebook: Rulebook) -> tuple[date, ...]:
     day, calendar = scenario.day, rulebook.calendar
     years = f"the calendar covers {min(calendar.years)} to {max(calendar.years)}"
     if day is None:
-        raise OperatorMistake.of("E-MKT-005", "a scenario that replays names its day: add day")
+        raise OperatorMistake.of("E-MKT-005", "a scenario that replays must name its day: add day")
     if not calendar.is_trading_day(day):
         why = f"day {day} is not a trading day" if calendar.covers(day) else f"day {day}"
         raise OperatorMistake.of("E-MKT-005", f"{why}: {years}")
@@ -115,7 +115,7 @@ class _Reader:
         if table is None or self.window[0] not in rows:
             fault = f"it has no row on {self.window[0]}" if table else "its file is missing"
             message = (
-                f"{script.symbol} is replayed from {kind}, but {fault}; add it, or leave it out"
+                f"{script.symbol} is replayed from {kind}, but {fault}; add it, or drop the symbol"
             )
             self._missing.append(Problem("E-MKT-009", message, str(place)))
             return {}

@@ -87,7 +87,7 @@ class MarketTable:
         """Split a line; None, and a problem, when it has not one cell for each column."""
         cells = line.split(",")
         if len(cells) != len(self.header):
-            text = f"{len(self.header)} columns are wanted as in line 1, found {len(cells)}"
+            text = f"wanted {len(self.header)} columns as in line 1, found {len(cells)}"
             self.note(Problem("E-MKT-003", text, str(self.path), number, 1))
             return None
         starts, at = {}, 1
@@ -113,7 +113,7 @@ class MarketTable:
         listed = in_order(self.problems)
         if not self.more:
             return listed
-        text = f"{self.more} more rows are wrong; put these right first"
+        text = f"{self.more} more rows are wrong; fix these first"
         return [*listed, Problem("E-MKT-003", text, str(self.path))]
 
 
@@ -128,11 +128,11 @@ def read_table(path: Path, wanted: Sequence[str]) -> MarketTable:
     except UnicodeDecodeError as error:
         before = content[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
-        message = f"the file is UTF-8 text, found byte 0x{content[error.start]:02x}; convert it"
+        message = f"wanted UTF-8 text, found byte 0x{content[error.start]:02x}; convert it"
         raise OperatorMistake([Problem("E-CFG-010", message, str(path), line, column)]) from error
     names = header_names(path, header, wanted)
     if not lines:
-        raise mistake("E-MKT-002", "the file has a header and no rows: add the rows", path, 1)
+        raise mistake("E-MKT-002", "the file has a header but no rows: add rows", path, 1)
     return MarketTable(path, names, lines)
 
 
@@ -147,7 +147,7 @@ def opened(path: Path) -> Iterator[Unpacked]:
             with gzip.GzipFile(fileobj=packed) as file:
                 yield file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        message = "the compressed file is cut short or damaged; fetch it again"
+        message = "the compressed file is truncated or damaged; fetch it again"
         raise mistake("E-MKT-001", message, path) from error
     except OSError as error:
         raise mistake("E-CFG-001", f"cannot be read: {error.strerror}", path) from error

@@ -201,7 +201,7 @@ def _contradictions(settings: Settings, merged: Merged) -> Iterator[Problem]:
     if journal is not None and not is_journal_url(journal):
         message = f"'journal.url': wanted {JOURNAL_URLS}"
         if journal.startswith("postgresql"):
-            message += ". In a password write @ as %40, / as %2F, ? as %3F, # as %23 and % as %25"
+            message += ". In a password, write @ as %40, / as %2F, ? as %3F, # as %23 and % as %25"
         yield merged.blame("E-CFG-044", message, ("journal", "url"))
 
 
@@ -225,9 +225,9 @@ def _address_fault(url: str, mode: Mode) -> str:
     if not parts.hostname:
         return f"it has no host; {wanted}"
     if mode == "live" and not url.startswith("https://"):
-        return "live orders go over https:// only"
+        return "live orders need https://"
     if not (url.startswith("https://") or _LOOPBACK.fullmatch(url)):
-        return "http:// is for this machine only; elsewhere use https://"
+        return "http:// is only for this machine; use https:// elsewhere"
     return ""
 
 
@@ -276,8 +276,8 @@ def unverified(host: str) -> str:
     """What is wrong with an address whose host nobody checks, and what to do."""
     return (
         f"the database is on another machine ({host}), and nothing proves that it is the right "
-        "one: who is on the line can read the journal and change it. Add "
-        f"?sslmode={VERIFIED}&sslrootcert=FILE, the certificate of who signed the database's"
+        "one: anyone on the network path can read and change the journal. Add "
+        f"?sslmode={VERIFIED}&sslrootcert=FILE, the certificate of the database's authority"
     )
 
 

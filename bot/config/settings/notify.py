@@ -189,7 +189,7 @@ def find_channels(
         for number, url in enumerate(settings.urls, start=1):
             found[f"url{number}"] = (url, origin)
     if len(found) > CHANNELS_MAX:
-        text = f"{len(found)} channels of notices; wanted at most {CHANNELS_MAX}"
+        text = f"{len(found)} notice channels; wanted at most {CHANNELS_MAX}"
         raise OperatorMistake.of("E-CFG-015", text)
     unknown = [name for name in settings.channels if name not in found]
     if unknown:
@@ -209,7 +209,7 @@ def silenced(plans: tuple[ChannelPlan, ...]) -> Iterator[Problem]:
     """Yield the critical kinds that no channel would tell with a sound."""
     for kind in sorted(CRITICAL_KINDS):
         if plans and all(each.volume(kind) is not Volume.ON for each in plans):
-            text = f"'notify': {kind} is critical, so at least one channel has to have it on"
+            text = f"'notify': {kind} is critical, so at least one channel must have it on"
             yield Problem("E-CFG-049", text)
 
 
@@ -236,12 +236,12 @@ def require_private(urls: tuple[Secret, ...], config: Path, origin: str, *, is_l
         if is_live:
             text = (
                 "notify.urls is set in the environment, which other processes can read: in live "
-                f"mode use {NOTIFY_FILE} (mode 0600) or a systemd credential"
+                f"mode, use {NOTIFY_FILE} (mode 0600) or a systemd credential"
             )
             raise OperatorMistake.of("E-SEC-003", text, ExitCode.SECRET)
     elif config.stat().st_mode & _OTHERS:
         text = (
-            f"notify.urls hold tokens, and others can read {shown_path(config)}: move them to "
+            f"notify.urls contains tokens, and others can read {shown_path(config)}: move it to "
             f"{NOTIFY_FILE} beside it (phone: 'tgram://…', mode 0600), or: "
             f"chmod 600 {shown_path(config)}"
         )

@@ -37,8 +37,8 @@ Found = dict[str, Secret]
 def in_configuration(document: YamlDocument) -> list[Problem]:
     """Return a problem for each secret in a configuration file."""
     message = (
-        "a secret does not belong in this file: take it out, and put it in with bot secret set "
-        f"({SECRETS_FILE}, mode 0600), as a systemd credential or into the environment"
+        "a secret does not belong in this file: remove it, and store it with bot secret set "
+        f"({SECRETS_FILE}, mode 0600), as a systemd credential or in the environment"
     )
     broker = document.data.get("broker")
     below = [("broker", key) for key in SECRET_KEYS if isinstance(broker, dict) and key in broker]
@@ -76,15 +76,15 @@ class SecretPlaces:
         if given and self.mode == "live":
             message = (
                 f"{' and '.join(given.values())} are set in the environment, which other processes "
-                "can read: in live mode use bot secret set or systemd credentials"
+                "can read: in live mode, use bot secret set or systemd credentials"
             )
             raise OperatorMistake.of("E-SEC-003", message, ExitCode.SECRET)
         found |= {key: (self.environment[name], name) for key, name in given.items()}
         for key, (text, origin) in found.items():
             if not _USABLE.fullmatch(text.strip()):
                 message = (
-                    f"the {key} in {origin} can't be one: wanted one word of letters, digits and "
-                    "signs, as the broker shows it; found blanks, lines or other signs in it"
+                    f"the {key} in {origin} can't be right: wanted one word of letters, digits "
+                    "and punctuation, as the broker shows it; found blanks or line breaks"
                 )
                 raise OperatorMistake.of("E-SEC-007", message, ExitCode.SECRET)
         return {key: Secret(text.strip()) for key, (text, _) in found.items()}
@@ -103,16 +103,16 @@ class SecretPlaces:
     def _in_file(self) -> dict[str, str]:
         if not os.path.lexists(self.file):
             if self.is_named:
-                message = f"no file {shown_path(self.file)}, which broker.secrets_file names"
+                message = f"there is no {shown_path(self.file)}, which broker.secrets_file names"
                 raise OperatorMistake.of("E-SEC-001", message, ExitCode.SECRET)
             return {}
         found = self.kept()
         host = found.pop(HOST, "").lower()
         if host and host != self.host:
             message = (
-                f"{shown_path(self.file)}: the key in it was given for {host}, and broker.base_url "
-                f"names {self.host or 'no host'}. Nothing was sent. If the broker has moved, put "
-                "the key in again: bot secret set api-key"
+                f"{shown_path(self.file)}: the key in it was entered for {host}, but "
+                f"broker.base_url names {self.host or 'no host'}. Nothing was sent. If the "
+                "broker has moved, enter the key again: bot secret set api-key"
             )
             raise OperatorMistake.of("E-SEC-005", message, ExitCode.SECRET)
         return found
@@ -128,11 +128,11 @@ class SecretPlaces:
         except OperatorMistake:
             raise refused(self.file, wanted) from None  # the cause quotes the file
         if set(found) - {*SECRET_KEYS, HOST}:
-            wanted = f"wanted {', '.join(SECRET_KEYS)} and {HOST} only; found another key"
+            wanted = f"wanted only {', '.join(SECRET_KEYS)} and {HOST}; found another key"
             raise refused(self.file, wanted)
         for key, value in found.items():
             if not isinstance(value, str):
-                raise refused(self.file, f"wanted a text for {key}; put it in quotes")
+                raise refused(self.file, f"wanted text for {key}; put it in quotes")
         return {key: str(value) for key, value in found.items()}
 
     def put(self, key: str, text: str) -> None:

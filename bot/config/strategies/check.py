@@ -33,7 +33,7 @@ _DAY: Final = timedelta(days=1)
 _TYPE_WORDS: Final = {
     int: "a whole number",
     float: "a number",
-    str: "a text",
+    str: "text",
     bool: "true or false",
 }
 
@@ -96,7 +96,7 @@ def _order(subject: Subject) -> Iterator[Problem]:
         message = "'order.size': wanted exactly one of shares, cash and percent; found "
         yield subject.at("E-CFG-013", message + str(len(given)), "order", "size")
     if order.type == "LIMIT" and market is not None:
-        message = f"'order.price' {market} is a market order: write 'type: MARKET' as well"
+        message = f"'order.price' {market} is a market order: add 'type: MARKET'"
         yield subject.at("E-CFG-023", message, "order", "price")
     if order.type == "MARKET" and market is None:
         message = "'order.type: MARKET' needs a market type as 'order.price': MTL, ATO, ATC, …"
@@ -147,9 +147,7 @@ def _wake(subject: Subject) -> Iterator[Problem]:
     ]
     is_unwoken = hooks and not any(widths[key] for key in hooks) and any(widths.values())
     if is_unwoken and "use" not in subject.unsound:
-        message = (
-            f"nothing wakes {subject.file.use}: it waits for {' or '.join(hooks)} under 'wake'"
-        )
+        message = f"nothing wakes {subject.file.use}: it needs {' or '.join(hooks)} under 'wake'"
         yield subject.document.at_key("E-CFG-035", message, ("wake",))
 
 
@@ -165,7 +163,7 @@ def _lot(subject: Subject) -> Iterator[Problem]:
         lots = rulebook.venues[exchange].lots
         lot, most = lots.lot_of(shares), lots.max_quantity
         if lot is None and most is not None and shares > most:
-            fault = f"is {shares:_}: {exchange} takes at most {most:_} in one order"
+            fault = f"is {shares:_}: {exchange} accepts at most {most:_} in one order"
         elif lot is None:
             article = "an" if exchange is Exchange.HNX else "a"
             fault = (
@@ -173,7 +171,7 @@ def _lot(subject: Subject) -> Iterator[Problem]:
                 f"or an odd lot of {lots.odd_lots[0]} to {lots.odd_lots[-1]} (LIMIT only)"
             )
         elif lot is Lot.ODD and subject.file.order.price.market is not None:
-            fault = f"{shares} is an odd lot, which {exchange} takes as LIMIT only"
+            fault = f"{shares} is an odd lot, which {exchange} accepts only as LIMIT"
         else:
             continue
         yield subject.at("E-CFG-021", f"'order.size.shares' {fault}", "order", "size", "shares")
@@ -193,10 +191,14 @@ def _order_type(subject: Subject) -> Iterator[Problem]:
         sessions = [word for word in WORDS if canonical in even[word] or canonical in odd[word]]
         if not sessions:
             types = sorted(set().union(*even.values()).intersection(MARKET_TYPES))
-            message = f"{where} does not take {wanted}; it takes {', '.join(types) or 'LIMIT only'}"
+            message = (
+                f"{where} does not accept {wanted}; it accepts {', '.join(types) or 'only LIMIT'}"
+            )
             yield subject.at("E-CFG-022", message, "order", key)
         elif not set(subject.file.when.sessions or sessions) & set(sessions):
-            message = f"{where} takes {type_word(wanted)} in sessions [{', '.join(sessions)}] only"
+            message = (
+                f"{where} accepts {type_word(wanted)} only in sessions [{', '.join(sessions)}]"
+            )
             yield subject.at("E-CFG-022", message, "when", "sessions")
 
 

@@ -32,7 +32,7 @@ from bot.engine.settings import Invoke, LoadedStrategy
 from bot.strategy import Strategy
 
 UNSAFE: Final = "E-CFG-038"
-_MAKE_ONE: Final = "Make one: bot strategy new NAME"
+_MAKE_ONE: Final = "To create one: bot strategy new NAME"
 CONTINUOUS: Final = timedelta(hours=3, minutes=45)
 """Continuous trading of a day on HOSE: 09:15 to 11:30 and 13:00 to 14:30."""
 
@@ -88,7 +88,7 @@ def check_file(path: Path, *, base_dir: Path | None = None, market: Market) -> C
         message = "this is a bot's configuration: name one of its strategy files"
         raise OperatorMistake([document.at_key("E-CFG-012", message, (own,))])
     if use == "rules":
-        message = "'use: rules' is not available yet: name a strategy in Python"
+        message = "'use: rules' is not available yet: name a Python strategy"
         raise OperatorMistake([document.at_value("E-CFG-028", message, ("use",))])
     file, unsound, problems = _sound_part(document)
     if isinstance(use, str) and "use" not in unsound:
@@ -143,7 +143,7 @@ def sort_out(
     for name, same in of_name.items():
         for each in same if len(same) > 1 else ():
             others = ", ".join(other.plan.source for other in same if other is not each)
-            message = f"the name {name!r} is also that of {others}: give each its own"
+            message = f"{others} has the name {name!r} too: give each its own"
             problem = each.document.at_value("E-CFG-036", message, ("name",))
             broken.append(BrokenFile(name, each.plan.use, each.plan.source, (problem,)))
     return tuple(each for each in checked if len(of_name[each.plan.name]) == 1), tuple(broken)
@@ -172,8 +172,8 @@ def rehearse(checked: Sequence[CheckedFile], call: Invoke = invoke) -> tuple[Che
         if width is not None and seen.bars * width > CONTINUOUS:
             message = (
                 f"{plan.use} needs {seen.bars:,} bars of {width.total_seconds() / 60:g}m before "
-                f"it decides: {seen.bars * width / CONTINUOUS:,.1f} trading days where no history "
-                "has them"
+                f"it decides: {seen.bars * width / CONTINUOUS:,.1f} trading days if no history has "
+                "them"
             )
             place = ("params",) if plan.parameters else ("use",)
             warnings.append(document.at_value("E-CFG-029", message, place))
@@ -254,7 +254,7 @@ class UnknownSymbols(OperatorMistake):
 
     def __init__(self, symbols: Collection[str], plans: Iterable[StrategyPlan] = ()) -> None:
         self.symbols = tuple(symbols)
-        wrong, named = "the broker knows no {0}: correct the symbol, or take it out", set[str]()
+        wrong, named = "the broker does not know {0}: correct the symbol, or remove it", set[str]()
         problems: list[Problem] = []
         for plan in plans:
             named.update(plan.symbols)

@@ -45,7 +45,7 @@ def order_price(value: object) -> PriceChoice:
         return PriceChoice(None, market=OrderType(value))
     found = _PRICE.fullmatch(value) if isinstance(value, str) else None
     if found is None:
-        wanted = "bid, ask, last or mid, perhaps with '+1 tick', or a market type like MTL"
+        wanted = "bid, ask, last or mid, optionally with '+1 tick', or a market type like MTL"
         raise wrong("E-CFG-019", wanted, value)
     sign = -1 if found[2] == "-" else 1
     return PriceChoice(PriceBasis(found[1]), sign * int(found[3] or 0))
@@ -108,7 +108,7 @@ def parameter(value: object) -> ParameterValue:
     """A number, a text, or true or false."""
     if isinstance(value, int | float | str):
         return value
-    raise wrong("E-CFG-034", "a number, a text, or true or false", value)
+    raise wrong("E-CFG-034", "a number, text, or true or false", value)
 
 
 class _Section(Section):

@@ -63,8 +63,8 @@ def require_sound(factory: type[Strategy]) -> None:
     problems: list[Problem] = []
     if not _takes(factory, 1):
         message = (
-            "its __init__ wants arguments that nobody gives it: make parameters annotated class "
-            "attributes, like 'fast: int = 5', and set up what you keep in on_start"
+            "its __init__ wants arguments that nothing passes: declare parameters as annotated "
+            "class attributes, like 'fast: int = 5', and set up state in on_start"
         )
         problems.append(_function_problem(factory, "__init__", message))
     own = factory.__mro__[: factory.__mro__.index(Strategy)]
@@ -73,7 +73,7 @@ def require_sound(factory: type[Strategy]) -> None:
         if name in _CALLED:
             problems += _hook_problems(factory, name)
         elif inspect.isroutine(getattr(factory, name, None)) and (hint := _hook_hint(name)):
-            message = f"{name} is not a hook, nothing calls it: {hint}"
+            message = f"{name} is not a hook, so nothing calls it: {hint}"
             problems.append(_function_problem(factory, name, message))
     try:
         parameters_of(factory)
@@ -104,9 +104,9 @@ def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
     }
     for name, kind in own.items():
         if kind not in PARAMETER_TYPES:
-            message = f"a file cannot give {name!r} a value: annotate it as int, float, str or bool"
+            message = f"a file cannot set {name!r}: annotate it as int, float, str or bool"
         elif name in _BASE_NAMES:
-            message = f"every strategy has a {name!r} already: give the parameter another name"
+            message = f"every strategy already has a {name!r}: rename the parameter"
         else:
             continue
         raise OperatorMistake((_class_problem(factory, message),))
@@ -193,14 +193,14 @@ def _hook_problems(factory: type[Strategy], name: str) -> Iterator[Problem]:
         return
     kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
     if any(is_kind(call) for is_kind in kinds):
-        message = f"{name} is not a plain function: nothing in it would run. Write 'def {name}'"
-        yield _function_problem(factory, name, f"{message}, without async and yield")
+        message = f"{name} is not a plain function, so nothing in it would run. Write 'def {name}'"
+        yield _function_problem(factory, name, f"{message}, without async or yield")
         return
     wanted = list(inspect.signature(getattr(Strategy, name)).parameters)
     is_static = isinstance(inspect.getattr_static(factory, name), staticmethod)
     if not _takes(getattr(factory, name), len(wanted) - is_static):
         text = f"wanted def {name}({', '.join(wanted)})"
-        yield _function_problem(factory, name, f"{name} cannot be called as it will be: {text}")
+        yield _function_problem(factory, name, f"{name} has the wrong arguments: {text}")
 
 
 def _hook_hint(name: str) -> str:
@@ -210,7 +210,7 @@ def _hook_hint(name: str) -> str:
         return f"did you mean {meant[0]!r}?"
     if not name.startswith("on_"):
         return ""
-    others = f"hooks are {', '.join(HOOKS)}; let no other name begin with on_"
+    others = f"hooks are {', '.join(HOOKS)}; no other name may begin with on_"
     return did_you_mean(name, HOOKS) or others
 
 

@@ -73,7 +73,7 @@ def find_strategy(use: str, base_dir: Path) -> type[Strategy]:
     path, _, name = use.partition(":")
     if path.endswith(".py"):
         if Path(path).is_absolute() or ".." in Path(path).parts:
-            raise _unknown(f"{path}: a strategy's file is named from its project's folder down")
+            raise _unknown(f"{path}: name a strategy's file relative to its project folder")
         found: type[Strategy] | None = _class_of_file(project_of(base_dir) / path, name)
     else:
         found = _by_name(use, base_dir)
@@ -82,7 +82,7 @@ def find_strategy(use: str, base_dir: Path) -> type[Strategy]:
         known = [snake_case(each) for file in files for each in _class_names(file)]
         names = list(dict.fromkeys([*(point.name for point in _points()), *known]))
         hint = did_you_mean(use, names) or f"known: {', '.join(names)}."
-        raise _unknown(f"no strategy is called {use!r}: {hint} All: bot strategy list")
+        raise _unknown(f"no strategy is called {use!r}: {hint} To list all: bot strategy list")
     require_sound(found)
     return found
 
@@ -182,7 +182,7 @@ def _class_names(file: Path) -> list[str]:
 def _class_of_file(file: Path, name: str, use: str = "") -> type[Strategy]:
     """Return the class of that name, or the one that `use` means, or the only one."""
     if not file.is_file():
-        raise _unknown(f"no file {shown_path(file)}. {_where_it_may_be(file)}")
+        raise _unknown(f"there is no {shown_path(file)}. {_where_it_may_be(file)}")
     module = _run(file)
     if name:
         return _require_strategy(getattr(module, name, None), f"{name!r} in {shown_path(file)}")
@@ -258,8 +258,8 @@ def _words_of(error: BaseException) -> str:
 def _where_it_may_be(file: Path) -> str:
     """Name the file of that name that lies with the others; people write where they look from."""
     if (file.parent / FOLDER / file.name).is_file():
-        return f"Its name begins at the project's folder: did you mean '{FOLDER}/{file.name}'?"
-    return "All that can be used: bot plugin list"
+        return f"Names are relative to the project folder: did you mean '{FOLDER}/{file.name}'?"
+    return "What can be used: bot plugin list"
 
 
 def _unknown(message: str) -> OperatorMistake:

@@ -54,7 +54,7 @@ def write_with(
         wanted = {**old.parameters, **parameters}
         kept = replace(new, source=old.source, source_sha256=old.source_sha256)
         if kept != replace(old, parameters=wanted):
-            text = f"{shown_path(path)} can't be rewritten with its comments: put these in by hand:"
+            text = f"{shown_path(path)} can't be rewritten with its comments. Enter these by hand:"
             shown = ", ".join(f"{name}: {value}" for name, value in parameters.items())
             raise OperatorMistake.of("E-OPT-008", f"{text} {shown}")
         beside.replace(target)

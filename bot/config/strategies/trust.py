@@ -67,8 +67,8 @@ def _complaint(path: Path, *, may_be_sticky: bool) -> str:
         return ""
     # On a drive without modes of its own, as Windows has, chmod does nothing: hence the last words.
     sudo = "" if os.geteuid() in {found.st_uid, 0} else "sudo "
-    how = f"Do: {sudo}chmod {change} {place}. If that can't be done, move the bot to your home"
-    return f"{who} may write here. {how}"
+    how = f"Do: {sudo}chmod {change} {place}. If that is not possible, move the bot to your home"
+    return f"{who} can write here. {how}"
 
 
 def _name_of(user: int) -> str:

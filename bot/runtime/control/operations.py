@@ -43,7 +43,7 @@ from bot.runtime.second_factor import NONE_MAILED, USED_UP
 _NO_TEXT: Final = refused("E-CTL-002", "the request lacks its text")
 _TOO_MANY: Final = refused("E-CTL-007", "too many commands wait already; nothing was done")
 _BY_HAND: Final = "by hand"
-_NO_REASON: Final = 'the bot is HALTED: to leave that, say why: bot resume --reason "…"'
+_NO_REASON: Final = 'the bot is HALTED; to resume, give a reason: bot resume --reason "…"'
 _GET_ONE: Final = "Have one mailed: bot otp request"
 WORDS: Final = (
     *("status", "modify", "cancel", "quote", "api", "phases", "reconcile", "balance", "jobs"),

@@ -163,7 +163,7 @@ def test_a_run_that_is_ended_while_its_order_works_cancels_it(served: Served) ->
         served.control("DELETE")
 
     assert run.returncode == 128 + signal.SIGTERM
-    assert said.splitlines()[-1] == "no order of this run is left"
+    assert said.splitlines()[-1] == "this run left no order behind"
     assert served.open_orders() == []
 
 
@@ -171,7 +171,7 @@ def test_a_code_is_never_an_argument(served: Served) -> None:
     ran = served.call("conformance", "--otp", "123456")
 
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
-    assert "never an argument" in ran.err
+    assert "never give a code or token as an argument" in ran.err
 
 
 def test_without_anybody_to_ask_only_reads_are_made(served: Served) -> None:
@@ -179,7 +179,7 @@ def test_without_anybody_to_ask_only_reads_are_made(served: Served) -> None:
     ran = served.call("conformance")
 
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
-    assert "give --otp -, or --read-only" in ran.err
+    assert "use --otp -, or --read-only" in ran.err
     assert before.code == ExitCode.DONE, before.err
     assert served.call("api", "todays_orders", "--json") == before
 
@@ -210,7 +210,7 @@ def test_an_unsafe_address_is_refused(served: Served) -> None:
     ran = served.call("conformance", "--read-only", "--base-url", "http://broker.example")
 
     assert ran.code == ExitCode.USAGE
-    assert "http:// is for this machine only" in ran.err
+    assert "http:// is only for this machine" in ran.err
 
 
 def test_a_bot_that_plays_its_broker_has_none_to_check_and_says_so(tmp_path: Path) -> None:
@@ -240,4 +240,4 @@ def test_asking_about_nonces_reads_only_and_says_so(tmp_path: Path, mistaken: li
     ran = call("conformance", "nonce", *mistaken)
 
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
-    assert "nonce reads only" in ran.err
+    assert "nonce only reads" in ran.err

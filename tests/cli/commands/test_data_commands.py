@@ -34,7 +34,7 @@ def test_an_empty_store_says_how_to_begin(own: str) -> None:
     ran, checked = call("data", "list", "-c", own), call("data", "check", "-c", own)
 
     assert (ran.code, ran.out, checked.code) == (0, "", 0)
-    assert "holds no bars yet; add some: bot data import FOLDER" in ran.err
+    assert "has no bars yet; add some: bot data import FOLDER" in ran.err
     assert checked.err == ran.err
 
 
@@ -122,5 +122,5 @@ def test_a_scenario_makes_bars(tmp_path: Path) -> None:
     )
     assert (early.code, early.err) == (
         ExitCode.CONFIG,
-        "E-DATA-012 the scenario begins 2026-11-19: give a later --to\n",
+        "E-DATA-012 the scenario begins on 2026-11-19: use a later --to\n",
     )

@@ -23,7 +23,7 @@ def doctor(config: Path, *arguments: str) -> Ran:
 def test_a_bot_that_could_run_is_told_so(config: Path) -> None:
     ran = doctor(config)
 
-    assert (ran.code, ran.err) == (ExitCode.DONE, "nothing keeps it from running\n")
+    assert (ran.code, ran.err) == (ExitCode.DONE, "nothing stands in the way of a run\n")
     assert "ok      strategies" in ran.out
 
 

@@ -49,4 +49,4 @@ def test_an_unknown_exercise_is_a_wrong_command_line(capsys: pytest.CaptureFixtu
     code = run(["drill", "--only", "answer-lots"])
 
     assert code == ExitCode.USAGE
-    assert "there are: answer-lost, request-lost" in capsys.readouterr().err
+    assert "available: answer-lost, request-lost" in capsys.readouterr().err

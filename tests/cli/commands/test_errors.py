@@ -81,7 +81,7 @@ def test_a_code_is_told_in_both_languages_whatever_its_case() -> None:
 
     assert ran.out.splitlines() == [
         "-400116 (also QMAX_EXCEED): code of the broker",
-        "  More than buying or selling power allows.",
+        "  More than your buying or selling power.",
         "  Vượt sức mua hoặc số được bán.",
     ]
 
@@ -100,15 +100,15 @@ def test_a_code_that_nobody_knows_is_named_with_the_nearest_one() -> None:
     ran = call("errors", "MAX_LOST")
 
     assert ran.code == ExitCode.USAGE
-    text = "'MAX_LOST' is no code that is known here. Did you mean: bot errors MAX_LOSS\n"
+    text = "'MAX_LOST' is not a known code. Did you mean: bot errors MAX_LOSS\n"
     assert ran.err.endswith(text)
-    assert "All of them: bot errors\n" in call("errors", "ZZZZZZ").err
+    assert "To list all: bot errors\n" in call("errors", "ZZZZZZ").err
 
 
 def test_the_language_asked_for_is_the_one_that_is_shown() -> None:
     english = (
         "the bot is HALTED: resuming needs a reason. "
-        "Look why it was halted (bot status), then: bot resume --reason TEXT."
+        "See why it was halted (bot status), then: bot resume --reason TEXT."
     )
     vietnamese = (
         "bot đang HALTED: cho chạy lại cần lý do. "

@@ -14,7 +14,7 @@ from tests.cli.stage import call
 
 def test_a_bot_that_is_still_starting_is_not_said_to_have_no_order_open():
     assert how_many_open(Fields({"state": "HALTED"})) == (
-        "the broker has not been read yet; whatever is open there will be cancelled then"
+        "the broker has not been read yet; whatever is open there will be cancelled once it is"
     )
     assert how_many_open(Fields({"open_orders": []})) == "0 orders open"
     assert how_many_open(Fields({"open_orders": [{"order_id": "ORD1"}]})) == "1 order open"
@@ -30,7 +30,7 @@ def test_what_a_flatten_would_sell_leaves_out_what_only_watches_or_does_not_run(
         unloaded=[{"strategy": "broken", "symbol": "VNM", "shares": 400}],
     )
 
-    left = ["100 FPT of other, which only watches", "400 VNM of broken, which does not run"]
+    left = ["100 FPT of other, which only watches", "400 VNM of broken, which is not running"]
     assert what_is_sold(found) == (["1,300 HPG"], left)
 
 
@@ -43,8 +43,8 @@ def test_a_halt_beside_a_dead_bot_blocks_its_next_start_and_names_what_is_open(
 
     assert ran.code == ExitCode.NOT_RUNNING
     lost = "L-0008 BUY 300 HPG LIMIT 27,000, 0 filled, UNKNOWN"
-    assert ran.out.splitlines() == [f"open, by the journal: {lost}"]
-    assert "its next start begins HALTED, cancels what it finds open and sells nothing" in ran.err
+    assert ran.out.splitlines() == [f"open, according to the journal: {lost}"]
+    assert "the next start will be HALTED, cancel what it finds open and sell nothing" in ran.err
     assert reason_of_flag(config.parent / "state") == "enough"
 
 
@@ -58,7 +58,7 @@ def test_a_halt_beside_a_dead_bot_and_a_broken_configuration_says_that_it_holds(
 
     assert ran.code == ExitCode.NOT_RUNNING
     assert "unknown key 'riks'" in ran.err
-    assert "The file HALT is there now: its next start begins HALTED" in ran.err
+    assert "A HALT file is in place now: the next start will be HALTED" in ran.err
     assert is_raised(tmp_path / "state")
 
 
@@ -71,8 +71,8 @@ def test_a_halt_at_a_control_folder_open_to_others_says_that_the_file_holds(conf
 
     control.chmod(0o700)
     assert ran.code == ExitCode.DATABASE
-    assert f"Do: chmod 700 {control}. Nothing was sent. But the file HALT is there now" in ran.err
-    assert ran.out.startswith("open, by the journal: L-0008 BUY 300 HPG")
+    assert f"Do: chmod 700 {control}. Nothing was sent. But a HALT file is in place now" in ran.err
+    assert ran.out.startswith("open, according to the journal: L-0008 BUY 300 HPG")
 
 
 async def test_a_halt_at_a_bot_that_only_waits_says_what_the_file_does(config: Path) -> None:
@@ -89,7 +89,7 @@ async def test_a_halt_at_a_bot_that_only_waits_says_what_the_file_does(config: P
 
     await server.stop()
     assert ran.code == ExitCode.REFUSED
-    assert "another one holds the journal. The file HALT is there now: should this one" in ran.err
+    assert "another one holds the journal. A HALT file is in place now: if this bot" in ran.err
     assert is_raised(state_dir)
 
 
@@ -111,5 +111,8 @@ async def test_a_flatten_at_a_bot_that_is_starting_does_not_say_that_nothing_is_
 
     await server.stop()
     assert ran.code == ExitCode.REFUSED
-    assert "sells nothing: it is starting, and what its strategies hold is not known yet" in ran.err
+    assert (
+        "sells nothing: it is still starting and does not know yet what its strategies hold"
+        in ran.err
+    )
     assert "nothing to sell" not in ran.err

@@ -81,7 +81,7 @@ def test_a_head_that_was_printed_is_compared_with(own: Path) -> None:
 
     assert len(printed.out.splitlines()) == 1
     assert json.loads(printed.out)["run"] == 1
-    assert (before.code, before.out.splitlines()[-1]) == (0, "compared with the head given")
+    assert (before.code, before.out.splitlines()[-1]) == (0, "compared with the head you gave")
     assert (after.code, alone.code) == (ExitCode.DIFFERS, ExitCode.DONE)
 
 
@@ -102,6 +102,6 @@ def test_heads_that_were_kept_and_are_gone_are_missed(own: Path) -> None:
     foreign = call("journal", "verify", "-c", str(own))
 
     assert (missing.code, foreign.code) == (ExitCode.DIFFERS, ExitCode.DIFFERS)
-    assert missing.err.startswith(f"E-JNL-003 {file} is missing, though ")
-    assert foreign.err.startswith(f"E-JNL-003 {file} is about other journals only, though ")
+    assert missing.err.startswith(f"E-JNL-003 {file} is missing, although ")
+    assert foreign.err.startswith(f"E-JNL-003 {file} is only about other journals, although ")
     assert "If you moved the journal, bring that file along." in missing.err

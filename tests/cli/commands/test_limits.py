@@ -29,7 +29,7 @@ def test_without_a_bot_it_says_so_and_shows_the_limits_of_its_next_start(tmp_pat
     told = json.loads(call("limits", "--json", "-c", str(config)).out)
 
     first, head, *rows = shown.out.splitlines()
-    assert first == "no bot runs: what its next start goes on from, by the journal"
+    assert first == "no bot is running: what its next start begins with, according to the journal"
     assert head.split() == ["OF", "LIMIT", "USED", "ALLOWED", "LEFT"]
     cells = [row.split() for row in rows]
     assert [
@@ -44,7 +44,7 @@ def test_without_a_bot_it_says_so_and_shows_the_limits_of_its_next_start(tmp_pat
     ] in cells
     assert ["symbol", "FPT", "max_flips_per_symbol", "0", "changes", "3", "changes", "3"] in cells
     assert ["account", cells[0][1], "max_unknown", "1", "order", "1", "order", "0"] in cells
-    assert ["account", cells[0][1], "max_quote_age_s", "an", "order", "10", "s"] in cells
+    assert ["account", cells[0][1], "max_quote_age_s", "per", "order", "10", "s"] in cells
     refused = ["strategy", "sma-fpt", "refused_in_a_row", "1", "order", "3", "orders", "2"]
     assert refused in cells
     assert told["running"] is False
@@ -70,7 +70,7 @@ def test_before_the_first_run_the_limits_are_shown_and_nothing_is_made(tmp_path:
 
     assert shown.code == 0
     lines = shown.out.splitlines()
-    assert lines[0] == "no bot has run here yet: nothing is used of its limits"
+    assert lines[0] == "no bot has run here yet: none of its limits is used"
     assert ["account", "max_gross_of_nav", "?", "80%"] in [line.split() for line in lines]
     assert sorted(path.name for path in tmp_path.rglob("*")) == files
 

@@ -90,7 +90,7 @@ def test_a_journal_whose_heads_nobody_kept_is_compared_with_itself(config: Path)
     assert (ran.code, ran.err) == (ExitCode.DONE, "")
     assert ran.out.splitlines() == [
         "45 events, chain whole, 3 orders balance with 2 fills",
-        f"compared with itself only: no heads in {file}",
+        f"compared only with itself: no heads in {file}",
     ]
 
 
@@ -144,7 +144,7 @@ def test_a_status_that_no_order_has_names_those_that_there_are(config: Path) -> 
 
     assert ran.code == ExitCode.DONE
     assert ran.err == (
-        "no order is 'MATCHD' here; found: BLOCKED, MATCHED_ALL, REJECTED, SENT, UNKNOWN, "
+        "no order has status 'MATCHD'; found: BLOCKED, MATCHED_ALL, REJECTED, SENT, UNKNOWN, "
         "blocked, filled, partly, rejected, unknown\n"
     )
 
@@ -201,7 +201,7 @@ def test_all_and_a_name_contradict_each_other(config: Path) -> None:
     ran = call("cancel", "--all", "L-1", "-c", str(config))
 
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
-    assert "--all and L-1 contradict each other: give one of them" in ran.err
+    assert "--all and L-1 contradict each other: use one of them" in ran.err
 
 
 def test_an_order_that_a_check_refused_has_the_figures_that_decided(config: Path) -> None:
@@ -323,7 +323,7 @@ def test_part_of_an_id_that_several_orders_have_lists_them(config: Path) -> None
 
     assert ran.code == ExitCode.USAGE
     assert ran.err == (
-        "E-ORD-002 'ORD' could be ORD10000004, ORD10000003, ORD10000001: give more of it\n"
+        "E-ORD-002 'ORD' could be ORD10000004, ORD10000003, ORD10000001: type more of it\n"
     )
 
 
@@ -346,7 +346,7 @@ def test_the_last_order_of_a_journal_without_orders_is_none_yet(tmp_path: Path) 
     assert call("db", "migrate", "-c", str(config)).code == ExitCode.DONE
 
     assert call("order", "last", "-c", str(config)).err == (
-        "E-ORD-001 no order was made yet. All of them: bot orders\n"
+        "E-ORD-001 no order was made yet. To list all: bot orders\n"
     )
 
 
@@ -355,7 +355,7 @@ def test_an_unknown_order_says_where_all_of_them_are(config: Path) -> None:
 
     assert (ran.code, ran.err) == (
         ExitCode.USAGE,
-        "E-ORD-001 no order has the id 'nope'. All of them: bot orders\n",
+        "E-ORD-001 no order has the id 'nope'. To list all: bot orders\n",
     )
 
 

@@ -114,7 +114,7 @@ def test_without_a_token_it_is_exit_code_5(hand: HandBot) -> None:
     assert hand.call("modify", "last", "--limit", "26200").code == ExitCode.NEEDS_2FA
     cancelled = hand.call("cancel", "last")
     assert cancelled.code == ExitCode.NEEDS_2FA
-    assert "waits for a 2FA token" in cancelled.err
+    assert "is waiting for a 2FA token" in cancelled.err
 
 
 @pytest.mark.process
@@ -151,11 +151,11 @@ def test_an_ended_order_is_not_cancelled_again(hand: HandBot) -> None:
     again = hand.call("cancel", "last")
     assert again.code == ExitCode.REFUSED
     assert "OPEN_ORDER" in again.err
-    assert again.err.endswith("0 orders cancelled of 1\n")
+    assert again.err.endswith("0 of 1 order cancelled\n")
 
     everything = hand.call("cancel", "--all", "--json")
     assert (everything.code, json.loads(everything.out)["orders"]) == (ExitCode.DONE, [])
-    assert hand.call("cancel", "--all").err == "no order of the bot is open\n"
+    assert hand.call("cancel", "--all").err == "the bot has no open orders\n"
 
 
 WRONG = [

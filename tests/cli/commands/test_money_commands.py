@@ -57,7 +57,7 @@ def test_pnl_shows_what_was_earned_and_what_is_open(config: Path) -> None:
         "FPT        sma-fpt   100 13,200,000 132,500 2026-11-19 09:41:50 13,250,000     50,000",
         "",
         "realised -27,915 VND after fees 27,915 and tax 0, 2 fills",
-        "unrealised +50,000 VND in 2 positions still open, no price known of HPG",
+        "unrealised +50,000 VND in 2 positions still open, no price known for HPG",
         *RULES,
     ]
 
@@ -77,9 +77,9 @@ def test_balance_without_a_bot_is_by_the_journal_with_the_age_of_the_numbers(con
 
     assert (ran.code, ran.err) == (ExitCode.DONE, "")
     assert ran.out.splitlines() == [
-        "no bot runs: by the journal · 2026-11-19 09:41:50",
+        "no bot is running: from the journal · 2026-11-19 09:41:50",
         "",
-        "account …001.1 · the broker's numbers of 2026-11-19 09:41:50, now",
+        "account …001.1 · the broker's numbers as of 2026-11-19 09:41:50, now",
         "                 OURS      BROKER DIFFERENCE",
         "cash       81,372,085  81,372,085 +0",
         "net assets 94,622,085 100,000,000 +5,377,915",
@@ -89,7 +89,7 @@ def test_balance_without_a_bot_is_by_the_journal_with_the_age_of_the_numbers(con
         "FPT    100        0    100 132,500 2026-11-19 09:41:50 13,250,000",
         "shares are worth 13,250,000",
         "net assets differ by +5,377,915, that is",
-        "+5,377,915 what the broker counts beside cash (18,627,915), less",
+        "+5,377,915 what the broker counts besides cash (18,627,915), less",
         "  our shares by LAST (13,250,000)",
         UNTOLD,
     ]
@@ -155,9 +155,9 @@ def test_each_part_of_a_difference_has_a_line_and_they_sum_to_it() -> None:
 
     assert explained(each) == [
         "net assets differ by -25,147,300, that is",
-        "-100,000 cash: bot reconcile says what explains it, or takes it up as a break",
-        "-25,017,300 sale money that is due: the broker's figure leaves it out",
-        "-30,000 what the broker counts beside cash (10,890,000), less",
+        "-100,000 cash: bot reconcile explains it, or reports it as a break",
+        "-25,017,300 sale proceeds still due: the broker's figure leaves them out",
+        "-30,000 what the broker counts besides cash (10,890,000), less",
     ]
     parts = each.inner("difference")
     assert sum(parts.whole(name) for name in ("cash", "due", "rest")) == -25_147_300
@@ -179,4 +179,4 @@ def test_where_all_agrees_nothing_is_explained() -> None:
 def test_shares_without_a_price_are_why_net_assets_are_not_known() -> None:
     each = balance_of(cash=(1_000, 1_000), due=0, net_assets=12_301_000, last=None)
 
-    assert explained(each) == ["net assets are not known: no price of HPG was ever read"]
+    assert explained(each) == ["net assets are not known: no price for HPG was ever read"]

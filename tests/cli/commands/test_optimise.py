@@ -52,7 +52,7 @@ def test_it_searches_writes_the_best_and_goes_on_with_more_trials(tmp_path: Path
     assert ran.code == 0, ran.err
     assert ran.out.startswith("search for mine · 2 days from 2026-11-12 to 2026-11-13 with bars\n")
     assert "  trials         2 made: 2 played\n" in ran.out
-    assert "there is no test, so nothing is known of other days" in ran.out
+    assert "there is no test, so nothing is known about other days" in ran.out
     names = {each.name for each in study.iterdir()}
     assert names == {"best.html", "lock", "mine.yaml", "question.json", "search.html", "trials.log"}
     assert file.read_text() == STRATEGY

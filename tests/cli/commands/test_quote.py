@@ -61,5 +61,5 @@ def test_a_side_that_nobody_quotes_is_said() -> None:
 
     lines = picture(locked)
 
-    assert lines[1] == "  asks nobody"
+    assert lines[1] == "  asks none"
     assert lines[-1].startswith("  no spread: one side only")

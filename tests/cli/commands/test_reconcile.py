@@ -88,7 +88,7 @@ def test_without_a_bot_the_broker_is_asked_or_what_it_needs_is_said(tmp_path: Pa
     told = call("reconcile", "-c", str(config))
 
     assert told.code == ExitCode.CONFIG
-    assert "no bot runs: the broker is asked from here" in told.err
+    assert "no bot is running: asking the broker directly" in told.err
     assert "no broker to ask" in told.err
 
 
@@ -99,7 +99,7 @@ def test_a_paper_journal_is_not_compared_with_the_broker_s_own_account(tmp_path:
     told = call("reconcile", "-c", str(config), environment={"BOT_MODE": "paper"})
 
     assert told.code == ExitCode.NOT_RUNNING
-    assert "in paper mode it plays orders and account itself" in told.err
+    assert "in paper mode the bot itself plays orders and account" in told.err
 
 
 def test_two_things_are_not_asked_at_once(tmp_path: Path) -> None:
@@ -136,6 +136,6 @@ async def test_shares_that_an_account_shows_a_moment_after_the_fill_are_no_diffe
         differs = await asyncio.to_thread(call, "reconcile", "-c", str(config))
 
     await server.stop()
-    assert (agreed.code, "all of it agrees" in agreed.err + agreed.out) == (ExitCode.DONE, True)
+    assert (agreed.code, "everything agrees" in agreed.err + agreed.out) == (ExitCode.DONE, True)
     assert differs.code == ExitCode.DIFFERS
     assert "an order may have filled since the account was read" in differs.err + differs.out

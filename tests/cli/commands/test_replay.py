@@ -1,4 +1,4 @@
-"""What `bot replay` says of a recorded day, and of one that is decided otherwise now."""
+"""What `bot replay` says of a recorded day, and of one that is decided differently now."""
 
 import asyncio
 import json
@@ -66,7 +66,7 @@ def test_a_changed_plug_in_is_named_and_both_sides_of_the_first_difference(
     plug_in.write_text(ONCE)
     out, err = capsys.readouterr()
     assert code == ExitCode.DIFFERS
-    assert "once.py was changed since" in out
+    assert "once.py has changed since" in out
     assert "\ncall 25 at 09:20:10: quote received: at 09:20:10, symbol HPG" in out
     assert "\n  recorded  09:20:10 once HPG SKIPPED NO_SIGNAL: no reason given" in out
     assert (
@@ -77,7 +77,7 @@ def test_a_changed_plug_in_is_named_and_both_sides_of_the_first_difference(
     assert "checks DUPLICATE failed" in out
     assert not [word for word in ("Decision(", "+00:00", "None", "passed") if word in out]
     assert max(map(len, out.splitlines()[1:])) <= 100
-    assert err.startswith("E-REC-001 run 1 is decided otherwise from call ")
+    assert err.startswith("E-REC-001 run 1 decides differently from call ")
     assert "changed since: " in err
     assert "account …001.1" in out
     assert "120C900001.1" not in out + err

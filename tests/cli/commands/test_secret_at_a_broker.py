@@ -39,7 +39,7 @@ async def test_the_right_key_is_taken_and_nothing_else_is_said(tmp_path: Path) -
         ran = await secret_test(tmp_path, base_url, *given.values())
         as_json = await secret_test(tmp_path, base_url, *given.values(), "--json")
 
-    line = f"{tmp_path.name} (paper): 127.0.0.1 takes the key and its signature\n"
+    line = f"{tmp_path.name} (paper): 127.0.0.1 accepts the key and its signature\n"
     assert ran == Ran(ExitCode.DONE, line, "")
     fields = json.loads(as_json.out)
     assert (as_json.code, fields["accepted"], fields["host"]) == (0, True, "127.0.0.1")
@@ -81,7 +81,7 @@ async def test_a_clock_that_is_off_is_named_and_hides_no_right_key(
 
     says = f"warning: this machine's clock: ours is {found}. Do: set the clock: .*\n"
     assert ran.code == ExitCode.DONE
-    assert ran.out.endswith(" takes the key and its signature\n")
+    assert ran.out.endswith(" accepts the key and its signature\n")
     assert re.fullmatch(says, ran.err), ran.err
 
 

@@ -62,7 +62,7 @@ def test_the_rulebook_of_a_day_has_a_source_for_each_rule():
     [
         (("NOPE", *AT), "the shipped table of symbols has no 'NOPE' on 2026-11-19"),
         (("--at", "2025-05-04T10:00"), "2025-05-04 is too early: the rules known here"),
-        (("--at", "noon"), "wanted an instant like"),
+        (("--at", "noon"), "wanted a date and time like"),
     ],
 )
 def test_what_is_not_known_is_a_wrong_command_line(arguments, words):
@@ -117,7 +117,7 @@ def test_a_day_before_the_known_rules_is_refused_known_reason():
     code, _, err = called("BSR", "--at", "2025-01-17T09:05")
 
     assert code == 2
-    assert "2025-01-17 is too early: the rules known here are in effect since 2025-05-05" in err
+    assert "2025-01-17 is too early: the rules known here took effect on 2025-05-05" in err
     assert "0 of 1" not in err
 
 

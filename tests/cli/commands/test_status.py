@@ -107,7 +107,7 @@ def test_a_running_bot_known_reason() -> None:
         "            depth-hpg (watch) paused: earnings",
         "            sma-vnm waiting for 20 bars (7 so far)",
         "positions   FPT 300 +126,000   day P&L +134,000",
-        "            VNM 400 of old, which does not run: nothing sells it",
+        "            VNM 400 of old, which is not running: nothing sells it",
         "orders      12 today: 8 filled, 2 partly filled, 1 rejected, 1 never placed",
         "open        ORD10000006 BUY 300 HPG LIMIT 27,000, 100 filled",
         "held        L-0007 BUY 100 FPT waits for 2FA until 09:41",
@@ -115,8 +115,8 @@ def test_a_running_bot_known_reason() -> None:
         "halted      VNM: executed more than ordered",
         "alert       the day order book's row ORD9 can't be read",
         (
-            "2FA         needed: no orders, changes or cancels without a token. Give one: bot otp"
-            " (3 of the day's 5 codes left)"
+            "2FA         needed: no orders, changes or cancels without a token. "
+            "To enter one: bot otp (3 of the day's 5 codes left)"
             " · 3 signals missed (bot decisions --missed)"
         ),
         "journal     sqlite:///var/journal.db",
@@ -217,7 +217,7 @@ def test_an_order_made_elsewhere_is_told_apart() -> None:
     lines = list(lines_of({**RUNNING, "open_orders": [order]}, WHICH))
 
     [shown] = [each for each in lines if each.startswith("open ")]
-    assert shown.endswith("made elsewhere: the bot leaves it alone")
+    assert shown.endswith("placed elsewhere: the bot leaves it alone")
 
 
 SAID: Final = re.compile(r"""say\(\s*(?:"([^"]+)"|'([^']+)')""")

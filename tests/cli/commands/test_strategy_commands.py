@@ -54,7 +54,7 @@ def test_a_named_file_is_checked_without_any_configuration(capsys: Capture, fold
         "  quote FPT      every 10s       6.0 a minute",
         "  quote HPG      every 10s       6.0 a minute",
         "  together 12.0 a minute, polls may use 30 of 60 requests, the rest is for orders",
-        "  orders and account 3 a minute; with open orders 4 more, 7 in the first minute of one",
+        "  orders and account 3 a minute; with open orders 4 more, 7 in an order's first minute",
     ]
 
 
@@ -263,7 +263,7 @@ def test_a_name_that_is_none_is_a_usage_error(capsys: Capture, name: str, folder
     code, _, err = called(capsys, "strategy", "new", "--", name)
 
     assert code == 2
-    assert "a name has a-z" in err
+    assert "a name is up to 40 of a-z" in err
     assert list(folder.iterdir()) == []
 
 

@@ -88,7 +88,7 @@ def test_a_backup_never_takes_the_place_of_a_file(config: Path, tmp_path: Path) 
 
     assert ran.code == ExitCode.USAGE
     assert ran.err.startswith(
-        f"E-JNL-005 {file} is there already, and stays as it is: name another"
+        f"E-JNL-005 {file} already exists and was left untouched: name another"
     )
     assert file.read_text() == "mine"
 
@@ -116,7 +116,7 @@ def test_a_query_is_answered_as_table_csv_and_json(config: Path) -> None:
     assert table.out.splitlines()[-1] == "5 rows"
     heads, first = csv.out.splitlines()
     assert (heads, first) == ("\ufeffid,status", ",".join(found["rows"][0].values()))
-    assert csv.err == "… there is more: --limit N (now 1)\n"
+    assert csv.err == "… there are more rows: --limit N (now 1)\n"
     assert (found["columns"], found["has_more"], len(found["rows"])) == (
         ["id", "status"], False, 5,
     )  # fmt: skip
@@ -179,7 +179,7 @@ def test_nothing_is_pruned_without_a_backup(own: Path) -> None:
     ran = call("journal", "prune", "--before", EARLIER, "-c", str(own))
 
     assert ran.code == ExitCode.USAGE
-    assert "a backup comes first: --backup FILE" in ran.err
+    assert "a backup is made first: name it with --backup FILE" in ran.err
     assert states_in(own.parent) == before
 
 
@@ -192,7 +192,7 @@ def test_what_goes_is_told_and_what_is_left_is_whole(grown: Path, tmp_path: Path
     ran = call(*asked, "--backup", str(file))
 
     done = json.loads(ran.out)
-    assert (ran.code, told["what"], done["what"]) == (ExitCode.DONE, "would go", "deleted")
+    assert (ran.code, told["what"], done["what"]) == (ExitCode.DONE, "would be deleted", "deleted")
     assert done["tables"][0] == told["tables"][0]
     assert verify(f"sqlite:///{file}").is_whole
     assert call("journal", "verify", "-c", str(grown)).code == ExitCode.DONE
@@ -228,7 +228,7 @@ def test_the_last_day_of_the_journal_is_never_pruned_nor_the_one_before(
     ran = call(*asked, "--backup", str(tmp_path / "x.db"))
 
     assert (ran.code, call(*asked, "--dry-run").code) == (ExitCode.USAGE, ExitCode.USAGE)
-    assert f"'{day}': a start goes on from 2026-11-22" in ran.err
+    assert f"'{day}': a start needs 2026-11-22" in ran.err
     assert states_in(grown.parent) == before
     assert not (tmp_path / "x.db").exists()
 

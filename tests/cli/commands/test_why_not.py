@@ -140,7 +140,7 @@ def test_the_time_without_a_bot_is_named(planted: Path) -> None:
 def test_a_symbol_that_nobody_polls_is_named(planted: Path) -> None:
     ran = call("decisions", "--why-not", "abc", "-c", str(planted))
 
-    assert "no strategy has ABC among its symbols: it is not polled" in ran.out
+    assert "no strategy has ABC among its symbols, so it is not polled" in ran.out
 
 
 def test_alike_ones_that_were_folded_are_one_line_with_their_range(
@@ -168,4 +168,4 @@ def test_alike_ones_that_were_folded_are_one_line_with_their_range(
 def test_one_symbol_is_enough(planted: Path) -> None:
     ran = call("decisions", "--why-not", "FPT", "--symbol", "HPG", "-c", str(planted))
 
-    assert (ran.code, "give one of them" in ran.err) == (ExitCode.USAGE, True)
+    assert (ran.code, "use one of them" in ran.err) == (ExitCode.USAGE, True)

@@ -80,7 +80,7 @@ def test_a_long_run_stays_small_and_says_what_was_left_out() -> None:
     symbol = data_of(page)["symbols"]["FPT"]  # type: ignore[index]
     assert symbol["seconds"] == 1_800
     assert len(symbol["rows"]) <= 4_000
-    assert "candles of 30m, put together from 60,000 bars of 1m" in symbol["note"]
+    assert "candles of 30m, combined from 60,000 bars of 1m" in symbol["note"]
     assert f"the last {TRADES_MAX:,} of {TRADES_MAX + 5:,}" in page
     assert len(page) < 2_000_000
 

@@ -28,7 +28,7 @@ def test_one_screen_says_what_came_of_it_and_what_was_assumed() -> None:
         "  worst days   2026-03-24 -0.66 %",
         "  orders       26 sent: 24 filled, 1 cancelled or lapsed, 1 rejected: 1 -900017",
         "  refused      2 before they were sent: 2 CASH",
-        "  T+2          3 exits came before their shares had settled",
+        "  T+2          3 exits came before the shares had settled",
         "  assumed      fills: queue",
         (
             "               Sharpe and Sortino from daily returns, 250 days a year, no risk-free "
@@ -43,12 +43,12 @@ def test_one_screen_says_what_came_of_it_and_what_was_assumed() -> None:
 def test_what_cannot_be_told_is_a_dash_with_its_reason() -> None:
     text = "\n".join(summary_lines(RESULT, figures_of(RESULT, NOTHING)))
 
-    assert "a year       – (told from 60 days on, these are 0)" in text
+    assert "a year       – (needs 60 days, there are 0)" in text
     assert "buy and hold – for the same symbols" in text
-    assert "Sharpe – · Sortino – (told from 10 days on, these are 0)" in text
+    assert "Sharpe – · Sortino – (needs 10 days, there are 0)" in text
     assert "none closed, so no hit rate" in text
     assert "drawdown     – (the account never fell below its highest close)" in text
-    assert "missing      nothing that is known of" in text
+    assert "missing      nothing known" in text
     assert "nan" not in text
     assert "inf " not in text
 

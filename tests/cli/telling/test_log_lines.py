@@ -67,7 +67,7 @@ def test_what_the_journal_did_not_have_yet_is_said_to_be_so() -> None:
 
     told = words_of(line_of(note, in_journal=False))
 
-    assert told == "HPG: the disk is full (the journal did not have it yet)"
+    assert told == "HPG: the disk is full (not in the journal yet)"
 
 
 @pytest.mark.parametrize(

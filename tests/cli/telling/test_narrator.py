@@ -153,7 +153,7 @@ def test_an_unknown_outcome_says_that_it_is_never_sent_again() -> None:
 
     assert lines_of(lost) == [
         "09:21:00 UNKNOWN L-0003     no trusted answer: no answer within 10 s",
-        "                 never sent again; the day order book will show · bot order L-0003",
+        "                 never sent again; the day order book will tell · bot order L-0003",
     ]
 
 
@@ -195,7 +195,7 @@ def test_a_verdict_that_is_not_taken_is_no_order_that_was_not_sent() -> None:
     assert isinstance(asked, Decision)
     refused = but(asked, code="VERDICT_OPEN", strategy="", checks=(), numbers={"reason": "it is"})
 
-    assert lines_of(refused) == ["09:31:00 BLOCK   the verdict on L-0005 is not taken: it is"]
+    assert lines_of(refused) == ["09:31:00 BLOCK   the verdict on L-0005 was refused: it is"]
 
 
 def test_the_same_no_is_told_once_whatever_its_figures() -> None:
@@ -236,9 +236,9 @@ def test_a_pause_for_2fa_says_what_is_off_and_what_cannot_be_cancelled() -> None
             "09:22:40 PAUSED  needs 2FA · 403 OTP_SESSION_EXPIRED on L-0004 (BUY 100 VNM) "
             "· not sent again"
         ),
-        "                 Stopped: placing, changing, cancelling. On: quotes, positions, journal.",
-        "                 1 open order can't be cancelled meanwhile: ORD10000003 BUY 500 HPG",
-        "                 Go on: bot otp, or answer the question here",
+        f"{'':17}Stopped: new orders, changes, cancels. Still on: quotes, positions, journal.",
+        "                 1 open order can't be cancelled until then: ORD10000003 BUY 500 HPG",
+        "                 To continue: bot otp, or answer the question here",
     ]
 
 
@@ -266,7 +266,7 @@ def test_a_token_that_comes_under_a_halt_is_told_with_what_still_stops() -> None
     told, more = lines_of(NEEDED, PAUSED, halted, ready)[-2:]
 
     assert told == "09:23:40 2FA     ok until 23:59; the bot stays HALTED"
-    assert more.endswith('to go on: bot resume --reason "…"')
+    assert more.endswith('continue: bot resume --reason "…"')
 
 
 def test_a_resume_says_how_long_it_was_paused() -> None:
@@ -310,7 +310,7 @@ def test_a_halt_says_what_it_does_and_how_to_go_on() -> None:
     lines = lines_of(state(0, RunState.RUNNING, RunState.HALTED, "", "operator"))
 
     assert lines[1].strip() == (
-        'open orders are being cancelled, positions stay · to go on: bot resume --reason "…"'
+        'open orders are being cancelled, positions stay · continue: bot resume --reason "…"'
     )
 
 
@@ -487,7 +487,7 @@ def test_a_run_that_goes_on_knows_the_orders_and_the_result_of_before() -> None:
 
     lines = lines_of(NEEDED, PAUSED, narrator=narrator)
 
-    assert f"1 open order can't be cancelled meanwhile: {row.order_id}" in "\n".join(lines)
+    assert f"1 open order can't be cancelled until then: {row.order_id}" in "\n".join(lines)
     assert "| open 1 | P&L +31,885 |" in narrator.status_line.text("sandbox")
 
 

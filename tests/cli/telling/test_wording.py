@@ -10,7 +10,7 @@ from tests.rows import every_row
     [
         ("-900017", "Giá nằm ngoài biên độ", "price outside the day's band"),
         ("-900017", "Giá không đúng bước giá", "price off the tick"),
-        ("-900017", "", "price or lot not valid"),
+        ("-900017", "", "invalid price or lot"),
         ("-400116", "VƯỢT QUÁ SỨC MUA", "more than the buying power"),
         ("-1", "Lỗi khác", ""),
         (None, None, ""),

@@ -151,7 +151,7 @@ def read_columns(
             if len(figures[0]):
                 yield BarColumns(symbol, seconds, *figures)
     if not reading.rows:
-        raise mistake("E-MKT-002", "the file has a header and no rows: add the rows", path, 1)
+        raise mistake("E-MKT-002", "the file has a header but no rows: add rows", path, 1)
 
 
 def header_of(path: Path, file: Unpacked) -> list[str]:
@@ -160,7 +160,7 @@ def header_of(path: Path, file: Unpacked) -> list[str]:
     try:
         header = first.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        message = f"the file is UTF-8 text, found byte 0x{first[error.start]:02x}; convert it"
+        message = f"wanted UTF-8 text, found byte 0x{first[error.start]:02x}; convert it"
         raise mistake("E-CFG-010", message, path, 1) from error
     time = "date" if "date" in header.strip().lower().split(",") else "time"
     return header_names(path, header, (time, *FIGURES))

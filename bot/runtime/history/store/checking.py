@@ -117,7 +117,9 @@ class BarCheck:
     def _day(self, day: date, bars: BarColumns, at: int) -> None:
         rows = np.stack([np.arange(at, at + len(bars)), bars.start])
         if is_closed(self._rulebook.calendar, day):
-            message = f"{day} ({day:%A}) is not a trading day; was the time moved to another zone?"
+            message = (
+                f"{day} ({day:%A}) is not a trading day; was the time converted to another zone?"
+            )
             self.found.note(rows[:, :1], "time", "E-MKT-005", message)
             return
         instrument = self._instrument_on(day)
