@@ -5,9 +5,7 @@ caller that goes away does not cut its work off. A thread that the database hold
 nobody else, nor the end of the process. So does other work that may block (`in_time`).
 """
 
-import _thread
 import asyncio
-import errno
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,30 +16,8 @@ from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
 from bot.clock import monotonic_s
+from bot.journal.aside import begin
 from bot.journal.storing import Store, Verdicts, Write
-
-
-def begin(work: Callable[[], object]) -> threading.Event:
-    """Have something done aside, and return what is set when it is over.
-
-    `threading.Thread.start` waits for the first word of its thread, and one that lacks the memory
-    to begin never says it: the loop would stand still for good, deaf to a halt. Here it is waited
-    for by nobody. Raises OSError where the machine has no thread to give.
-    """
-    over = threading.Event()
-
-    def run() -> None:
-        try:
-            work()
-        finally:
-            over.set()
-
-    try:
-        _thread.start_new_thread(run, ())
-    except RuntimeError as error:
-        raise OSError(errno.EAGAIN, str(error)) from error
-    return over
-
 
 ENTRIES_MAX: Final = 1_024
 """A transaction takes no more writes once it has this many entries."""

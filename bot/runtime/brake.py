@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from bot.clock import monotonic_s
 from bot.domain.order import Intent
 from bot.domain.visible import visible
-from bot.journal.thread import begin
+from bot.journal.aside import begin
 
 if TYPE_CHECKING:  # a command line that halts need not load it
     from bot.engine.engine import Engine

@@ -1,6 +1,5 @@
 """Work that may block, on a thread of its own, and who waits for it."""
 
-import _thread
 import asyncio
 import sys
 import threading
@@ -9,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.journal.thread import begin, in_time
+from bot.journal.thread import in_time
 
 TURNS = 6
 """More rounds of the loop than an answer takes from its thread to who waits for it."""
@@ -39,20 +38,3 @@ async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(turns: int)
     await asyncio.wait({waiting})
 
     assert waiting.cancelled() or was_over
-
-
-def test_what_is_over_is_told_also_when_it_fails() -> None:
-    done: list[int] = []
-
-    assert begin(lambda: done.append(threading.get_ident())).wait(20)
-    assert done != [threading.get_ident()]
-
-
-def test_without_a_thread_to_be_had_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: object) -> int:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(_thread, "start_new_thread", none)
-
-    with pytest.raises(OSError, match="can't start new thread"):
-        begin(lambda: None)

@@ -28,7 +28,8 @@ from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.quote import Bar, WentEx, span_of
 from bot.domain.rulebook import Rulebook
 from bot.engine.market import BAR_PHASES
-from bot.journal.thread import begin, in_time
+from bot.journal.aside import begin
+from bot.journal.thread import in_time
 from bot.runtime.history.warming.warm_up import Earlier, UnusableHistory
 
 OWNERS: Final = 0o600
