@@ -271,7 +271,7 @@ def test_a_bot_that_hangs_and_has_a_full_queue_is_one_that_does_not_answer(tmp_p
 
         with pytest.raises(TimeoutError):
             ask(tmp_path, {"do": "status"})
-        with pytest.raises(OperatorMistake, match="did not answer in time; nothing is changed"):
+        with pytest.raises(OperatorMistake, match="did not answer in time; nothing was changed"):
             require_none_running(tmp_path)
 
 
@@ -346,12 +346,12 @@ def test_who_waits_for_a_silent_bot_hears_which_process_it_is(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("request_", "later"),
     [
-        ({"do": "status"}, "nothing is changed"),
-        ({"do": "resume"}, "'resume' is not done later either"),
-        ({"do": "pause"}, "the bot does the 'pause' all the same when it moves again"),
+        ({"do": "status"}, "nothing was changed"),
+        ({"do": "resume"}, "'resume' will not be done later either"),
+        ({"do": "pause"}, "the bot will still do the 'pause' once it responds again"),
         (
             {"do": "halt", "flatten": True},
-            "the bot does the 'halt' all the same when it moves again, and sells nothing",
+            "the bot will still do the 'halt' once it responds again, but sells nothing",
         ),
     ],
 )

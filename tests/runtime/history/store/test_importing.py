@@ -76,7 +76,7 @@ def test_bars_come_with_their_days(tmp_path: Path) -> None:
             "2026-11-21 09:15,27000,27000,27000,27000,100\n",
             (
                 "HPG.csv:3:1: E-MKT-005 2026-11-21 09:15: 2026-11-21 (Saturday) is not a "
-                "trading day; was the time moved to another zone?"
+                "trading day; was the time converted to another zone?"
             ),
         ),
         (

@@ -219,8 +219,8 @@ ROW = "2025-06-02 09:15,27000,27000,27000,27000,100\n"
                 "close 27,100, or are not above 0"
             ),
         ),
-        (ROW[:-5], "HPG.csv:2:1: E-MKT-003 6 columns are wanted as in line 1, found 5"),
-        ("", "HPG.csv:1:1: E-MKT-002 the file has a header and no rows: add the rows"),
+        (ROW[:-5], "HPG.csv:2:1: E-MKT-003 wanted 6 columns as in line 1, found 5"),
+        ("", "HPG.csv:1:1: E-MKT-002 the file has a header but no rows: add rows"),
     ],
 )
 def test_a_wrong_row_is_told_with_its_place(content: str, wanted: str, tmp_path: Path) -> None:
