@@ -30,7 +30,7 @@ from bot.engine.account_status import balances_of
 from bot.engine.control_state import BY_ENGINE
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
-from bot.engine.orders import cancel_requests, orders, sends, unknown
+from bot.engine.orders import cancel_requests, held, orders, unknown
 from bot.engine.risk import accounts, breaks, ledgers, losses
 from bot.engine.state import State
 from bot.engine.status import BotStatus, status_of
@@ -41,7 +41,7 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
     """Start the counters again; nothing is sent until the new day is reconciled."""
     if event.trading_date == state.trading_date:
         return
-    sends.expire_held(state, at_once="the day ended")
+    held.expire_held(state, at_once="the day ended")
     if state.reconciling.closing_since is not None:
         state.reconciling.closing_since = None
         text = f"{state.trading_date} was not compared with the broker after its close"

@@ -43,6 +43,7 @@ from bot.engine.orders import (
     cancel_requests,
     cancels,
     doubts,
+    held,
     recover,
     reports,
     sends,
@@ -99,7 +100,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.CancelAnswered: cancels.on_cancel_answered,
     message.AmendAnswered: amends.on_amend_answered,
     message.NonceBurnt: amends.on_nonce_burnt,
-    message.TwoFactorReady: sends.on_two_factor_ready,
+    message.TwoFactorReady: held.on_two_factor_ready,
     message.TwoFactorMissing: two_factor.on_two_factor_missing,
     operations.CodesCounted: two_factor.on_codes_counted,
     message.BrokerHealthChanged: health.on_broker_health,
@@ -302,7 +303,7 @@ def _take_in(state: State, event: Event) -> None:
 
 
 def _look_at_waiting(state: State) -> None:
-    sends.advance(state)
+    held.advance(state)
     requests.go_on_closing(state)
     flatten.advance(state)
 
@@ -328,8 +329,8 @@ def _deadlines(state: State) -> Iterator[datetime | None]:
     for deadlines in (index.order_polls, index.intent_polls, index.expiries, index.looks):
         if deadlines:
             yield deadlines.next_after(state.now)
-    for held in sends.held(state) if index.held else ():
-        yield held.held_until
+    for tracked in index.held.of(True):
+        yield tracked.held_until
     for amend in index.amending.of(True):
         yield amend.due
     for close in state.waiting_closes.values():

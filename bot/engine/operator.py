@@ -10,7 +10,7 @@ from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import SendState
 from bot.engine import belief, ex_dates, flatten, gate, wake
 from bot.engine.control_state import BY_ENGINE
-from bot.engine.orders import cancel_requests, cancels, doubts, sends
+from bot.engine.orders import cancel_requests, cancels, doubts, held
 from bot.engine.risk.accounts import note_holdings
 from bot.engine.state import State
 from bot.engine.tracked import CancelStage
@@ -40,7 +40,7 @@ def on_operator(state: State, event: OperatorActed) -> None:
         return
     gate.switch(state, strategy, _SWITCHES[event.action], event.reason, event.by)
     if event.action is Action.HALT:
-        sends.expire_held(state, at_once="halted", code="HALTED", strategy=event.strategy)
+        held.expire_held(state, at_once="halted", code="HALTED", strategy=event.strategy)
     if event.action is Action.HALT or event.cancel_open:
         cancel_requests.request_all(state, event.reason or event.action, strategy.plan.name)
 
@@ -112,7 +112,7 @@ def _halt(state: State, event: OperatorActed) -> None:
         # The halt is the operator's now: a restart goes on cancelling what it left open.
         halted = RunState.HALTED
         state.record(StateChanged(state.now, halted, halted, event.reason, event.by))
-    sends.expire_held(state, at_once="halted", code="HALTED")
+    held.expire_held(state, at_once="halted", code="HALTED")
     why = f"halt: {event.reason}" if event.reason else "halt"
     cancel_requests.request_all(state, why)
     if event.flatten:
@@ -131,7 +131,7 @@ def _stop(state: State, event: OperatorActed) -> None:
     for strategy in state.strategies.values():
         for instance in strategy.instances.values():
             wake.wake(state, strategy, instance, "on_stop", None)
-    sends.expire_held(state, at_once="stopped", code="STOPPING")
+    held.expire_held(state, at_once="stopped", code="STOPPING")
     note_holdings(state)
     if event.cancel_open:
         cancel_requests.request_all(state, "stop")

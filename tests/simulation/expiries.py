@@ -40,7 +40,7 @@ from bot.domain.entry import (
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import Intent
 from bot.domain.outcome import TWO_FACTOR_CODES
-from bot.engine.orders.rechecks import GIVEN_UP
+from bot.engine.orders.held import GIVEN_UP
 from tests.story import Story, once, tell, write_project
 
 SECONDS_MAX: Final = timedelta(seconds=5)

@@ -7,7 +7,9 @@ from typing import Final
 
 from bot.domain.entry import Fill, IntentMoved, OrderResultSeen, OrderUpdated, Transition
 from bot.domain.errors import require
-from bot.domain.message import ReadAccount
+from bot.domain.message import (
+    ReadAccount,
+)
 from bot.domain.order import (
     ORDER_MOVES,
     SEND_MOVES,
@@ -74,6 +76,15 @@ def move_unplaced(
         )
     )
     tracked.order_state = to
+
+
+def end_unplaced(
+    state: State, tracked: TrackedIntent, to: OrderState, code: str, reason: str
+) -> None:
+    """End an intent that became no order; its strategy is told."""
+    move_unplaced(state, tracked, to, source="place", note=f"{code} {reason}".strip())
+    state.counts[to.lower()] += 1
+    reject(state, tracked, code, reason)
 
 
 def _record(

@@ -1,0 +1,284 @@
+"""Orders that are held for a token, and what they are asked before they go out after all.
+
+An order's strategy decided by a market that has gone on. So an entry is given up where that market
+is another one (`PRICE_MOVED`, `PHASE_CHANGED`) or the strategy would hardly ask again
+(`SIGNAL_GONE`); an exit, which lowers what is at risk and whose limit holds, only where its shares
+are gone or its strategy wants the opposite. Past its time either is given up (`HELD_TOO_LONG`).
+What passes here is requested as a new order and meets every check on top, exits first.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from bot.domain.entry import AuthEvent, Decision, Numbers, RunState, Verdict
+from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS
+from bot.domain.message import (
+    TwoFactorReady,
+)
+from bot.domain.order import Intent, OrderState, SendState
+from bot.engine import gate, requests, two_factor
+from bot.engine.orders import cancels
+from bot.engine.orders.orders import end_unplaced, move_intent, move_unplaced
+from bot.engine.risk.accounts import means_of
+from bot.engine.risk.sizing import OrderRequest
+from bot.engine.state import State
+from bot.engine.tracked import Basis, TrackedIntent
+from bot.engine.two_factor import is_exit
+
+PRICE_MOVE_PPM_MAX: Final = 10_000
+"""1 %: five ticks of a share at 25,000 VND. Further away the signal was about another price."""
+HELD_TOO_LONG: Final = "HELD_TOO_LONG"
+PRICE_MOVED: Final = "PRICE_MOVED"
+PHASE_CHANGED: Final = "PHASE_CHANGED"
+SIGNAL_GONE: Final = "SIGNAL_GONE"
+GIVEN_UP: Final = (HELD_TOO_LONG, PRICE_MOVED, PHASE_CHANGED, SIGNAL_GONE)
+"""The codes of held orders that were given up because of what changed meanwhile."""
+
+
+def hold(state: State, tracked: TrackedIntent, code: str, why: str) -> None:
+    """A 403 OTP code is a certain refusal: hold the order for a while, or drop it. Where the token
+    has come meanwhile the order is requested again at once.
+    """
+    intent = tracked.intent
+    tracked.refusal_code = code
+    span = hold_span(state, intent)
+    if span is None:
+        is_sold = state.passes_halt(intent.intent_id)
+        by = "a flatten sells again by itself" if is_sold else "as the strategy file says"
+        reason = f"{code}: dropped, {by}"
+        move_intent(state, tracked, SendState.REFUSED, reason)
+        end_unplaced(state, tracked, OrderState.REJECTED, code, why)
+        return
+    move_intent(state, tracked, SendState.HELD, f"{code}: held")
+    move_unplaced(state, tracked, OrderState.REJECTED, source="place", note=code)
+    followed = state.intents.get(intent.follows or "")
+    held_until = (followed.held_until if followed else None) or state.now + span
+    tracked.held_until = held_until
+    tracked.basis = (followed.basis if followed else None) or basis_of(state, intent)
+    state.counts["held"] += 1
+    decide(state, intent, Verdict.HELD, code, {"until": held_until.isoformat()})
+    if not state.gate.lacks_token:
+        tracked.is_waiting_to_resume = True
+        _resume(state, tracked)
+
+
+def hold_span(state: State, intent: Intent) -> timedelta | None:
+    """Return how long an order waits for a token; None: not at all. A sale of a flatten does not:
+    nothing held is resumed after a halt, and it would keep the next sale back.
+    """
+    strategy = state.strategies.get(intent.strategy)
+    if strategy is None or state.passes_halt(intent.intent_id):
+        return None
+    return strategy.plan.hold_2fa
+
+
+def on_two_factor_ready(state: State, event: TwoFactorReady) -> None:
+    """Open the gate: cancels first, then exits, then the rest of what was held."""
+    for tracked in held_orders(state):
+        if _is_fresh(state, tracked) and (change := change_since(state, tracked)) is not None:
+            give_up(state, tracked, change)
+    until = f"{event.until.astimezone(EXCHANGE_TZ):%H:%M}"
+    count = state.gate.missed
+    missed = f", {count} signal{'s' * (count != 1)} missed" if count else ""
+    text = f"until {until}{missed}"
+    state.record(AuthEvent(state.now, "ready", "", text))
+    state.gate.token_until, state.gate.is_unproven = event.until, True
+    state.gate.missed, state.gate.question = 0, None
+    two_factor.expect_end(state, event.ends_at)
+    gate.lift(state, RunState.NEEDS_2FA, f"2FA ok {text}", event.by)
+    cancels.advance(state)
+    for tracked in held_orders(state):
+        tracked.is_waiting_to_resume = True
+        _resume(state, tracked)
+
+
+def held_orders(state: State) -> list[TrackedIntent]:
+    """Return the held intents, exits first."""
+    return sorted(
+        state.index.held.of(True), key=lambda t: (not is_exit(t.intent), t.intent.intent_id)
+    )
+
+
+def on_fresh_quote(state: State, symbol: str) -> None:
+    """A quote has come that a held order of the symbol was waiting for."""
+    for tracked in held_orders(state):
+        if tracked.is_waiting_to_resume and tracked.intent.symbol == symbol:
+            _resume(state, tracked)
+
+
+def _is_fresh(state: State, tracked: TrackedIntent) -> bool:
+    """Whether the symbol's last quote is young enough to judge by."""
+    quote = state.quotes.get(tracked.intent.symbol)
+    return quote is not None and state.now - quote.at <= state.settings.max_quote_age
+
+
+def _resume(state: State, tracked: TrackedIntent) -> None:
+    """Request the order again, unless its time is over or something is still against it. What buys
+    leaves after the cancels that are due.
+    """
+    first = tracked.intent
+    strategy = state.strategies.get(first.strategy)
+    if not _is_fresh(state, tracked):
+        return
+    if strategy is None or gate.strategy_objection(strategy, first.side) is not None:
+        return
+    if state.gate.causes or _is_over(state, tracked):
+        return
+    if (change := change_since(state, tracked)) is not None:
+        give_up(state, tracked, change)
+        return
+    if not is_exit(first) and cancels.are_leaving(state):
+        return
+    text = f"{tracked.refusal_code}: requested again as {requests.next_id(state)}"
+    move_intent(state, tracked, SendState.REFUSED, text)
+    request = OrderRequest(
+        strategy=first.strategy,
+        account=first.account,
+        symbol=first.symbol,
+        side=first.side,
+        quantity=first.quantity,
+        order_type=first.order_type,
+        limit_price=first.limit_price,
+        why=first.why,
+        closes_position=first.closes_position,
+        expire_after=first.expire_after,
+        follows=first.intent_id,
+    )
+    requests.submit(state, strategy, request, means_of(state, strategy, first.symbol))
+
+
+def _is_over(state: State, tracked: TrackedIntent) -> bool:
+    return tracked.held_until is not None and tracked.held_until <= state.now
+
+
+def advance(state: State) -> None:
+    """See to what waits for a token: the question to a person, the held orders' time, and those
+    that the cancels went before.
+    """
+    two_factor.advance(state)
+    expire_held(state)
+    for tracked in held_orders(state):
+        if tracked.taken_back and (change := change_since(state, tracked)) is not None:
+            give_up(state, tracked, change)
+        elif tracked.is_waiting_to_resume:
+            _resume(state, tracked)
+
+
+def expire_held(
+    state: State,
+    *,
+    at_once: str | None = None,
+    code: str = HELD_TOO_LONG,
+    strategy: str | None = None,
+) -> None:
+    """Give up the held orders whose time is over, or all (of a strategy) for a reason `at_once`;
+    the decision has the `code` of what ended the wait.
+    """
+    for tracked in held_orders(state):
+        intent = tracked.intent
+        is_due = at_once is not None or _is_over(state, tracked)
+        if strategy not in {None, intent.strategy} or not is_due:
+            continue
+        owner = state.strategies.get(intent.strategy)
+        hold = owner.plan.hold_2fa if owner else None
+        seconds = round(hold.total_seconds()) if hold else 0
+        length = f"{seconds // 60} min" if seconds and seconds % 60 == 0 else f"{seconds} s"
+        give_up(state, tracked, Change(code, at_once or f"no 2FA within {length}", {}))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Why a held order is given up."""
+
+    code: str
+    reason: str
+    numbers: Numbers
+
+
+def basis_of(state: State, intent: Intent) -> Basis:
+    """Remember how things are now."""
+    quote = state.quotes.get(intent.symbol)
+    return Basis(
+        at=state.now,
+        last=quote.quote.last if quote is not None else None,
+        phase=state.phase_of(intent.exchange).phase,
+        shares=_shares(state, intent),
+    )
+
+
+def change_since(state: State, tracked: TrackedIntent) -> Change | None:
+    """Return what has changed too much since the order was held; None: it may be requested."""
+    intent, basis = tracked.intent, tracked.basis
+    if basis is None:
+        return None
+    if tracked.taken_back:
+        return Change(SIGNAL_GONE, tracked.taken_back, {})
+    before, shares = basis.shares, _shares(state, intent)
+    if is_exit(intent):
+        has_gone = before >= intent.quantity > shares
+        return _other_position(before, shares) if has_gone else None
+    if (change := _market_change(state, intent, basis)) is not None:
+        return change
+    return _other_position(before, shares) if shares != before else None
+
+
+def _other_position(before: int, shares: int) -> Change:
+    words = f"its strategy holds {shares:,} shares, {before:,} when it was held"
+    return Change(SIGNAL_GONE, words, {"shares_before": before, "shares": shares})
+
+
+def _market_change(state: State, intent: Intent, basis: Basis) -> Change | None:
+    phase = state.phase_of(intent.exchange).phase
+    boundary = state.rulebook.next_phase_change(intent.exchange, basis.at).at
+    if phase is not basis.phase or boundary <= state.now:
+        words = f"it was held in {PHASE_WORDS[basis.phase]}, now it is {PHASE_WORDS[phase]}"
+        return Change(PHASE_CHANGED, words, {"phase_before": basis.phase, "phase": phase})
+    quote = state.quotes.get(intent.symbol)
+    last = quote.quote.last if quote is not None else None
+    if not basis.last or not last:
+        return None
+    moved_ppm = abs(last - basis.last) * 1_000_000 // basis.last
+    if moved_ppm <= PRICE_MOVE_PPM_MAX:
+        return None
+    moved, most = f"{moved_ppm / 10_000:.1f} %", f"{PRICE_MOVE_PPM_MAX / 10_000:g} %"
+    return Change(
+        PRICE_MOVED,
+        f"the price moved from {basis.last:,} to {last:,} ({moved}, limit {most})",
+        {"last_before": basis.last, "last": last, "moved_ppm": moved_ppm},
+    )
+
+
+def _shares(state: State, intent: Intent) -> int:
+    strategy = state.strategies.get(intent.strategy)
+    position = strategy.positions.get(intent.symbol) if strategy is not None else None
+    return position.shares if position is not None else 0
+
+
+def give_up(state: State, tracked: TrackedIntent, change: Change) -> None:
+    """Journal that a held order is not sent after all. Without a token it counts as missed."""
+    move_intent(state, tracked, SendState.EXPIRED_LOCAL, change.reason)
+    state.counts["expired"] += 1
+    state.gate.missed += state.gate.lacks_token and change.code in GIVEN_UP
+    numbers = {"reason": change.reason, **change.numbers}
+    decide(state, tracked.intent, Verdict.EXPIRED, change.code, numbers)
+
+
+def decide(state: State, intent: Intent, verdict: Verdict, code: str, numbers: Numbers) -> None:
+    """Journal what became of an order that has no token."""
+    state.record(
+        Decision(
+            at=state.now,
+            strategy=intent.strategy,
+            symbol=intent.symbol,
+            verdict=verdict,
+            code=code,
+            why=intent.why,
+            numbers=numbers,
+            request_id=intent.intent_id,
+            side=intent.side,
+            quantity=intent.quantity,
+            order_type=intent.order_type,
+            price=intent.limit_price,
+        )
+    )
