@@ -7,7 +7,7 @@ middle of a handler, and no deadline wakes a strategy. All `Record` commands of 
 the shell commits them before it does anything else.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, Never
@@ -15,7 +15,16 @@ from typing import Final, Never
 from bot.domain import message, operations
 from bot.domain.entry import CheckResult, RunState
 from bot.domain.instrument import Instrument
-from bot.domain.message import Command, Event, FaultFound, PlaceAnswered, ReadTodaysOrders, Record
+from bot.domain.message import (
+    AccountRead,
+    Command,
+    Event,
+    FaultFound,
+    PlaceAnswered,
+    ReadTodaysOrders,
+    Record,
+    TimePassed,
+)
 from bot.domain.operations import AmendAsked, BreakAccepted, CancelAsked, VerdictAsked
 from bot.domain.order import Intent
 from bot.domain.quote import BarsRead, ClosesRead
@@ -172,7 +181,8 @@ class Engine:
             guarded(state, "a lost answer", sends.doubt, state, event)
         if state.machine.standstill is not None:
             guarded(state, "what was read since a standstill", health.note_read, state, event)
-        invariants.of_all(state, event)
+        if isinstance(event, AccountRead | TimePassed):
+            invariants.of_all(state, event)
         return self.go_on()
 
     @property
@@ -182,34 +192,29 @@ class Engine:
 
     def go_on(self) -> list[Command]:
         """Call the hooks that are due, see to the deadlines; return what is to be done."""
-        state, index = self._state, self._state.index
+        state, index, gate_now = self._state, self._state.index, self._state.gate
         if state.due_hooks:
             wake.call_hooks(state, self._must_yield)
-        is_waiting = state.waiting_closes or state.gate.flattening is not None
-        is_asked = state.gate.question is not None or state.gate.ending is not None
-        if index.held or is_asked or is_waiting:
-            guarded(state, "orders that wait", _look_at_waiting, state)
-        if index.expiries:
-            guarded(state, "orders past their time", cancel_requests.request_expired, state)
-        if state.cancels:
-            guarded(state, "cancels", cancels.advance, state)
-        if index.amending:
-            guarded(state, "amendments", amends.advance, state)
-        if index.order_polls or index.intent_polls:
-            guarded(state, "polls", _poll, state)
-        if state.machine.standstill is not None:
-            guarded(state, "the end of a standstill", health.ask_after_standstill, state)
-        if index.pending:
-            guarded(state, "open questions", unknown.advance, state)
-        if index.looks:
-            guarded(state, "second looks", doubts.look_again, state)
-        if (
-            state.reconciling.look_again_at is not None
-            and state.reconciling.look_again_at <= state.now
-        ):
-            guarded(state, "another look", breaks.look_again, state)
-        if RunState.STOPPING in state.gate.causes:
-            guarded(state, "the stop", operator.stop_if_settled, state)
+        look_again_at = state.reconciling.look_again_at
+        is_to_look_again = look_again_at is not None and look_again_at <= state.now
+        # Each is looked at when its turn comes: a step may give the next one something to do.
+        steps: tuple[tuple[object, str, Callable[[State], None]], ...] = (
+            (index.held or gate_now.question or gate_now.ending, "orders that wait", held.advance),
+            (state.waiting_closes, "closes that wait", requests.go_on_closing),
+            (gate_now.flattening, "the flatten", flatten.advance),
+            (index.expiries, "orders past their time", cancel_requests.request_expired),
+            (state.cancels, "cancels", cancels.advance),
+            (index.amending, "amendments", amends.advance),
+            (index.order_polls or index.intent_polls, "polls", _poll),
+            (state.machine.standstill, "the end of a standstill", health.ask_after_standstill),
+            (index.pending, "open questions", unknown.advance),
+            (index.looks, "second looks", doubts.look_again),
+            (is_to_look_again, "another look", breaks.look_again),
+            (RunState.STOPPING in gate_now.causes, "the stop", operator.stop_if_settled),
+        )
+        for is_wanted, name, step in steps:
+            if is_wanted:
+                guarded(state, name, step, state)
         commands = invariants.of_decided(state, state.drain())
         if more := state.drain():  # the records of a halt
             commands = sorted([*more, *commands], key=lambda one: not isinstance(one, Record))
@@ -217,10 +222,9 @@ class Engine:
 
     def next_due(self) -> datetime | None:
         """Return the earliest deadline still ahead: send `TimePassed` then."""
-        state, found = self._state, list[datetime]()
-        ahead = (at for at in _deadlines(state) if at is not None and at > state.now)
-        if guarded(state, "next deadline", found.extend, ahead):
-            return min(found, default=None)
+        state, ahead = self._state, list[datetime]()
+        if guarded(state, "next deadline", _find_deadlines, state, ahead):
+            return min(ahead, default=None)
         return state.now + AFTER_A_FAULT
 
     def objection(self, ask: AmendAsked | CancelAsked | VerdictAsked) -> CheckResult | None:
@@ -302,12 +306,6 @@ def _take_in(state: State, event: Event) -> None:
     handler(state, event)
 
 
-def _look_at_waiting(state: State) -> None:
-    held.advance(state)
-    requests.go_on_closing(state)
-    flatten.advance(state)
-
-
 def _poll(state: State) -> None:
     """Read the day order book once for all that is due, unless an answer is still awaited.
 
@@ -323,29 +321,25 @@ def _poll(state: State) -> None:
         state.command(ReadTodaysOrders(f"poll {names}"))
 
 
-def _deadlines(state: State) -> Iterator[datetime | None]:
-    """Yield when something is due by the clock, past or ahead: nothing has a timer of its own."""
-    index = state.index
-    for deadlines in (index.order_polls, index.intent_polls, index.expiries, index.looks):
-        if deadlines:
-            yield deadlines.next_after(state.now)
-    for tracked in index.held.of(True):
-        yield tracked.held_until
-    for amend in index.amending.of(True):
-        yield amend.due
-    for close in state.waiting_closes.values():
-        yield close.due
-    for tracked in state.pending_intents() if index.pending else ():
-        yield tracked.alert_due
-        yield tracked.burn_due
-    yield from cancels.deadlines(state)
-    yield flatten.next_due(state)
-    if state.gate.question is not None:
-        yield state.gate.question.due
-    if state.gate.ending is not None:
-        yield state.gate.ending.due
-    yield operator.stop_deadline(state)
-    if state.machine.standstill is not None:
-        yield state.machine.standstill.due
-    yield state.reconciling.look_again_at
-    yield state.bars.next_end(state.now)
+def _find_deadlines(state: State, ahead: list[datetime]) -> None:
+    """Find when something is due by the clock from now on: nothing has a timer of its own."""
+    index, gate_now, found = state.index, state.gate, list[datetime | None]()
+    watched = (index.order_polls, index.intent_polls, index.expiries, index.looks)
+    found += [deadlines.next_after(state.now) for deadlines in watched if deadlines]
+    if index.held:
+        found += [tracked.held_until for tracked in index.held.of(True)]
+    if index.amending:
+        found += [amend.due for amend in index.amending.of(True)]
+    for tracked in index.pending.of(True):
+        found += (tracked.alert_due, tracked.burn_due)
+    questions = (gate_now.question, gate_now.ending, state.machine.standstill)
+    waiting = (*questions, *state.waiting_closes.values())
+    found += [each.due for each in waiting if each is not None]
+    if state.cancels:
+        found += cancels.deadlines(state)
+    if gate_now.flattening is not None:
+        found.append(min(gate_now.flattening.due.values(), default=None))
+    if RunState.STOPPING in gate_now.causes:
+        found.append(operator.stop_deadline(state))
+    found += (state.reconciling.look_again_at, state.bars.next_end(state.now))
+    ahead += [at for at in found if at is not None and at > state.now]

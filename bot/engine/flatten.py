@@ -18,7 +18,7 @@ watching strategy holds, one that does not run, and nobody at all, is named and 
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from bot.domain.entry import FLATTEN_NOTE, Numbers, RunState
@@ -121,11 +121,6 @@ def advance(state: State) -> None:
         others = "; ".join(_not_ours(state))
         numbers: Numbers = {"is_over": True, "not_sold": others}
         _note(state, f"{text}. Not sold: {others}" if others else text, numbers)
-
-
-def next_due(state: State) -> datetime | None:
-    """When it is looked again."""
-    return min(state.gate.flattening.due.values(), default=None) if state.gate.flattening else None
 
 
 def alerts(state: State) -> Iterator[Standing]:

@@ -19,7 +19,6 @@ from bot.domain.message import (
     AmendOrder,
     CancelOrder,
     Command,
-    Event,
     PlaceAnswered,
     Record,
     TimePassed,
@@ -80,11 +79,11 @@ def of_decided(state: State, commands: Sequence[Command]) -> list[Command]:
     return kept
 
 
-def of_all(state: State, event: Event) -> None:
+def of_all(state: State, event: AccountRead | TimePassed) -> None:
     """Look at everything, after an event that leaves the time for it (I3, I8, I19, I20)."""
     if isinstance(event, AccountRead):
         _holds(state, _require_portfolio, state, event)
-    elif not isinstance(event, TimePassed) or state.now - state.checked.looked_at < WHOLE_EVERY:
+    elif state.now - state.checked.looked_at < WHOLE_EVERY:
         return
     state.checked.looked_at = state.now
     orders = [order for order in state.orders.values() if order.row.state not in TERMINAL_STATES]
