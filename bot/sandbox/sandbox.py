@@ -27,7 +27,7 @@ from bot.sandbox.api.connection import Sleep
 from bot.sandbox.api.fault_injection import FaultInjector
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.api.reads import AccountReads, MarketReads, sub_accounts
-from bot.sandbox.api.shell import CONTROL_PATH, Controls, Shell, control_application
+from bot.sandbox.api.shell import Controls, Shell
 from bot.sandbox.api.variants import with_fidelity, with_variants
 from bot.sandbox.api.writes import OrderWrites, TwoFactorCalls, place_line
 from bot.sandbox.errors import HttpRefusal, LedgerBroken
@@ -115,13 +115,12 @@ class Sandbox:
         if self._noted_at is None or self.now - self._noted_at >= _NOTED_EVERY:
             self._note_time()
         if self._checkpoints is not None and self._checkpoints.is_due(self._ledger.lines):
-            nonces, index_days = self._gate.used_nonces(), self._library.index_days()
-            state = _State(self._house, nonces, index_days)
+            state = _State(self._house, self._gate.nonces.every(), self._library.index_days())
             self._checkpoints.save(state, self._ledger.mark())
 
     def _recall(self, state: "_State") -> None:
         for nonce, at in state.nonces:
-            self._gate.recall_nonce(nonce, at)
+            self._gate.nonces.use(nonce, at)
         self._library.recall(state.index_days)
         self._house.faults.begin_again()
 
@@ -270,7 +269,7 @@ class Sandbox:
     def _replay_line(self, line: Line) -> None:
         if line["kind"] == "nonce":
             wire_at = datetime.fromisoformat(str(line["wire"]))
-            self._gate.recall_nonce(str(line["nonce"]), wire_at)
+            self._gate.nonces.use(str(line["nonce"]), wire_at)
         elif self._house.is_input(line):
             with suppress(HttpRefusal):
                 self._house.carry_out(line)
@@ -290,7 +289,6 @@ class Sandbox:
             on_struck=self._house.forced.note_request,
             drop_two_factor=self.drop_two_factor,
         )
-        controls = Controls(self.scenario.key_text, self.clocks, self.add_fault, self.end_faults)
         return Shell(
             self._handlers(),
             gate=self._gate,
@@ -298,7 +296,7 @@ class Sandbox:
             reach=self._reach,
             wire=self._wire,
             sleep=sleep,
-            others={CONTROL_PATH: control_application(controls)},
+            controls=Controls(self.scenario.key_text, self.clocks, self.add_fault, self.end_faults),
         )
 
     def _handlers(self) -> Mapping[str, Handler]:

@@ -221,9 +221,60 @@ class Scenario(Part):
     _recording: Recording = PrivateAttr(default=Recording())
 
     @model_validator(mode="after")
-    def _parts_fit_together(self) -> "Scenario":
-        for check in (_check_records, _check_names, _check_holdings, _check_warrants):
-            check(self)
+    def _replays_from_a_place(self) -> "Scenario":
+        for number, each in enumerate(self.symbols):
+            if each.replay and getattr(self.replay, each.replay) is None:
+                text = (
+                    f"{each.symbol} is replayed from {each.replay}: name their place under replay"
+                )
+                raise Misplaced(("symbols", number, "replay"), text)
+        return self
+
+    @model_validator(mode="after")
+    def _names_things_once(self) -> "Scenario":
+        accounts = self.accounts
+        for what, place, key, names in (
+            ("symbol", "symbols", "symbol", [script.symbol for script in self.symbols]),
+            ("account id", "accounts", "id", [script.id for script in accounts]),
+            ("extended account id", "accounts", "suffix", [each.extended_id for each in accounts]),
+        ):
+            for number, name in enumerate(names):
+                if name in names[:number]:
+                    raise Misplaced((place, number, key), f"{what} {name} appears more than once")
+        return self
+
+    @model_validator(mode="after")
+    def _holds_what_it_lists(self) -> "Scenario":
+        known = {script.symbol for script in self.symbols}
+        for number, account in enumerate(self.accounts):
+            for symbol in account.holdings:
+                if symbol not in known:
+                    text = f"holdings of {symbol}, which is not among the symbols"
+                    raise Misplaced(("accounts", number, "holdings", symbol), text)
+        return self
+
+    @model_validator(mode="after")
+    def _lists_underlying_shares(self) -> "Scenario":
+        """Warrants, and corporate actions, are about shares that the scenario lists."""
+        shares = {each.symbol for each in self.symbols if each.kind is not InstrumentKind.CW}
+        for number, each in enumerate(self.symbols):
+            given = {each.underlying is not None, each.ratio is not None}
+            is_warrant = each.kind is InstrumentKind.CW
+            if given not in ({is_warrant}, {is_warrant and self.fill is None}):
+                text = f"{each.symbol}: underlying and ratio belong to kind CW, both"
+                raise Misplaced(("symbols", number), text)
+        named = [
+            ("symbols", number, "underlying", each.underlying)
+            for number, each in enumerate(self.symbols)
+        ]
+        named += [
+            ("corporate_actions", number, "symbol", action.symbol)
+            for number, action in enumerate(self.corporate_actions)
+        ]
+        for place, number, key, symbol in named:
+            if symbol is not None and symbol not in shares:
+                text = f"{symbol} is not among the shares of this scenario"
+                raise Misplaced((place, number, key), text)
         return self
 
     @property
@@ -280,54 +331,3 @@ class Scenario(Part):
 
     def _made(self, what: str) -> str:
         return sha256(f"{self.name}|{self.seed}|{what}".encode()).hexdigest()
-
-
-def _check_records(scenario: Scenario) -> None:
-    for number, each in enumerate(scenario.symbols):
-        if each.replay and getattr(scenario.replay, each.replay) is None:
-            text = f"{each.symbol} is replayed from {each.replay}: name their place under replay"
-            raise Misplaced(("symbols", number, "replay"), text)
-
-
-def _check_names(scenario: Scenario) -> None:
-    accounts = scenario.accounts
-    for what, place, key, names in (
-        ("symbol", "symbols", "symbol", [script.symbol for script in scenario.symbols]),
-        ("account id", "accounts", "id", [script.id for script in accounts]),
-        ("extended account id", "accounts", "suffix", [each.extended_id for each in accounts]),
-    ):
-        for number, name in enumerate(names):
-            if name in names[:number]:
-                raise Misplaced((place, number, key), f"{what} {name} appears more than once")
-
-
-def _check_holdings(scenario: Scenario) -> None:
-    known = {script.symbol for script in scenario.symbols}
-    for number, account in enumerate(scenario.accounts):
-        for symbol in account.holdings:
-            if symbol not in known:
-                text = f"holdings of {symbol}, which is not among the symbols"
-                raise Misplaced(("accounts", number, "holdings", symbol), text)
-
-
-def _check_warrants(scenario: Scenario) -> None:
-    """Warrants, and corporate actions, are about shares that the scenario lists."""
-    shares = {each.symbol for each in scenario.symbols if each.kind is not InstrumentKind.CW}
-    for number, each in enumerate(scenario.symbols):
-        given = {each.underlying is not None, each.ratio is not None}
-        is_warrant = each.kind is InstrumentKind.CW
-        if given not in ({is_warrant}, {is_warrant and scenario.fill is None}):
-            text = f"{each.symbol}: underlying and ratio belong to kind CW, both"
-            raise Misplaced(("symbols", number), text)
-    named = [
-        ("symbols", number, "underlying", each.underlying)
-        for number, each in enumerate(scenario.symbols)
-    ]
-    named += [
-        ("corporate_actions", number, "symbol", action.symbol)
-        for number, action in enumerate(scenario.corporate_actions)
-    ]
-    for place, number, key, symbol in named:
-        if symbol is not None and symbol not in shares:
-            text = f"{symbol} is not among the shares of this scenario"
-            raise Misplaced((place, number, key), text)

@@ -74,9 +74,7 @@ class FaultInjector:
         self._drop_two_factor = drop_two_factor
         self._earlier = EarlierAnswers()
         self._held: list[tuple[Rule, asyncio.Event]] = []
-
-    def has_rules_at(self, point: FaultPoint) -> bool:
-        return self._faults.has_rules_at(point)
+        self.has_rules_at = faults.has_rules_at
 
     def _hit(self, point: FaultPoint, request: Head) -> Rule | None:
         if not self._faults.has_rules_at(point):
@@ -111,9 +109,22 @@ class FaultInjector:
                 if action.do == "hang":
                     raise ScriptedAnswer(NoResponse("fin"))
                 return None
+            case rule.Status() as action:
+                code = action.code or str(action.status)
+                body = seal_error(code, action.message) if action.body is None else action.body
+                raise ScriptedAnswer(Response(body, action.status, action.headers, JSON))
+            case rule.Cut() as action:
+                raise ScriptedAnswer(NoResponse(action.do))
+            case rule.Redirect() as action:
+                headers = {"location": action.to}
+                raise ScriptedAnswer(Response(status_code=action.status, headers=headers))
+            case rule.Garbage() as action:
+                raise ScriptedAnswer(Response(spoil(action.kind), media_type=JSON))
+            case rule.Huge() as action:
+                raise ScriptedAnswer(huge(action.length))
+            case rule.GzipBomb():
+                raise ScriptedAnswer(gzip_bomb())
             case action:
-                if (made := _made(action)) is not None:
-                    raise ScriptedAnswer(made)
                 return action
 
     async def answered(self, call: Call, response: Response) -> Response:
@@ -147,7 +158,7 @@ class FaultInjector:
         return Response(body, media_type=JSON)
 
     def sent_by(self, head: Head, response: Response) -> Response:
-        if self._faults.is_empty or not any(map(self._faults.has_rules_at, _ON_THE_WAY_OUT)):
+        if self._faults.is_empty:
             return response
         hits = {point: self._hit(point, head) for point in _ON_THE_WAY_OUT}
         plan = {point: hit.script.action for point, hit in hits.items() if hit is not None}
@@ -173,23 +184,3 @@ class FaultInjector:
         for hit, overtaken in self._held:
             if hit.is_about(head.method, head.path):
                 overtaken.set()
-
-
-def _made(action: Action) -> Response | None:
-    """Return the answer that a fault makes by itself, None for a fault of another kind."""
-    match action:
-        case rule.Status():
-            code = action.code or str(action.status)
-            body = seal_error(code, action.message) if action.body is None else action.body
-            return Response(body, action.status, action.headers, JSON)
-        case rule.Cut():
-            return NoResponse(action.do)
-        case rule.Redirect():
-            return Response(status_code=action.status, headers={"location": action.to})
-        case rule.Garbage():
-            return Response(spoil(action.kind), media_type=JSON)
-        case rule.Huge():
-            return huge(action.length)
-        case rule.GzipBomb():
-            return gzip_bomb()
-    return None

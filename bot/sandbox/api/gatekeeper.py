@@ -62,7 +62,7 @@ class Gatekeeper:
         self._verifies_body = scenario.switches.verify_body_hash
         self._checks_tier_one = scenario.switches.check_tier_one_signature
         self._other_user_status = scenario.switches.other_user_status
-        self._nonces = NonceMemory()
+        self.nonces = NonceMemory()
         self._on_nonce = on_nonce
 
     def admit(self, call: Call) -> Endpoint:
@@ -109,18 +109,10 @@ class Gatekeeper:
             raise self.unauthorised("Invalid signature")
         if not nonce:
             raise self.unauthorised("Missing nonce")
-        if self._nonces.is_used(self._key, nonce, at):
+        if self.nonces.is_used(nonce, at):
             raise HttpRefusal(401, "AUTH_NONCE_REUSED", "Nonce was used before")
-        self._nonces.use(self._key, nonce, at)
+        self.nonces.use(nonce, at)
         self._on_nonce(nonce, at)
-
-    def used_nonces(self) -> tuple[tuple[str, datetime], ...]:
-        """Return the nonces that are remembered, oldest first."""
-        return self._nonces.every()
-
-    def recall_nonce(self, nonce: str, at: datetime) -> None:
-        """Remember a nonce from before a restart."""
-        self._nonces.use(self._key, nonce, at)
 
     def check_user(self, user_id: str) -> None:
         """Let nobody see another user; raises HttpRefusal."""
@@ -186,24 +178,25 @@ class QuotaWindow:
 
 
 class NonceMemory:
-    """The (key, nonce) pairs of the last 300 seconds."""
+    """The nonces of the last 300 seconds, in the order in which they were used."""
 
     def __init__(self) -> None:
-        self._known: set[tuple[str, str]] = set()
-        self._order: deque[tuple[datetime, tuple[str, str]]] = deque()
+        self._known: set[str] = set()
+        self._order: deque[tuple[str, datetime]] = deque()
 
-    def is_used(self, key: str, nonce: str, at: datetime) -> bool:
-        """Tell whether `key` used `nonce` less than 300 seconds before `at`."""
-        while self._order and self._order[0][0] + NONCE_TTL <= at:
-            self._known.discard(self._order.popleft()[1])
-        return (key, nonce) in self._known
+    def is_used(self, nonce: str, at: datetime) -> bool:
+        """Tell whether `nonce` was used less than 300 seconds before `at`."""
+        while self._order and self._order[0][1] + NONCE_TTL <= at:
+            self._known.discard(self._order.popleft()[0])
+        return nonce in self._known
 
     def every(self) -> tuple[tuple[str, datetime], ...]:
-        return tuple((nonce, at) for at, (_, nonce) in self._order)
+        """Return the nonces that are remembered, oldest first."""
+        return tuple(self._order)
 
-    def use(self, key: str, nonce: str, at: datetime) -> None:
-        self._known.add((key, nonce))
-        self._order.append((at, (key, nonce)))
+    def use(self, nonce: str, at: datetime) -> None:
+        self._known.add(nonce)
+        self._order.append((nonce, at))
 
 
 def ceil_s(instant: datetime) -> int:

@@ -39,10 +39,7 @@ _CONTENT_TYPE: Final = (b"content-type", JSON.encode())
 
 
 class Shell:
-    """Turns requests into calls of `handlers` (by endpoint name) and their payloads into answers.
-
-    `others` are applications by path that are no part of the API.
-    """
+    """Turns requests into calls of `handlers`, by endpoint name, and payloads into answers."""
 
     def __init__(
         self,
@@ -53,7 +50,7 @@ class Shell:
         reach: Reach,
         wire: Clock,
         sleep: Sleep,
-        others: Mapping[str, ASGIApp],
+        controls: "Controls",
     ) -> None:
         self._handlers = handlers
         also = [replace(ENDPOINTS[name], path=path) for name, path in _ALSO.items()]
@@ -63,53 +60,42 @@ class Shell:
         self._reach = reach
         self._wire = wire
         self._sleep = sleep
-        self._others = others
+        self._control = _control_application(controls)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        other = self._others.get(scope["path"])
-        if other is not None:
-            await other(scope, receive, send)
+        if scope["path"] == CONTROL_PATH:
+            await self._control(scope, receive, send)
             return
+        head, fault = read_head(scope, self._directory), None
         try:
-            await self._respond(scope, receive, send)
+            if self._injector.has_rules_at(FaultPoint.ACCEPT):
+                fault = await self._injector.strike(FaultPoint.ACCEPT, head)
+            body = await read_body(receive)
         except ClientDisconnect:
             return
-
-    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
-        head = read_head(scope, self._directory)
-        try:
-            fault = await self._injector.strike(FaultPoint.ACCEPT, head)
         except HttpRefusal as refusal:
-            await self._send(_error(refusal), scope, receive, send)
+            await self._dated(_error(refusal))(scope, receive, send)
             return
         except ScriptedAnswer as scripted:
-            await self._send(scripted.response, scope, receive, send)
+            await self._dated(scripted.response)(scope, receive, send)
             return
-        body = await read_body(receive)
         response = await self._answer(head, body)
         if isinstance(fault, DupRequest) and fault.answer != "first":
             await self._sleep(fault.delay)
             response = await self._answer(head, body)
         offset_s = fault.offset if isinstance(fault, DateHeader) else 0
-        await self._send(response, scope, receive, send, date_offset_s=offset_s)
+        await self._dated(response, offset_s)(scope, receive, send)
         self._injector.has_gone_out(head)
         if isinstance(fault, DupRequest) and fault.answer == "first":
             await self._sleep(fault.delay)
             await self._answer(head, body)
 
-    async def _send(
-        self,
-        response: Response,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        *,
-        date_offset_s: float | None = 0,
-    ) -> None:
-        if date_offset_s is not None:
-            stamp = int(self._wire.now().timestamp() + date_offset_s)
+    def _dated(self, response: Response, offset_s: float | None = 0) -> Response:
+        """Put the wire clock's date into a response, `offset_s` off; None leaves it out."""
+        if offset_s is not None:
+            stamp = int(self._wire.now().timestamp() + offset_s)
             response.raw_headers.append((b"date", _http_date(stamp)))
-        await response(scope, receive, send)
+        return response
 
     async def _answer(self, head: Head, body: bytes) -> Response:
         injector = self._injector
@@ -122,7 +108,9 @@ class Shell:
                 scripted = await injector.strike(FaultPoint.AFTER_AUTH, head)
                 call = replace(self._call(head, body), scripted=scripted)
             payload = self._handlers[endpoint.name](call)
-            response = await injector.answered(call, _JsonResponse(seal(endpoint, payload)))
+            response: Response = _JsonResponse(seal(endpoint, payload))
+            if injector.has_rules_at(FaultPoint.AFTER_APPLY):
+                response = await injector.answered(call, response)
         except (HttpRefusal, MalformedRequest) as refusal:
             bad = self._gate.bad_parameter() if isinstance(refusal, MalformedRequest) else refusal
             response = _error(bad)
@@ -177,31 +165,29 @@ class Controls:
     end_faults: Callable[[], None]
 
 
-def control_application(sandbox: Controls) -> ASGIApp:
+def _control_application(controls: Controls) -> ASGIApp:
+
+    async def answer(request: Request) -> Response:
+        if request.client is None or not ip_address(request.client.host).is_loopback:
+            return Response(status_code=403)
+        if request.method == "GET":
+            return JSONResponse(controls.clocks())
+        if request.headers.get(HEADER_API_KEY) != controls.api_key:
+            return Response(status_code=401)
+        if request.method == "POST":
+            try:
+                script = FaultScript.model_validate_json(await request.body())
+            except ValidationError as error:
+                return JSONResponse({"error": str(error)}, status_code=400)
+            controls.add_fault(script)
+        elif request.method == "DELETE":
+            controls.end_faults()
+        else:
+            return Response(status_code=405)
+        return JSONResponse(controls.clocks())
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        response = await _answer(sandbox, Request(scope, receive))
-        await response(scope, receive, send)
+        await (await answer(Request(scope, receive)))(scope, receive, send)
 
     # Behind a proxy of this machine, the client is whom that one names.
     return cast("ASGIApp", ProxyHeadersMiddleware(cast("Any", application)))
-
-
-async def _answer(sandbox: Controls, request: Request) -> Response:
-    if request.client is None or not ip_address(request.client.host).is_loopback:
-        return Response(status_code=403)
-    if request.method == "GET":
-        return JSONResponse(sandbox.clocks())
-    if request.headers.get(HEADER_API_KEY) != sandbox.api_key:
-        return Response(status_code=401)
-    if request.method == "POST":
-        try:
-            script = FaultScript.model_validate_json(await request.body())
-        except ValidationError as error:
-            return JSONResponse({"error": str(error)}, status_code=400)
-        sandbox.add_fault(script)
-    elif request.method == "DELETE":
-        sandbox.end_faults()
-    else:
-        return Response(status_code=405)
-    return JSONResponse(sandbox.clocks())

@@ -1,4 +1,4 @@
-"""Windows that slide: the request quota of 60 seconds, nonces of 300 by key and nonce."""
+"""Windows that slide: the request quota of 60 seconds, nonces of 300."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -35,23 +35,22 @@ def test_a_refused_request_counts_only_where_the_switch_says_so() -> None:
     assert window.take(after(90))
 
 
-def test_a_nonce_is_used_for_300_seconds_and_only_by_its_key() -> None:
+def test_a_nonce_is_used_for_300_seconds() -> None:
     memory = NonceMemory()
 
-    memory.use("key", "n1", START)
+    memory.use("n1", START)
 
-    assert memory.is_used("key", "n1", START + timedelta(seconds=299.999))
-    assert not memory.is_used("other", "n1", START)
-    assert not memory.is_used("key", "n2", START)
-    assert not memory.is_used("key", "n1", START + timedelta(seconds=300))
+    assert memory.is_used("n1", START + timedelta(seconds=299.999))
+    assert not memory.is_used("n2", START)
+    assert not memory.is_used("n1", START + timedelta(seconds=300))
 
 
 def test_of_many_nonces_each_is_forgotten_at_its_own_time() -> None:
     memory = NonceMemory()
     for second in range(10):
-        memory.use("key", f"n{second}", START + timedelta(seconds=second))
+        memory.use(f"n{second}", START + timedelta(seconds=second))
 
     later = START + timedelta(seconds=304)
 
-    used = [memory.is_used("key", f"n{second}", later) for second in range(10)]
+    used = [memory.is_used(f"n{second}", later) for second in range(10)]
     assert used == [False] * 5 + [True] * 5
