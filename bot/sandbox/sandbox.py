@@ -84,7 +84,10 @@ class Sandbox:
         self._gate = Gatekeeper(scenario, self._house.otp, on_nonce=self._note_nonce)
         self._library = LibraryReads(self._house, self._gate)
         if kept is not None:
-            self._recall(kept.state)
+            for nonce, at in kept.state.nonces:
+                self._gate.nonces.use(nonce, at)
+            self._library.recall(kept.state.index_days)
+            self._house.faults.begin_again()
         self._noted_at: datetime | None = None
         after = kept.mark if kept else START
         lines = read_ledger(ledger, after) if ledger else ()
@@ -117,12 +120,6 @@ class Sandbox:
         if self._checkpoints is not None and self._checkpoints.is_due(self._ledger.lines):
             state = _State(self._house, self._gate.nonces.every(), self._library.index_days())
             self._checkpoints.save(state, self._ledger.mark())
-
-    def _recall(self, state: "_State") -> None:
-        for nonce, at in state.nonces:
-            self._gate.nonces.use(nonce, at)
-        self._library.recall(state.index_days)
-        self._house.faults.begin_again()
 
     def _reach(self) -> datetime:
         """Bring the market up to its clock; the ledger notes how far it has been seen."""
@@ -211,11 +208,6 @@ class Sandbox:
         if self._ledger.is_kept:
             line = place_line(call, account, request, scripted)
             self._ledger.record(line, *self._house.take_outcomes())
-        return change
-
-    def _carry_out_order(self, line: Line) -> Change:
-        change = self._carry_out(line)
-        assert change is not None, "an order input changes an order"
         return change
 
     def _note_nonce(self, nonce: str, at: datetime) -> None:
@@ -307,7 +299,7 @@ class Sandbox:
             reads=reads,
             gate=gate,
             place=self._place,
-            carry_out=self._carry_out_order,
+            carry_out=self._carry_out,
         )
         library = self._library
         market = MarketReads(house, gate, foreign=library.foreign_quote)

@@ -37,7 +37,7 @@ Place = Callable[[Call, AccountScript, PlaceRequest, Line], Change]
 """Places an order, with what a fault wants of it. It is the hot one, so it makes a line only where
 the ledger keeps it; else it is as `CarryOut`.
 """
-CarryOut = Callable[[Line], Change]
+CarryOut = Callable[[Line], Change | None]
 """Carries an input line out; it and its outcomes are on the disk when this returns."""
 
 _SCRIPTED_REASON: Final = "Lệnh bị từ chối theo kịch bản"
@@ -82,8 +82,9 @@ class OrderWrites:
         if named != wanted:
             raise self._gate.bad_parameter()
 
-    def _answer(self, change: Change) -> object:
+    def _answer(self, change: Change | None) -> object:
         """A refused change is a 200 with a code; by a switch it is a 400."""
+        assert change is not None, "an order input changes an order"
         if change.refusal is not None and self._refused_change == "http_400":
             raise HttpRefusal(400, change.refusal.code, change.refusal.reason)
         return encode_order_results([change.result])

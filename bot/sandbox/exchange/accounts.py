@@ -229,7 +229,7 @@ class Account:
             expect(symbol, quantity)
         else:
             position = self._positions[symbol]
-            position.cost -= _share(position.cost, quantity, self._total(symbol))
+            position.cost -= share(position.cost, quantity, self._total(symbol))
             position.settled -= quantity
             expect(CASH, amount - fee - tax)
             if not self._total(symbol):
@@ -318,7 +318,7 @@ class Account:
                 selling=self._selling(symbol),
                 receiving=self._receivables.buckets(symbol, today),
                 cost=position.cost,
-                cost_price=_share(position.cost, 1, total),
+                cost_price=share(position.cost, 1, total),
                 promised=self._promised.shares_due(symbol),
             )
             found.append(view)
@@ -345,6 +345,6 @@ class Account:
         }
 
 
-def _share(amount: int, part: int, whole: int) -> int:
-    """Return `part` of `whole` of an amount, rounded half up."""
-    return (2 * amount * part + whole) // (2 * whole)
+def share(amount: int, part: int, whole: int) -> int:
+    """Return `part` of `whole` of an amount, rounded half up; 0 of nothing."""
+    return (2 * amount * part + whole) // (2 * whole) if whole else 0

@@ -14,11 +14,11 @@ from bot.protocol.values import account as values
 from bot.protocol.words import ALL
 from bot.sandbox.api.gatekeeper import Gatekeeper, not_found
 from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.day import local_day
 from bot.sandbox.exchange.obligations import EntitlementKind
 from bot.sandbox.house.house import House
 from bot.sandbox.library.answer import Asked, percent
 from bot.sandbox.library.stocks import DIVIDEND, MEETING, CompanyEvents, Stocks
-from bot.sandbox.library.walk import local_day
 from bot.sandbox.scenario import AccountScript
 
 PAGE_SIZE: Final = 50

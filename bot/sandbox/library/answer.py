@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar
 
 from bot.protocol.values.series import PriceBar
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.library.walk import Bar, DayBar, Days, grouped, local_day, months_before, start_of
+from bot.sandbox.exchange.day import local_day
+from bot.sandbox.library.walk import Bar, DayBar, Days, grouped, months_before, start_of
 
 _UNIX_S_MAX: Final = 4_102_444_800
 """The year 2100: behind everything that is known, and far from where a calendar ends."""
@@ -167,11 +168,6 @@ def ratio(part: float, whole: float, digits: int = _PERCENT_DIGITS) -> Decimal |
 def percent(part: float, whole: float, digits: int = _PERCENT_DIGITS) -> Decimal | None:
     """Return part of whole in percent, None when there is no whole."""
     return ratio(100 * part, whole, digits)
-
-
-def share(amount: int, part: int, whole: int) -> int:
-    """Return `part` of `whole` of an amount, rounded half up; 0 of nothing."""
-    return (2 * amount * part + whole) // (2 * whole) if whole else 0
 
 
 INTRADAY_DAYS_MAX: Final = 60

@@ -14,17 +14,10 @@ from functools import cached_property
 from typing import Final, TypedDict
 
 from bot.sandbox.api.gatekeeper import not_found
+from bot.sandbox.exchange.day import local_day
 from bot.sandbox.library import walk
 from bot.sandbox.library.answer import maybe, percent, scaled, units_of
-from bot.sandbox.library.walk import (
-    HISTORY_STARTS,
-    Days,
-    Row,
-    every_day,
-    local_day,
-    table,
-    weekdays,
-)
+from bot.sandbox.library.walk import HISTORY_STARTS, Days, Row, every_day, table, weekdays
 
 DAYS_AHEAD: Final = 400
 """How long a sandbox may play on before its walks end."""

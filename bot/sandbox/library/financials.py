@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Final
 
 from bot.protocol.values import financials as values
-from bot.sandbox.library.answer import Asked, ratio, rounded, share
+from bot.sandbox.exchange.accounts import share
+from bot.sandbox.library.answer import Asked, ratio, rounded
 from bot.sandbox.library.stocks import Facts, Stocks
 from bot.sandbox.library.walk import start_of, stream
 

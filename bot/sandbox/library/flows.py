@@ -16,7 +16,7 @@ from random import Random
 from typing import Final
 
 from bot.domain.instrument import BOARD_LOT
-from bot.sandbox.library.answer import share
+from bot.sandbox.exchange.accounts import share
 from bot.sandbox.library.stocks import Stocks
 from bot.sandbox.library.walk import DayBar, stream
 

@@ -10,6 +10,7 @@ from bot.domain.rulebook import Rulebook
 from bot.protocol.quotes import CURRENCY
 from bot.protocol.values import quotes, series
 from bot.sandbox.api.gatekeeper import no_depth, not_found
+from bot.sandbox.exchange.accounts import share
 from bot.sandbox.library.answer import (
     DAILY,
     Asked,
@@ -19,7 +20,6 @@ from bot.sandbox.library.answer import (
     percent,
     price_bars,
     scaled,
-    share,
     units_of,
 )
 from bot.sandbox.library.assets import Asset, Assets

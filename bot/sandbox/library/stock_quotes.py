@@ -18,13 +18,14 @@ from bot.protocol.quotes import CURRENCY
 from bot.protocol.values import earlier as values
 from bot.protocol.values import quotes, series
 from bot.sandbox.api.gatekeeper import not_found
+from bot.sandbox.exchange.day import local_day
 from bot.sandbox.exchange.venue import ALL_LEVELS
 from bot.sandbox.library.answer import DAILY, Asked, daily, in_resolution, price_bars, ratio, scaled
 from bot.sandbox.library.assets import Asset, Assets
 from bot.sandbox.library.flows import Flows
 from bot.sandbox.library.news import LINK
 from bot.sandbox.library.stocks import CompanyEvents, Stocks
-from bot.sandbox.library.walk import Bar, Row, local_day, table
+from bot.sandbox.library.walk import Bar, Row, table
 
 DOLLAR: Final = "USD"
 FOREIGN: Final = "foreign_stock"

@@ -257,11 +257,6 @@ def weekdays(first: date, last: date) -> list[date]:
     return [day for day in every_day(first, last) if day.weekday() < SATURDAY]
 
 
-def local_day(at: datetime) -> date:
-    """Return the date of an instant in Vietnam."""
-    return at.astimezone(EXCHANGE_TZ).date()
-
-
 @lru_cache(_STARTS_KEPT)
 def start_of(day: date) -> datetime:
     """Return the midnight, in Vietnam, with which a day begins; a daily bar starts there."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from bot.domain.instrument import EXCHANGE_TZ, Lot, Phase
+from bot.domain.instrument import Lot, Phase
 from bot.domain.quote import Depth
+from bot.sandbox.exchange.day import local_day
 from bot.sandbox.exchange.message import Traded
 from bot.sandbox.exchange.venue import ALL_LEVELS, Venue
 
@@ -65,14 +66,14 @@ class Recorder:
         self._symbols = tuple(symbols)
         self._played: dict[str, _Played] = {}
         self._depths: dict[str, list[DepthTaken]] = {symbol: [] for symbol in self._symbols}
-        self._depth_day = _local(start)
+        self._depth_day = local_day(start)
         self._due = _floored(start, DEPTH_EVERY) + DEPTH_EVERY
 
     def record(self, trade: Traded) -> None:
         """Count a trade; odd lots do not count."""
         if trade.lot is not Lot.EVEN:
             return
-        day, minute = _local(trade.at), _floored(trade.at, timedelta(minutes=1))
+        day, minute = local_day(trade.at), _floored(trade.at, timedelta(minutes=1))
         played = self._played.get(trade.symbol)
         if played is None:
             played = self._played[trade.symbol] = _Played(day, {}, deque(maxlen=_DAYS_MAX))
@@ -91,8 +92,8 @@ class Recorder:
             return
         taken_at = _floored(at, DEPTH_EVERY)
         self._due = taken_at + DEPTH_EVERY
-        if _local(taken_at) != self._depth_day:
-            self._depth_day = _local(taken_at)
+        if local_day(taken_at) != self._depth_day:
+            self._depth_day = local_day(taken_at)
             self._depths = {symbol: [] for symbol in self._symbols}
         for symbol in self._symbols:
             if self._venue.phase_of(symbol) in _TRADING:
@@ -118,10 +119,6 @@ class Recorder:
 
 def _record(start: datetime, price: int) -> Record:
     return Record(start, price, price, price, price)
-
-
-def _local(at: datetime) -> date:
-    return at.astimezone(EXCHANGE_TZ).date()
 
 
 def _floored(at: datetime, step: timedelta) -> datetime:
