@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code. Nothing is raised but by `sys.exit`."""
     if asked := os.environ.get("_BOT_COMPLETE"):
-        from bot.cli.completing import complete
+        from bot.cli.commands.completion import complete
 
         return complete(bot, (command for _, command in walk()), asked)
     invocation = Invocation()

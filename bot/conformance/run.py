@@ -1,14 +1,18 @@
 """The whole run against one server: find out what it has, then assert line by line.
 
 Source: broker open API 0.2.0-preview.3. Nothing is placed, amended or sent by mail unless writes
-are wanted.
+are wanted. A signal ends a run: the first stops the checks and gives the cleanup its time, a second
+one shortens that. Both times are bounded, and a request under way has its deadline: no broker can
+keep the process from ending.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from bot.broker.broker import connect
 from bot.broker.budget import OnWait, RequestBudget, Waiter
@@ -17,12 +21,11 @@ from bot.broker.errors import ForbiddenAddress, RateLimited
 from bot.broker.link import AsgiApp, Traffic
 from bot.clock import Clock
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.conformance.access import ME, check_access, check_tiers
+from bot.conformance.access import ME, check_access, check_nonce_memory, check_tiers
 from bot.conformance.content import check_content
 from bot.conformance.data import Read, Refusal
 from bot.conformance.facts import FUND_PATHS, find_facts
 from bot.conformance.finding import Finding, Report, Show, Verdict, judged, nobody, skipped
-from bot.conformance.nonces import check_nonce_memory
 from bot.conformance.orders import check_orders
 from bot.conformance.raw_client import Key, RawClient
 from bot.conformance.reads import check_read, check_refusal
@@ -149,3 +152,48 @@ async def _checks(
     ):
         async for finding in check:
             yield finding
+
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+CLEANUP_S_MAX: Final = 60.0
+AGAIN_S_MAX: Final = 5.0
+
+
+class Interrupted(Exception):
+    """A signal has ended the run, which has cleaned up as far as it could."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number.name)
+        self.number = number
+
+
+async def until_signal(
+    run: Coroutine[Any, Any, Report],
+    on_signal: Callable[[signal.Signals], None],
+    *,
+    again_s: float = AGAIN_S_MAX,
+) -> Report:
+    """Make the run and return its report; `on_signal` gets each signal. Raises Interrupted."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(run)
+    seen: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        if not seen:
+            task.cancel()
+        loop.call_later(again_s if seen else CLEANUP_S_MAX, task.cancel)
+        seen.append(number)
+        with suppress(OSError):  # a terminal that is gone
+            on_signal(number)
+
+    is_by_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    for number in SIGNALS[:-1] if is_by_nohup else SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except (asyncio.CancelledError, OSError):
+        if not seen:
+            raise
+        raise Interrupted(seen[0]) from None
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)

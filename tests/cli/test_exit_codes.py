@@ -13,8 +13,8 @@ import pytest
 from click import Group
 
 from bot.cli import messages
+from bot.cli.commands.service import NO_RESTART
 from bot.cli.main import walk
-from bot.cli.service_unit import NO_RESTART
 from bot.config.problems import ExitCode
 from tests.cli.stage import CONFIG, call, make_project
 

@@ -14,7 +14,7 @@ from bot.cli.main import run
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.config.strategies.load import load_strategies
-from bot.config.strategies.trust import require_trusted
+from bot.config.strategies.source_files import require_trusted
 
 ROOT = Path(bot.__file__).parents[1]
 PYTHON = "from pathlib import Path\n\nfrom bot import Strategy\n\nPath({0!r}).touch()\n\n\n"

@@ -9,8 +9,8 @@ import pytest
 
 from bot.conformance.facts import find_facts, rows
 from bot.conformance.finding import Finding, Report, Verdict
-from bot.conformance.interruption import SIGNALS, Interrupted, until_signal
 from bot.conformance.orders import check_orders
+from bot.conformance.run import SIGNALS, Interrupted, until_signal
 from bot.conformance.two_factor import AskCode, sign_in
 from tests.conformance.server import ACCOUNT, Change, Server, server
 

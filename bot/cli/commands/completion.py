@@ -1,13 +1,115 @@
-"""`bot completion SHELL`: what makes a shell suggest commands, strategies and orders."""
+"""`bot completion SHELL`, and what a shell may then suggest: commands, strategies, orders.
+
+The shell asks by a call of `bot` with `_BOT_COMPLETE` set. Whatever is wrong with a configuration
+or a journal, the answer is an empty list: a line that is being typed is no place for a message.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import click
+from click.shell_completion import CompletionItem, get_completion_class
 
 from bot.cli.command import Invocation, define_command
-from bot.cli.show import print_result
+from bot.cli.show import print_result, write_line
+from bot.cli.target import open_journal, readable
+from bot.config.problems import OperatorMistake
+
+PROGRAM: Final = "bot"
+VARIABLE: Final = "_BOT_COMPLETE"
+SHELLS: Final = ("bash", "zsh", "fish")
+ORDERS_MAX: Final = 30
+"""The newest ones are suggested: who wants an older one types it."""
+
+
+class OrderId(click.ParamType[str]):
+    """An order by the broker's id or ours."""
+
+    name = "order"
+
+    def shell_complete(
+        self, ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Suggest the newest orders of the journal, each with what it was."""
+        found = [CompletionItem("last")]
+        try:
+            with open_journal(_quiet(ctx)) as journal:
+                for row in reversed(journal.orders()[-ORDERS_MAX:]):
+                    what = f"{row.side} {row.quantity} {row.symbol}"
+                    ids = (row.order_id, row.local_id)
+                    found += [CompletionItem(each, help=what) for each in ids if each]
+        except (OperatorMistake, OSError):
+            return []
+        return [each for each in found if str(each.value).startswith(incomplete)]
+
+
+class StrategyName(click.ParamType[str]):
+    """A strategy by the name in its file."""
+
+    name = "strategy"
+
+    def shell_complete(
+        self, ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Suggest the names of the strategies' files, which are not executed."""
+        try:
+            patterns = readable(_quiet(ctx)).strategy_patterns
+            files = [file for each in patterns for file in each.parent.glob(each.name)]
+            names = sorted({name for file in files for name in _names_in(file.read_text("utf-8"))})
+        except (OperatorMistake, OSError, UnicodeDecodeError):
+            return []
+        return [CompletionItem(each) for each in names if each.startswith(incomplete)]
+
+
+KINDS: Final[Mapping[str, click.ParamType[str]]] = {
+    "reference": OrderId(),
+    "references": OrderId(),
+    "strategy": StrategyName(),
+}
+"""By the name of a command's parameter, what it is; only a shell that asks needs to know."""
+
+
+def complete(root: click.Command, commands: Iterable[click.Command], instruction: str) -> int:
+    """Answer a shell's question on stdout; return the exit code."""
+    for command in commands:
+        for parameter in command.params:
+            parameter.type = KINDS.get(parameter.name or "", parameter.type)
+    shell, _, _ = instruction.partition("_")
+    kind = get_completion_class(shell)
+    if kind is None or shell not in SHELLS:
+        return 1
+    for line in kind(root, {}, PROGRAM, VARIABLE).complete().splitlines():
+        write_line(line)
+    return 0
+
+
+def script_of(root: click.Command, shell: str) -> str:
+    """Return what a shell has to run once so that it asks."""
+    kind = get_completion_class(shell)
+    assert kind is not None, "click knows the three"
+    asking = kind(root, {}, PROGRAM, VARIABLE)
+    # Of a help text of its own fish would show what comes before the first comma.
+    template = asking.source_template.replace('string split ","', 'string split -m 1 ","')
+    return template % asking.source_vars()
+
+
+def _quiet(context: click.Context) -> Invocation:
+    """What was typed so far, without a word on whose journal it is."""
+    invocation = context.find_object(Invocation) or Invocation()
+    invocation.has_named_demo = True
+    return invocation
+
+
+def _names_in(text: str) -> Iterable[str]:
+    return [
+        line.removeprefix("name:").split("#")[0].strip()
+        for line in text.splitlines()
+        if line.startswith("name:")
+    ]
 
 
 @define_command("completion", example='eval "$(bot completion bash)"')
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
     """Print the script that makes TAB complete bot commands.
@@ -15,9 +117,6 @@ def command(context: click.Context, shell: str) -> None:
     To install it: bot completion bash >> ~/.bashrc, bot completion zsh >> ~/.zshrc, or
     bot completion fish > ~/.config/fish/completions/bot.fish
     """
-    # Nothing but this command and a shell that asks needs it.
-    from bot.cli.completing import script_of
-
     text = script_of(context.find_root().command, shell)
     invocation = context.ensure_object(Invocation)
     print_result(invocation, {"shell": shell, "script": text}, text.splitlines())

@@ -22,7 +22,6 @@ from bot.cli.target import load
 from bot.cli.telling.wording import clock_of
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.conformance.finding import Finding, Report, Verdict
-from bot.conformance.interruption import Interrupted, until_signal
 from bot.domain.visible import visible
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def command(
 
 def _make(invocation: Invocation, plan: "ConformancePlan", environment: "SystemEnvironment") -> int:
     """Make the run, print what it finds, return the exit code."""
-    from bot.conformance.run import conform
+    from bot.conformance.run import Interrupted, conform, until_signal
 
     is_colored = wants_color(invocation, sys.stdout)
 

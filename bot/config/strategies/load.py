@@ -23,7 +23,7 @@ from bot.config.strategies.invoke import files_of, invoke
 from bot.config.strategies.model import STAND_INS, StrategyFile
 from bot.config.strategies.plugin_check import RefusedParameters, make, rehearsal_of
 from bot.config.strategies.plugins import find_strategy
-from bot.config.strategies.trust import require_trusted
+from bot.config.strategies.source_files import require_trusted
 from bot.config.yaml_file import YamlDocument, parse_yaml, read_text, read_yaml
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderType

@@ -27,7 +27,7 @@ from bot.config.model_check import did_you_mean
 from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.shipped import shipped
 from bot.config.strategies.plugin_check import FAILURES, require_sound
-from bot.config.strategies.trust import require_trusted
+from bot.config.strategies.source_files import require_trusted
 from bot.config.yaml_file import Span, read_text, snippet_of
 from bot.strategy import Strategy
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.service_unit import MARK, Unit, quoted, unit_name
+from bot.cli.commands.service import MARK, Unit, quoted, unit_name
 from bot.config.problems import ExitCode
 from tests.cli.stage import CONFIG, Ran, call
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from bot.conformance.access import AT_ONCE, IN_TURN, REUSED, SHOWN_EVERY
 from bot.conformance.finding import Verdict
-from bot.conformance.nonces import AT_ONCE, IN_TURN, REUSED, SHOWN_EVERY
 from tests.conformance.server import CONTINUOUS, server
 
 pytestmark = pytest.mark.wire

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.completing import SHELLS
+from bot.cli.commands.completion import SHELLS
 from bot.config.problems import ExitCode
 from tests.cli.stage import call
 
