@@ -18,6 +18,7 @@ from itertools import combinations
 from typing import Final
 
 from bot.domain.entry import Numbers, OrderUpdated
+from bot.domain.message import TodaysOrdersRead
 from bot.domain.order import (
     ORDER_TYPES,
     TERMINAL_STATES,
@@ -191,6 +192,19 @@ def report_of(result: OrderResult, requested_at: datetime) -> OrderReport:
 
 
 # ------------------------------------------------------------------------------- whose a row may be
+
+
+def is_of_before(state: State, event: TodaysOrdersRead) -> bool:
+    """Whether a day order book is an earlier day's: it shows orders, and none of today. A row under
+    the id of an order that is open is a question about that one alone.
+    """
+    rows = [row for row in event.reports if not _is_open(state, row)]
+    return bool(rows) and all(row.trading_date < state.trading_date for row in event.reports)
+
+
+def _is_open(state: State, row: OrderReport) -> bool:
+    order = state.orders.get(state.chains.first(row.order_id))
+    return order is not None and order.is_open
 
 
 def is_alike(state: State, tracked: TrackedIntent, row: OrderReport | OrderUpdated) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
+from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import (
     OrderRead,
     ReadOrder,
@@ -28,7 +29,7 @@ from bot.engine.orders import (
     orders,
     unknown,
 )
-from bot.engine.orders.matching import is_alike, is_in_time
+from bot.engine.orders.matching import is_alike, is_in_time, is_of_before
 from bot.engine.orders.order_words import intent_facts, intent_words, row_facts, row_words
 from bot.engine.state import State
 from bot.engine.tracked import BackOff, TrackedIntent, TrackedOrder
@@ -36,9 +37,11 @@ from bot.engine.tracked import BackOff, TrackedIntent, TrackedOrder
 
 def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     """Merge the day order book. What is not in it, or cannot be read, says nothing about an order
-    that is known.
+    that is known. A row of an earlier day that is not known any more is nobody's of today.
     """
     doubts.keep_unread(state, event)
+    if told := _of_before(state, event):
+        state.alert(told.code, told.text, told.facts, about=event.account)
     reports = doubts.own_rows(state, event.reports)
     state.chains.learn(state.orders, reports, state.now)
     unowned = []
@@ -58,7 +61,8 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     guarded(state, "what the day order book lists", _learn_listed, state, event)
     state.satisfy_polls(event.requested_at)
     for report in unknown.match(state, event, unowned):
-        guarded(state, f"row {report.order_id}", _adopt, state, report)
+        if report.trading_date >= state.trading_date:
+            guarded(state, f"row {report.order_id}", _adopt, state, report)
 
 
 def _merge(
@@ -155,7 +159,10 @@ def _ask_again_soon(state: State, order: TrackedOrder) -> None:
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield the orders that are accepted and not listed."""
+    """Yield what is wrong with the lists, and the orders that are accepted and not listed."""
+    for read in state.set_aside.values():
+        if told := _of_before(state, read):
+            yield told
     for order in state.open_orders():
         if order.shown.is_missing:
             listed_at = order.shown.listed_at or state.now
@@ -172,6 +179,23 @@ def _not_listed_text(order: TrackedOrder) -> str:
         " It counts as open in full and is asked for by its id. Look in the broker's app whether it"
         " is there; if it never shows, compare the holding when the day is over."
     )
+
+
+def _of_before(state: State, event: TodaysOrdersRead) -> Standing | None:
+    """Say that a list is still an earlier day's, once today's orders could be in one."""
+    phase_at = state.rulebook.phase_at
+    is_closed = all(phase_at(each, state.now) is Phase.CLOSED for each in Exchange)
+    if is_closed or not is_of_before(state, event):
+        return None
+    day = max(report.trading_date for report in event.reports)
+    text = (
+        f"the day order book shows orders of {day} and none of today ({state.trading_date}). They "
+        "are left out; fills and ends of today's orders are seen late, and an order without an "
+        "answer is not taken for absent. Look in the broker's app for what is open. If it lasts, "
+        "ask the broker"
+    )
+    facts = {"day": day.isoformat(), "today": state.trading_date.isoformat()}
+    return Standing("BOOK_OF_BEFORE", text, facts)
 
 
 # -------------------------------------------------------------------------- orders of somebody else

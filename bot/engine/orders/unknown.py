@@ -26,7 +26,13 @@ from bot.engine import gate
 from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
 from bot.engine.orders import doubts, orders
-from bot.engine.orders.matching import candidates, is_alike, is_in_time, parts_of
+from bot.engine.orders.matching import (
+    candidates,
+    is_alike,
+    is_in_time,
+    is_of_before,
+    parts_of,
+)
 from bot.engine.orders.order_words import intent_facts, intent_words, question_text, time_words
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.settings import UnknownPolicy
@@ -171,6 +177,8 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
         if not is_asked or doubts.may_hide(state, event, tracked):
             continue
         if tracked.sent_at is None or event.requested_at <= tracked.sent_at:
+            continue
+        if is_of_before(state, event):
             continue
         if any(is_alike(state, tracked, row) for row in rows):
             continue  # its row is there, and could not be dealt with

@@ -3,10 +3,11 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from bot.domain.entry import Note
-from bot.domain.message import ReadOrder, TradingDayStarted
+from bot.domain.entry import IntentMoved, Note, OrderUpdated
+from bot.domain.message import NonceBurnt, ReadOrder, TradingDayStarted
 from bot.domain.operations import EarlierOrdersRead
-from bot.domain.order import OrderState, UnreadRow
+from bot.domain.order import OrderState, SendState, UnreadRow
+from bot.domain.outcome import Resolution, Unknown
 from tests.engine.stage import DAY, Stage, report_of
 
 
@@ -123,3 +124,44 @@ def test_its_day_ends_by_its_name_and_holds_its_symbol() -> None:
 
     halted = stage.engine.status().halted_symbols["HPG"]
     assert halted == f"ORD1 of {DAY} was accepted and never listed: compare the holding"
+
+
+def test_a_list_of_an_earlier_day_is_named_and_takes_no_order_for_somebody_elses() -> None:
+    """A broker's list may show the day before until it is rolled, or all day."""
+    stage = Stage()
+    intent = stage.working()
+    yesterdays = replace(report_of(intent), executed_quantity=100, remaining_quantity=0)
+    stage.book(yesterdays)
+    stage.after(86_400).handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    stage.handle(EarlierOrdersRead(stage.now, ()))
+    rows = len(stage.all(OrderUpdated))
+
+    stage.book(yesterdays)
+    stage.after(15).book(yesterdays)
+    named = [each for each in stage.engine.status().alerts if "day order book" in each]
+    stage.after(15).book()
+    left = [each for each in stage.engine.status().alerts if "day order book" in each]
+
+    assert len(stage.all(OrderUpdated)) == rows
+    assert _alerts(stage) == ["BOOK_OF_BEFORE"]
+    assert len(named) == 1
+    assert named[0].startswith(f"the day order book shows orders of {DAY} and none of today")
+    assert left == []
+
+
+def test_a_list_of_an_earlier_day_shows_nothing_to_be_absent() -> None:
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.after(1).answer(intent, Unknown("deadline"))
+    stage.handle(NonceBurnt(stage.now, intent.intent_id, Resolution.FRESH, "unused"))
+    old = replace(report_of(intent, "ORD5"), trading_date=DAY - timedelta(days=1))
+
+    for _ in range(20):
+        stage.after(15).book(old)
+    state = stage.all(IntentMoved)[-1].to_state
+    for _ in range(3):
+        stage.after(15).book()
+
+    assert state is SendState.FRESH
+    assert stage.all(IntentMoved)[-1].to_state is SendState.NOT_PLACED
