@@ -122,9 +122,8 @@ def takes_quote(state: State, event: QuoteReceived) -> bool:
             level = quote.reference or quote.last
             _hold(state, belief, source, finding, level=level, may_wait=may_wait)
             return False
-    if _is_late(source, at, quote.updated_at) or not _is_good_enough(state, belief, source):
+    if not _accepts(state, belief, source, phase, at, quote.updated_at):
         return False
-    _keep_time(source, phase, at, quote.updated_at)
     belief.price, frame = quote.last, belief.frame
     if quote.reference is not None and (frame is None or frame.reference != quote.reference):
         belief.frame = frame_around(state.rules, belief, instrument, quote.reference, at)
@@ -143,15 +142,10 @@ def takes_depth(state: State, event: DepthReceived) -> bool:
         if finding.kind not in belief.excused:
             _hold(state, belief, source, finding, level=None, may_wait=_is_early(state, phase))
             return False
-    if _is_late(source, at, depth.updated_at):
-        return False
     bid, ask = depth.bid, depth.ask
     if bid is not None and ask is not None and bid > ask and phase.phase not in AUCTIONS:
         return False  # of the auction that has just ended
-    if not _is_good_enough(state, belief, source):
-        return False
-    _keep_time(source, phase, at, depth.updated_at)
-    return True
+    return _accepts(state, belief, source, phase, at, depth.updated_at)
 
 
 def _hear(state: State, source: Source, event: QuoteReceived | DepthReceived) -> None:
@@ -165,33 +159,35 @@ def _hear(state: State, source: Source, event: QuoteReceived | DepthReceived) ->
         source.watched_since = event.at
 
 
-def _is_late(source: Source, at: datetime, stamp: datetime | None) -> bool:
-    """An older answer never takes the place of a newer one: by when it was asked for, and by its
-    own time, for one node of the broker's may be behind another.
+def _accepts(
+    state: State,
+    belief: Belief,
+    source: Source,
+    phase: PhaseSeen,
+    at: datetime,
+    stamp: datetime | None,
+) -> bool:
+    """Take an answer in which nothing is wrong; False where it still changes nothing.
+
+    An older answer never takes the place of a newer one: by when it was asked for, and by its own
+    time, for one node of the broker's may be behind another. One of a source that is held counts;
+    with enough of them it is believed again. From one own time to the next it is learnt how long
+    the symbol is usually silent.
     """
-    return at < source.asked_at or (stamp is not None and stamp < source.stamp)
-
-
-def _is_good_enough(state: State, belief: Belief, source: Source) -> bool:
-    """A good answer of a source that is held counts; with enough of them it is believed again."""
-    held = source.held
-    if held is None:
-        return True
-    held.good += 1
-    if held.good < GOOD_ANSWERS:
+    if at < source.asked_at or (stamp is not None and stamp < source.stamp):
         return False
-    _release(state, belief, source, f"{GOOD_ANSWERS} good answers in a row")
-    return True
-
-
-def _keep_time(source: Source, phase: PhaseSeen, at: datetime, stamp: datetime | None) -> None:
-    """Learn how long the symbol is usually silent: from one own time to the next."""
+    if (held := source.held) is not None:
+        held.good += 1
+        if held.good < GOOD_ANSWERS:
+            return False
+        _release(state, belief, source, f"{GOOD_ANSWERS} good answers in a row")
     source.asked_at = at
     if stamp is not None and stamp > source.stamp:
         before = max(source.stamp, phase.since, source.watched_since)
         if phase.phase is Phase.PROGRESS and stamp > before:
             source.gaps.append((stamp - before).total_seconds())
         source.stamp = stamp
+    return True
 
 
 # -------------------------------------------------------------------------------- held and released

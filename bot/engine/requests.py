@@ -329,7 +329,8 @@ def view_of(
     twin: str | None = None,
 ) -> View:
     """Gather what the checks of one order may look at; `twin` is an equal order, if any."""
-    settings, symbol, account = state.settings, request.symbol, request.account
+    settings, limits = state.settings, strategy.limits
+    symbol, account = request.symbol, request.account
     instrument, quote = state.instruments.get(symbol), state.quotes.get(symbol)
     seen = state.phase_of(instrument.exchange) if instrument else None
     unknown = unknown_in_account = 0
@@ -341,8 +342,7 @@ def view_of(
     opposites = []  # all that works, or may work, on the other side of the symbol
     for order in means.orders:
         if order.row.side is not request.side:
-            name = order.row.intent_id or order.row.order_id
-            opposites += [Opposite(name, price) for price in order.prices]
+            opposites += [Opposite(order.name, price) for price in order.prices]
     for tracked in means.pending:
         if tracked.intent.side is not request.side:
             opposites.append(Opposite(tracked.intent.intent_id, tracked.intent.limit_price))
@@ -367,7 +367,7 @@ def view_of(
         price=worst_price(state, symbol, request.limit_price),
         position=means.exposure,
         orders_today=strategy.orders_today,
-        loss_today=-day_result(state, strategy),
+        loss_today=0 if limits.max_loss_per_day is None else -day_result(state, strategy),
         cash_free=means.cash,
         sellable=means.sellable,
         twin=twin,
@@ -379,7 +379,7 @@ def view_of(
         account=use_of(state, request, means),
         is_auction_near=bool(opposites) and _is_auction_near(state, instrument),
         recent_buys=strategy.recent_buys,
-        invested=0 if strategy.limits.capital is None else invested(state, strategy),
+        invested=0 if limits.capital is None else invested(state, strategy),
     )
 
 

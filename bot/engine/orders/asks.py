@@ -32,20 +32,20 @@ from bot.engine.tracked import AmendStage, TrackedAmend, TrackedIntent, TrackedO
 _OF_THE_WHOLE: Final = (
     checks.symbol,
     checks.lot,
-    account_checks.max_quantity,
+    checks.OfAccount(account_checks.max_quantity),
     checks.price,
     checks.max_order_value,
     checks.max_loss,
-    account_checks.day_loss,
-    account_checks.order_rate,
+    checks.OfAccount(account_checks.day_loss),
+    checks.OfAccount(account_checks.order_rate),
     checks.other_orders,
 )
 _OF_THE_OPEN_PART: Final = (
     checks.max_position,
-    account_checks.position_value,
-    account_checks.gross,
+    checks.OfAccount(account_checks.position_value),
+    checks.OfAccount(account_checks.gross),
     checks.cash,
-    account_checks.min_cash,
+    checks.OfAccount(account_checks.min_cash),
 )
 _OF_WHAT_IS_MORE: Final = (checks.sellable,)
 

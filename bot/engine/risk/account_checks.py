@@ -1,6 +1,6 @@
 """The checks of what an account's strategies share, beside the limits of each one of them.
 
-They are tried among those of `checks.py`, and say nothing where the account has no limits.
+They are tried among those of `checks.py`, but not at all where the account has no limits.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from bot.domain.entry import CheckResult
 from bot.domain.instrument import PHASE_WORDS
 from bot.domain.order import Side
-from bot.domain.plan import Limits
 from bot.engine.findings import AUCTIONS
 from bot.engine.risk.codes import ACCOUNT, PPM, amounts, judged, or_none, percent, short_money
 from bot.engine.risk.sizing import AT_THE_MARKET, BOARD_LOT, OrderRequest, gap_of
@@ -22,9 +21,9 @@ def is_least_sale(request: OrderRequest) -> bool:
     return request.side is Side.SELL and request.quantity <= BOARD_LOT
 
 
-def universe(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+def universe(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
     """The symbol is one of those that the account may trade; shares of another can be sold."""
-    allowed = view.account.limits.symbols if view.account is not None else None
+    allowed = account.limits.symbols
     if allowed is not None:
         many, symbol = len(allowed), request.symbol
         is_one = symbol in allowed
@@ -33,9 +32,9 @@ def universe(request: OrderRequest, view: View, _limits: Limits) -> Iterator[Che
         yield judged("UNIVERSE", is_ok, words, symbol=symbol, symbols=many)
 
 
-def max_quantity(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+def max_quantity(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
     """One order is not of more shares than the limit."""
-    most = view.account.limits.max_order_quantity if view.account is not None else None
+    most = account.limits.max_order_quantity
     if most is not None:
         quantity = request.quantity
         words = f"quantity {quantity:,} of {most:,}"
@@ -43,10 +42,10 @@ def max_quantity(request: OrderRequest, view: View, _limits: Limits) -> Iterator
         yield judged("MAX_ORDER_QUANTITY", is_ok, words, quantity=quantity, limit=most)
 
 
-def market_price(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+def market_price(request: OrderRequest, view: View, account: AccountUse) -> Iterator[CheckResult]:
     """The worst level that a market order is shown is not far from the last trade."""
-    account, quote = view.account, view.quote
-    if account is None or request.order_type not in AT_THE_MARKET:
+    quote = view.quote
+    if request.order_type not in AT_THE_MARKET:
         return
     gap_max = account.limits.max_price_gap_ppm
     if gap_max is None and account.limits.max_reference_gap_ppm is None:
@@ -61,12 +60,12 @@ def market_price(request: OrderRequest, view: View, _limits: Limits) -> Iterator
         yield judged(
             "PRICE_GAP", gap <= gap_max, words, gap_ppm=gap, gap_ppm_max=gap_max, scope=ACCOUNT
         )
-    yield from reference_gap(worst or 0, view)
+    yield from reference_gap(worst or 0, view, account)
 
 
-def reference_gap(price: int, view: View) -> Iterator[CheckResult]:
+def reference_gap(price: int, view: View, account: AccountUse) -> Iterator[CheckResult]:
     """A price is not far from the day's reference."""
-    gap_max = view.account.limits.max_reference_gap_ppm if view.account is not None else None
+    gap_max = account.limits.max_reference_gap_ppm
     if gap_max is not None:
         gap = gap_of(price, (view.quote.reference or 0) if view.quote is not None else 0)
         words = f"{percent(gap)} off reference of {percent(gap_max)}"
@@ -75,15 +74,14 @@ def reference_gap(price: int, view: View) -> Iterator[CheckResult]:
         )
 
 
-def open_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+def open_orders(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
     """Few enough orders of this bot work, or may work, in the account and in the symbol. A close is
     let through: a strategy has one at a time in a symbol.
     """
-    if view.account is None:
-        return
+    limits = account.limits
     for scope, here, most in (
-        (ACCOUNT, view.account.open_orders, view.account.limits.max_open_orders),
-        ("symbol", view.account.open_orders_here, view.account.limits.max_open_orders_per_symbol),
+        (ACCOUNT, account.open_orders, limits.max_open_orders),
+        ("symbol", account.open_orders_here, limits.max_open_orders_per_symbol),
     ):
         if most is not None:
             words = f"open {here:,} of {most:,}"
@@ -91,13 +89,10 @@ def open_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator[
             yield judged("OPEN_ORDERS", is_ok, words, orders=here, limit=most, scope=scope)
 
 
-def order_rate(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+def order_rate(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
     """Few enough orders, changes and cancels have just gone out; only orders and changes wait. A
     sale waits for sales alone: no buys can use up what an exit needs.
     """
-    account = view.account
-    if account is None:
-        return
     code, counts = "ORDER_RATE", (account.last_second, account.last_minute)
     if request.side is Side.SELL:
         code, counts = "EXIT_RATE", (account.sales_of_second, account.sales_of_minute)
@@ -108,10 +103,9 @@ def order_rate(request: OrderRequest, view: View, _limits: Limits) -> Iterator[C
             yield judged(code, sent < most, words, sent=sent, limit=most, span=span, scope=ACCOUNT)
 
 
-def day_loss(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+def day_loss(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
     """The account has not lost its limit of the day; a sale is let through."""
-    account = view.account
-    if account is None or account.loss_limit is None or request.side is Side.SELL:
+    if account.loss_limit is None or request.side is Side.SELL:
         return
     loss, most = account.loss, account.loss_limit
     is_ok = not account.is_reduced and (loss <= 0 or loss < most)
@@ -119,42 +113,41 @@ def day_loss(request: OrderRequest, view: View, _limits: Limits) -> Iterator[Che
     yield judged("DAY_LOSS", is_ok, words, loss_vnd=loss, limit_vnd=most, scope=ACCOUNT)
 
 
-def flips(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+def flips(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
     """The account's fills have not changed sides too often in the symbol; a sale is let through."""
-    most = view.account.limits.max_flips_per_symbol if view.account is not None else None
-    if view.account is not None and most is not None and request.side is Side.BUY:
-        count, name = view.account.flips, request.symbol
+    most = account.limits.max_flips_per_symbol
+    if most is not None and request.side is Side.BUY:
+        count, name = account.flips, request.symbol
         words = f"side changes {count:,} of {most:,}"
         yield judged(
             "FLIPS", count <= most, words, flips=count, limit=most, symbol=name, scope=ACCOUNT
         )
 
 
-def fresh_account(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+def fresh_account(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
     """What the account is worth was read a short while ago; a sale needs no value."""
-    most = view.account.limits.max_account_age if view.account is not None else None
-    if view.account is not None and most is not None and request.side is Side.BUY:
-        age, most_s = view.account.age, round(most.total_seconds())
+    most = account.limits.max_account_age
+    if most is not None and request.side is Side.BUY:
+        age, most_s = account.age, round(most.total_seconds())
         age_s = None if age is None else round(age.total_seconds())
         words = f"account {or_none(age_s)} s old of {most_s:,}"
         is_ok = age is not None and age <= most
         yield judged("ACCOUNT_AGE", is_ok, words, age_s=age_s, age_s_max=most_s)
 
 
-def last_entry(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+def last_entry(request: OrderRequest, view: View, account: AccountUse) -> Iterator[CheckResult]:
     """No phase that takes no orders is about to begin; a sale is let through."""
-    most = view.account.limits.last_entry if view.account is not None else None
-    if view.account is not None and most is not None and request.side is Side.BUY:
-        ends_in, exchange = view.account.ends_in, view.traded.exchange
+    most = account.limits.last_entry
+    if most is not None and request.side is Side.BUY:
+        ends_in, exchange = account.ends_in, view.traded.exchange
         numbers = {"exchange": exchange, "phase": ends_in, "seconds": round(most.total_seconds())}
         words = f"no end of {exchange} {PHASE_WORDS[view.phase]} within {numbers['seconds']} s"
         yield judged("LAST_ENTRY", ends_in is None, words, **numbers)
 
 
-def position_value(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+def position_value(request: OrderRequest, view: View, account: AccountUse) -> Iterator[CheckResult]:
     """After everything that may still be bought, the symbol is worth no more than its limits."""
-    account = view.account
-    if account is None or request.side is Side.SELL:
+    if request.side is Side.SELL:
         return
     limits, value = account.limits, account.position_value + request.quantity * view.price
     found = (limits.max_position_value, _of_nav(account, limits.max_position_nav_ppm))
@@ -172,10 +165,9 @@ def position_value(request: OrderRequest, view: View, _limits: Limits) -> Iterat
         )
 
 
-def gross(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+def gross(request: OrderRequest, view: View, account: AccountUse) -> Iterator[CheckResult]:
     """After everything that may still be bought, all shares are worth no more than their limit."""
-    account = view.account
-    if account is None or request.side is Side.SELL:
+    if request.side is Side.SELL:
         return
     value = account.gross + request.quantity * view.price
     most = _of_nav(account, account.limits.max_gross_nav_ppm)
@@ -189,20 +181,20 @@ def _of_nav(account: AccountUse, ppm: int | None) -> int | None:
     return None if ppm is None else max(0, account.nav or 0) * ppm // PPM
 
 
-def auction_share(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+def auction_share(request: OrderRequest, view: View, account: AccountUse) -> Iterator[CheckResult]:
     """In an auction the order is a small part of what the other side shows."""
-    share = view.account.limits.max_auction_share_ppm if view.account is not None else None
-    if view.account is not None and share is not None and view.phase in AUCTIONS:
-        shown, quantity = view.account.shown or None, request.quantity
+    share = account.limits.max_auction_share_ppm
+    if share is not None and view.phase in AUCTIONS:
+        shown, quantity = account.shown or None, request.quantity
         is_ok = shown is not None and quantity * PPM <= shown * share
         is_ok = is_ok or is_least_sale(request)
         words = f"{quantity:,} of {or_none(shown)} shown"
         yield judged("AUCTION_SHARE", is_ok, words, quantity=quantity, shown=shown, share_ppm=share)
 
 
-def min_cash(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+def min_cash(request: OrderRequest, view: View, account: AccountUse) -> Iterator[CheckResult]:
     """The buy leaves enough cash, its fee paid; CASH, before it, has made sure that it is known."""
-    least = view.account.limits.min_cash if view.account is not None else None
+    least = account.limits.min_cash
     if least is not None and request.side is Side.BUY:
         value = request.quantity * view.price
         left = (view.cash_free or 0) - value - view.rulebook.fee(value)

@@ -7,6 +7,7 @@ can pass one limit together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import median_low
 from typing import Final
 
@@ -28,7 +29,7 @@ from bot.engine.risk.codes import (
     type_words,
 )
 from bot.engine.risk.sizing import OrderRequest, gap_of
-from bot.engine.risk.view import SILENT_PHASES, View
+from bot.engine.risk.view import SILENT_PHASES, AccountUse, View
 
 _LO, _BUY, _SELL, _EVEN, _ODD = OrderType.LO, Side.BUY, Side.SELL, Lot.EVEN, Lot.ODD
 """Asked with every order: on Python 3.11 a member costs ten times as much through its class."""
@@ -41,6 +42,13 @@ HABIT_FROM: Final = 5
 """So many buys make a habit that a buy is compared with."""
 
 Check = Callable[[OrderRequest, View, Limits], Iterator[CheckResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class OfAccount:
+    """A check of what an account's strategies share: not tried where it has no limits."""
+
+    check: Callable[[OrderRequest, View, AccountUse], Iterator[CheckResult]]
 
 
 def gate(_request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
@@ -167,7 +175,8 @@ def price(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckRe
         yield judged(
             "PRICE_GAP", gap <= gap_max, words, gap_ppm=gap, gap_ppm_max=gap_max, scope=scope
         )
-    yield from account_checks.reference_gap(limit, view)
+    if view.account is not None:
+        yield from account_checks.reference_gap(limit, view, view.account)
 
 
 def unit_slip(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
@@ -289,46 +298,55 @@ def other_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator
         yield judged("UNKNOWN_ORDERS", False, unknown=view.unknown, limit=view.unknown_max)
 
 
-CHECKS: Final[tuple[Check, ...]] = (
+CHECKS: Final[tuple[Check | OfAccount, ...]] = (
     gate,
     symbol,
-    account_checks.universe,
+    OfAccount(account_checks.universe),
     phase,
     order_type,
     lot,
-    account_checks.max_quantity,
+    OfAccount(account_checks.max_quantity),
     unit_slip,
     price,
-    account_checks.market_price,
+    OfAccount(account_checks.market_price),
     max_order_value,
     fat_finger,
     max_position,
     capital,
     max_orders,
-    account_checks.open_orders,
-    account_checks.order_rate,
+    OfAccount(account_checks.open_orders),
+    OfAccount(account_checks.order_rate),
     max_loss,
-    account_checks.day_loss,
-    account_checks.flips,
-    account_checks.fresh_account,
-    account_checks.last_entry,
-    account_checks.position_value,
-    account_checks.gross,
-    account_checks.auction_share,
+    OfAccount(account_checks.day_loss),
+    OfAccount(account_checks.flips),
+    OfAccount(account_checks.fresh_account),
+    OfAccount(account_checks.last_entry),
+    OfAccount(account_checks.position_value),
+    OfAccount(account_checks.gross),
+    OfAccount(account_checks.auction_share),
     cash,
-    account_checks.min_cash,
+    OfAccount(account_checks.min_cash),
     sellable,
     other_orders,
 )
 
 
 def judge(
-    request: OrderRequest, view: View, limits: Limits, checks: Sequence[Check] = CHECKS
+    request: OrderRequest,
+    view: View,
+    limits: Limits,
+    checks: Sequence[Check | OfAccount] = CHECKS,
 ) -> tuple[CheckResult, ...]:
     """Try the checks in order; the last result is the refusal when there is one."""
-    results = []
+    results, account = [], view.account
     for check in checks:
-        for result in check(request, view, limits):
+        if not isinstance(check, OfAccount):
+            found = check(request, view, limits)
+        elif account is not None:
+            found = check.check(request, view, account)
+        else:
+            continue
+        for result in found:
             results.append(result)
             if not result.passed:
                 return tuple(results)
