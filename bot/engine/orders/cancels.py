@@ -92,7 +92,10 @@ def deadlines(state: State) -> Iterator[datetime]:
 def _step(state: State, cancel: TrackedCancel, blocked: list[TrackedCancel]) -> None:
     """Nothing can be written without a token: then it is kept for the second in which one comes."""
     if not state.gate.lacks_token:
-        if _is_due(state, cancel):
+        # Also when a row has come that does not say no any more.
+        is_held_by_row = cancel.hindrance is Hindrance.FORBIDDEN and _has_row(state, cancel)
+        is_freed = cancel.stage is CancelStage.WANTED and is_held_by_row
+        if cancel.due <= state.now or (is_freed and not _is_forbidden(state, cancel)):
             _advance(state, cancel)
     elif cancel.due <= state.now and cancel.hindrance is not Hindrance.TWO_FACTOR:
         cancel.stage, cancel.hindrance = CancelStage.WANTED, Hindrance.TWO_FACTOR
@@ -101,15 +104,6 @@ def _step(state: State, cancel: TrackedCancel, blocked: list[TrackedCancel]) -> 
     if is_late(state, cancel) and not cancel.is_told:
         cancel.is_told = True
         _alert(state, "CANCEL_LATE", cancel, f"The bot goes on. {IN_THE_APP}")
-
-
-def _is_due(state: State, cancel: TrackedCancel) -> bool:
-    """Also when a row has come that does not say no any more."""
-    if cancel.due <= state.now:
-        return True
-    if cancel.stage is not CancelStage.WANTED or cancel.hindrance is not Hindrance.FORBIDDEN:
-        return False
-    return _has_row(state, cancel) and not _is_forbidden(state, cancel)
 
 
 def _advance(state: State, cancel: TrackedCancel) -> None:
@@ -124,7 +118,11 @@ def _advance(state: State, cancel: TrackedCancel) -> None:
         cancel.hindrance, cancel.detail = Hindrance.NO_ANSWER, ""
     legal_at = _legal_at(state, order)
     if legal_at > state.now:
-        _queue(state, cancel, legal_at)
+        assert row.exchange is not None, "without an exchange nothing is queued"
+        cancel.stage, cancel.hindrance = CancelStage.WANTED, Hindrance.PHASE
+        cancel.due = cancel.queued_until = legal_at
+        cancel.detail = PHASE_WORDS[state.rulebook.phase_at(row.exchange, state.now)]
+        _alert(state, "CANCEL_QUEUED", cancel, "There is nothing to do", legal_at.isoformat())
         return
     if cancel.hindrance in BY_RULE:
         cancel.since, cancel.hindrance, cancel.queued_until = state.now, None, None
@@ -163,15 +161,6 @@ def _legal_at(state: State, order: TrackedOrder) -> datetime:
             break
         at = rulebook.next_phase_change(exchange, at).at
     return at
-
-
-def _queue(state: State, cancel: TrackedCancel, until: datetime) -> None:
-    cancel.stage, cancel.hindrance = CancelStage.WANTED, Hindrance.PHASE
-    cancel.due = cancel.queued_until = until
-    exchange = state.orders[cancel.order_id].row.exchange
-    assert exchange is not None, "without an exchange nothing is queued"
-    cancel.detail = PHASE_WORDS[state.rulebook.phase_at(exchange, state.now)]
-    _alert(state, "CANCEL_QUEUED", cancel, "There is nothing to do", until.isoformat())
 
 
 def _is_forbidden(state: State, cancel: TrackedCancel) -> bool:

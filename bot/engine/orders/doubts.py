@@ -179,19 +179,18 @@ def own_rows(state: State, reports: Sequence[OrderReport]) -> list[OrderReport]:
     """Return the rows without those of a former id that are about another order: they count for
     what an amended order has matched, and nobody merges them by themselves.
     """
-    return [each for each in reports if not _is_former_and_foreign(state, each)]
-
-
-def _is_former_and_foreign(state: State, report: OrderReport) -> bool:
-    if not state.chains.is_former(report.order_id):
-        return False
-    order = state.orders.get(state.chains.first(report.order_id))
-    if order is None:
-        return False
-    wrong = contradiction(order.row, report, {report.quantity})
-    if wrong is not None:
-        _contradict(state, "ROW_CONTRADICTS", order, report, wrong)
-    return wrong is not None
+    own = []
+    for report in reports:
+        order, wrong = None, None
+        if state.chains.is_former(report.order_id):
+            order = state.orders.get(state.chains.first(report.order_id))
+        if order is not None:
+            wrong = contradiction(order.row, report, {report.quantity})
+        if order is not None and wrong is not None:
+            _contradict(state, "ROW_CONTRADICTS", order, report, wrong)
+        else:
+            own.append(report)
+    return own
 
 
 def accept(state: State) -> None:

@@ -218,35 +218,25 @@ def change_since(state: State, tracked: TrackedIntent) -> Change | None:
     if is_exit(intent):
         has_gone = before >= intent.quantity > shares
         return _other_position(before, shares) if has_gone else None
-    if (change := _market_change(state, intent, basis)) is not None:
-        return change
+    phase = state.phase_of(intent.exchange).phase
+    boundary = state.rulebook.next_phase_change(intent.exchange, basis.at).at
+    if phase is not basis.phase or boundary <= state.now:
+        words = f"it was held in {PHASE_WORDS[basis.phase]}, now it is {PHASE_WORDS[phase]}"
+        return Change(PHASE_CHANGED, words, {"phase_before": basis.phase, "phase": phase})
+    quote, was = state.quotes.get(intent.symbol), basis.last
+    last = quote.quote.last if quote is not None else None
+    moved_ppm = abs(last - was) * 1_000_000 // was if was and last else 0
+    if moved_ppm > PRICE_MOVE_PPM_MAX:
+        moved, most = f"{moved_ppm / 10_000:.1f} %", f"{PRICE_MOVE_PPM_MAX / 10_000:g} %"
+        words = f"the price moved from {was:,} to {last:,} ({moved}, limit {most})"
+        numbers = {"last_before": was, "last": last, "moved_ppm": moved_ppm}
+        return Change(PRICE_MOVED, words, numbers)
     return _other_position(before, shares) if shares != before else None
 
 
 def _other_position(before: int, shares: int) -> Change:
     words = f"its strategy holds {shares:,} shares, {before:,} when it was held"
     return Change(SIGNAL_GONE, words, {"shares_before": before, "shares": shares})
-
-
-def _market_change(state: State, intent: Intent, basis: Basis) -> Change | None:
-    phase = state.phase_of(intent.exchange).phase
-    boundary = state.rulebook.next_phase_change(intent.exchange, basis.at).at
-    if phase is not basis.phase or boundary <= state.now:
-        words = f"it was held in {PHASE_WORDS[basis.phase]}, now it is {PHASE_WORDS[phase]}"
-        return Change(PHASE_CHANGED, words, {"phase_before": basis.phase, "phase": phase})
-    quote = state.quotes.get(intent.symbol)
-    last = quote.quote.last if quote is not None else None
-    if not basis.last or not last:
-        return None
-    moved_ppm = abs(last - basis.last) * 1_000_000 // basis.last
-    if moved_ppm <= PRICE_MOVE_PPM_MAX:
-        return None
-    moved, most = f"{moved_ppm / 10_000:.1f} %", f"{PRICE_MOVE_PPM_MAX / 10_000:g} %"
-    return Change(
-        PRICE_MOVED,
-        f"the price moved from {basis.last:,} to {last:,} ({moved}, limit {most})",
-        {"last_before": basis.last, "last": last, "moved_ppm": moved_ppm},
-    )
 
 
 def _shares(state: State, intent: Intent) -> int:

@@ -252,26 +252,27 @@ IN_THE_APP: Final = (
 
 
 def predecessor_of(state: State, row: OrderReport) -> TrackedOrder | None:
-    """Return the order of ours that a row may be under a new id, by all that the row shows."""
-    orders = (state.orders.get(amend.name) for amend in state.index.amending.of(True))
-    return next((order for order in orders if order is not None and _fits(order, row)), None)
-
-
-def _fits(order: TrackedOrder, report: OrderReport) -> bool:
-    """Whether a row shows what is asked for. Its quantity is the new total where the count goes on;
-    where it begins at zero, what was open of it by then.
+    """Return the order of ours that a row may be under a new id: it shows what was asked for. Its
+    quantity is the new total where the count goes on; where it begins at zero, what was open of the
+    order by then.
     """
-    row, change = order.row, order.change
-    if change is None or not order.may_be_renamed(report.requested_at):
-        return False
-    shown = report.account, report.trading_date, report.symbol, report.side
-    if shown != (row.account, row.trading_date, row.symbol, row.side):
-        return False
-    price, total = (change.new, row.quantity) if change.is_of_price else (row.price, change.new)
-    before = row.quantity if change.is_of_price else change.old
-    is_total = report.quantity == total
-    is_rest = total - before <= report.quantity <= total - row.executed_quantity
-    return report.price == price and report.quantity > 0 and (is_total or is_rest)
+    shown = row.account, row.trading_date, row.symbol, row.side
+    for amend in state.index.amending.of(True):
+        order = state.orders.get(amend.name)
+        change = order.change if order is not None else None
+        if order is None or change is None or not order.may_be_renamed(row.requested_at):
+            continue
+        ours = order.row
+        if shown != (ours.account, ours.trading_date, ours.symbol, ours.side):
+            continue
+        is_price = change.is_of_price
+        price, total = (change.new, ours.quantity) if is_price else (ours.price, change.new)
+        before = ours.quantity if is_price else change.old
+        is_rest = total - before <= row.quantity <= total - ours.executed_quantity
+        is_fit = row.quantity == total or is_rest
+        if row.price == price and row.quantity > 0 and is_fit:
+            return order
+    return None
 
 
 def note_for(order: TrackedOrder) -> str:

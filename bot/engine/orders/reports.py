@@ -92,8 +92,12 @@ def on_order(state: State, event: OrderRead) -> None:
         state.chains.keep(report)
     whole = _merge(state, order, report, "detail") if order is not None else None
     is_gone = report is None and not event.is_unreadable
-    if order is not None and is_gone:
-        _ask_again_soon(state, order)
+    if order is not None and is_gone and order.is_own and order.is_open:
+        # Not known there (yet): asked again soon, a few times. A cancel has tries of its own.
+        tries = order.shown.absent_looks
+        if event.order_id not in state.cancels and tries < len(ABSENT_LOOKS):
+            order.shown.absent_looks = tries + 1
+            order.look = BackOff(state.now + ABSENT_LOOKS[tries], step=len(ABSENT_LOOKS))
     if order is not None and order.change is not None:
         has_ended = report is not None and shown_state(report) is OrderState.CANCELLED
         if is_gone or (has_ended and order.may_be_renamed(event.at)):
@@ -144,18 +148,6 @@ def _learn_listed(state: State, event: TodaysOrdersRead) -> None:
             state.alert(
                 "ACCEPTED_NOT_LISTED", _not_listed_text(order), facts, about=about, symbol=symbol
             )
-
-
-def _ask_again_soon(state: State, order: TrackedOrder) -> None:
-    """The broker does not know the id (yet): ask again soon, a few times in a row. A cancel has
-    tries of its own.
-    """
-    tries = order.shown.absent_looks
-    is_asked = order.is_own and order.is_open and order.row.order_id not in state.cancels
-    if not is_asked or tries >= len(ABSENT_LOOKS):
-        return
-    order.shown.absent_looks = tries + 1
-    order.look = BackOff(state.now + ABSENT_LOOKS[tries], step=len(ABSENT_LOOKS))
 
 
 def alerts(state: State) -> Iterator[Standing]:

@@ -64,7 +64,15 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
     tracked.burn = event.detail
     if tracked.state is _S.REFUSED:
         if not is_fresh and event.is_proved:
-            _refused_and_reached(state, tracked)
+            intent = tracked.intent
+            text = (
+                f"{intent_words(intent)} was refused by the quota, and yet its nonce is used up: a "
+                "copy of it may have got through. The day order book is being read; what shows up "
+                f"there halts {intent.symbol}. Look in the broker's app"
+            )
+            facts, about = intent_facts(tracked), intent.intent_id
+            state.alert("REFUSED_AND_REACHED", text, facts, about=about, symbol=intent.symbol)
+            state.command(ReadTodaysOrders(f"quota refused {about}"))
         return
     if is_fresh and tracked.state in {_S.MATCHED, _S.AMBIGUOUS}:
         row = f"its row is there ({tracked.order_id})" if tracked.order_id else "it has rows"
@@ -86,17 +94,6 @@ def is_asked_after(state: State, intent_id: str) -> bool:
     """Whether it matters what the nonce of a POST shows; of one that is not known yet it may."""
     tracked = state.intents.get(intent_id)
     return tracked is None or tracked.state in _ASK_THE_NONCE
-
-
-def _refused_and_reached(state: State, tracked: TrackedIntent) -> None:
-    text = (
-        f"{intent_words(tracked.intent)} was refused by the quota, and yet its nonce is used up: a "
-        "copy of it may have got through. The day order book is being read; what shows up there "
-        f"halts {tracked.intent.symbol}. Look in the broker's app"
-    )
-    where = tracked.intent.intent_id, tracked.intent.symbol
-    state.alert("REFUSED_AND_REACHED", text, intent_facts(tracked), about=where[0], symbol=where[1])
-    state.command(ReadTodaysOrders(f"quota refused {where[0]}"))
 
 
 def distrust_nonces(state: State, tracked: TrackedIntent, row: str) -> None:
