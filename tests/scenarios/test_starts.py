@@ -43,7 +43,7 @@ async def test_symbols_that_the_broker_does_not_know_are_all_named_with_their_pl
         ("E-SYM-001", "once.yaml"),
         ("E-SYM-001", "twice.yaml"),
     ]
-    assert problems[0].message == "the broker knows no ZZZ: correct the symbol, or take it out"
+    assert problems[0].message == "the broker does not know ZZZ: correct the symbol, or remove it"
 
 
 MISSPELT = "from bot import Strategy\n\n\nclass Broken(Strategy):\n    def on_quote(self, quote)\n"
