@@ -8,7 +8,6 @@ outside of what is written here, or a value that is not there yet, leave every b
 """
 
 import ast
-import inspect
 import operator
 import re
 from bisect import bisect_left
@@ -118,7 +117,9 @@ class Foreseen:
         if not own.keys().isdisjoint(_FIXED):
             raise NotForeseen  # what it calls is not what its class says
         for name in hook.parameters:
-            value = inspect.getattr_static(kind, name, None)
+            value: Any = next(
+                (vars(each)[name] for each in kind.__mro__ if name in vars(each)), None
+            )
             if value is not None and type(value) not in {int, float, bool}:
                 raise NotForeseen  # a property, or a text
             value = own.get(name, value)

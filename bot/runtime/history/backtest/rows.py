@@ -90,7 +90,7 @@ def with_flat(rows: Rows, grid: Sequence[int], last: int | None) -> Rows:
     `last` is the close before the first; None: there was none, and nothing is flat before it.
     """
     known = rows.start
-    if known == list(grid):
+    if not set(grid).difference(known):
         return rows
     starts, made = list[int](), list[tuple[int, ...]]()
     traded = dict(zip(known, zip(*rows.columns[1:], strict=True), strict=True))
