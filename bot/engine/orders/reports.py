@@ -19,6 +19,7 @@ from bot.domain.message import (
 )
 from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.order_status import shown_state
+from bot.domain.timetable import local_of
 from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
 from bot.engine.orders import (
@@ -174,10 +175,13 @@ def _not_listed_text(order: TrackedOrder) -> str:
 
 
 def _of_before(state: State, event: TodaysOrdersRead) -> Standing | None:
-    """Say that a list is still an earlier day's, once today's orders could be in one."""
+    """Say that a list is still an earlier day's, once today's orders could be in one. One that was
+    asked for on that day is only the last that has been read.
+    """
     phase_at = state.rulebook.phase_at
     is_closed = all(phase_at(each, state.now) is Phase.CLOSED for each in Exchange)
-    if is_closed or not is_of_before(state, event):
+    is_asked_today = local_of(event.requested_at).date() >= state.trading_date
+    if is_closed or not is_asked_today or not is_of_before(state, event):
         return None
     day = max(report.trading_date for report in event.reports)
     text = (
