@@ -145,25 +145,23 @@ class FastGear:
 
     def _is_believed(self, day: MarketDay) -> bool:
         """Tell whether the engine would believe every quote and depth of the day."""
-        if self._is_plain is None:
-            self._is_plain = all(
-                # On an ex-date the engine's band is the wider one, the quote's own may not be.
-                (listed := self._exchange.listed(symbol)) is not None
-                and all(map(listed.market.band.holds, prices))
-                and self._engine.passing.is_plain(
-                    symbol, self._prices(symbol, prices), sum(rows.rows.volume)
-                )
-                for symbol, rows in day.rows.items()
-                if (prices := set(rows.rows.close))
-            )
-        return self._is_plain
-
-    def _prices(self, symbol: str, prices: set[int]) -> set[int]:
-        if symbol not in self._deep:
-            return prices
-        grid = self._exchange.market(symbol).grid
-        touches = [touch_of(price, grid) for price in prices]
-        return prices | {each for touch in touches for each in touch if each is not None}
+        if self._is_plain is not None:
+            return self._is_plain
+        self._is_plain = False
+        for symbol, rows in day.rows.items():
+            if not (prices := set(rows.rows.close)):
+                continue
+            listed = self._exchange.listed(symbol)
+            # On an ex-date the engine's band is the wider one, the quote's own may not be.
+            if listed is None or not all(map(listed.market.band.holds, prices)):
+                return False
+            if symbol in self._deep:
+                touches = [touch_of(price, listed.market.grid) for price in prices]
+                prices |= {each for touch in touches for each in touch if each is not None}
+            if not self._engine.passing.is_plain(symbol, prices, sum(rows.rows.volume)):
+                return False
+        self._is_plain = True
+        return True
 
     def _call_hooks(self, end: int) -> int:
         """Call the hooks of the bars that are shown before `end`; return the second of the first

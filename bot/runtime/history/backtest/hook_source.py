@@ -44,10 +44,21 @@ def hook_of(factory: type[Strategy]) -> Hook | None:
 
 @lru_cache(maxsize=HOOKS_MAX)
 def _read(function: FunctionType) -> Hook | None:
+    code = function.__code__
     try:
-        found = _definition(function.__code__, inspect.getsourcefile(function) or "")
+        file = inspect.getsourcefile(function) or ""
+        tree = ast.parse("".join(linecache.getlines(file)))
+        if code not in _codes_in(compile(tree, file, "exec", dont_inherit=True)):
+            return None
     except (OSError, SyntaxError, TypeError, ValueError):
         return None
+    definitions = (
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.FunctionDef) and each.name == code.co_name
+        if code.co_firstlineno == min([each.lineno, *(one.lineno for one in each.decorator_list)])
+    )
+    found = next(definitions, None)
     if found is None or found.decorator_list or function.__closure__:
         return None
     given = found.args
@@ -63,20 +74,6 @@ def _read(function: FunctionType) -> Hook | None:
         and each.attr not in {*REQUESTS, "position"}
     )
     return Hook(found.body, names[0], names[1], tuple(dict.fromkeys(looked_up)))
-
-
-def _definition(code: CodeType, file: str) -> ast.FunctionDef | None:
-    """Return the definition in a file that compiles to just this code."""
-    source = "".join(linecache.getlines(file))
-    tree = ast.parse(source)
-    if code not in _codes_in(compile(tree, file, "exec", dont_inherit=True)):
-        return None
-    for each in ast.walk(tree):
-        if isinstance(each, ast.FunctionDef) and each.name == code.co_name:
-            first = min([each.lineno, *(one.lineno for one in each.decorator_list)])
-            if first == code.co_firstlineno:
-                return each
-    return None
 
 
 def _codes_in(code: CodeType) -> Iterator[CodeType]:

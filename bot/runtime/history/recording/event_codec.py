@@ -74,7 +74,15 @@ class Codec:
                 lambda items: frozenset(map(read, items)),
             )
         if origin is not None and issubclass(origin, Mapping):
-            return self._of_mapping(arguments)
+            # JSON has only text as keys: others are pairs. The order of the keys is kept.
+            key, value = self._ways(arguments[0]), self._ways(arguments[1])
+            if arguments[0] is str and value[0] is _same:
+                return dict, _same
+            write, read = self._of_row([key, value])
+            return (
+                lambda mapping: list(map(write, mapping.items())),
+                lambda pairs: dict(map(read, pairs)),
+            )
         return self._of_class(hint)
 
     def _of_class(self, hint: Any) -> tuple[Way, Way]:
@@ -98,17 +106,6 @@ class Codec:
         return (
             lambda row: [write(value) for write, value in zip(writes, row, strict=True)],
             lambda row: tuple(read(value) for read, value in zip(reads, row, strict=True)),
-        )
-
-    def _of_mapping(self, arguments: tuple[Any, ...]) -> tuple[Way, Way]:
-        """JSON has only text as keys: others are pairs. The order of the keys is kept."""
-        key, value = self._ways(arguments[0]), self._ways(arguments[1])
-        if arguments[0] is str and value[0] is _same:
-            return dict, _same
-        write, read = self._of_row([key, value])
-        return (
-            lambda mapping: list(map(write, mapping.items())),
-            lambda pairs: dict(map(read, pairs)),
         )
 
     def _of_union(self, options: tuple[Any, ...]) -> tuple[Way, Way]:

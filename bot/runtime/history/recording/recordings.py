@@ -290,10 +290,9 @@ def rows_of(path: Path) -> Iterator[Row]:
 
     Raises OperatorMistake for Parquet where there is no polars.
     """
-    return _rows_of_parquet(path) if path.suffix == ".parquet" else _rows_of_blocks(path)
-
-
-def _rows_of_blocks(path: Path) -> Iterator[Row]:
+    if path.suffix == ".parquet":
+        yield from _rows_of_parquet(path)
+        return
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             yield from _rows_in(connection, path)

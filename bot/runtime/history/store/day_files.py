@@ -55,7 +55,10 @@ class DayFiles:
     def rows(self, symbol: str | None = None) -> list[DayRow]:
         """Return symbol, exchange (perhaps empty), day and frame; of one symbol or of all."""
         if self._tables is None:
-            kinds = ((_DAYS, _frame), (_EX_DATES, _ex_date))
+            kinds: tuple[tuple[frozenset[str], _Take], ...] = (
+                (_DAYS, _frame),
+                (_EX_DATES, lambda row: ("", DayFrame(ex_ratio=_ratio(row, "ratio")))),
+            )
             self._tables = [
                 (read_table(path, sorted(columns)), take)
                 for columns, take in kinds
@@ -129,10 +132,6 @@ def _frame(row: Row) -> tuple[str, DayFrame]:
     prices = {name: row.whole(name) for name in _FRAME if row.cells.get(name)}
     ratio = _ratio(row, "ex_ratio") if row.cells.get("ex_ratio") else None
     return exchange, DayFrame(**prices, ex_ratio=ratio)
-
-
-def _ex_date(row: Row) -> tuple[str, DayFrame]:
-    return "", DayFrame(ex_ratio=_ratio(row, "ratio"))
 
 
 def _ratio(row: Row, column: str) -> float:
