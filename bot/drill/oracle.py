@@ -1,7 +1,7 @@
 """Judges a finished story: the bot's journal against the broker's ledger, which it never reads."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -72,6 +72,17 @@ class Outcome:
             return [dict(row) for row in connection.exec_driver_sql(query).mappings()]
 
 
+Promise = Callable[[Outcome], list[str]]
+_PROMISES = list[Promise]()
+"""What must hold of every outcome; each returns what breaks it."""
+
+
+def promise(check: Promise) -> Promise:
+    """Register a promise, to be held to every outcome."""
+    _PROMISES.append(check)
+    return check
+
+
 def outcome_of(state_dir: Path, journal: str | None = None) -> Outcome:
     """Read both sides; the journal is the one in the folder unless its URL is given."""
     lines = read_ledger(state_dir / "sandbox.jsonl")
@@ -95,17 +106,14 @@ def faults_in(outcome: Outcome, *, by_hand: frozenset[str] = frozenset()) -> Seq
     raised = outcome.rows("select text, numbers from notes where kind = 'FAULT'")
     return [
         *(f"{key} was sent {count} times" for key, count in sent.items() if count > 1),
-        *_ownership(outcome),
-        *_intents(outcome),
-        *_orders(outcome),
-        *_positions(outcome),
-        *_moves(outcome),
+        *(fault for keeps in _PROMISES for fault in keeps(outcome)),
         *map(str, verify(outcome.journal).problems),
         *(f"{row['text']}\n{row['numbers']}" for row in raised),
     ]
 
 
-def _ownership(outcome: Outcome) -> list[str]:
+@promise
+def each_order_has_one_intent(outcome: Outcome) -> list[str]:
     """Each order of the ledger has exactly one intent, and no intent has two."""
     rows = outcome.rows("select order_id, intent_id from orders")
     owners = {row["order_id"]: row["intent_id"] for row in rows}
@@ -121,7 +129,8 @@ def _ownership(outcome: Outcome) -> list[str]:
     return found + [f"{key} has {count} orders" for key, count in counted.items() if count > 1]
 
 
-def _intents(outcome: Outcome) -> list[str]:
+@promise
+def no_intent_is_left_open(outcome: Outcome) -> list[str]:
     """Each intent that was sent is an order, or is certainly none, or a person was told of it:
     its POST got past the door and no row shows it, or more rows than intents do.
     """
@@ -141,7 +150,8 @@ def _intents(outcome: Outcome) -> list[str]:
     return found
 
 
-def _orders(outcome: Outcome) -> list[str]:
+@promise
+def orders_agree_with_the_ledger(outcome: Outcome) -> list[str]:
     """Executed quantity and amount are the ledger's, and what has ended there has ended here."""
     found = []
     nobodys = outcome.by_hand | outcome.doubtful()
@@ -160,7 +170,8 @@ def _orders(outcome: Outcome) -> list[str]:
     return found
 
 
-def _positions(outcome: Outcome) -> list[str]:
+@promise
+def fills_add_up(outcome: Outcome) -> list[str]:
     """The fills of each order add up to what was executed, in shares, money and fees."""
     sums = {
         row["order_id"]: (row["quantity"], row["amount"])
@@ -176,7 +187,8 @@ def _positions(outcome: Outcome) -> list[str]:
     ]
 
 
-def _moves(outcome: Outcome) -> list[str]:
+@promise
+def moves_follow_one_another(outcome: Outcome) -> list[str]:
     """The moves of each order follow one another, each once, and end where the order is now."""
     found, at = [], dict[str, str]()
     query = """

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.drill.oracle import Outcome, _moves, _orders, faults_in
+from bot.drill.oracle import (
+    Outcome,
+    faults_in,
+    moves_follow_one_another,
+    orders_agree_with_the_ledger,
+)
 
 GHOST = "ORD2 is at the broker and looks like BUY 100 HPG LIMIT 26,900 (L-0001), which was REFUSED"
 TABLES = (
@@ -100,7 +105,7 @@ def test_a_move_that_is_told_twice_or_not_at_all_is_found(
     for statement in (*MOVES, change):
         journal.execute(statement)
 
-    assert _moves(Outcome(f"sqlite:///{tmp_path / 'journal.db'}", {})) == found
+    assert moves_follow_one_another(Outcome(f"sqlite:///{tmp_path / 'journal.db'}", {})) == found
 
 
 @pytest.mark.parametrize(
@@ -124,7 +129,9 @@ def test_a_fill_of_the_last_minute_is_excused_for_somebody_elses_order_alone(
     truth = {"at": at.isoformat(), "executed": 100, "amount": 2_700_000, "remaining": 0}
     url, hand = f"sqlite:///{tmp_path / 'journal.db'}", frozenset(by_hand)
 
-    found = _orders(Outcome(url, {"ORD2": truth}, by_hand=hand, ended_at=ended_at))
+    found = orders_agree_with_the_ledger(
+        Outcome(url, {"ORD2": truth}, by_hand=hand, ended_at=ended_at)
+    )
 
     assert bool(found) is is_found
 

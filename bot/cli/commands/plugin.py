@@ -13,7 +13,6 @@ from bot.config.problems import OperatorMistake
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
-    from bot.config.strategies.load import CheckedFile
     from bot.config.strategies.plugins import PluginRow
 
 
@@ -71,18 +70,16 @@ def _users(loaded: "Loaded", plugins: Sequence["PluginRow"]) -> list[list[str]]:
         return [[] for _ in plugins]
     users = list[list[str]]()
     for plugin in plugins:
-        sound = [each.plan.name for each in checked if _is_of(plugin, each)]
-        meant = [each.name for each in broken if plugin.name in _names_in(each.use)]
+        own = plugin.factory and (plugin.factory.__module__, plugin.factory.__name__)
+        sound = [  # by its path a module has one name, however often it is loaded
+            each.plan.name
+            for each in checked
+            if own == (each.factory.__module__, each.factory.__name__)
+        ]
+        meant = [  # `sma_cross`, or `strategies/sma.py:SmaCross`
+            each.name
+            for each in broken
+            if plugin.name in {each.use, Path(each.use.partition(":")[0]).stem}
+        ]
         users.append(sound + meant)
     return users
-
-
-def _names_in(use: str) -> set[str]:
-    """`sma_cross`, or `strategies/sma.py:SmaCross`: the names that a plug-in may have."""
-    return {use, Path(use.partition(":")[0]).stem}
-
-
-def _is_of(plugin: "PluginRow", checked: "CheckedFile") -> bool:
-    """A plug-in's module has a name of its own by its path, however often it is loaded."""
-    own, used = plugin.factory, checked.factory
-    return own is not None and (own.__module__, own.__name__) == (used.__module__, used.__name__)

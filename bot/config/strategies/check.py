@@ -76,6 +76,20 @@ class Subject:
         return self.document.at_value(code, message, location)
 
 
+Check = Callable[[Subject], Iterator[Problem]]
+_CHECKS: Final = list[tuple[tuple[str, ...], Check]]()
+
+
+def reads(*keys: str) -> Callable[[Check], Check]:
+    """Register a check, which runs when these keys are sound by themselves."""
+
+    def register(check: Check) -> Check:
+        _CHECKS.append((keys, check))
+        return check
+
+    return register
+
+
 def contradictions(subject: Subject) -> list[Problem]:
     """Return the problems; warnings are added to the subject's own."""
     checks = [check for keys, check in _CHECKS if not subject.unsound.intersection(keys)]
@@ -85,7 +99,8 @@ def contradictions(subject: Subject) -> list[Problem]:
 # ----------------------------------------------------------------------------------- the keys alone
 
 
-def _order(subject: Subject) -> Iterator[Problem]:
+@reads("order")
+def size_and_price(subject: Subject) -> Iterator[Problem]:
     order, size, market = (
         subject.file.order,
         subject.file.order.size,
@@ -114,7 +129,8 @@ def _order(subject: Subject) -> Iterator[Problem]:
             yield subject.at("E-CFG-027", message, "limits", limit_key)
 
 
-def _symbols(subject: Subject) -> Iterator[Problem]:
+@reads("symbols")
+def known_symbols(subject: Subject) -> Iterator[Problem]:
     """An unknown one is a warning only: the broker's word at start outranks the shipped table."""
     table, day, symbols = subject.market.symbols, subject.market.on, subject.file.symbols
     if not 1 <= len(symbols) <= SYMBOLS_MAX:
@@ -130,7 +146,8 @@ def _symbols(subject: Subject) -> Iterator[Problem]:
             subject.warnings.append(subject.document.at_value("E-CFG-025", message, place, hint))
 
 
-def _wake(subject: Subject) -> Iterator[Problem]:
+@reads("wake")
+def wakes(subject: Subject) -> Iterator[Problem]:
     wake = subject.file.wake
     if not (wake.bar or wake.quote or wake.depth or wake.timer or wake.session):
         message = "'wake' is empty: wanted one of bar, quote, depth, timer and session"
@@ -154,7 +171,8 @@ def _wake(subject: Subject) -> Iterator[Problem]:
 # ------------------------------------------------------------------------------------ the exchanges
 
 
-def _lot(subject: Subject) -> Iterator[Problem]:
+@reads("order", "symbols")
+def lots(subject: Subject) -> Iterator[Problem]:
     """Whether each exchange takes orders of that many shares; the first that does not is named."""
     shares, rulebook = subject.file.order.size.shares, subject.market.rulebook
     if shares is None:
@@ -178,7 +196,8 @@ def _lot(subject: Subject) -> Iterator[Problem]:
         return
 
 
-def _order_type(subject: Subject) -> Iterator[Problem]:
+@reads("order", "symbols", "when")
+def order_types(subject: Subject) -> Iterator[Problem]:
     """Whether each exchange takes the type, and in one of the phases that are asked for."""
     wanted, rulebook = subject.file.order.price.market or OrderType.LO, subject.market.rulebook
     written = subject.document.data.get("order")
@@ -205,7 +224,8 @@ def _order_type(subject: Subject) -> Iterator[Problem]:
 # ---------------------------------------------------------------------------------------- the class
 
 
-def _parameters(subject: Subject) -> Iterator[Problem]:
+@reads("use", "params")
+def parameters(subject: Subject) -> Iterator[Problem]:
     """Whether the class has these parameters, and then whether its own check takes them."""
     use, params, factory = subject.file.use, subject.file.params, subject.factory
     if factory is None:
@@ -249,13 +269,3 @@ def refused_parameters(document: YamlDocument, error: RefusedParameters) -> Prob
     names = [word for word in re.findall(r"\w+", str(error)) if word in given]
     place: Location = ("params", *names[:1]) if given else ("use",)
     return document.at_value("E-CFG-039", f"{document.data.get('use')}: {error}", place)
-
-
-_CHECKS: Final[tuple[tuple[tuple[str, ...], Callable[[Subject], Iterator[Problem]]], ...]] = (
-    (("order",), _order),
-    (("symbols",), _symbols),
-    (("wake",), _wake),
-    (("order", "symbols"), _lot),
-    (("order", "symbols", "when"), _order_type),
-    (("use", "params"), _parameters),
-)
