@@ -125,9 +125,10 @@ class Sandbox:
         """Bring the market up to its clock; the ledger notes how far it has been seen."""
         self._house.advance(self._clock.now())
         self._jot_outcomes()
-        if self._noted_at != self.now:
+        now = self.now
+        if self._noted_at != now:
             self._note_time()
-        return self.now
+        return now
 
     def _note_time(self) -> None:
         self._noted_at = self.now

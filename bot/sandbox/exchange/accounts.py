@@ -118,7 +118,7 @@ class Account:
         self._receivables = Receivables(rulebook)
         self._promised = Entitlements()
         self._reservations: dict[str, Reservation] = {}
-        self._secured = 0
+        self.secured = 0
 
     def deposit_shares(self, symbol: str, quantity: int, *, cost_price: int) -> None:
         """Put settled shares into the account, bought before at `cost_price`."""
@@ -128,10 +128,6 @@ class Account:
         position.cost += quantity * cost_price
 
     # ------------------------------------------------------------------------------ reserving
-
-    @property
-    def secured(self) -> int:
-        return self._secured
 
     def buying_power(self) -> int:
         """Return the greatest quantity times price that cash pays now together with the fee."""
@@ -174,7 +170,7 @@ class Account:
         """Hold back what the order needs, until the events of the venue release it."""
         self._let_go(order.order_id)
         held = self._reservations[order.order_id] = reservation_for(order, board)
-        self._secured += held.money(self._tariff)
+        self.secured += held.money(self._tariff)
 
     def release(self, order_id: str) -> None:
         """Give back what an order that never reached the venue held. Raises UnknownReservation."""
@@ -183,7 +179,7 @@ class Account:
 
     def _let_go(self, order_id: str) -> None:
         held = self._reservations.pop(order_id, None)
-        self._secured -= held.money(self._tariff) if held else 0
+        self.secured -= held.money(self._tariff) if held else 0
 
     def _reservation(self, order_id: str) -> Reservation:
         try:
@@ -207,7 +203,7 @@ class Account:
                 held.unit_price = event.price
                 if isinstance(event, OrderAmended):
                     held.open_quantity = event.remaining
-                self._secured += held.money(self._tariff) - before
+                self.secured += held.money(self._tariff) - before
             case _:
                 pass
         return ()
@@ -235,7 +231,7 @@ class Account:
             if not self._total(symbol):
                 del self._positions[symbol]
         held.open_quantity -= quantity
-        self._secured += held.money(tariff) - secured
+        self.secured += held.money(tariff) - secured
         if not held.open_quantity:
             del self._reservations[held.order_id]
         return Booked(

@@ -10,7 +10,10 @@ from bot.domain.rulebook import Rulebook
 from bot.domain.status import SymbolStatus
 from bot.domain.venue import Band, TickTable
 
-AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED, Phase.CA})
+CALL_AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED})
+AUCTIONS: Final = CALL_AUCTIONS | {Phase.CA}
+"""The periodic auctions of restricted trading too."""
+TRADING: Final = CALL_AUCTIONS | {Phase.PROGRESS}
 LIMIT_ORDERS_END: Final = frozenset({Phase.PUT_THROUGH, Phase.POST_SESSION, Phase.CLOSED})
 """On entering one of these every limit order lapses and the close is fixed."""
 

@@ -64,25 +64,25 @@ class Venue:
         self._matching = MatchingEngine(start)
         self._date = start.astimezone(EXCHANGE_TZ).date()
         present = {listing.instrument.exchange for listing in listings}
-        self._days = [ExchangeDay(rulebook, e, start, NORMAL) for e in Exchange if e in present]
+        self._days = {
+            (each, False): ExchangeDay(rulebook, each, start, NORMAL)
+            for each in Exchange
+            if each in present
+        }
+        """By exchange, and whether its symbols are under restricted trading."""
         listed = with_warrant_bands(rulebook, listings)
         self._markets = {each.instrument.symbol: self._open(each) for each in listed}
-        self._due = min(day.due for day in self._days)
+        self._due = min(day.due for day in self._days.values())
 
     def _open(self, listing: Listing) -> SymbolMarket:
         instrument = listing.instrument
         exchange, status = instrument.exchange, instrument.status
         is_restricted = self._rulebook.statuses.is_restricted(status)
-        day = self._day(exchange, is_restricted=is_restricted)
+        day = self._days.get((exchange, is_restricted))
         if day is None:
             day = ExchangeDay(self._rulebook, exchange, self._matching.now, status)
-            self._days.append(day)
+            self._days[exchange, is_restricted] = day
         return open_market(self._rulebook, listing, day)
-
-    def _day(self, exchange: Exchange, *, is_restricted: bool) -> ExchangeDay | None:
-        kind = (exchange, is_restricted)
-        found = (day for day in self._days if (day.exchange, day.is_restricted) == kind)
-        return next(found, None)
 
     # --------------------------------------------------------------------------------- orders
 
@@ -175,16 +175,16 @@ class Venue:
         """Return the next instant, strictly after `after`, at which something ends by itself."""
         if self._matching.now <= after < self._due:
             return self._due
-        return min(day.due_after(after) for day in self._days)
+        return min(day.due_after(after) for day in self._days.values())
 
     def _reach(self, at: datetime) -> None:
         if at < self._matching.now:
             raise TimeWentBack(f"the venue is at {self._matching.now}; {at} is too late for it")
         while self._due <= at:
             self._matching.now = self._due
-            for day in [day for day in self._days if day.due == self._due]:
+            for day in [day for day in self._days.values() if day.due == self._due]:
                 self._pass(day)
-            self._due = min(day.due for day in self._days)
+            self._due = min(day.due for day in self._days.values())
         self._matching.now = at
 
     def _pass(self, day: ExchangeDay) -> None:
@@ -219,7 +219,7 @@ class Venue:
         while every exchange is closed, else TradingDayRuns; without a call the first phase does it.
         Before the first phase of a day that has begun, only what `overrides` name starts again.
         """
-        if any(day.phase is not Phase.CLOSED for day in self._days):
+        if any(day.phase is not Phase.CLOSED for day in self._days.values()):
             raise TradingDayRuns(f"no trading day starts at {at}: an exchange is open")
         given = {listing.instrument.symbol: listing for listing in overrides}
         today = at.astimezone(EXCHANGE_TZ).date()
@@ -233,7 +233,7 @@ class Venue:
             market = self._markets[symbol] = self._open(listing)
             market.is_halted |= symbol in begun and begun[symbol].is_halted
         self._date = today
-        self._due = min(day.due for day in self._days)
+        self._due = min(day.due for day in self._days.values())
 
     @property
     def board_day(self) -> date:
@@ -295,9 +295,7 @@ class Venue:
 
     def phase(self, exchange: Exchange) -> Phase:
         """Return the phase of an exchange that has a symbol here, for its normal symbols."""
-        day = self._day(exchange, is_restricted=False)
-        assert day is not None, "an exchange without symbols has no day here"
-        return day.phase
+        return self._days[exchange, False].phase
 
     def phase_of(self, symbol: str) -> Phase:
         return self._market(symbol).day.phase

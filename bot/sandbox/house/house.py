@@ -165,15 +165,16 @@ class House:
 
     def advance(self, to: datetime) -> None:
         """Let everything happen that is due by `to`; an instant in the past changes nothing."""
-        if to > self.now:
+        now = self.venue.now
+        if to > now:
             while (due := self.next_due()) <= to:
                 self._run(max(due, self.now))
             self.day_order_book.apply(self.venue.advance(to))
-        elif self.next_due() <= self.now:
+        elif self.next_due() <= now:
             # An input, or a late look, has made something due at this very instant.
-            self._run(self.now)
+            self._run(now)
         else:
-            self.recorder.look(self.now)
+            self.recorder.look(now)
 
     def _run(self, at: datetime) -> None:
         self._due = None

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from bot.domain.instrument import Lot, Phase
+from bot.domain.instrument import Lot
 from bot.domain.quote import Depth
-from bot.sandbox.exchange.day import local_day
+from bot.sandbox.exchange.day import TRADING, local_day
 from bot.sandbox.exchange.message import Traded
 from bot.sandbox.exchange.venue import ALL_LEVELS, Venue
 
 DEPTH_EVERY: Final = timedelta(minutes=5)
 _DAYS_MAX: Final = 1_300
-_TRADING: Final = frozenset({Phase.OPEN, Phase.PROGRESS, Phase.PRE_CLOSED})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -96,7 +95,7 @@ class Recorder:
             self._depth_day = local_day(taken_at)
             self._depths = {symbol: [] for symbol in self._symbols}
         for symbol in self._symbols:
-            if self._venue.phase_of(symbol) in _TRADING:
+            if self._venue.phase_of(symbol) in TRADING:
                 whole = self._venue.depth(symbol, ALL_LEVELS)
                 bids, asks = (sum(each.volume for each in s) for s in (whole.bids, whole.asks))
                 taken = DepthTaken(taken_at, self._venue.depth(symbol), bids, asks)

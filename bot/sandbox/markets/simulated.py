@@ -21,6 +21,7 @@ from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, Phase
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
 from bot.domain.venue import Band
+from bot.sandbox.exchange.day import CALL_AUCTIONS, TRADING
 from bot.sandbox.markets.flow.market import flow_market
 from bot.sandbox.markets.replay.market import replay_market
 from bot.sandbox.markets.source import CrowdOrders, Level, MarketAccess, MarketSource, MergedMarket
@@ -36,9 +37,6 @@ _LEVELS: Final = 4
 _AUCTION_LEVELS: Final = 3
 _REFRESH_CHANCE: Final = 0.2
 _WIDE_SPREAD_CHANCE: Final = 0.15
-_AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED})
-CROWDED: Final = _AUCTIONS | {Phase.PROGRESS}
-"""The phases in which the crowd does something."""
 _MEMORY: Final = 0.97
 """How much of the noise is left one step later; half of it is gone after about two minutes."""
 _WAVE_PERIOD_S: Final = (900.0, 1_800.0)
@@ -95,7 +93,7 @@ class ScriptedMarket:
     def _step_all(self, at: datetime) -> None:
         for crowd in self._crowds:
             crowd.step(at)
-        if any(self._rulebook.phase_at(each, at) in CROWDED for each in self._exchanges):
+        if any(self._rulebook.phase_at(each, at) in TRADING for each in self._exchanges):
             following = at + STEP
         else:
             # All exchanges rest: go on when the first one wakes.
@@ -170,7 +168,7 @@ class Crowd:
             self._price.begin_day(at, reference, self._band)
         bid = self._price.step(at)
         phase = self._rulebook.phase_at(self._script.exchange, at)
-        if phase in _AUCTIONS:
+        if phase in CALL_AUCTIONS:
             self._gather(bid, at)
         elif phase is Phase.PROGRESS and not any(
             self._is_within(each, at) for each in self._script.standstills

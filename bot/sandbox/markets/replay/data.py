@@ -29,6 +29,7 @@ from pydantic import Field
 
 from bot.domain.instrument import BOARD_LOT, Phase
 from bot.domain.order import Side
+from bot.sandbox.exchange.day import CALL_AUCTIONS
 from bot.sandbox.markets.flow.day import FlowSpan
 from bot.sandbox.scenario_part import Part
 
@@ -100,7 +101,6 @@ EARLY_S: Final = 120
 _CLOSING_SHARE: Final = 0.07
 _MINUTE_S: Final = 60
 _MINUTES_MAX: Final = 120
-_AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED})
 
 Snap = Callable[[float], int]
 
@@ -120,7 +120,7 @@ def place_of(second: int, spans: Sequence[FlowSpan]) -> FlowSpan | None:
     auction ends holds that auction.
     """
     for span in spans:
-        if span.phase in _AUCTIONS and second == span.end:
+        if span.phase in CALL_AUCTIONS and second == span.end:
             return span
         if span.phase is Phase.PROGRESS and span.start - EARLY_S <= second <= span.end:
             return span
@@ -140,7 +140,7 @@ def prints_of(
     for bar in minutes:
         span = place_of(bar.second, spans)
         assert span is not None, "a recorded bar lies within the day"
-        if span.phase in _AUCTIONS:
+        if span.phase in CALL_AUCTIONS:
             found += _auction(bar, following(span, spans), random)
         else:
             found += _continuous(bar, walked(bar), span, bar.volume, random)
