@@ -5,6 +5,12 @@
 Hooks of strategies are called when the state has settled: no request of a strategy comes into the
 middle of a handler, and no deadline wakes a strategy. All `Record` commands of an event come first;
 the shell commits them before it does anything else.
+
+What to read next. What the engine knows: `state.py` and its parts. How a quote becomes an order:
+`market.py`, `belief.py`, `wake.py`, `requests.py`, then `risk/`. What becomes of the order:
+`orders/`, from `sends.py` on. What keeps orders back: `gate.py`, `health.py`, `two_factor.py`, and
+by an operator `operator.py`, `flatten.py`. How a day begins and ends: `day.py`. What is shown of it
+all: `status.py`, `account_status.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
