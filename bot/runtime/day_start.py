@@ -3,16 +3,17 @@
     order history (where an earlier day left orders open) ─► day order book ─► account ─► Reconciled
 
 With open work, or in a bot that runs, what can't be read is asked for again until it can: orders
-may be open, so the bot stays, cancels and listens; nothing is sent before all of it is there. After
-`HISTORY_TRIES` a day begins without the order history, and the symbols of what it left open are
-halted. A start reads the market, too; what orders need comes first.
+may be open, so the bot stays, cancels and listens; nothing is sent before all of it is there. Where
+the broker answers other reads, a day begins after `HISTORY_TRIES` without the order history, and
+the symbols of what it left open are halted. A start reads the market, too; what orders need comes
+first.
 
 Today's day order book does not list what an earlier day left open; the order history does, under
 each of an order's ids. What it says is merged before that day is closed, so that a fill of the
 hours in which no bot ran is a fill in the journal too.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -20,7 +21,7 @@ from functools import partial
 from typing import Final
 
 from bot.broker.client import BrokerClient
-from bot.broker.errors import BrokerError, is_unknown
+from bot.broker.errors import BrokerError, is_unknown, refuses_key
 from bot.broker.paging import read_pages
 from bot.clock import Clock
 from bot.config.strategies.load import UnknownSymbols
@@ -148,9 +149,12 @@ class DayStart:
         if not left:
             return ()
         ask = partial(earlier_ends, self.client, self.account, left, now=now)
+        look = partial(self.client.todays_orders, self.account, now)
         try:
-            return await self.retry.ask(ask, tries_max=HISTORY_TRIES)
+            return await read_history(self.retry, ask, look)
         except BrokerError as error:
+            if refuses_key(error):
+                raise
             ids = ", ".join(left)
             text = (
                 f"the order history can't be read ({error}): how {ids} ended is not known. Their "
@@ -200,6 +204,27 @@ def left_open(known: KnownOrders, account: SubAccount, today: date) -> dict[str,
         and row.state not in TERMINAL_STATES
         for order_id in (row.order_id, *known.later_ids.get(row.order_id, ()))
     }
+
+
+async def read_history(
+    retry: BrokerRetry,
+    ask: Callable[[], Awaitable[tuple[OrderReport, ...]]],
+    look: Callable[[], Awaitable[object]],
+) -> tuple[OrderReport, ...]:
+    """Return what the order history says. It is given up only where the broker answers another read
+    at once: one that is away as a whole is waited for, and asked again. Raises BrokerError.
+    """
+    while True:
+        try:
+            return await retry.ask(ask, tries_max=HISTORY_TRIES)
+        except BrokerError as error:
+            failure = error
+        try:
+            await look()
+        except BrokerError:
+            await retry.ask(look)
+        else:
+            raise failure
 
 
 async def earlier_ends(

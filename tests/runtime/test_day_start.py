@@ -3,11 +3,18 @@
 import json
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
+import pytest
+
+from bot.broker.errors import BrokerError
 from bot.domain.entry import OrderUpdated
 from bot.domain.order import OrderReport, OrderState
-from bot.runtime.day_start import KnownOrders, earlier_ends, left_open
+from bot.runtime.day_start import KnownOrders, earlier_ends, left_open, read_history
+from bot.runtime.starting import BrokerRetry
+from bot.sandbox.faults.rule import FaultScript
+from tests.broker.loopback import JumpingWaiter
 from tests.staging import DAY, Stage, intent, scenario, set_stage
 
 NIGHT = timedelta(hours=23)
@@ -116,4 +123,37 @@ async def test_every_id_of_a_renamed_order_is_looked_up(tmp_path: Path, sqlite_u
 
     told = {each.order_id: each.executed_quantity for each in found}
     assert told == {"ORD10000001-1": 60, "ORD10000001": 40}
+    await stage.strike()
+
+
+AWAY = {"match": {"verb": "GET", "path": "/trading/*", "times": 20}, "action": {"do": "rst"}}
+DEAD = {
+    "match": {"verb": "GET", "path": "/trading/sub-accounts/*/orders*", "times": 0},
+    "action": {"do": "status", "status": 500},
+}
+
+
+async def _read(stage: Stage, row: OrderUpdated) -> tuple[OrderReport, ...]:
+    retry = BrokerRetry(JumpingWaiter(stage.clock), lambda _: None, is_needed=True)
+    look = partial(stage.broker.client.todays_orders, stage.account, stage.clock.now())
+    return await read_history(retry, partial(ends_of, stage, row), look)
+
+
+async def test_the_history_of_a_broker_that_is_away_is_asked_for_when_it_is_back(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE)
+    stage.sandbox.add_fault(FaultScript.model_validate(AWAY))
+
+    [report] = await _read(stage, row)
+
+    assert (report.order_id, report.executed_quantity) == (row.order_id, row.quantity)
+    await stage.strike()
+
+
+async def test_a_history_that_is_dead_alone_is_given_up(tmp_path: Path, sqlite_url: str) -> None:
+    stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE, faults=[DEAD])
+
+    with pytest.raises(BrokerError, match="HTTP 500"):
+        await _read(stage, row)
     await stage.strike()
