@@ -79,7 +79,7 @@ def boottime_ns() -> int:
 
 def boottime_s() -> float:
     """Seconds since boot, suspend included: how long something took or is ago. Nothing steps it."""
-    return boottime_ns() / 1e9
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class SteadyClock:

@@ -46,6 +46,7 @@ _LANE_STEP: Final = timedelta(milliseconds=1)
 _TICKET_STEP: Final = timedelta(microseconds=1)
 _STEPS_MAX: Final = 900
 _RANK: Final = {lane: rank for rank, lane in enumerate(LANE_SHARE_PERCENT)}
+_AHEAD: Final = {lane: tuple(_RANK)[:rank] for lane, rank in _RANK.items()}
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 OnWait = Callable[[datetime, int, str], None]
@@ -106,7 +107,7 @@ class RequestBudget:
     @property
     def waiting(self) -> int:
         """How many requests wait for their turn."""
-        return sum(len(line) for line in self._line.values())
+        return sum(map(len, self._line.values()))
 
     @property
     def limited_since(self) -> datetime | None:
@@ -127,7 +128,7 @@ class RequestBudget:
         """How many wait in the lanes that go first: nobody takes the place that one of them waits
         for.
         """
-        return sum(len(line) for other, line in self._line.items() if _RANK[other] < _RANK[lane])
+        return sum(map(len, map(self._line.__getitem__, _AHEAD[lane])))
 
     async def take(self, lane: Lane, call: str, *, wait_max: timedelta) -> None:
         """Return when a request may leave, and count it; at once when there is room.

@@ -21,6 +21,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
@@ -49,29 +50,18 @@ _LENGTH_OF_NOTHING: Final = frozenset({"POST", "PUT"})
 """A body that is empty is named by its length here (RFC 9110, 8.6)."""
 
 
+@dataclass(eq=False, slots=True)
 class _Exchange:
     """One request and the future of its answer."""
 
-    __slots__ = (
-        *("answered", "bounds", "connection", "deadline", "is_sent", "objection"),
-        *("started_s", "wire"),
-    )
-
-    def __init__(
-        self,
-        wire: bytes,
-        bounds: Bounds,
-        answered: asyncio.Future[Answer | NoAnswer],
-        objection: Objection,
-    ) -> None:
-        self.wire = wire
-        self.objection = objection
-        self.bounds = bounds
-        self.answered = answered
-        self.started_s = performance_s()
-        self.is_sent = False
-        self.connection: _Connection | None = None
-        self.deadline: asyncio.TimerHandle
+    wire: bytes
+    bounds: Bounds
+    objection: Objection
+    answered: asyncio.Future[Answer | NoAnswer]
+    started_s: float = field(default_factory=performance_s)
+    is_sent: bool = False
+    connection: "_Connection | None" = None
+    deadline: asyncio.TimerHandle = field(init=False)
 
 
 class Carrier:
@@ -93,9 +83,7 @@ class Carrier:
         self._traffic = traffic
         self._tls = tls
         self._connections_max = connections_max
-        self._always = "".join(
-            f"{name}: {value}\r\n" for name, value in {"Host": origin.name, **ALWAYS}.items()
-        )
+        self._always = [": ".join(each) for each in {"Host": origin.name, **ALWAYS}.items()]
         self._connections: set[_Connection] = set()
         self._idle: list[_Connection] = []
         self._line: deque[_Exchange] = deque()
@@ -110,7 +98,7 @@ class Carrier:
         if len(self._line) >= LINE_MAX:
             return NoAnswer(f"{LINE_MAX:,} requests wait for a connection", is_sent=False)
         loop = asyncio.get_running_loop()
-        exchange = _Exchange(wire, bounds, loop.create_future(), request.objection)
+        exchange = _Exchange(wire, bounds, request.objection, loop.create_future())
         exchange.deadline = loop.call_later(bounds.deadline_s, self._too_late, exchange)
         self._traffic.begin(exchange)
         self._line.append(exchange)
@@ -126,11 +114,11 @@ class Carrier:
         texts = "".join([target, *headers, *headers.values()])
         if not (texts.isascii() and texts.isprintable()) or " " in target:
             return None
-        fields = "".join([f"{name}: {text}\r\n" for name, text in headers.items()])
+        lines = [f"{request.method} {target} HTTP/1.1", *self._always]
+        lines += map(": ".join, headers.items())
         if body or request.method in _LENGTH_OF_NOTHING:
-            fields = f"{fields}Content-Length: {len(body)}\r\n"
-        head = f"{request.method} {target} HTTP/1.1\r\n{self._always}{fields}\r\n"
-        return head.encode("ascii") + body
+            lines.append(f"Content-Length: {len(body)}")
+        return "\r\n".join([*lines, "\r\n"]).encode("ascii") + body
 
     # ---------------------------------------------------------------------- connections
 
@@ -139,19 +127,11 @@ class Carrier:
         while self._line and self._idle:
             connection = self._idle.pop()
             if connection.is_usable():
-                self._carry(connection)
+                connection.carry(self._line.popleft())
             else:
                 connection.drop()
-        self._open_for_line()
-
-    def _carry(self, connection: "_Connection") -> None:
-        """Send the first of the line, unless something has come up while it waited there."""
-        exchange = self._line.popleft()
-        if (reason := exchange.objection()) is not None:
-            self.is_free(connection)
-            self.finish(exchange, NoAnswer, reason)
-        else:
-            connection.carry(exchange)
+        if self._line:
+            self._open_for_line()
 
     def _open_for_line(self) -> None:
         """Open a connection for each exchange in the line, as far as there may be more."""
@@ -174,11 +154,11 @@ class Carrier:
             self._no_connection(f"{type(error).__name__}: {error}")
         else:
             self._connections.add(made)
-            if not made.is_open():
+            if made.is_closing():
                 self._no_connection("the server closed the new connection")
                 made.drop()
             elif self._line:
-                self._carry(made)
+                made.carry(self._line.popleft())
             else:
                 self._idle.append(made)
 
@@ -312,14 +292,20 @@ class _Connection(asyncio.Protocol):
         something to be read where nothing may come.
         """
         is_fresh = boottime_s() - self._free_since_s <= IDLE_S_MAX
-        return is_fresh and self.is_open() and not self._readable(0)
+        return is_fresh and not self._transport.is_closing() and not self._readable(0)
 
-    def is_open(self) -> bool:
-        """Whether neither side has closed it, as far as the loop has told."""
-        return not self._transport.is_closing()
+    def is_closing(self) -> bool:
+        """Whether either side has closed it, as far as the loop has told."""
+        return self._transport.is_closing()
 
     def carry(self, exchange: _Exchange) -> None:
-        """Send a request. From here on it counts as sent."""
+        """Send a request, unless something has come up while it waited. From the write on it counts
+        as sent.
+        """
+        if (reason := exchange.objection()) is not None:
+            self._carrier.is_free(self)
+            self._carrier.finish(exchange, NoAnswer, reason)
+            return
         self._exchange, exchange.connection = exchange, self
         self._reader = AnswerReader(exchange.bounds.body_bytes_max)
         exchange.is_sent = True

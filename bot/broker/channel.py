@@ -25,7 +25,7 @@ from bot.broker.link import (
 from bot.broker.signer import Signer
 from bot.clock import Clock
 from bot.protocol.endpoints.endpoint import Endpoint, Lane, Tier
-from bot.protocol.envelope import Answer, NoAnswer, rate_limit_reset, size_of
+from bot.protocol.envelope import SIZES, Answer, NoAnswer, rate_limit_reset
 from bot.protocol.secret import redact
 
 TOO_MANY_REQUESTS: Final = 429
@@ -150,19 +150,21 @@ class Channel:
         self._breaker = breaker
         self._wire = wire
         self._waiter = waiter
-        self._bounds = bounds
-        self._bounds_of: dict[str, Bounds] = {}
+        self._bounds = {
+            name: replace(bounds, body_bytes_max=min(bounds.body_bytes_max, size.bytes_max))
+            for name, size in SIZES.items()
+        }
 
     async def send(
         self,
         endpoint: Endpoint,
         sign: Callable[[], HttpRequest],
-        bounds: Bounds,
         *,
-        wait_max: timedelta,
+        bounds: Bounds | None = None,
+        wait_max: timedelta = READ_WAIT_MAX,
         objection: Objection = nothing_against,
     ) -> Answer | NoAnswer:
-        """Wait for a place in the budget, sign, and send once.
+        """Wait for a place in the budget, sign, and send once; by default within a read's bounds.
 
         Not sent for certain: when the broker refuses our key, asked before the wait and again just
         before the first byte, and when `objection`, asked after the wait, has one. Raises
@@ -178,11 +180,12 @@ class Channel:
         if (barred := self._breaker.bar(is_signed=is_signed)) is not None:
             return barred
         sent_at, signed_by = self._wire.now(), self._offset.value
+        bounds = bounds or self._bounds[endpoint.name]
         answer = await self._links[endpoint.lane].exchange(request, bounds)
         if isinstance(answer, Answer):
             self._offset.observe(answer.headers, sent_at=sent_at, answered_at=self._wire.now())
             self._breaker.observe(answer, is_signed=is_signed, signed_by=signed_by)
-            if not is_limit(answer):
+            if answer.http_status != TOO_MANY_REQUESTS:
                 self._budget.note_served()
         return answer
 
@@ -194,37 +197,37 @@ class Channel:
         at most READ_TRIES_MAX times in all, newly signed; a deadline that passed and an answer too
         long or with two lengths are not.
         """
-        tries = 0
+        sign, tries = partial(self._signer.sign_read, endpoint, target), 0
         while True:
             tries += 1
-            answer = await self._attempt(endpoint, target)
-            if is_limit(answer):  # the budget makes the next attempt wait
+            answer = await self.send(endpoint, sign)
+            if not isinstance(answer, Answer):
+                if tries == READ_TRIES_MAX or isinstance(answer, _FINAL):
+                    raise _error_of(endpoint, answer)
+            elif answer.http_status == TOO_MANY_REQUESTS:
                 until = self.note_limit(answer, endpoint.name, tries=tries)
                 if tries == READ_TRIES_MAX:
                     reason = f"HTTP 429 at each of {READ_TRIES_MAX} tries"
                     raise RateLimited(endpoint.name, reason, until)
-            elif tries == READ_TRIES_MAX or not _may_pass(answer):
-                return _whole(endpoint, answer)
+                continue  # the budget makes the next attempt wait
             else:
-                await self._waiter.sleep_until(self._waiter.now() + RETRY_PAUSE)
+                is_used = answer.http_status == _UNAUTHORISED and _USED_NONCE in answer.body
+                may_pass = is_used or answer.http_status in _PASSING_STATUSES
+                if tries == READ_TRIES_MAX or not may_pass:
+                    return answer
+            await self._waiter.sleep_until(self._waiter.now() + RETRY_PAUSE)
 
     async def ask_once(self, endpoint: Endpoint, target: str, body: bytes) -> Answer:
         """Send a call that costs something (a one-time code) exactly once; 429 is returned too.
 
         Raises what `read` does.
         """
-        return _whole(endpoint, await self._attempt(endpoint, target, body))
-
-    async def _attempt(
-        self, endpoint: Endpoint, target: str, body: bytes = b""
-    ) -> Answer | NoAnswer:
-        sign = partial(self._signer.sign_read, endpoint, target, body=body)
-        bounds = self._bounds_of.get(endpoint.name)
-        if bounds is None:
-            bytes_max = min(self._bounds.body_bytes_max, size_of(endpoint).bytes_max)
-            bounds = replace(self._bounds, body_bytes_max=bytes_max)
-            self._bounds_of[endpoint.name] = bounds
-        return await self.send(endpoint, sign, bounds, wait_max=READ_WAIT_MAX)
+        answer = await self.send(
+            endpoint, partial(self._signer.sign_read, endpoint, target, body=body)
+        )
+        if not isinstance(answer, Answer):
+            raise _error_of(endpoint, answer)
+        return answer
 
     def note_limit(self, answer: Answer, call: str, *, tries: int) -> datetime:
         """Close the budget until the reset of a 429; return until when, on the budget's clock."""
@@ -242,26 +245,18 @@ def is_limit(answer: Answer | NoAnswer) -> TypeGuard[Answer]:
     return isinstance(answer, Answer) and answer.http_status == TOO_MANY_REQUESTS
 
 
-def _may_pass(answer: Answer | NoAnswer) -> bool:
-    """Whether another attempt may do better."""
-    if isinstance(answer, NoAnswer):
-        return not isinstance(answer, LateAnswer | UnusableAnswer | Barred)
-    is_used_nonce = answer.http_status == _UNAUTHORISED and _USED_NONCE in answer.body
-    return answer.http_status in _PASSING_STATUSES or is_used_nonce
+_FINAL: Final = (Barred, LateAnswer, UnusableAnswer)
+"""After these another attempt would do no better."""
 
 
-def _whole(endpoint: Endpoint, answer: Answer | NoAnswer) -> Answer:
-    if isinstance(answer, Answer):
-        return answer
-    error: BrokerError
-    reason = redact(answer.reason)  # of a broken answer it may quote what came
-    match answer:
+def _error_of(endpoint: Endpoint, silence: NoAnswer) -> BrokerError:
+    reason = redact(silence.reason)  # of a broken answer it may quote what came
+    match silence:
         case Barred():
-            error = KeyRefused(endpoint.name, reason, answer.until)
+            return KeyRefused(endpoint.name, reason, silence.until)
         case UnusableAnswer():
-            error = Malformed(endpoint.name, reason)
+            return Malformed(endpoint.name, reason)
         case LateAnswer():
-            error = Timeout(endpoint.name, reason)
+            return Timeout(endpoint.name, reason)
         case _:
-            error = Unreachable(endpoint.name, reason)
-    raise error
+            return Unreachable(endpoint.name, reason)

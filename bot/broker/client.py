@@ -135,7 +135,8 @@ class BrokerClient:
                 asked = {**path, _USER_HOLE: str((await self.user()).user_id)}
                 continue
             check_echo(found.payload, {**dict(query), **asked})
-            self._watch.note(found.drift)
+            if found.drift:
+                self._watch.note(found.drift)
             return found
 
     # -------------------------------------------------------------------------------- bootstrap

@@ -93,9 +93,9 @@ class ClockOffset:
         self._has_proof, self._dissent = True, None
         low, high = self._known.low, self._known.high
         self.value = _ZERO if low <= _ZERO <= high else (low + high) / 2
-        borders = (WARN_OFFSET, self._max_offset)
-        passed = sum(abs(self.value) >= border for border in borders)
-        not_back = sum(abs(self.value) > border - _BACK_BY for border in borders)
+        distance, most = abs(self.value), self._max_offset
+        passed = (distance >= WARN_OFFSET) + (distance >= most)
+        not_back = (distance > WARN_OFFSET - _BACK_BY) + (distance > most - _BACK_BY)
         now_passed = max(passed, min(self._passed, not_back))
         if now_passed != self._passed:
             self._passed = now_passed

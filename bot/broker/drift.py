@@ -110,8 +110,6 @@ class DriftWatch:
 
     def note(self, found: tuple[Drifted, ...]) -> None:
         """Remember what differs in an answer, and report what is new."""
-        if not found:
-            return
         news = tuple(each for each in found if (each.call, each.field) not in self._seen)
         if not news or len(self._seen) + len(news) > KNOWN_MAX:
             return

@@ -99,7 +99,14 @@ class OrderWriter:
         require(is_whole, "I18", f"the body of a {signed.method} is not the one signed")
 
         def against() -> str | None:
-            return objection() or self._token_objection(signed)
+            """A token may end, or be revoked or replaced, between signature and first byte."""
+            if reason := objection():
+                return reason
+            held = self._two_factor.token()
+            if held is None:
+                return f"{LACKS_2FA}: there is no token that has not ended"
+            is_held = signed.headers.get(HEADER_TWO_FACTOR) == held.reveal()
+            return None if is_held else f"{LACKS_2FA}: it was signed with another token"
 
         asking = replace(signed, objection=against)
         answer = await self._send(signed.endpoint, lambda: asking, self._bounds, against)
@@ -112,14 +119,6 @@ class OrderWriter:
     def lack(self) -> str:
         """The broker's word for what is wrong with our 2FA token; empty: a write may have it."""
         return self._two_factor.lack
-
-    def _token_objection(self, signed: SignedRequest) -> str | None:
-        """A token may end, or be revoked or replaced, between the signature and the first byte."""
-        held = self._two_factor.token()
-        if held is None:
-            return f"{LACKS_2FA}: there is no token that has not ended"
-        is_held = signed.headers.get(HEADER_TWO_FACTOR) == held.reveal()
-        return None if is_held else f"{LACKS_2FA}: it was signed with another token"
 
     async def burn(self, nonce: str) -> Answer | NoAnswer:
         """Use up the nonce of an unknown POST by a harmless read signed with it, once.
@@ -145,7 +144,7 @@ class OrderWriter:
     ) -> Answer | NoAnswer:
         try:
             answer = await self._channel.send(
-                endpoint, sign, bounds, wait_max=WRITE_WAIT_MAX, objection=objection
+                endpoint, sign, bounds=bounds, wait_max=WRITE_WAIT_MAX, objection=objection
             )
         except RateLimited as no_room:
             return NoAnswer(no_room.reason, is_sent=False)

@@ -80,11 +80,6 @@ _SMALL: Final = frozenset(
 )
 
 
-def size_of(endpoint: Endpoint) -> Size:
-    """Return how large an answer of a call may be."""
-    return _SIZES[endpoint.name]
-
-
 def is_for_a_moment(body: bytes) -> bool:
     """Tell whether a body may be read at once, whatever call it answers."""
     if len(body) <= FOR_A_MOMENT.values_max:  # a value has a byte at least
@@ -95,7 +90,7 @@ def is_for_a_moment(body: bytes) -> bool:
 
 def check_size(endpoint: Endpoint, body: bytes) -> None:
     """Raise MalformedAnswer when an answer is larger than one of its call has a reason to be."""
-    size = _SIZES[endpoint.name]
+    size = SIZES[endpoint.name]
     if len(body) <= size.values_max:
         return
     if len(body) > size.bytes_max:
@@ -110,12 +105,13 @@ def _values_in(body: bytes) -> int:
     return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
-_SIZES: Final[Mapping[str, Size]] = {
+SIZES: Final[Mapping[str, Size]] = {
     **dict.fromkeys(ENDPOINTS, LARGE),
     **dict.fromkeys(("sub_accounts", "portfolio", "index_realtime"), MEDIUM),
     **dict.fromkeys((name for name in ENDPOINTS if name.endswith(("_quote", "_depth"))), SMALL),
     **dict.fromkeys(_SMALL, SMALL),
 }
+"""How large an answer of each call may be."""
 
 
 SUCCESS_CODE: Final = "0"

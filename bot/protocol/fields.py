@@ -306,13 +306,13 @@ def elements(payload: Payload) -> list[Payload]:
 
 def texts_or_none(value: dict[str, Any], names: Iterable[str]) -> list[str] | None:
     """Return the texts under these names, "" for null and absent; None if one is no text."""
-    found = [value.get(name) for name in names]
+    found = list(map(value.get, names))
     return [one or "" for one in found] if _TEXT_OR_NULL.issuperset(map(type, found)) else None
 
 
 def wholes_or_none(value: dict[str, Any], names: Iterable[str]) -> list[int | None] | None:
     """Return the integers under these names, null and absent as None; None if one is no integer."""
-    found = [value.get(name) for name in names]
+    found = list(map(value.get, names))
     for one in found:
         if one is not None and not (type(one) is int and -INTEGER_MAX <= one <= INTEGER_MAX):
             return None

@@ -22,7 +22,6 @@ from bot.domain.order import (
     ORDER_TYPES,
     Intent,
     OrderResult,
-    OrderState,
     OrderType,
     Side,
 )
@@ -132,7 +131,13 @@ def read_result(value: object) -> OrderResult | None:
         average_price=average_of(average, amount, executed),
         executed_amount=amount,
         status=status,
-        state=_state(status, quantity, executed),
+        state=settled(
+            state_of(status),
+            quantity=quantity,
+            executed=executed,
+            remaining=quantity - executed,
+            cancelled=0,  # an answer does not mention a cancelled part
+        ),
         order_type=order_type,
         fee=fee or 0,
         tax=tax or 0,
@@ -162,7 +167,13 @@ def validate_result(element: Payload) -> OrderResult:
         average_price=average_of(found.execute_price, found.execute_amount, executed),
         executed_amount=found.execute_amount,
         status=found.order_status,
-        state=_state(found.order_status, found.order_quantity, executed),
+        state=settled(
+            state_of(found.order_status),
+            quantity=found.order_quantity,
+            executed=executed,
+            remaining=found.order_quantity - executed,
+            cancelled=0,
+        ),
         order_type=found.order_type,
         fee=found.fee_amount,
         tax=found.tax_amount,
@@ -179,13 +190,6 @@ def _sound(executed: int, amount: int, quantity: int) -> int:
     The order's row has both.
     """
     return executed if amount or not 0 < executed <= quantity else 0
-
-
-def _state(status: str, quantity: int, executed: int) -> OrderState:
-    """Read name and quantities; an answer does not mention a cancelled part."""
-    left = quantity - executed
-    said = state_of(status)
-    return settled(said, quantity=quantity, executed=executed, remaining=left, cancelled=0)
 
 
 def encode_order_results(results: Sequence[OrderResult]) -> list[dict[str, object]]:

@@ -20,6 +20,7 @@ from bot.protocol.envelope import (
     LARGE,
     LEVELS_MAX,
     ROWS_MAX,
+    SIZES,
     SMALL,
     Answer,
     check_size,
@@ -29,7 +30,6 @@ from bot.protocol.envelope import (
     read_error_body,
     seal,
     seal_error,
-    size_of,
 )
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.quotes import decode_depth
@@ -160,11 +160,12 @@ def body_of(result: object, **more: object) -> bytes:
     ],
 )  # fmt: skip
 def test_each_kind_of_read_has_its_size(name: str, size: object) -> None:
-    assert size_of(ENDPOINTS[name]) == size
+    assert SIZES[name] == size
 
 
 def test_every_call_has_a_size() -> None:
-    assert all(size_of(each).bytes_max <= LARGE.bytes_max for each in ENDPOINTS.values())
+    assert SIZES.keys() == ENDPOINTS.keys()
+    assert all(each.bytes_max <= LARGE.bytes_max for each in SIZES.values())
 
 
 def test_a_depth_of_megabytes_is_refused_with_what_was_wanted_and_found() -> None:

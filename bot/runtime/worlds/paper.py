@@ -23,7 +23,7 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.quote import Quote
 from bot.protocol.endpoints.endpoint import Endpoint, build_target
 from bot.protocol.endpoints.trading import STOCK_QUOTE
-from bot.protocol.envelope import Answer, NoAnswer, open_envelope, size_of
+from bot.protocol.envelope import SIZES, Answer, NoAnswer, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.quotes import decode_quote
 from bot.protocol.secret import Secret
@@ -64,7 +64,7 @@ class MarketRelay:
     async def __call__(self, endpoint: Endpoint, target: str) -> Answer | NoAnswer:
         """Send one read, signed with the real key. Raises NotRelayed unless it is market data."""
         signed = self._signer.sign_read(relayed(endpoint), target)
-        bounds = Bounds(LOOK_S_MAX, size_of(endpoint).bytes_max)
+        bounds = Bounds(LOOK_S_MAX, SIZES[endpoint.name].bytes_max)
         return await self._link.exchange(HttpRequest("GET", target, signed.headers), bounds)
 
     async def close(self) -> None:
