@@ -8,14 +8,15 @@ named by itself. The row of a single order is left out of both: the day order bo
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from typing import Final, TypeVar
+from typing import Final
 
 from bot.broker.client import BrokerClient
 from bot.broker.errors import BrokerError, NotNow
 from bot.clock import Clock, boottime_s
-from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
+from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.domain.message import (
     AccountRead,
@@ -44,7 +45,6 @@ ROW_TIMES_STEP: Final = timedelta(seconds=1)
 MORNING: Final = timedelta(hours=8)
 """After midnight: by then what goes ex on a day has been booked."""
 
-Value = TypeVar("Value")
 ReadRow = Callable[[SubAccount, str, datetime], Awaitable[OrderReport | None]]
 Spawn = Callable[[Coroutine[object, object, None], str], asyncio.Task[None]]
 
@@ -217,11 +217,10 @@ class Reads:
     async def _once(
         self,
         key: str,
-        ask: Callable[[datetime], Awaitable[Value]],
-        event: Callable[[datetime, Value], Event],
+        ask: Callable[[datetime], Awaitable[Event]],
         named: tuple[str, str] | None,
     ) -> BrokerError | None:
-        """Ask, and post what came as an event of the time it was asked at; return a failure.
+        """Ask, and post what came, an event of the time it was asked at; return a failure.
 
         `named` is what a failure is counted as: its kind, and what it is about.
         """
@@ -230,7 +229,7 @@ class Reads:
         self._under_way.add(key)
         asked_at = self.clock.now()
         try:
-            self.post(event(asked_at, await ask(asked_at)))
+            self.post(await ask(asked_at))
         except BrokerError as error:
             if named is not None:
                 self.health.failed(error, *named)
@@ -247,32 +246,30 @@ class Reads:
 
     async def quote(self, symbol: str) -> None:
         """Poll the quote of a symbol."""
+
+        async def ask(at: datetime) -> Event:
+            return QuoteReceived(at, await self.client.quote(symbol), self.clock.now())
+
         await self.way.clear()
-        await self._once(
-            f"quote {symbol}",
-            lambda _: self.client.quote(symbol),
-            lambda at, quote: QuoteReceived(at, quote, self.clock.now()),
-            ("the quote", symbol),
-        )
+        await self._once(f"quote {symbol}", ask, ("the quote", symbol))
 
     async def depth(self, symbol: str) -> None:
         """Poll the depth of a symbol."""
+
+        async def ask(at: datetime) -> Event:
+            return DepthReceived(at, await self.client.depth(symbol), self.clock.now())
+
         await self.way.clear()
-        await self._once(
-            f"depth {symbol}",
-            lambda _: self.client.depth(symbol),
-            lambda at, depth: DepthReceived(at, depth, self.clock.now()),
-            ("the depth", symbol),
-        )
+        await self._once(f"depth {symbol}", ask, ("the depth", symbol))
 
     async def phase(self, exchange: Exchange) -> None:
         """Ask the broker for the phase of an exchange and the order types that it takes there."""
-        await self._once(
-            f"phase {exchange}",
-            lambda _: self.client.market_phase(exchange),
-            lambda at, found: PhaseChanged(at, exchange, found.phase, found.available),
-            ("the phase", exchange.value),
-        )
+
+        async def ask(at: datetime) -> Event:
+            found = await self.client.market_phase(exchange)
+            return PhaseChanged(at, exchange, found.phase, found.available)
+
+        await self._once(f"phase {exchange}", ask, ("the phase", exchange.value))
 
     async def order(self, order_id: str) -> None:
         """Poll one order's detail row."""
@@ -285,14 +282,14 @@ class Reads:
     async def _order(self, key: str, order_id: str, read: ReadRow) -> None:
         """Post the row, or that it can't be read: whatever the cause, no cancel waits for it."""
 
-        async def ask(asked_at: datetime) -> OrderReport | None:
+        async def ask(at: datetime) -> Event:
             try:
-                return await read(self.sub_account, order_id, asked_at)
+                return OrderRead(at, order_id, await read(self.sub_account, order_id, at))
             except BrokerError:
-                self.post(OrderRead(asked_at, order_id, None, is_unreadable=True))
+                self.post(OrderRead(at, order_id, None, is_unreadable=True))
                 raise
 
-        await self._once(key, ask, lambda at, report: OrderRead(at, order_id, report), None)
+        await self._once(key, ask, None)
 
     async def account(self) -> None:
         """Poll cash and holdings."""
@@ -310,18 +307,13 @@ class Reads:
         only give a difference its name: a failure is as good as none.
         """
 
-        async def ask(
-            asked_at: datetime,
-        ) -> tuple[AccountSnapshot, tuple[ShareholderRight, ...] | None]:
-            snapshot = await self.client.account_snapshot(self.sub_account, asked_at)
-            day = (asked_at.astimezone(EXCHANGE_TZ) - MORNING).date()
-            if day == self._rights_day:
-                return snapshot, None
-            self._rights_day = day
-            try:
-                return snapshot, await self.client.rights(self.sub_account)
-            except BrokerError:
-                return snapshot, None
+        async def ask(at: datetime) -> Event:
+            snapshot, rights = await self.client.account_snapshot(self.sub_account, at), None
+            day = (at.astimezone(EXCHANGE_TZ) - MORNING).date()
+            if day != self._rights_day:
+                self._rights_day = day
+                with suppress(BrokerError):
+                    rights = await self.client.rights(self.sub_account)
+            return AccountRead(at, snapshot, rights)
 
-        named = (ACCOUNT, "")
-        return await self._once(key, ask, lambda at, found: AccountRead(at, *found), named)
+        return await self._once(key, ask, (ACCOUNT, ""))
