@@ -33,7 +33,7 @@ from bot.runtime.inbox import Urgency
 from bot.runtime.parts import Parts
 from bot.runtime.run import Run
 from bot.runtime.run_controls import RunOptions
-from bot.runtime.worlds.choice import make_environment
+from bot.runtime.start.broker import make_environment
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import run_free, serve
 from tests.staging import START, scenario

@@ -69,8 +69,8 @@ from bot.protocol.secret import Secret
 from bot.runtime.daemon import Daemon
 from bot.runtime.journal_file import begin_journal, prepare_journal
 from bot.runtime.run_controls import RunOptions
-from bot.runtime.schedule import Fire, Job, Report
 from bot.runtime.state_dir import keep_token
+from bot.runtime.timetable.schedule import Fire, Job, Report
 from bot.runtime.worlds.environment import Access, Driver
 from bot.runtime.worlds.system import SystemEnvironment
 
@@ -82,7 +82,7 @@ QUEUED_MAX: Final = 2
 """Events that may wait a poll in flight: else the queue of a bot that is slower grows."""
 clock_ns = time.perf_counter_ns
 runs: Any = importlib.import_module("bot.runtime.run")
-assemble: Any = importlib.import_module("bot.runtime.assemble")
+assemble: Any = importlib.import_module("bot.runtime.start.broker")
 """The module, for what is put in place of its parts."""
 
 
@@ -430,7 +430,7 @@ async def underload(
             while bot.is_crowded(inflight):
                 await asyncio.sleep(0.001)
 
-    depth: Depth = await bot.parts.client.depth("FPT")
+    depth: Depth = await bot.parts.broker.client.depth("FPT")
     pollers = [asyncio.create_task(poll_on(first)) for first in range(inflight)]
     LOADED.append((bot, pollers))
 
@@ -549,8 +549,8 @@ class EngineAlone:
         cpu = time.process_time()
         bot = await start(base_url, symbols=symbols, strategies=strategies, ratio=ratio)
         alone = cls(bot, time.process_time() - cpu)
-        alone.depth = await bot.parts.client.depth("FPT")
-        alone.quote = await bot.parts.client.quote("FPT")
+        alone.depth = await bot.parts.broker.client.depth("FPT")
+        alone.quote = await bot.parts.broker.client.quote("FPT")
         return alone
 
     def timed(self, event: Event) -> tuple[float, list[Command]]:

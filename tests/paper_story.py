@@ -16,7 +16,7 @@ from bot.protocol.secret import Secret
 from bot.runtime.activity import OneAtATime, Post, Tasks
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
-from bot.runtime.schedule import Fire, Job, Report, Timetable
+from bot.runtime.timetable.schedule import Fire, Job, Report, Timetable
 from bot.runtime.worlds.environment import STEPPED, Access, Driver, EnvironmentSpec
 from bot.runtime.worlds.paper import PaperEnvironment
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter

@@ -29,8 +29,8 @@ from bot.runtime.brake import Brake
 from bot.runtime.commits import Commits
 from bot.runtime.fence import Fence
 from bot.runtime.order_manager import OrderManager
-from bot.runtime.pulse import Trouble
 from bot.runtime.reads import DayOrderBook, Health
+from bot.runtime.supervisor import Trouble
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario

@@ -12,7 +12,7 @@ from bot.config.strategies.check import WORD_OF
 from bot.config.strategies.load import CheckedFile, rehearse
 from bot.domain.order import ORDER_TYPES
 from bot.domain.plan import OrderPlan, StrategyPlan
-from bot.runtime.feeds import (
+from bot.runtime.timetable.feeds import (
     fitted,
     order_reads_per_minute,
     polls_of,

@@ -63,8 +63,8 @@ def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOpt
     """Run until stopped, showing everything. Raises OperatorMistake."""
     # All of the daemon: imported by a run, not by the help page of one.
     from bot.runtime.notices.notices import tell_end
-    from bot.runtime.planted import require_nothing_planted
     from bot.runtime.run import run_bot
+    from bot.runtime.start.planted import require_nothing_planted
 
     try:
         require_nothing_planted()

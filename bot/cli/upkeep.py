@@ -111,8 +111,7 @@ def prune(invocation: Invocation, before: str | None, dry_run: bool, file: Path 
     from bot.journal.retention import PRUNABLE, due_in
     from bot.journal.schema import reading_current
     from bot.runtime.journal_file import journal_errors
-    from bot.runtime.retention import cuts
-    from bot.runtime.upkeep import prune_alone, shrink
+    from bot.runtime.upkeep import cuts, prune_alone, shrink
 
     loaded = readable(invocation) if dry_run else load(invocation)
     if not dry_run and file is None and loaded.backups_dir is None:

@@ -13,8 +13,8 @@ from threading import Event
 from bot.clock import SimulatedClock
 from bot.config.problems import OperatorMistake
 from bot.runtime.control.socket import NoBotRunning, ask
-from bot.runtime.schedule import Fire, Job, Report, Timetable
 from bot.runtime.state_dir import LEDGER
+from bot.runtime.timetable.schedule import Fire, Job, Report, Timetable
 from bot.runtime.worlds.environment import Access, Driver, EnvironmentSpec
 from bot.runtime.worlds.sandbox import SandboxEnvironment
 from bot.runtime.worlds.stepped import SteppedMarket

@@ -31,8 +31,8 @@ from bot.protocol.endpoints.endpoint import Endpoint, path_parameters, with_defa
 from bot.protocol.query import Kind
 from bot.protocol.shaped import Codec
 from bot.protocol.strict_json import compact
-from bot.runtime.assemble import choose_account, connect_broker
 from bot.runtime.control.socket import LINE_MAX, Reply, Request, refused
+from bot.runtime.start.broker import choose_account, connect_broker
 from bot.runtime.worlds.environment import access_of
 from bot.runtime.worlds.system import SystemEnvironment
 

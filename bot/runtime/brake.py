@@ -27,15 +27,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from bot.clock import monotonic_s
-from bot.domain.order import Intent
 from bot.domain.visible import visible
 from bot.journal.aside import begin
-
-if TYPE_CHECKING:  # a command line that halts need not load it
-    from bot.engine.engine import Engine
 
 FLAG: Final = "HALT"
 """The file's name, in the state directory."""
@@ -117,10 +113,10 @@ def flags_in(state_dir: Path) -> list[Path]:
     """Return what is called `HALT`, in whatever case. Raises OSError, not for want of a folder."""
     try:
         # Asked before every order: a Path for each file there would take most of the time.
-        found = sorted(name for name in os.listdir(state_dir) if name.upper() == FLAG)  # noqa: PTH208
+        names = os.listdir(state_dir)  # noqa: PTH208
     except FileNotFoundError:
         return []
-    return [state_dir / name for name in found]
+    return sorted([state_dir / name for name in names if name.upper() == FLAG])
 
 
 def lower_flag(state_dir: Path) -> str:
@@ -248,9 +244,9 @@ class Brake:
 
         def ask(asked: T) -> str | None:
             why = self.objection()
-            return None if why and spares(asked) and self.sells else why
+            return why if why and not (spares(asked) and self.sells) else gate(asked)
 
-        return lambda asked: ask(asked) or gate(asked)
+        return ask
 
     def pull(self, reason: str, by: str) -> Pulled:
         """Put it on, in memory at once, and allow no sale; the file follows on a thread that no
@@ -303,15 +299,6 @@ class Brake:
     def _is_kept(self) -> bool:
         """Wait until the file of the last halt is there, within bounds."""
         return self._kept is None or self._kept.wait(DISK_S)
-
-    def gates_of(
-        self, engine: "Engine"
-    ) -> tuple[
-        Callable[[Intent], str | None], Callable[[str], str | None], Callable[[Intent], bool]
-    ]:
-        """Return what an order and an amendment pass last, and which order passes a halt."""
-        order = self.before(engine.reason_not_to_send, engine.passes_halt)
-        return order, self.before(engine.reason_not_to_amend), engine.passes_halt
 
     def _tell(self) -> None:
         if self._pulled is not None:

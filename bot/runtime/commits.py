@@ -11,7 +11,7 @@ journal when that answers again.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from bot.clock import boottime_s
-from bot.config.settings.model import KeepSettings
 from bot.domain.entry import Entry
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import JournalHealthChanged
@@ -30,8 +29,7 @@ from bot.journal.lease import LEASE_LIFE_S
 from bot.journal.sends import Send
 from bot.journal.thread import in_time
 from bot.runtime.activity import Post
-from bot.runtime.pulse import Trouble
-from bot.runtime.retention import Retention
+from bot.runtime.supervisor import Trouble
 
 DOUBT_TRIES: Final = 3_000
 DOUBT_PAUSE_S: Final = 0.1
@@ -73,8 +71,6 @@ class Commits:
         emergency: EmergencyJournal,
         *,
         timeout_s: float,
-        keep: KeepSettings | None = None,
-        backups: Path | None = None,
         now: Callable[[], datetime],
         post: Post,
         trouble: Trouble,
@@ -82,14 +78,16 @@ class Commits:
         self._journal = journal
         self._emergency = emergency
         self._timeout_s = timeout_s
-        self.retention = Retention(journal, keep or KeepSettings(), post, backups)
         self._now = now
         self._post = post
         self._trouble = trouble
+        self.is_cut = False
+        """Whether the journal is out of reach."""
         self._cut = asyncio.Event()
+        """Set with it, for those who wait."""
         self._since_s = 0.0
-        self._beside: list[Entry] = []
-        """What the emergency journal has, and nobody else is going to write."""
+        self.beside: list[Entry] = []
+        """What only the emergency journal has, and nobody else is going to write."""
         self._file = asyncio.Lock()
         self._is_file_stuck = False
         self.unkept = ""
@@ -103,19 +101,9 @@ class Commits:
         """Called at once when the journal is out of reach."""
 
     @property
-    def is_cut(self) -> bool:
-        """Whether the journal is out of reach."""
-        return self._cut.is_set()
-
-    @property
     def folder(self) -> Path:
         """Where the emergency journal is."""
         return self._emergency.path.parent
-
-    @property
-    def beside(self) -> Sequence[Entry]:
-        """What only the emergency journal has."""
-        return self._beside
 
     async def write(self, entries: Sequence[Entry], sends: Sequence[Send] = ()) -> Stored:
         """Store all entries and what may leave of the sends in one transaction.
@@ -125,15 +113,19 @@ class Commits:
         """
         doubt: OutcomeUnknown | None = None
         for _ in range(DOUBT_TRIES):
+            began_s = boottime_s()
             try:
-                verdicts = await self._answer(self._journal.write(entries, sends))
+                verdicts = await self._journal.write(entries, sends)
             except OutcomeUnknown as unknown:
                 doubt = unknown
-                self.lose(f"the journal can't be written: {unknown}")
-                await asyncio.sleep(DOUBT_PAUSE_S)
             else:
                 why = str(doubt) if doubt else ""
-                return Stored(why, tuple(Committed(no is None, no or why) for no in verdicts))
+                return Stored(why, tuple([Committed(no is None, no or why) for no in verdicts]))
+            finally:
+                self.answered += 1
+                self.took_s = boottime_s() - began_s
+            self.lose(f"the journal can't be written: {doubt}")
+            await asyncio.sleep(DOUBT_PAUSE_S)
         assert doubt is not None, "only a doubt is tried again"
         raise doubt
 
@@ -145,14 +137,6 @@ class Commits:
     async def probe(self) -> None:
         """Have the journal answer. Raises Unreachable."""
         await self._journal.probe()
-
-    async def _answer(self, asking: Awaitable[T]) -> T:
-        began_s = boottime_s()
-        try:
-            return await asking
-        finally:
-            self.answered += 1
-            self.took_s = boottime_s() - began_s
 
     async def protect(self, entry: Entry) -> Committed:
         """Make an entry survive in the journal, or else beside it: the attempt of a cancel, a halt.
@@ -179,7 +163,7 @@ class Commits:
         if why := self.objection() or await self._keep([entry]):
             return Committed(is_stored=False, reason=why)
         if self.is_cut:
-            self._beside.append(entry)
+            self.beside.append(entry)
             return Committed(is_stored=True)
         try:  # it has come back meanwhile, and the file is gone
             await self._journal.take_over([entry])
@@ -214,6 +198,7 @@ class Commits:
         """The journal is out of reach: say so, and have the engine let no order leave."""
         if self.is_cut:
             return
+        self.is_cut = True
         self._cut.set()
         self._since_s = boottime_s() - self._journal.stalled_s()
         since = f"{self._now().astimezone(EXCHANGE_TZ):%H:%M:%S}"
@@ -232,14 +217,18 @@ class Commits:
 
     async def catch_up(self) -> None:
         """Store what only the emergency journal has. Raises what the journal does."""
-        count = len(self._beside)
-        await self._answer(self._journal.take_over(self._beside[:count]))
-        del self._beside[:count]
+        count = len(self.beside)
+        try:
+            await self._journal.take_over(self.beside[:count])
+        finally:
+            self.answered += 1
+        del self.beside[:count]
 
     def find(self) -> None:
         """The journal answers again and has everything, unless something was kept just now."""
-        if self._beside or not self.is_cut:
+        if self.beside or not self.is_cut:
             return
+        self.is_cut = False
         self._cut.clear()
         text = f"the journal answers again after {boottime_s() - self._since_s:.0f} s"
         self._trouble.end(text)

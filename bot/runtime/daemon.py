@@ -36,31 +36,27 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.operations import TradingDayEnded
-from bot.domain.order import Intent
 from bot.domain.quote import KeepBar, KeepExDate, ReadBars
 from bot.domain.recovery import Recovery
 from bot.engine.two_factor import LEAD
-from bot.journal.sends import Send
 from bot.runtime.activity import LET_END_S
 from bot.runtime.closes import Closes
-from bot.runtime.day_start import DayStart, KnownOrders
-from bot.runtime.feeds import Feeds
 from bot.runtime.health.heartbeat import Work
 from bot.runtime.history.warming.kept import KeptBars, KeptExDates
 from bot.runtime.history.warming.sources import FOLDER, BrokerBars, StoredBars
 from bot.runtime.history.warming.warm_up import WarmUp
 from bot.runtime.live import LiveLoop
-from bot.runtime.missed import DOWN, MissedRuns, missed_note, overlap_note
-from bot.runtime.morning import AT_START, MorningCheck
-from bot.runtime.order_manager import BOOK_AGE_MAX
 from bot.runtime.parts import Parts, unanswered
-from bot.runtime.pulse import Pulse
-from bot.runtime.schedule import BeforeOpening, Firing, Job, Overlaps, Started
-from bot.runtime.starting import user_name
+from bot.runtime.start.day_start import DayStart, KnownOrders
+from bot.runtime.start.strategies import user_name
 from bot.runtime.supervisor import Supervisor
+from bot.runtime.timetable.feeds import Feeds
+from bot.runtime.timetable.morning import AT_START, MorningCheck
+from bot.runtime.timetable.notes import DOWN, MissedRuns, Pulse, missed_note, overlap_note
+from bot.runtime.timetable.schedule import BeforeOpening, Firing, Job, Overlaps, Started
 from bot.runtime.token_file import TokenFile
 from bot.runtime.watches import DiskWatch
-from bot.runtime.worlds.environment import Driver, clock_held
+from bot.runtime.worlds.environment import clock_held
 
 DRAIN_S: Final = 5.0
 """How long reads that are under way are waited for when all orders are settled."""
@@ -83,7 +79,7 @@ class Daemon:
         self._beat, self._missed = Pulse(), MissedRuns()
         self._overlaps = Overlaps(self._overlap)
         self._closes = Closes(
-            client=parts.client,
+            client=parts.broker.client,
             market=parts.environment.market,
             rulebook=parts.rulebook,
             post=parts.inbox.post,
@@ -92,7 +88,7 @@ class Daemon:
         self._kept_bars = KeptBars(parts.bars_file, parts.rulebook)
         self._ex_dates = KeptExDates(parts.ex_dates_file)
         stored = StoredBars(parts.bars_file.parent / FOLDER, parts.rulebook)
-        brokers = BrokerBars(parts.client, parts.rulebook, self._closes.known)
+        brokers = BrokerBars(parts.broker.client, parts.rulebook, self._closes.known)
         self._warm_up = WarmUp(
             sources=(brokers, self._kept_bars, stored),
             market=parts.environment.market,
@@ -105,7 +101,7 @@ class Daemon:
         )
         self._closes.on_ex_dates = self._level_again
         self._day_start = DayStart(
-            client=parts.client,
+            client=parts.broker.client,
             account=parts.account,
             market=parts.environment.market,
             reads=parts.reads,
@@ -118,18 +114,16 @@ class Daemon:
         )
         self._morning = MorningCheck.of(parts, self._day_start.listed_on)
         self._beginning: asyncio.Task[None] | None = None
-        self._driver: Driver | None = None
         self._loop = LiveLoop(
             engine=parts.engine,
             commits=parts.commits,
             inbox=parts.inbox,
             time_slice=parts.time_slice,
             lazy_s=parts.environment.pace.lazy_s,
-            sign=self._sign,
+            sign=parts.orders.sign,
             committed=parts.orders.committed,
             carry_out=self._carry_out,
             guard=parts.guard,
-            wake_at=self._wake_at,
             mark=parts.environment.mark,
             show=parts.show,
             go_ahead=parts.go_ahead,
@@ -166,9 +160,8 @@ class Daemon:
         watching = [asyncio.create_task(self._supervisor.guard(watch)) for watch in watches]
         try:
             # A start may last: what is open is polled and cancelled by its deadlines all the same.
-            async with clock_held(
-                self._parts.environment, self._parts.tasks, self._time_passed
-            ) as self._driver:
+            async with clock_held(environment, parts.tasks, self._time_passed) as driver:
+                self._loop.wake_at = driver.wake_at
                 reading = self._supervisor.guard(self._begin())
                 await self._supervisor.unless_stopped(reading)
             self._supervisor.is_up.set()
@@ -216,9 +209,10 @@ class Daemon:
         )
         jobs = [replace(job, fire=partial(self._fire, job)) for job in parts.jobs]
         self._tell_of_missed(now)
-        self._driver = environment.drive(jobs, self._time_passed, self._report)
-        self._driver.wake_at(parts.engine.next_due())
-        await self._driver.run(self._supervisor.stopping)
+        driver = environment.drive(jobs, self._time_passed, self._report)
+        driver.wake_at(parts.engine.next_due())
+        self._loop.wake_at = driver.wake_at
+        await driver.run(self._supervisor.stopping)
 
     async def _settle(self, loop: asyncio.Task[None]) -> None:
         """Wait for outstanding answers and journal them.
@@ -275,13 +269,6 @@ class Daemon:
 
     # --------------------------------------------------------------------------- the commands
 
-    def _sign(self, intent: Intent) -> Send | None:
-        """Sign an order that may leave with its decision, or see to what it will wait for."""
-        send = self._parts.orders.sign(intent)
-        if send is None and self._parts.environment.pace.reads_ahead:
-            self._parts.day_order_book.read_ahead(BOOK_AGE_MAX, self._parts.tasks.spawn)
-        return send
-
     def _carry_out(self, command: Command) -> None:
         parts, spawn = self._parts, self._parts.tasks.spawn
         match command:
@@ -329,10 +316,6 @@ class Daemon:
 
     def _time_passed(self, at: datetime) -> None:
         self._parts.inbox.post(TimePassed(at))
-
-    def _wake_at(self, instant: datetime | None) -> None:
-        if self._driver is not None:
-            self._driver.wake_at(instant)
 
     def _report(self, firings: Sequence[Firing], why: str) -> None:
         now = self._parts.environment.market.now()
@@ -389,4 +372,4 @@ class Daemon:
 
     def _end_day(self, due: datetime) -> None:
         self._parts.inbox.post(TradingDayEnded(due, due.astimezone(EXCHANGE_TZ).date()))
-        self._parts.tasks.spawn(self._parts.commits.retention.at_close(due), "retention")
+        self._parts.tasks.spawn(self._parts.retention.at_close(due), "retention")

@@ -3,18 +3,21 @@
 import asyncio
 import os
 import signal
+import socket
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import DEFAULT
 from bot.domain.entry import Entry
 from bot.journal.engines import file_of, is_sqlite, unreachable
 from bot.journal.errors import (
     Corrupt,
+    Holder,
     JournalError,
     LeaseHeld,
     LeaseLost,
@@ -236,6 +239,11 @@ def taken_over(error: LeaseLost | WrittenByAnother) -> OperatorMistake:
         "one's now. Let one bot write a journal: bot stop, or another journal.url"
     )
     return OperatorMistake.of("E-DB-004", text, ExitCode.NOT_RUNNING)
+
+
+def this_process() -> Holder:
+    """Who asks for the lease."""
+    return Holder(os.getpid(), socket.gethostname(), SystemClock().now())
 
 
 def crashed(url: str) -> bool:

@@ -74,10 +74,11 @@ Decided = list[tuple[datetime, Command]]
 
 
 class LiveLoop:
-    """Feeds the engine and carries its commands out. `wake_at` hears of its next deadline.
+    """Feeds the engine and carries its commands out.
 
-    `sign` gives the attempt of an order that may leave with its decision, and `committed` takes
-    what became of it. `go_ahead` sees the records of what does not wait for the journal.
+    `sign` adds to some sends the attempt of an order, where that may leave with its decision, and
+    `committed` takes what became of it. `go_ahead` sees the records of what does not wait for the
+    journal.
     """
 
     def __init__(
@@ -88,11 +89,10 @@ class LiveLoop:
         inbox: Inbox,
         time_slice: TimeSlice,
         lazy_s: float,
-        sign: Callable[[Intent], Send | None],
+        sign: Callable[[Intent, list[Send]], None],
         committed: Callable[[Send, Committed | None], None],
         carry_out: CarryOut,
         guard: Guard,
-        wake_at: Callable[[datetime | None], None],
         mark: Mark,
         show: Sequence[Show],
         go_ahead: Show,
@@ -107,10 +107,11 @@ class LiveLoop:
         self._committed = committed
         self._carry_out = carry_out
         self._guard = guard
-        self._wake_at = wake_at
         self._mark = mark
         self._show = show
         self._go_ahead = go_ahead
+        self.wake_at: Callable[[datetime | None], object] = lambda _: None
+        """Told of the engine's next deadline after each event."""
         self._decided: Decided = []
         """What is to be stored with the next commit."""
         self._held: Decided = []
@@ -192,7 +193,7 @@ class LiveLoop:
                 self._is_due = self._is_due or not _is_lazy(command)
             if self._slice.is_over():
                 break
-        self._wake_at(self._engine.next_due())
+        self.wake_at(self._engine.next_due())
 
     def _least(self) -> Urgency:
         """What is taken in: everything, but no market while the journal is out of reach."""
@@ -254,13 +255,13 @@ class LiveLoop:
         self._held, self._is_due = [], False
         left = min(self._taken, len(self._decided), 1)  # what waits is of an event that is not over
         taken, self._taken = self._taken - left, left
-        entries = self._fold.take(
-            command.entry for _, command in decided if isinstance(command, Record)
-        )
+        entries = self._fold.take([it.entry for _, it in decided if isinstance(it, Record)])
         if entries or is_cut:
-            orders = [command.intent for _, command in decided if isinstance(command, PlaceOrder)]
-            signed = () if is_cut else map(self._signed, orders)
-            sends = [send for send in signed if send is not None]
+            orders = [it.intent for _, it in decided if isinstance(it, PlaceOrder)]
+            sends: list[Send] = []
+            for intent in () if is_cut else orders:
+                # A fault in that comes again when the order is placed, and is answered there.
+                self._guard(partial(self._sign, intent, sends))
             self._is_storing = True
             try:
                 await self._store(entries, sends)
@@ -305,12 +306,6 @@ class LiveLoop:
             is_about = isinstance(entry, Decision) and (entry.strategy, entry.symbol) in ordered
             parts[_is_lazy(each[1]) and not is_about].append(each)
         return parts
-
-    def _signed(self, intent: Intent) -> Send | None:
-        """Sign an order. A fault in that comes again when it is placed, and is answered there."""
-        found: list[Send | None] = []
-        self._guard(lambda: found.append(self._sign(intent)))
-        return found[0] if found else None
 
     async def _store(self, entries: Sequence[Entry], sends: Sequence[Send]) -> None:
         """Store a batch, however long it takes. What was signed with it is signed anew when nothing

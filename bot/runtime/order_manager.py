@@ -46,7 +46,7 @@ from bot.protocol.secret import redact
 from bot.runtime.activity import Post, RightOfWay
 from bot.runtime.commits import Commits, Committed
 from bot.runtime.fence import Fence
-from bot.runtime.reads import DayOrderBook
+from bot.runtime.reads import DayOrderBook, Spawn
 
 SIGNED_AGE_MAX_S: Final = 15.0
 """An older signature may come too late: the broker takes it for 30 s, and the send for 10 s."""
@@ -85,7 +85,8 @@ def order_words(intent: Intent) -> str:
 class OrderManager:
     """Places, cancels and amends, for one sub-account.
 
-    `market` is the time that the engine sees. `fence` keeps what has no trusted answer yet.
+    `market` is the time that the engine sees. `fence` keeps what has no trusted answer yet. With
+    `spawn` a day order book that is too old for an order is read while its decision is committed.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class OrderManager:
         gates: tuple[Gate, AmendGate, Callable[[Intent], bool]],
         post: Post,
         way: RightOfWay,
+        spawn: Spawn | None = None,
     ) -> None:
         self._writer = writer
         self._commits = commits
@@ -115,32 +117,37 @@ class OrderManager:
         self._gate, self._amend_gate, self._passes_halt = gates
         self._post = post
         self._way = way
+        self._spawn = spawn
         self._boot_id = boot_id()
         self._early: dict[str, tuple[Attempt, Committed | None]] = {}
         """By intent: what was signed with its decision, and what became of the commit."""
-        self._placing: dict[str, str] = {}
+        self._placing: dict[str, Intent] = {}
+        """By id: orders that were begun and have no answer yet."""
         self._changing: dict[str, str] = {}
-        """In words, by intent or nonce: what was begun and has no answer yet."""
+        """The same of cancels and amendments, in words, by their nonce."""
 
     @property
     def under_way(self) -> tuple[str, ...]:
         """What was begun and has no answer yet, in words."""
-        return (*self._placing.values(), *self._changing.values())
+        return (*map(order_words, self._placing.values()), *self._changing.values())
 
     # ------------------------------------------------------------------------------------ place
 
-    def sign(self, intent: Intent) -> Send | None:
-        """Sign an intent's one POST for the transaction of its decision; `committed`, then `place`.
+    def sign(self, intent: Intent, sends: list[Send]) -> None:
+        """Sign an intent's one POST and add it to the `sends` of the transaction of its decision;
+        `committed`, then `place` follow.
 
-        None where something stands between decision and first byte: `place` sees to all of it.
+        Where something stands between decision and first byte, `place` sees to all of it.
         """
         is_free = len(self._placing) < self._max_in_flight
-        if not is_free or self._day_order_book.is_older(BOOK_AGE_MAX) or self._objection(intent):
-            return None
-        attempt = self._attempt(intent)
-        self._early[intent.intent_id] = attempt, None
-        self._begin(intent)
-        return attempt.send
+        if is_free and not self._day_order_book.is_older(BOOK_AGE_MAX):
+            if self._objection(intent) is None:
+                attempt = self._attempt(intent)
+                self._early[intent.intent_id] = attempt, None
+                self._begin(intent)
+                sends.append(attempt.send)
+        elif self._spawn is not None:
+            self._day_order_book.read_ahead(BOOK_AGE_MAX, self._spawn)
 
     def committed(self, send: Send, commit: Committed | None) -> None:
         """Learn what became of the commit of what `sign` gave; None: `place` signs again."""
@@ -160,7 +167,7 @@ class OrderManager:
     def _begin(self, intent: Intent) -> None:
         if intent.intent_id not in self._placing:
             self._way.begin()
-        self._placing[intent.intent_id] = order_words(intent)
+        self._placing[intent.intent_id] = intent
 
     async def _place(self, intent: Intent) -> None:
         intent_id = intent.intent_id

@@ -5,7 +5,6 @@ from datetime import datetime
 from pathlib import Path
 
 from bot.broker.broker import Broker
-from bot.broker.client import BrokerClient
 from bot.domain.account import SubAccount
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
@@ -13,16 +12,17 @@ from bot.engine.engine import Engine, Guard
 from bot.runtime.activity import Tasks, TimeSlice
 from bot.runtime.brake import Brake
 from bot.runtime.commits import Commits
-from bot.runtime.feeds import PollWatch
 from bot.runtime.fence import Fence
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import Show
 from bot.runtime.order_manager import OrderManager, order_words
-from bot.runtime.pulse import Trouble
 from bot.runtime.reads import DayOrderBook, Reads
-from bot.runtime.schedule import Job
 from bot.runtime.second_factor import SecondFactor
-from bot.runtime.starting import BrokerRetry
+from bot.runtime.start.broker import BrokerRetry
+from bot.runtime.supervisor import Trouble
+from bot.runtime.timetable.feeds import PollWatch
+from bot.runtime.timetable.schedule import Job
+from bot.runtime.upkeep import Retention
 from bot.runtime.worlds.environment import Environment
 
 
@@ -36,7 +36,6 @@ class Parts:
     tasks: Tasks
     engine: Engine
     commits: Commits
-    client: BrokerClient
     account: SubAccount
     reads: Reads
     day_order_book: DayOrderBook
@@ -56,6 +55,7 @@ class Parts:
     brake: Brake
     retry: BrokerRetry
     broker: Broker
+    retention: Retention
     down_since: datetime | None
     """When the journal was written last before this run; None: there was none before."""
     jobs: list[Job] = field(default_factory=list)

@@ -4,7 +4,6 @@ Order of the start: plans → journal and its lease → broker → account → e
 bot on the same journal is refused before any request is made, or waits as its standby.
 """
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -33,15 +32,12 @@ from bot.journal.errors import LeaseLost, Unreachable, WrittenByAnother
 from bot.journal.journal import Journal
 from bot.journal.thread import in_time
 from bot.runtime.activity import Activity, RightOfWay, Tasks, TimeSlice
-from bot.runtime.assemble import make_engine, meet_broker
 from bot.runtime.brake import Brake
-from bot.runtime.broken_strategies import Broken, strategies_to_run
 from bot.runtime.commits import Commits
 from bot.runtime.control.operations import Operations
-from bot.runtime.control.server import ControlServer
+from bot.runtime.control.server import ControlServer, EarlyHalt, handlers_of
 from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon
-from bot.runtime.feeds import PollWatch
 from bot.runtime.health.onlookers import Onlookers
 from bot.runtime.history.recording.recorder import begin_recording
 from bot.runtime.inbox import Inbox
@@ -54,28 +50,38 @@ from bot.runtime.journal_file import (
     taken_over,
 )
 from bot.runtime.notices.notices import Notices
-from bot.runtime.opening import begin_state, keep_lease, open_journal, take_lease, wait_for_lease
 from bot.runtime.order_manager import OrderManager
 from bot.runtime.parts import Parts, unanswered
-from bot.runtime.pulse import Trouble
 from bot.runtime.reads import DayOrderBook, Health, Reads
 from bot.runtime.run_controls import RunControls, RunEnd, RunOptions, Screen
 from bot.runtime.second_factor import SecondFactor, codes_asked
-from bot.runtime.security_notes import before_this, note_start
-from bot.runtime.starting import (
+from bot.runtime.start.broker import (
     BrokerRetry,
-    EarlyHalt,
-    damage_at_start,
-    handlers_of,
+    MakeEnvironment,
+    make_environment,
+    meet_broker,
+    show_broker,
+)
+from bot.runtime.start.opening import (
+    Opened,
+    before_this,
+    begin_state,
     has_open_work,
     lost_places,
+    open_journal,
     recovered_here,
-    show_broker,
-    show_config,
 )
-from bot.runtime.supervisor import FaultGuard, Supervisor, ends_the_run
+from bot.runtime.start.strategies import (
+    Broken,
+    make_engine,
+    note_start,
+    show_config,
+    strategies_to_run,
+)
+from bot.runtime.supervisor import FaultGuard, Supervisor, Trouble, ends_the_run
+from bot.runtime.timetable.feeds import PollWatch
+from bot.runtime.upkeep import Retention
 from bot.runtime.watches import HookWatch
-from bot.runtime.worlds.choice import MakeEnvironment, make_environment
 from bot.runtime.worlds.environment import EnvironmentSpec
 
 SWITCH_S: Final = 0.000_5
@@ -127,8 +133,8 @@ class Run:
         self._emergency = EmergencyJournal(loaded.state_dir)
         self._codes_asked: list[datetime] = []
         self._down_since: datetime | None = None
-        self._damage: tuple[str, ...] = ()
         self._commits: Commits | None = None
+        self._trouble = Trouble(self.now, self._screen.trouble)
         self._notices = Notices(loaded, options.told, self._screen.trouble)
         self._found = strategies_to_run(loaded, options.only)
         self._strategies = self._found.strategies
@@ -146,10 +152,15 @@ class Run:
         show_config(loaded, self._found, self._screen.row, self._screen.trouble)
         server = ControlServer(loaded.state_dir, handlers_of(self._fields), {"bot": loaded.bot})
         with journal_errors(origin, what_to_do=TO_RUN):
-            opened = await self._open_journal(server, child)
+            opened = await open_journal(
+                *(loaded, server, self._screen, self._supervisor, self._stack, self._fields),
+                child=child,
+                is_standby=self._options.is_standby,
+                lose=lambda why: self._commits.lose(why) if self._commits else None,
+            )
             if isinstance(opened, str):
                 return opened
-            journal, epoch = opened
+            journal = opened.journal
             if words := await take_over(journal, self._emergency, ask):
                 self._screen.row("emergency", words)
         # From here on the socket shows the bot: the lease has proved that it is the only one.
@@ -157,7 +168,14 @@ class Run:
             await server.start()
         self._stack.push_async_callback(server.stop)
         self._enter_environment()
-        commits = self._commits = self._commits_of(journal)
+        commits = self._commits = Commits(
+            journal,
+            self._emergency,
+            timeout_s=loaded.settings.journal.write_timeout_s,
+            now=self.now,
+            post=self._inbox.post,
+            trouble=self._trouble,
+        )
         self._halt = EarlyHalt(commits, self.now, self._brake)
         server.serve(handlers_of(self._fields, halt=self._halt), {"bot": loaded.bot})
         with journal_errors(origin):
@@ -170,17 +188,8 @@ class Run:
         broker, account = met
         self._stack.enter_context(self._controls.on_signals())  # a row of a run gets its end
         with journal_errors(origin):
-            facts = {"mode": loaded.settings.mode, "config_sha256": loaded.sha256}
-            run_id = await ask(journal.start_run(at=self.now(), version=__version__, **facts))
-            today = local_of(self.environment.market.now()).date()
-            recovery = recovered_here(
-                await ask(journal.recover(today)), self._damage, self.environment
-            )
-            self._codes_asked += await ask(in_time(partial(codes_asked, loaded.journal_url, today)))
-            before, self._down_since = await ask(in_time(partial(before_this, loaded.journal_url)))
-        self._screen.recovered(recovery)
-        parts = self._assemble(commits, epoch, broker, account)
-        note_start(parts, loaded, self._files, before, self._broken.found(recovery))
+            run_id, recovery = await self._record_start(opened)
+        parts = self._assemble(opened, commits, broker, account)
         recorder = begin_recording(parts, loaded, self._files, self._way, self._activity)
         self._stack.callback(recorder.stop)
         daemon = Daemon(parts, recovery, self._supervisor)
@@ -193,6 +202,23 @@ class Run:
             except (LeaseLost, WrittenByAnother) as error:
                 raise taken_over(error) from error
         return await self._write_end(journal, run_id, parts, [*commits.beside, *daemon.unwritten])
+
+    async def _record_start(self, opened: Opened) -> tuple[int, Recovery]:
+        """Begin the journal's new run; return its number, and what it goes on from."""
+        url, journal = self._loaded.journal_url, opened.journal
+        ask = partial(answer, url)
+        facts = {"mode": self._loaded.settings.mode, "config_sha256": self._loaded.sha256}
+        run_id = await ask(journal.start_run(at=self.now(), version=__version__, **facts))
+        today = local_of(self.environment.market.now()).date()
+        recovery = recovered_here(
+            await ask(journal.recover(today)), opened.damage, self.environment
+        )
+        self._codes_asked += await ask(in_time(partial(codes_asked, url, today)))
+        before, self._down_since = await ask(in_time(partial(before_this, url)))
+        self._screen.recovered(recovery)
+        broken, post = self._broken.found(recovery), self._inbox.post
+        note_start(self._loaded, self._files, before, broken, at=self.now(), post=post)
+        return run_id, recovery
 
     async def _write_end(
         self, journal: Journal, run_id: int, parts: Parts, left: Sequence[Entry]
@@ -212,48 +238,9 @@ class Run:
                 raise unwritten from error
         return reason
 
-    def _lose(self, why: str) -> None:
-        if self._commits is not None:
-            self._commits.lose(why)
-
     def now(self) -> datetime:
         """Market time, of the clock that there is now: a served one is found later."""
         return self.environment.market.now() if self._commits else SystemClock().now()
-
-    def _commits_of(self, journal: Journal) -> Commits:
-        self._trouble = Trouble(self.now, self._screen.trouble)
-        return Commits(
-            journal,
-            self._emergency,
-            timeout_s=self._loaded.settings.journal.write_timeout_s,
-            keep=self._loaded.settings.journal.keep,
-            backups=self._loaded.backups_dir,
-            now=self.now,
-            post=self._inbox.post,
-            trouble=self._trouble,
-        )
-
-    async def _open_journal(
-        self, server: ControlServer, child: int | None
-    ) -> tuple[Journal, int] | str:
-        """Return the journal and the epoch of our lease on it, or why the wait for it was ended."""
-        loaded, url, state = self._loaded, self._loaded.journal_url, "kept"
-        if self._options.is_standby:
-            self._stack.push_async_callback(server.stop)
-            lease = await wait_for_lease(loaded, server, self._screen, self._fields)
-            if isinstance(lease, str):
-                return lease
-            server.serve(handlers_of(self._fields), {"bot": loaded.bot})
-        else:
-            lease, state = await take_lease(url, child)
-        self._stack.callback(lease.release)
-        journal = await open_journal(loaded, lease, self._screen, self._stack)
-        beating = self._supervisor.guard(keep_lease(journal, url, self._lose))
-        self._stack.callback(asyncio.create_task(beating).cancel)
-        if state != "new":
-            self._damage = await damage_at_start(url, loaded.state_dir, lease.epoch)
-        self._screen.row("journal", f"{masked_url(url)} ({state})")
-        return journal, lease.epoch
 
     def _enter_environment(self) -> None:
         """Choose the clock and wake an embedded broker: only the holder of the lease may."""
@@ -292,7 +279,7 @@ class Run:
         if not waits:
             server.serve(early(), {"bot": self._loaded.bot})
             return await self._sign_in()
-        handlers = early(retry=self._retry, stop=self._controls.stop)
+        handlers = early(why=lambda: self._retry.trouble, stop=self._controls.stop)
         server.serve(handlers, {"bot": self._loaded.bot})
         with self._controls.on_signals():
             return await self._supervisor.unless_stopped(self._sign_in())
@@ -318,7 +305,9 @@ class Run:
         await self._notices.begin(self._stack, self._faults.guard, self.now, self._inbox.post)
         return broker, account
 
-    def _assemble(self, commits: Commits, epoch: int, broker: Broker, account: SubAccount) -> Parts:
+    def _assemble(
+        self, opened: Opened, commits: Commits, broker: Broker, account: SubAccount
+    ) -> Parts:
         loaded, environment, post = self._loaded, self.environment, self._inbox.post
         settings, guard = loaded.settings, self._faults.guard
         market, client = environment.market, broker.client
@@ -327,12 +316,13 @@ class Run:
         book = DayOrderBook(client, account, market, brokers, health, post, environment.elapsed_s)
         of_account = partial(replace, account=account.extended_id)
         strategies = [replace(each, plan=of_account(each.plan)) for each in self._strategies]
-        clocks, played = (market, environment.wire), environment.mailed_code
+        clocks, speed = (market, environment.wire), environment.quota_speed
         taking = broker, clocks, post, loaded.state_dir, self._codes_asked
-        speed = environment.quota_speed
         time_slice = TimeSlice(environment.pace.slice_s)
         made_of = settings, self._rulebook, strategies, guard, time_slice.is_over
         engine = make_engine(*made_of, self._hooks.invoke)
+        order_gate = self._brake.before(engine.reason_not_to_send, engine.passes_halt)
+        gates = order_gate, self._brake.before(engine.reason_not_to_amend), engine.passes_halt
         shown = self._faults.screen(self._screen.entry, partial(self._on_fault, "the screen"))
         return Parts(
             environment=environment,
@@ -341,7 +331,6 @@ class Run:
             tasks=self._tasks,
             engine=engine,
             commits=commits,
-            client=client,
             account=account,
             reads=Reads(client, account, market, health, post, self._way),
             day_order_book=book,
@@ -352,14 +341,15 @@ class Run:
                 day_order_book=book,
                 market=market,
                 fence=self._fence,
-                epoch=epoch,
+                epoch=opened.epoch,
                 max_in_flight=settings.risk.max_in_flight,
-                gates=self._brake.gates_of(engine),
+                gates=gates,
                 post=post,
                 way=self._way,
+                spawn=self._tasks.spawn if environment.pace.reads_ahead else None,
             ),
             fence=self._fence,
-            second_factor=SecondFactor(*taking, played_code=played, speed=speed),
+            second_factor=SecondFactor(*taking, played_code=environment.mailed_code, speed=speed),
             rulebook=self._rulebook,
             bars_file=loaded.state_dir / f"bars-{settings.mode}.csv",
             ex_dates_file=loaded.state_dir / f"ex-dates-{settings.mode}.csv",
@@ -373,6 +363,7 @@ class Run:
             retry=self._retry,
             broker=broker,
             down_since=self._down_since,
+            retention=Retention(opened.journal, settings.journal.keep, post, loaded.backups_dir),
         )
 
     def _serve_control(self, server: ControlServer, parts: Parts, broker: Broker) -> None:

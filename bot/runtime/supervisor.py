@@ -1,4 +1,4 @@
-"""How far a run has come, and where anything that goes wrong is caught.
+"""How far a run has come, what hinders it, and where anything that goes wrong is caught.
 
 A failure that reaches the supervisor is a bug of ours, or a mistake of the operator found while
 starting: the run ends at once, nothing more is sent, and the next start recovers. Crash-only.
@@ -17,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from signal import Signals
 from typing import Final, TypeVar
@@ -218,3 +219,28 @@ def keep_report(folder: Path, name: str, text: str, within_s: float = REPORT_S) 
     if not begin(write).wait(within_s):
         raise TimeoutError(f"{folder} does not answer")
     return kept[0] if kept else None
+
+
+class Trouble:
+    """What keeps the bot from its work at this moment, and since when: `bot status` says it first.
+
+    It is kept in memory alone, for it may be the journal itself that nothing can be written to.
+    """
+
+    def __init__(self, now: Callable[[], datetime], show: Callable[[str], None]) -> None:
+        self._now = now
+        self._show = show
+        self.text = ""
+        """Empty while nothing is wrong."""
+        self.since: datetime | None = None
+
+    def begin(self, text: str) -> None:
+        """Say what is wrong; it may be said again, in other words too, until it is over."""
+        self.since = self.since or self._now()
+        self.text = text
+        self._show(text)
+
+    def end(self, text: str) -> None:
+        """It is over, in words."""
+        self.text, self.since = "", None
+        self._show(text)

@@ -12,8 +12,8 @@ from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
 from bot.runtime.control.status import job_fields
-from bot.runtime.missed import DOWN, late_note, missed_note
-from bot.runtime.schedule import Firing, Job, OnTradingDays, WhenMissed, every
+from bot.runtime.timetable.notes import DOWN, late_note, missed_note
+from bot.runtime.timetable.schedule import Firing, Job, OnTradingDays, WhenMissed, every
 from tests.cli.stage import call, make_project
 from tests.journal.facts import T0, after
 

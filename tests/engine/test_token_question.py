@@ -12,7 +12,7 @@ from bot.domain.message import PlaceOrder, TimePassed, TwoFactorMissing, TwoFact
 from bot.domain.outcome import TWO_FACTOR_CODES, NotSent
 from bot.domain.recovery import Recovery
 from bot.engine.two_factor import LEAD, WORDS
-from bot.runtime.schedule import BeforeOpening, Job, Timetable
+from bot.runtime.timetable.schedule import BeforeOpening, Job, Timetable
 from tests.engine.stage import DAY, RULEBOOK, Stage
 
 HOSE = frozenset({Exchange.HOSE})

@@ -11,7 +11,7 @@ from bot.config.settings.load import load_settings
 from bot.domain.entry import AttemptFinished, Entry, OrderResultSeen
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
-from bot.runtime.worlds.choice import make_environment
+from bot.runtime.start.broker import make_environment
 from tests.staging import QUIET
 from tests.story import Shown, once, tell, write_project
 

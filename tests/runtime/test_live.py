@@ -154,7 +154,6 @@ async def _room(folder: Path, url: str, *, lazy_s: float = 1000) -> Room:
         committed=stage.orders.committed,
         carry_out=carry_out,
         guard=FaultGuard(folder).guard,
-        wake_at=lambda _: None,
         mark=lambda entry: entry,
         show=(lambda entry: shown.append((entry, journal.stored)),),
         go_ahead=lambda _: None,
@@ -457,9 +456,11 @@ async def test_only_as_many_orders_are_signed_with_their_decisions_as_may_be_in_
     intents = [replace(each, created_at=NOW, ttl_at=NOW) for each in intents]
     room.stage.orders._gate = lambda _: None
 
-    signed = [room.stage.orders.sign(each) is not None for each in intents]
+    sends = list[Send]()
+    for each in intents:
+        room.stage.orders.sign(each, sends)
 
-    assert signed == [True] * 4 + [False] * 2
+    assert [send.fingerprint for send in sends] == [each.fingerprint for each in intents[:4]]
 
 
 async def test_an_order_that_can_not_be_signed_takes_no_decision_with_it(room: Room) -> None:
@@ -568,8 +569,9 @@ async def test_a_signature_that_has_waited_too_long_is_not_sent(room: Room) -> N
     wanted = replace(staging.intent(), created_at=NOW, ttl_at=NOW.replace(hour=9))
     await room.stage.ready(wanted)
     room.stage.orders._gate = lambda _: None
-    send = room.stage.orders.sign(wanted)
-    assert send is not None
+    sends = list[Send]()
+    room.stage.orders.sign(wanted, sends)
+    [send] = sends
     [commit] = (await room.stage.orders._commits.write([], [send])).sends
     room.stage.orders.committed(send, commit)
     room.stage.clock.advance_to(NOW.replace(second=16))

@@ -18,7 +18,7 @@ from bot.journal.errors import Contradicted
 from bot.journal.verify import verify
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
-from bot.runtime.schedule import Fire, Job, Report
+from bot.runtime.timetable.schedule import Fire, Job, Report
 from bot.runtime.worlds.environment import Access, Driver, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from tests.by_hand import Ask, HandStory, tell_by_hand

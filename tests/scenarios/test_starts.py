@@ -9,7 +9,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Fill, Note, OrderUpdated, StateChanged
 from bot.domain.order import OrderState
-from bot.runtime.broken_strategies import strategies_to_run
+from bot.runtime.start.strategies import strategies_to_run
 from tests.cli.stage import call
 from tests.staging import QUIET
 from tests.story import once, tell, write_project

@@ -12,11 +12,10 @@ import sqlalchemy as sa
 
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import load_settings, unverified_host
-from bot.runtime.broken_strategies import strategies_to_run
 from bot.runtime.health.doctor_here import Verdict, of_journal_line
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
-from bot.runtime.starting import show_config
+from bot.runtime.start.strategies import show_config, strategies_to_run
 from tests.cli.stage import call
 from tests.postgres_database import administer
 from tests.rows import every_row

@@ -10,10 +10,10 @@ from pathlib import Path
 from bot.cli.command import Invocation
 from bot.config.settings.load import load_settings
 from bot.domain.entry import CODE_NOTE, Entry, Note, RunState, StateChanged
+from bot.journal.verify import last_note
 from bot.runtime.control.socket import ask
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
-from bot.runtime.security_notes import last_start
 from tests.canaries import CANARIES
 from tests.cli.test_foreground import screen
 from tests.staging import QUIET
@@ -62,7 +62,7 @@ async def test_a_start_records_who_and_which_code(tmp_path: Path) -> None:
     hashes = {name: text for name, text in held.items() if name.startswith("once ")}
     assert [name.rpartition("/")[2] for name in hashes] == ["once.yaml", "once.py"]
     assert all(len(str(digest)) == 64 for digest in hashes.values())
-    assert last_start(story.loaded.journal_url) == held
+    assert last_note(story.loaded.journal_url, CODE_NOTE) == held
     assert lines_of(story) == ""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.config.problems import OperatorMistake
-from bot.runtime.planted import planted, require_nothing_planted
+from bot.runtime.start.planted import planted, require_nothing_planted
 from scripts.sbom import LOCK, US, bill, needed_by, pinned
 from tests.rows import every_row
 

@@ -26,7 +26,7 @@ from bot.runtime.activity import AllAtOnce
 from bot.runtime.inbox import BY_URGENCY
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
-from bot.runtime.schedule import Fire, Job, Report
+from bot.runtime.timetable.schedule import Fire, Job, Report
 from bot.runtime.worlds.environment import STEPPED, Access, Driver, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from bot.runtime.worlds.stepped import SteppedWaiter

@@ -30,8 +30,8 @@ from bot.engine.state import State
 from bot.runtime.activity import AllAtOnce, Post
 from bot.runtime.control.socket import SOCKET, control_folder
 from bot.runtime.inbox import BY_URGENCY
-from bot.runtime.schedule import Fire, Job, Report, Timetable
 from bot.runtime.state_dir import LEDGER
+from bot.runtime.timetable.schedule import Fire, Job, Report, Timetable
 from bot.runtime.worlds.environment import STEPPED, Access, Driver, EnvironmentSpec
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.house.ledger import resumed_at

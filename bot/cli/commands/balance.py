@@ -34,7 +34,7 @@ def command(invocation: Invocation, form: str) -> None:
     reply = find_bot(invocation, "balance")
     if reply is None:
         # The engine is slow to import, and a running bot needs none of it here.
-        from bot.runtime.comparison import balances_without_bot
+        from bot.runtime.control.without_bot import balances_without_bot
 
         with readable_journal(invocation) as loaded:
             at, rows = balances_without_bot(loaded)

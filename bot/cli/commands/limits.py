@@ -39,7 +39,7 @@ def command(invocation: Invocation) -> None:
         title = f"{which_bot(invocation)}: how much of each limit is used now"
     else:
         # The strategies are slow to import, and a running bot needs none of it here.
-        from bot.runtime.comparison import limits_without_bot
+        from bot.runtime.control.without_bot import limits_without_bot
 
         with readable_journal(invocation) as loaded:
             rows_at_rest, has_run = limits_without_bot(loaded)

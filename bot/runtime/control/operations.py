@@ -255,8 +255,8 @@ class Operations:
             quote = known.quote.quote if known.quote and known.quote.at > oldest else None
             depth = known.depth.depth if known.depth and known.depth.at > oldest else None
             async with self.parts.tasks.part():
-                quote = quote or await self.parts.client.quote(symbol)
-                depth = depth or await self.parts.client.depth(symbol)
+                quote = quote or await self.parts.broker.client.quote(symbol)
+                depth = depth or await self.parts.broker.client.depth(symbol)
         except BrokerError as error:
             if is_unknown(error):
                 text = f"the broker knows no '{symbol}'"
@@ -276,7 +276,7 @@ class Operations:
         try:
             asked = api.asked_by(request)
             async with self.parts.tasks.part():
-                return await api.answer(self.parts.client, asked, self.parts.account.id)
+                return await api.answer(self.parts.broker.client, asked, self.parts.account.id)
         except OperatorMistake as mistake:
             return refused(mistake.problems[0].code, str(mistake))
 
@@ -285,7 +285,7 @@ class Operations:
         exchanges = sorted(self.parts.engine.status().phases)
         try:
             async with self.parts.tasks.part():
-                found = [await self.parts.client.market_phase(each) for each in exchanges]
+                found = [await self.parts.broker.client.market_phase(each) for each in exchanges]
         except BrokerError as error:
             return refused("E-NET-002", str(error))
         now = self._now().isoformat()

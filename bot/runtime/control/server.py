@@ -1,19 +1,28 @@
-"""The bot's end of the control socket, which exists exactly while a bot runs.
+"""The bot's end of the control socket, and what answers there until the engine does.
 
-Only its own user and root are answered.
+The socket exists exactly while a bot runs. Only its own user and root are answered. Before the
+engine is there, the state is told, a halt is taken in every start, and a stop while the bot waits.
 """
 
 import asyncio
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bot.domain.account import Break
+from bot.domain.entry import RunState, StateChanged
+from bot.domain.operations import Action, OperatorActed
 from bot.journal.thread import in_time
+from bot.runtime.brake import Brake, Pulled
+from bot.runtime.commits import Commits
 from bot.runtime.control.socket import (
     FOLDER,
     LINE_MAX,
@@ -21,6 +30,7 @@ from bot.runtime.control.socket import (
     SOCKET,
     Handler,
     Reply,
+    Request,
     control_folder,
     has_hung_up,
     peer_of,
@@ -33,6 +43,9 @@ REMOVE_S: Final = 1.0
 _ROOT: Final = 0
 _GIVEN_UP: Final = refused("E-CTL-003", "who asked has given up; nothing was done")
 _NOT_YOURS: Final = refused("E-CTL-004", "this bot answers its own user only")
+_NOT_YET: Final = (
+    "the bot is STARTING and sends nothing yet; ask again when it runs: bot status --wait RUNNING"
+)
 
 
 class ControlServer:
@@ -102,3 +115,90 @@ class ControlServer:
                 return _GIVEN_UP
             request = {**request, "flatten": False}
         return await handler(request)
+
+
+@dataclass(slots=True)
+class EarlyHalt:
+    """A halt that is asked for before the engine is there, over the socket or by the brake: one
+    over the socket is journalled at once, so that this start, or the next, begins with it. `asked`
+    is for an engine that has read the journal before.
+    """
+
+    commits: Commits
+    now: Callable[[], datetime]
+    brake: Brake
+    asked: OperatorActed | None = None
+
+    def __post_init__(self) -> None:
+        self.brake.on_pulled = self._hear
+        if (pulled := self.brake.look()) is not None:
+            self._hear(pulled)
+
+    def _hear(self, pulled: Pulled) -> None:
+        self.asked = OperatorActed(self.now(), Action.HALT, pulled.reason, pulled.by)
+
+    async def take(self, request: Request) -> Reply:
+        """Take the halt, also when the journal cannot be written."""
+        reason, by = str(request.get("reason") or ""), str(request.get("by") or "operator")
+        self.brake.pull(reason, by)
+        self._hear(Pulled(reason, by))
+        states = RunState.STARTING, RunState.HALTED
+        row = StateChanged(self.now(), *states, reason, by, scope="operator")
+        await self.commits.protect(row)  # what keeps it from that ends the run: the halt holds
+        return {"ok": True}
+
+    def hand_over(self, ask: Callable[[OperatorActed], object]) -> None:
+        """The engine is there: it hears of this halt, by the clock that was found since, and then
+        of each that the brake sees.
+        """
+
+        def tell(pulled: Pulled) -> None:
+            ask(OperatorActed(self.now(), Action.HALT, pulled.reason, pulled.by))
+
+        self.brake.on_pulled = tell
+        if self.asked is not None:
+            ask(replace(self.asked, at=self.now()))
+
+
+def handlers_of(
+    fields: Mapping[str, object],
+    *,
+    halt: EarlyHalt | None = None,
+    why: Callable[[], str] = lambda: "",
+    refusal: Callable[[], str] = lambda: _NOT_YET,
+    stop: Callable[[str, str], None] | None = None,
+    breaks: Sequence[Break] = (),
+) -> Mapping[str, Handler]:
+    """Return what answers until the engine does: the state, with `why` it takes so long and which
+    `breaks` will hold it; the halt, where there is a journal; and a `stop` where the broker or, by
+    a standby, the journal is waited for. All else is refused, with `refusal`.
+    """
+    held = [
+        f"{each.break_id} holds the start until it is accepted ({each.text})" for each in breaks
+    ]
+
+    async def status(_: Request) -> Reply:
+        state = RunState.STARTING
+        reason = why() or "reading the journal and the broker; nothing is sent yet"
+        reason = "; ".join((reason, *held))
+        if halt is not None:
+            halt.brake.look()
+        if halt is not None and halt.asked is not None:
+            state = RunState.HALTED
+            reason = "; ".join(filter(None, (halt.asked.reason, reason)))
+        return {"ok": True, "status": {"state": state, "reason": reason, **fields}}
+
+    async def end(request: Request) -> Reply:
+        assert stop is not None
+        stop(str(request.get("reason") or "stopped"), str(request.get("by") or "operator"))
+        return {"ok": True}
+
+    async def not_yet(_: Request) -> Reply:
+        return refused("E-CTL-005", refusal())
+
+    handlers: dict[str, Handler] = defaultdict(lambda: not_yet, status=status)
+    if halt is not None:
+        handlers["halt"] = halt.take
+    if stop is not None:
+        handlers["stop"] = end
+    return handlers

@@ -21,7 +21,7 @@ from bot.protocol.values.border import MarketPhase
 from bot.runtime.inbox import Urgency
 from bot.runtime.parts import Parts
 from bot.runtime.quota_watch import limited
-from bot.runtime.schedule import Job
+from bot.runtime.timetable.schedule import Job
 
 Fields = dict[str, object]
 

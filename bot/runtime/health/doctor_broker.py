@@ -9,9 +9,9 @@ from bot.config.problems import OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.strategies.load import load_strategies
 from bot.runtime.api import own_broker
-from bot.runtime.assemble import choose_account, unreachable
 from bot.runtime.health.doctor_here import Finding, fail, ok, skipped, warn
-from bot.runtime.morning import clock_row
+from bot.runtime.start.broker import choose_account, unreachable
+from bot.runtime.timetable.morning import clock_row
 
 ASKED: Final = ("broker", "clock", "key", "account", "symbols")
 SIGNED_READS: Final = 3

@@ -32,9 +32,9 @@ from bot.journal.schema import check
 from bot.journal.verify import damage_of
 from bot.runtime.brake import flags_in
 from bot.runtime.control.socket import NoBotRunning, ask
-from bot.runtime.feeds import SLOWER_MAX, polls_of, slowed_by, slowness_of
-from bot.runtime.morning import calendar_row, disk_row
 from bot.runtime.state_dir import kept_token
+from bot.runtime.timetable.feeds import SLOWER_MAX, polls_of, slowed_by, slowness_of
+from bot.runtime.timetable.morning import calendar_row, disk_row
 from bot.runtime.watches import free_on
 
 PYTHON_MIN: Final = (3, 11)

@@ -1,8 +1,8 @@
 """What a run gets from outside: which clock runs, who moves it, and which broker answers.
 
-An environment is chosen by the configuration (`choice.py`) and known to nobody below: the *system*
-environment has a broker at an address and the machine's own time, the *served* one follows the
-clock of a sandbox in another process, the *sandbox* one embeds the broker and steps one market
+An environment is chosen by the configuration (`start/broker.py`) and known to nobody below: the
+*system* environment has a broker at an address and the machine's own time, the *served* one follows
+the clock of a sandbox in another process, the *sandbox* one embeds the broker and steps one market
 clock for both, and *paper* matches orders in this process on the real broker's market. Everything
 else of the daemon is the same in all.
 """
@@ -25,7 +25,7 @@ from bot.domain.rulebook import Rulebook
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, Post, Tasks, Turn
 from bot.runtime.inbox import BY_ARRIVAL, BY_URGENCY, Ranking
-from bot.runtime.schedule import Fire, Job, Report
+from bot.runtime.timetable.schedule import Fire, Job, Report
 
 Mark = Callable[[Entry], Entry]
 Elapsed = Callable[[], float]

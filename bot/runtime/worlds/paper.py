@@ -28,7 +28,7 @@ from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.quotes import decode_quote
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Tasks
-from bot.runtime.schedule import Fire, Job, Report, every
+from bot.runtime.timetable.schedule import Fire, Job, Report, every
 from bot.runtime.worlds.environment import Access, Driver, EnvironmentSpec
 from bot.runtime.worlds.paper_account import (
     LEDGER,

@@ -36,8 +36,8 @@ from bot.domain.scripted import with_mark
 from bot.journal.heads import FILE, OLDER
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, OneAtATime, Post, Turn
-from bot.runtime.schedule import Fire, Job, Report, Timetable
 from bot.runtime.state_dir import LEDGER, forget_token, make_state_dir
+from bot.runtime.timetable.schedule import Fire, Job, Report, Timetable
 from bot.runtime.worlds.environment import STEPPED, Access, Driver, Elapsed, EnvironmentSpec, Mark
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.errors import LedgerBroken, PortInUse

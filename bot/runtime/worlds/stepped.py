@@ -22,7 +22,7 @@ from typing import Final, Protocol
 
 from bot.clock import SimulatedClock, monotonic_s
 from bot.runtime.activity import Activity, Turn
-from bot.runtime.schedule import Fire, Timetable
+from bot.runtime.timetable.schedule import Fire, Timetable
 
 LAG_MAX_S: Final = 5.0
 """Behind the pace by more than this, the pace is kept from now on instead of caught up with."""

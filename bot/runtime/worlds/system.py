@@ -22,7 +22,7 @@ from bot.domain.entry import Entry
 from bot.protocol.envelope import Answer
 from bot.protocol.secret import Secret
 from bot.runtime.activity import AllAtOnce, Post, Turn
-from bot.runtime.schedule import Fire, Firing, Job, Report, Timetable
+from bot.runtime.timetable.schedule import Fire, Firing, Job, Report, Timetable
 from bot.runtime.watches import TimeWatch
 from bot.runtime.worlds.environment import REAL_TIME, Access, Driver, Elapsed, Mark
 

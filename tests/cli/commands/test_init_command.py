@@ -8,7 +8,7 @@ from bot.cli.main import run
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.config.strategies.model import schema_text
-from bot.runtime.assemble import matching_accounts
+from bot.runtime.start.broker import matching_accounts
 from bot.sandbox.api.reads import sub_accounts
 
 Capture = pytest.CaptureFixture[str]

@@ -16,7 +16,7 @@ from bot.journal.journal import Journal
 from bot.journal.lease import acquire
 from bot.journal.reader import JournalReader
 from bot.journal.verify import verify
-from bot.runtime.opening import this_process
+from bot.runtime.journal_file import this_process
 from tests.cli.commands.test_journal_commands import cut_off_decisions, keep_heads, url_of
 from tests.cli.stage import call
 from tests.journal.facts import T0, after, but

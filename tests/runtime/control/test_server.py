@@ -16,7 +16,7 @@ import pytest
 
 from bot.cli.target import require_none_running, when_given_up
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.runtime.control.server import ControlServer
+from bot.runtime.control.server import ControlServer, handlers_of
 from bot.runtime.control.socket import (
     FOLDER,
     LINE_MAX,
@@ -27,7 +27,6 @@ from bot.runtime.control.socket import (
     Request,
     ask,
 )
-from bot.runtime.starting import handlers_of
 
 SOMEBODY_ELSE = 65_534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as two users")

@@ -17,7 +17,7 @@ from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
 from bot.journal.schema import migrate
 from bot.runtime.health.doctor_here import Finding, Machine, Verdict, look_here, of_notices
-from bot.runtime.morning import calendar_row
+from bot.runtime.timetable.morning import calendar_row
 from tests.staging import QUIET
 from tests.story import once, write_project
 

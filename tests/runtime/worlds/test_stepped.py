@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from bot.clock import SimulatedClock
 from bot.runtime.activity import Activity, OneAtATime, Tasks
-from bot.runtime.schedule import Job, Timetable, every
+from bot.runtime.timetable.schedule import Job, Timetable, every
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 
 START = datetime(2026, 11, 19, 2, 14, 55, tzinfo=UTC)

@@ -17,7 +17,6 @@ from bot.config.strategies.load import check_files, market_of
 from bot.domain.instrument import Instrument
 from bot.domain.rulebook import Rulebook
 from bot.engine.settings import LoadedStrategy
-from bot.runtime.assemble import engine_settings_of
 from bot.runtime.history.backtest.conditions import require_possible
 from bot.runtime.history.backtest.result import BacktestSpec
 from bot.runtime.history.bars import BarSource
@@ -26,6 +25,7 @@ from bot.runtime.history.store.archive import Archive
 from bot.runtime.history.store.importing import Rules, check_source
 from bot.runtime.history.store.simulated import SAMPLE
 from bot.runtime.history.store.store import open_bars
+from bot.runtime.start.strategies import engine_settings_of
 from bot.sandbox.markets.mirror.model import FillName
 
 STORE: Final = "data"

@@ -1,7 +1,7 @@
-"""Compares journal and broker where no bot runs, by reads of our own.
+"""What a running bot would answer, where none runs: by the journal, and by reads of our own.
 
-The engine of a bot compares: it takes what the journal knows and what the broker shows now, and
-nothing of what it would do is done. So both ways show the same.
+An engine like that of a bot takes what the journal knows and what the broker shows now, and nothing
+of what it would do is done. So both ways show the same.
 """
 
 from dataclasses import replace
@@ -23,8 +23,9 @@ from bot.journal.reader import JournalReader
 from bot.journal.recovering import read_recovery
 from bot.journal.schema import reading_current
 from bot.runtime.api import own_broker
-from bot.runtime.assemble import choose_account, make_engine, unreachable
 from bot.runtime.control.status import Fields, balance_fields, comparison_fields, limit_fields
+from bot.runtime.start.broker import choose_account, unreachable
+from bot.runtime.start.strategies import make_engine
 
 
 async def compare_without_bot(loaded: Loaded) -> Fields:

@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from bot.domain.message import Event, Noted
-from bot.runtime.feeds import (
+from bot.runtime.timetable.feeds import (
     POLLS_SHARE_PERCENT,
     Poll,
     PollWatch,

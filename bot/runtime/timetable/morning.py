@@ -22,11 +22,11 @@ from bot.engine.health import LOW_BYTES
 from bot.engine.status import BotStatus
 from bot.journal.thread import in_time
 from bot.runtime.activity import Post
-from bot.runtime.feeds import SLOWER_MAX, PollWatch
 from bot.runtime.parts import Parts
-from bot.runtime.pulse import Trouble
-from bot.runtime.schedule import local_date
 from bot.runtime.second_factor import SecondFactor
+from bot.runtime.supervisor import Trouble
+from bot.runtime.timetable.feeds import SLOWER_MAX, PollWatch
+from bot.runtime.timetable.schedule import local_date
 from bot.runtime.watches import ANSWER_S, free_on
 
 AT_START: Final = frozenset({"calendar"})

@@ -43,11 +43,10 @@ from bot.protocol.status import state_of
 from bot.protocol.strict_json import compact
 from bot.protocol.values.account import PastOrder
 from bot.runtime.activity import Post
-from bot.runtime.assemble import unreachable
 from bot.runtime.closes import Closes
-from bot.runtime.pulse import quote_note
 from bot.runtime.reads import DayOrderBook, Reads
-from bot.runtime.starting import BrokerRetry
+from bot.runtime.start.broker import BrokerRetry, unreachable
+from bot.runtime.timetable.notes import quote_note
 
 HISTORY_TRIES: Final = 5
 """How often the order history is asked for before a day begins without it."""

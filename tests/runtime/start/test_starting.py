@@ -18,8 +18,10 @@ from bot.journal.journal import Journal
 from bot.journal.lease import acquire
 from bot.runtime.brake import Brake, raise_flag
 from bot.runtime.commits import Commits
+from bot.runtime.control.server import EarlyHalt
 from bot.runtime.journal_file import prepare_journal
-from bot.runtime.starting import BrokerRetry, EarlyHalt, has_open_work
+from bot.runtime.start.broker import BrokerRetry
+from bot.runtime.start.opening import has_open_work
 from tests.engine.stage import DAY, START, Stage
 from tests.staging import commits_of
 

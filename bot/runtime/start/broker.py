@@ -1,17 +1,21 @@
-"""Puts the parts of a run together from checked settings. Parts get plain values, never
-settings.
+"""How a run finds its broker: which environment, which account, and the token to write with.
+
+Without open work a broker that is away ends the start at once, so that its operator sees why. With
+open work, or as a service that nobody watches, the bot has to be there when the broker comes back:
+it asks again, at growing intervals, says so, and takes a stop meanwhile.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 from bot.broker.broker import Broker, open_broker
-from bot.broker.budget import RequestBudget
+from bot.broker.budget import RequestBudget, Waiter
 from bot.broker.client import BrokerClient
 from bot.broker.drift import Drifted
 from bot.broker.errors import BrokerError, ForbiddenAddress, Refused, refuses_key
@@ -19,26 +23,99 @@ from bot.broker.signer import Credentials
 from bot.broker.writes import OrderWriter
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
-from bot.config.settings.model import Settings
-from bot.config.strategies.invoke import invoke
 from bot.domain.account import SubAccount
 from bot.domain.entry import AttemptStarted, Note, Number
 from bot.domain.message import ClockOffsetChanged, Noted
-from bot.domain.rulebook import Rulebook
-from bot.engine.engine import Engine, Guard
-from bot.engine.settings import EngineSettings, Invoke, LoadedStrategy
+from bot.domain.timetable import local_of
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.fence import Fence
-from bot.runtime.history.recording.tape import RecordedEngine, Tape
 from bot.runtime.hush import hiding
 from bot.runtime.quota_watch import QuotaWatch
 from bot.runtime.second_factor import NO_MORE_MAILS
-from bot.runtime.starting import BrokerRetry
 from bot.runtime.state_dir import keep_token, kept_token
-from bot.runtime.worlds.environment import Access, Environment, clock_held
+from bot.runtime.worlds.environment import (
+    Access,
+    Environment,
+    EnvironmentSpec,
+    access_of,
+    clock_held,
+)
+from bot.runtime.worlds.system import ServedEnvironment, SystemEnvironment
 
 DRIFT_CHARACTERS_MAX: Final = 300
+RETRY_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+"""Waits before the broker is asked again; the last one repeats until the bot is stopped."""
+
+T = TypeVar("T")
+MakeEnvironment = Callable[[EnvironmentSpec], Environment]
+
+
+def make_environment(spec: EnvironmentSpec) -> Environment:
+    """Return the environment of the configured mode. What plays a broker is imported where one is
+    played.
+    """
+    settings = spec.loaded.settings
+    match settings.mode:
+        case "sandbox" if settings.broker.base_url is None:
+            from bot.runtime.worlds.sandbox import embedded
+
+            return embedded(spec)
+        case "sandbox":
+            return ServedEnvironment(access_of(spec.loaded))
+        case "paper":
+            from bot.runtime.worlds.paper import PaperEnvironment
+
+            return PaperEnvironment(spec, access_of(spec.loaded))
+        case "live":
+            return SystemEnvironment(access_of(spec.loaded))
+
+
+@dataclass(slots=True)
+class BrokerRetry:
+    """Asks the broker, again and again where that `is_needed`. `trouble`: why the last try failed,
+    empty when it did not.
+    """
+
+    waiter: Waiter
+    report: Callable[[str], None]
+    is_needed: bool
+    trouble: str = ""
+
+    async def ask(self, question: Callable[[], Awaitable[T]], *, tries_max: int | None = None) -> T:
+        """Return the answer. Raises BrokerError at once where it is not needed, and for a key that
+        the broker does not take. No question names what it may not know: a 404 is a dead route.
+        With `tries_max` it is asked that often at most.
+        """
+        tries = 0
+        while True:
+            try:
+                answer = await question()
+            except BrokerError as error:
+                failure = error
+                is_given_up = not self.is_needed if tries_max is None else tries + 1 >= tries_max
+                if is_given_up or refuses_key(error):
+                    self.trouble = ""
+                    raise
+            else:
+                self.trouble = ""
+                return answer
+            pause_s = RETRY_S[min(tries, len(RETRY_S) - 1)]
+            tries += 1
+            what = "answers with an error" if isinstance(failure, Refused) else "does not answer"
+            self.tell(f"the broker {what} ({failure})", pause_s)
+            await self.pause(pause_s)
+
+    def tell(self, trouble: str, pause_s: float) -> None:
+        """Say on the screen, and keep for the status, what is wrong and when it is tried again."""
+        self.trouble = trouble
+        self.report(
+            f"{trouble}. The bot stays and asks again in {pause_s:.0f} s. To end it: bot stop"
+        )
+
+    async def pause(self, seconds: float) -> None:
+        """Wait on the clock by which requests are counted."""
+        await self.waiter.sleep_until(self.waiter.now() + timedelta(seconds=seconds))
 
 
 async def meet_broker(
@@ -123,52 +200,6 @@ def note_drift(environment: Environment, post: Post, news: tuple[Drifted, ...]) 
     post(Noted(now, Note(now, "DRIFT", text, numbers)))
 
 
-def engine_settings_of(settings: Settings) -> EngineSettings:
-    """Return the settings in the engine's own terms."""
-    risk = settings.risk
-    return EngineSettings(
-        limits=risk.all_strategies,
-        account_limits=risk.whole_account,
-        max_quote_age=timedelta(seconds=risk.max_quote_age_s),
-        max_quote_source_age=timedelta(seconds=risk.max_source_age_s.quote),
-        max_depth_source_age=timedelta(seconds=risk.max_source_age_s.depth),
-        exit_on_held_data=risk.exit_on_held_data,
-        signal_ttl=timedelta(seconds=risk.signal_ttl_s),
-        duplicate_window=timedelta(seconds=risk.duplicate_window_s),
-        max_unknown_per_account=risk.max_unknown,
-        amend_enabled=risk.allow_amend,
-        pause_on_cash_difference=risk.pause_on_cash_difference_vnd,
-        clock_max_offset=timedelta(seconds=settings.clock.max_offset_s),
-    )
-
-
-def make_engine(
-    settings: Settings,
-    rulebook: Rulebook,
-    strategies: Sequence[LoadedStrategy],
-    guard: Guard,
-    must_yield: Callable[[], bool],
-    call: Invoke = invoke,
-) -> Engine:
-    """Make the engine of these strategies; where the run is recorded, one that keeps a tape."""
-    own = engine_settings_of(settings)
-    if settings.record:
-        return RecordedEngine(
-            rulebook=rulebook,
-            strategies=strategies,
-            settings=own,
-            tape=Tape(call, guard, must_yield),
-        )
-    return Engine(
-        rulebook=rulebook,
-        strategies=strategies,
-        settings=own,
-        invoke=call,
-        guard=guard,
-        must_yield=must_yield,
-    )
-
-
 async def choose_account(client: BrokerClient, wanted: str) -> SubAccount:
     """Find the sub-account that is to trade: by id, extended id, suffix or type.
 
@@ -234,3 +265,15 @@ async def sign_in(broker: Broker, state_dir: Path, code: Secret | None) -> bool:
         with suppress(OSError):  # a start that finds none kept asks again, as this one did
             keep_token(state_dir, given.token, given.expires_at)
     return kept is None and code is not None
+
+
+def show_broker(
+    loaded: Loaded, broker: Broker, account: SubAccount, show: Callable[[str, str], None]
+) -> None:
+    """Show which account the run trades on, what it may send there, and what holds it back."""
+    skew_ms = broker.offset.value.total_seconds() * 1000
+    show("broker", f"account {account.masked} {account.type}, skew {skew_ms:.0f} ms")
+    until = broker.two_factor.until
+    show("2FA", f"token until {local_of(until):%H:%M}" if until else "no token yet")
+    if limited := loaded.settings.risk.account.words:
+        show("limits", f"{limited} · bot limits")

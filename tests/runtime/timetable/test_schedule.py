@@ -8,7 +8,7 @@ import pytest
 from bot.config.rulebook import load_rulebook
 from bot.domain.calendar import Closure, DayStatus, TradingCalendar
 from bot.domain.instrument import Exchange
-from bot.runtime.schedule import (
+from bot.runtime.timetable.schedule import (
     Fire,
     Job,
     OnTradingDays,

@@ -11,7 +11,7 @@ from bot.domain.message import Noted
 from bot.journal.copying import back_up
 from bot.journal.journal import Journal
 from bot.journal.verify import verify
-from bot.runtime.retention import Retention, cuts
+from bot.runtime.upkeep import Retention, cuts
 from tests.journal.facts import T0, after, but
 from tests.journal.test_folding import NO
 

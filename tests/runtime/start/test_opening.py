@@ -6,7 +6,7 @@ import pytest
 
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
-from bot.runtime.opening import begin_state
+from bot.runtime.start.opening import begin_state
 from tests.story import once, write_project
 
 URL = "postgresql://bot@127.0.0.1/journal"

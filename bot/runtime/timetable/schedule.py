@@ -1,7 +1,7 @@
 """The timetable: what is due when. APScheduler's triggers are its only arithmetic of time.
 
 `Timetable` asks the triggers for their next times; what drives a clock walks from one to the next:
-the stepped market (`stepped.py`) or, where time goes on by itself, the driver of `system.py`.
+the stepped market or, where time goes on by itself, the driver of `worlds/system.py`.
 APScheduler's own scheduler fires by the wall clock, and would sleep for as long as that is set
 back. A job only starts a poll or posts an event: it is never the place where something is decided,
 and never holds a request that a shutdown could cut off.

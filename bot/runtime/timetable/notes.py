@@ -1,22 +1,86 @@
-"""Tells of runs of the timetable that came late or not at all, so that none is missed in silence.
+"""What a run says of itself and of its timetable: the pulse, and what came late or not at all.
 
-A job with times of its own (a timer, the day's end) has a row for every gap. Polls are many and
-alike: all of a gap are one row with their count, and one a minute at most where a machine is slow;
-what is held back by that is told with the next.
+The pulse is one line of what happened lately, so that silence is never mistaken for death. No run
+of a job is missed in silence either. A job with times of its own (a timer, the day's end) has a row
+for every gap. Polls are many and alike: all of a gap are one row with their count, and one a minute
+at most where a machine is slow; what is held back by that is told with the next.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from bot.domain.entry import LATE_NOTE, MISSED_NOTE, Note, Number
-from bot.domain.instrument import EXCHANGE_TZ
-from bot.runtime.schedule import Firing, Job, WhenOverlapping
+from bot.domain.entry import LAST_PRICE, LATE_NOTE, MISSED_NOTE, PULSE_NOTE, Note, Number, RunState
+from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS
+from bot.domain.quote import Quote
+from bot.engine.risk.view import SILENT_PHASES
+from bot.engine.status import BotStatus
+from bot.runtime.timetable.schedule import Firing, Job, WhenOverlapping
 
+_SHOWN: Final = ("quotes", "depths", "signals", "skips", "orders", "fills")
 TOLD: Final = timedelta(seconds=60)
 """How often polls are told of: a machine that is too slow is so for a while."""
 OVERLAPS: Final = "the run before is still under way"
 DOWN: Final = "the bot was down"
+
+
+class Pulse:
+    """Counts from one pulse to the next."""
+
+    def __init__(self) -> None:
+        self._before: Mapping[str, int] = {}
+        self._heard_at: datetime | None = None
+        self._passed_over = 0
+
+    def beat(self, status: BotStatus, at: datetime, *, passed_over: int = 0) -> Note:
+        """Say whether it trades, what is open, and what was counted since last time.
+
+        `passed_over`: how many quotes and depths of this run made room for a newer one.
+        """
+        before, self._before = self._before, dict(status.counts)
+        since = {}
+        for name, count in status.counts.items():  # each begins again every day
+            grown = count - before.get(name, 0)
+            since[name] = grown if grown >= 0 else count
+        counts = [(since[name], name) for name in _SHOWN if since.get(name)]
+        words = [f"{n} {name if n != 1 else name.removesuffix('s')}" for n, name in counts]
+        if late := passed_over - self._passed_over:
+            self._passed_over, since["passed_over"] = passed_over, late
+            words.append(f"{late} passed over for newer")
+        is_asleep = all(phase in SILENT_PHASES for phase in status.phases.values())
+        if since.get("quotes") or since.get("depths") or is_asleep:
+            self._heard_at = at
+        elif self._heard_at is None:
+            words.insert(0, "no data yet")
+        else:
+            minutes = (at - self._heard_at).total_seconds() // 60
+            words.insert(0, f"no data for {minutes:.0f} min")
+        asleep = sorted({PHASE_WORDS[phase] for phase in status.phases.values()})
+        shown = ", ".join(words or asleep) or "quiet"
+        text = f"{_trading(status)}, {len(status.open_orders)} open · {shown}"
+        prices = {f"{LAST_PRICE}{one.symbol}": one.last for one in status.positions if one.last}
+        return Note(at, PULSE_NOTE, text, {**since, **prices})
+
+
+def _trading(status: BotStatus) -> str:
+    """How many strategies are on, or what stops them all."""
+    if status.state not in {RunState.RUNNING, RunState.REDUCING}:
+        return f"{status.state}, no new orders"
+    states = [each.state for each in status.strategies]
+    waits = [each.reason for each in status.strategies if each.state == "warming"]
+    others = [each for each in ("paused", "disabled") if each in states]
+    on = [f"{states.count('on')} on"] if "on" in states else []
+    if status.state is RunState.REDUCING:
+        on.insert(0, "REDUCING, nothing is bought")
+    warming = [f"{len(waits)} {waits[0]}"] if waits else []
+    return ", ".join([*on, *warming, *(f"{states.count(each)} {each}" for each in others)])
+
+
+def quote_note(quote: Quote, at: datetime) -> Note:
+    """Show a symbol's last price, and how far that is from the reference."""
+    change = 0.0 if not quote.reference else 100 * (quote.last - quote.reference) / quote.reference
+    text = f"{quote.symbol} {quote.last:,} {change:+.1f}%"
+    return Note(at, "QUOTE", text, {"last": quote.last}, quote.symbol)
 
 
 class MissedRuns:

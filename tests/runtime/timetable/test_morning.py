@@ -9,7 +9,7 @@ from bot.domain.account import Break
 from bot.domain.calendar import DayStatus, TradingCalendar
 from bot.domain.entry import Note
 from bot.engine.account_status import Reconciliation
-from bot.runtime.morning import book_rows, calendar_row, symbols_row, token_row
+from bot.runtime.timetable.morning import book_rows, calendar_row, symbols_row, token_row
 from tests.engine.stage import DAY, Stage
 from tests.staging import QUIET
 from tests.story import once, tell, write_project

@@ -23,7 +23,7 @@ from bot.runtime.activity import Post, Tasks
 from bot.runtime.closes import Closes
 from bot.runtime.history.warming.warm_up import WarmUp
 from bot.runtime.reads import DayOrderBook, Reads
-from bot.runtime.schedule import (
+from bot.runtime.timetable.schedule import (
     Fire,
     Job,
     OnTradingDays,

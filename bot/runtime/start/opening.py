@@ -1,0 +1,375 @@
+"""How a run comes by its journal: it takes the lease, or waits for it, opens the journal and looks
+at what it is to go on from. What it holds is let go by its end, in the opposite order.
+
+A run that waits as a standby takes over when the other one ends or stalls. It holds neither lease
+nor broker, so it sends nothing and changes nothing. Plug-ins and configuration are read before; its
+socket answers for the state and for a stop. What it cannot look at it does not judge: a database
+that is away or hangs is waited for.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bot.clock import SystemClock, boottime_s
+from bot.config.masking import masked_url
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import Loaded
+from bot.config.settings.places import remember_run
+from bot.domain.entry import (
+    CODE_NOTE,
+    AttemptStarted,
+    Numbers,
+)
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
+from bot.domain.recovery import Recovery
+from bot.journal.engines import is_sqlite
+from bot.journal.errors import Holder, LeaseHeld, Unreachable
+from bot.journal.events import last_moment
+from bot.journal.heads import HeadsKeeper, read_heads_file
+from bot.journal.journal import Journal
+from bot.journal.lease import (
+    BEAT_S,
+    GRACE_S,
+    LEASE_LIFE_S,
+    Lease,
+    Patience,
+    Seen,
+    Watch,
+    acquire,
+    take,
+)
+from bot.journal.thread import in_time
+from bot.journal.verify import damage_of, last_note
+from bot.runtime.control.server import ControlServer, handlers_of
+from bot.runtime.journal_file import (
+    answer,
+    begin_journal,
+    prepare_journal,
+    require_unmixed,
+    this_process,
+)
+from bot.runtime.run_controls import SIGNALS, Screen
+from bot.runtime.state_dir import make_state_dir
+from bot.runtime.supervisor import Supervisor, on_signals
+from bot.runtime.worlds.environment import (
+    Environment,
+)
+
+LOOK_S: Final = 1.0
+"""How often a standby looks at the lease: one short query."""
+LOOK_MAX_S: Final = 8.0
+"""How long a look may take; the driver gives a connection up after 5."""
+HUNG_S: Final = 0.5
+"""How long the end of a run waits for a database that does not answer."""
+CLOSE_S: Final = 3.0
+"""How long the database may take when all is written already."""
+CHECK_S: Final = 30.0
+"""How long a start looks at its journal: 100,000 rows take less than 1 s."""
+
+
+def require_possible(loaded: Loaded) -> None:
+    """Raise OperatorMistake where no second bot could take over."""
+    text = ""
+    if is_sqlite(loaded.journal_url):
+        text = (
+            "a standby needs a journal in PostgreSQL: a SQLite file is one machine's, and its lock "
+            "cannot be taken from a bot that stalls. Set journal.url to postgresql+psycopg://…, "
+            "or run without --standby"
+        )
+    elif loaded.settings.is_embedded:
+        text = (
+            "a standby needs a broker that both bots reach, and this configuration has its own "
+            "sandbox inside. Set broker.base_url (bot paper serve), or run without --standby"
+        )
+    if text:
+        raise OperatorMistake.of("E-RUN-008", text, ExitCode.CONFIG)
+
+
+class Standby:
+    """Waits for a lease. `trouble` says in words why it does, for the status."""
+
+    def __init__(
+        self,
+        url: str,
+        holder: Holder,
+        tell: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._url = url
+        self._holder = holder
+        self._tell = tell
+        self._warn = warn
+        self._stopping = asyncio.Event()
+        self._watch = Watch(url)
+        self._patience = Patience()
+        self._told = ""
+        self._is_prepared = False
+        self.trouble = "standby: looking for who holds the journal"
+        self.reason = ""
+
+    def stop(self, reason: str, _by: str) -> None:
+        """Wait no longer."""
+        self.reason = reason
+        self._stopping.set()
+
+    async def lease(self) -> Lease | None:
+        """Return the lease once it is ours; None: stopped before. Raises what the journal does,
+        but for a database that is out of reach.
+        """
+        while not self._stopping.is_set():
+            try:
+                seen = await in_time(self._look, LOOK_MAX_S)
+                if self._judge(seen) and (lease := await self._take(seen)) is not None:
+                    return lease
+            except (Unreachable, TimeoutError) as error:
+                self._saw_nothing(str(error) or f"no answer for {LOOK_MAX_S:g} s")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._stopping.wait()
+        self._watch.close()
+        return None
+
+    def _look(self) -> Seen:
+        """On a thread of its own, which may hang."""
+        watch = self._watch
+        if not self._is_prepared:
+            prepare_journal(self._url)
+            self._is_prepared = True
+        return watch.look()
+
+    def _judge(self, seen: Seen) -> bool:
+        """Say what was seen, and whether the lease is to be had."""
+        is_over = self._patience.is_over(seen, boottime_s())
+        silent_s = seen.silent_s
+        who = _words_of(seen.holder)
+        self.trouble = f"standby: {who}, {_heartbeat(silent_s)}"
+        if seen.is_free:
+            return True
+        if silent_s is not None and silent_s > GRACE_S:
+            text = f"no heartbeat of it for over {GRACE_S:g} s; this standby takes over at"
+            self._say(self._warn, f"{who}; {text} {LEASE_LIFE_S:g} s")
+        else:
+            relief = "when it ends" if silent_s is None else "when it ends or stalls"
+            text = f"{who}; this one sends nothing, and takes over {relief}. To end it: bot stop"
+            self._say(self._tell, text)
+        return is_over
+
+    async def _take(self, seen: Seen) -> Lease | None:
+        """Take what is to be had; None: somebody was faster, or it is stopped."""
+        taking = asyncio.ensure_future(in_time(partial(take, self._url, self._holder, seen)))
+        ending = asyncio.ensure_future(self._stopping.wait())
+        try:
+            while not (taking.done() or ending.done()):
+                # A lease that comes late is still ours: what takes it is never given up.
+                await asyncio.wait(
+                    {taking, ending}, timeout=LOOK_MAX_S, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not (taking.done() or ending.done()):
+                    self._saw_nothing(f"no answer for over {LOOK_MAX_S:g} s")
+            if not taking.done():
+                return None
+            lease = taking.result()
+        except LeaseHeld:
+            return None
+        finally:
+            ending.cancel()
+        self._watch.close()
+        silent = "" if seen.silent_s is None else f" for {seen.silent_s:.0f} s"
+        how = "it has ended" if seen.is_free else f"it gave no heartbeat{silent}"
+        before = "nobody" if seen.holder is None else f"{seen.holder.host} pid {seen.holder.pid}"
+        self._tell(f"took over from {before}: {how}")
+        return lease
+
+    def _saw_nothing(self, why: str) -> None:
+        """The database is away or hangs: nobody can renew a lease there, and nobody takes one."""
+        self._patience.saw_nothing(boottime_s())
+        self._watch = Watch(self._url)
+        text = f"the database of the journal does not answer ({why}); this standby goes on asking"
+        if not self.trouble.endswith(text):
+            since = f"{SystemClock().now().astimezone(EXCHANGE_TZ):%H:%M:%S}"
+            self.trouble = f"standby: since {since} {text}"
+        self._say(self._warn, text)
+
+    def _say(self, show: Callable[[str], None], text: str) -> None:
+        """Say what is new, once."""
+        if text != self._told:
+            self._told = text
+            show(text)
+
+
+def _words_of(holder: Holder | None) -> str:
+    if holder is None:
+        return "a bot that is still starting holds the journal"
+    since = f"{holder.since:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{holder.host} pid {holder.pid} holds the journal since {since}"
+
+
+def _heartbeat(silent_s: float | None) -> str:
+    if silent_s is None:
+        return "and gives no heartbeat (an older program)"
+    return f"heartbeat {max(silent_s, 0):.0f} s ago"
+
+
+def begin_state(loaded: Loaded, *, is_standby: bool) -> int | None:
+    """Make the state directory; return the child that makes a new journal, as `begin_journal` does.
+
+    It comes before all threads of a run. What a standby waits for is made by another. Raises
+    OperatorMistake where no second bot can take over, before anything is made.
+    """
+    if is_standby:
+        require_possible(loaded)
+    make_state_dir(loaded.state_dir)
+    remember_run(loaded.state_dir, loaded.path, os.environ, loaded.bot, loaded.settings.language)
+    return None if is_standby else begin_journal(loaded.journal_url)
+
+
+async def wait_for_lease(
+    loaded: Loaded,
+    server: ControlServer,
+    screen: Screen,
+    fields: Mapping[str, object],
+) -> Lease | str:
+    """Wait for the lease as a standby does; return it, or why the wait was ended.
+
+    Raises what the journal does.
+    """
+    standby = Standby(
+        loaded.journal_url, this_process(), partial(screen.row, "standby"), screen.trouble
+    )
+    handlers = handlers_of(
+        fields,
+        why=lambda: standby.trouble,
+        refusal=lambda: f"{standby.trouble}. This one sends nothing: ask that one",
+        stop=standby.stop,
+    )
+    server.serve(handlers, {"bot": loaded.bot})
+    await server.start()
+    with on_signals(SIGNALS, lambda number: standby.stop(number.name, "signal")):
+        return await standby.lease() or standby.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A journal whose lease we hold, and what is wrong with it."""
+
+    journal: Journal
+    epoch: int
+    damage: tuple[str, ...]
+
+
+async def open_journal(
+    loaded: Loaded,
+    server: ControlServer,
+    screen: Screen,
+    supervisor: Supervisor,
+    stack: AsyncExitStack,
+    fields: Mapping[str, object],
+    *,
+    child: int | None,
+    is_standby: bool,
+    lose: Callable[[str], None],
+) -> Opened | str:
+    """Take the lease, at once or as a standby, and open its journal; return that, or why the wait
+    was ended.
+
+    `child` is what `begin_state` gave; `lose` hears of a lease that can't be renewed. Raises what
+    `acquire` and `Journal.open` do, and OperatorMistake for a journal of another mode.
+    """
+    url, loop, state = loaded.journal_url, asyncio.get_running_loop(), "kept"
+    if is_standby:
+        stack.push_async_callback(server.stop)
+        found = await wait_for_lease(loaded, server, screen, fields)
+        if isinstance(found, str):
+            return found
+        lease = found
+        server.serve(handlers_of(fields), {"bot": loaded.bot})
+    else:
+        state = await answer(url, in_time(partial(prepare_journal, url, child)))
+        lease = await answer(url, in_time(partial(acquire, url, this_process())))
+    stack.callback(lease.release)
+
+    def report(text: str) -> None:
+        with suppress(RuntimeError):  # the loop has ended: nobody is there to read it
+            loop.call_soon_threadsafe(screen.trouble, text)
+
+    keeper = HeadsKeeper(loaded.state_dir, url, SystemClock(), report)
+    journal = await answer(
+        url, in_time(partial(Journal.open, url, epoch=lease.epoch, keeper=keeper))
+    )
+
+    async def close() -> None:
+        await journal.close(HUNG_S if journal.stalled_s() else CLOSE_S)
+
+    stack.push_async_callback(close)
+    await answer(url, in_time(partial(require_unmixed, url, loaded.settings.mode)))
+    beating = asyncio.create_task(supervisor.guard(keep_lease(journal, url, lose)))
+    stack.callback(beating.cancel)
+    is_new = state == "new"
+    damage = () if is_new else await damage_at_start(url, loaded.state_dir, lease.epoch)
+    screen.row("journal", f"{masked_url(url)} ({state})")
+    return Opened(journal, lease.epoch, damage)
+
+
+async def keep_lease(journal: Journal, url: str, lose: Callable[[str], None]) -> None:
+    """Renew the lease for ever where it runs out; `lose` hears why that could not be done.
+
+    Raises LeaseLost.
+    """
+    while not is_sqlite(url):
+        try:
+            await journal.beat()
+        except Unreachable as error:
+            lose(f"the journal can't be written: {error}")
+        await asyncio.sleep(BEAT_S)
+
+
+async def damage_at_start(url: str, state_dir: Path, epoch: int) -> tuple[str, ...]:
+    """Return what is wrong with a journal that a run is to go on from; nothing: it is whole.
+
+    One that takes longer than `CHECK_S` is not known to be whole, and that is said.
+    """
+    kept = read_heads_file(state_dir, url).kept
+    checking = partial(damage_of, url, kept[-1] if kept else None, epoch)
+    try:
+        return await in_time(checking, CHECK_S)
+    except TimeoutError:
+        return (f"it could not be checked within {CHECK_S:g} s",)
+
+
+def has_open_work(recovery: Recovery) -> bool:
+    """Whether the journal knows of an order that may be open at the broker, or may have arrived."""
+    is_open = any(row.intent_id and row.state not in TERMINAL_STATES for row in recovery.orders)
+    return is_open or any(stored.state in UNRESOLVED_SENDS for stored in recovery.intents)
+
+
+def lost_places(recovery: Recovery) -> list[AttemptStarted]:
+    """Return the POSTs of which the journal does not know what their nonces show, and the PUTs
+    without a trusted answer.
+    """
+    asked = {SendState.SENDING, SendState.UNKNOWN}
+    posts = [one.attempt for one in recovery.intents if one.attempt and one.state in asked]
+    puts = [one.attempt for one in recovery.amends if one.outcome in {None, "UNKNOWN"}]
+    return [*posts, *puts]
+
+
+def recovered_here(found: Recovery, damage: tuple[str, ...], environment: Environment) -> Recovery:
+    """Return what a run goes on from, with what is wrong with its journal. Where time is played,
+    runs that died within minutes have nothing to say: those are no minutes of this machine's.
+    """
+    crashes = found.crashes if environment.has_machines_time else 0
+    return replace(found, damage=damage, crashes=crashes)
+
+
+def before_this(url: str) -> tuple[Numbers, datetime | None]:
+    """Return what the note of the start before holds, nothing before the first, and when the
+    journal was written last.
+    """
+    return last_note(url, CODE_NOTE), last_moment(url)
