@@ -11,8 +11,8 @@ import pytest
 from bot.broker.errors import BrokerError
 from bot.domain.entry import OrderUpdated
 from bot.domain.order import OrderReport, OrderState
-from bot.runtime.start.day_start import KnownOrders, earlier_ends, left_open, read_history
 from bot.runtime.start.broker import BrokerRetry
+from bot.runtime.start.day_start import KnownOrders, earlier_ends, left_open, read_history
 from bot.sandbox.faults.rule import FaultScript
 from tests.broker.loopback import JumpingWaiter
 from tests.staging import DAY, Stage, intent, scenario, set_stage
