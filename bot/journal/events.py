@@ -32,7 +32,6 @@ from bot.domain.entry import (
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.journal import tables
 from bot.journal.encoding import instant_of, instant_text
-from bot.journal.retention import BASE
 from bot.journal.schema import reading_current
 from bot.journal.values import LASTS, PRUNING, STOPPED, DecisionGroup, EventRow, MissedRow
 
@@ -74,7 +73,7 @@ def events(
     auth, halts, notes = tables.auth_events, tables.halts, tables.notes
     of_kind = {
         EventKind.TWO_FACTOR: sa.select(auth),
-        EventKind.STATE: sa.select(halts).where(~halts.c.scope.startswith(BASE)),
+        EventKind.STATE: sa.select(halts).where(~halts.c.scope.startswith(tables.BASE)),
         EventKind.ALERT: sa.select(notes).where(notes.c.kind.in_(_ALERTS)),
     }
     with reading_current(url) as connection:

@@ -22,7 +22,6 @@ from bot.domain.quote import LastClose
 from bot.domain.recovery import StoredFault, StoredFlatten
 from bot.journal import tables
 from bot.journal.encoding import instant_of, instant_text, made, snapshot_of
-from bot.journal.retention import BASE
 from bot.journal.sends import WHOLE_BOT
 
 NOTES_SEARCHED: Final = 50_000
@@ -145,7 +144,7 @@ def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str
     what they contain of orders made elsewhere.
     """
     snapshots = tables.account_snapshots
-    for account, row in newest_by_scope(connection, BASE).items():
+    for account, row in newest_by_scope(connection, tables.BASE).items():
         mine = (snapshots.c.account == account) & (snapshots.c.taken_at == row["at"])
         taken = sa.select(snapshots).where(mine).order_by(snapshots.c.seq.desc()).limit(1)
         for stored in connection.execute(taken).mappings():

@@ -26,8 +26,6 @@ from bot.journal.statements import given
 
 PRUNED: Final = "PRUNED"
 """The kind of the note that signs an anchor off."""
-BASE: Final = "base:"
-"""How the scope begins of the rows that say which numbers of an account count."""
 AT_ONCE_MAX: Final = 20_000
 """How many rows of a table one transaction looks at, so that no order waits long for it."""
 FOLLOWED_NOTES: Final = ("CLOSE", CODE_NOTE, FLATTEN_NOTE, LIMITS_NOTE, PRUNED)
@@ -40,7 +38,7 @@ _UNFINISHED: Final = (
 )
 _COUNTING: Final = (
     sa.select(tables.halts.c.at)
-    .where(tables.halts.c.scope == sa.literal(BASE) + tables.account_snapshots.c.account)
+    .where(tables.halts.c.scope == sa.literal(tables.BASE) + tables.account_snapshots.c.account)
     .where(tables.halts.c.at == tables.account_snapshots.c.taken_at)
     .exists()
 )

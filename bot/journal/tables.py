@@ -26,6 +26,9 @@ SCHEMA: Final = "0007"
 GENESIS: Final = "0" * 64
 """The hash before the first row of every chain."""
 
+BASE: Final = "base:"
+"""How the scope begins of the rows that say which numbers of an account count."""
+
 RUN_MODES: Final = ("sandbox", "paper", "live")
 VERBS: Final = ("POST", "PUT", "DELETE")
 OUTCOMES: Final = ("ACCEPTED", "REFUSED", "NOT_SENT", "UNKNOWN")
