@@ -34,7 +34,10 @@ class Tier(IntEnum):
 
 
 class Lane(StrEnum):
-    """Who goes first when the request budget is short, in this order."""
+    """Who goes first when the request budget is short, in this order.
+
+    ORDER_POLL is for what orders are checked by: their rows, and the account.
+    """
 
     CANCEL = "CANCEL"
     BOOK = "BOOK"

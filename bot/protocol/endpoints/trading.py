@@ -41,9 +41,15 @@ ORDER_DETAIL: Final = signed(
     "order_detail", _DAY_ORDER_BOOK + "/{order_id}", UNCACHED, key="data", lane=Lane.ORDER_POLL
 )
 PORTFOLIO: Final = signed(
-    "portfolio", "/trading/v2/sub-accounts/{sub_account_id}/portfolio", UNCACHED, key="data"
+    "portfolio",
+    "/trading/v2/sub-accounts/{sub_account_id}/portfolio",
+    UNCACHED,
+    key="data",
+    lane=Lane.ORDER_POLL,
 )
-SUMMARY: Final = signed("summary", "/trading/accounts/{sub_account_id}/summary")
+SUMMARY: Final = signed(
+    "summary", "/trading/accounts/{sub_account_id}/summary", lane=Lane.ORDER_POLL
+)
 AVAILABLE_TRADE: Final = signed(
     "available_trade",
     "/trading/v2/accounts/{sub_account_id}/available-trade",

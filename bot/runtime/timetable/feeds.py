@@ -41,8 +41,8 @@ QUOTE_INTERVAL_MIN: Final = timedelta(seconds=1)
 QUOTES_FOR_CHECKS: Final = timedelta(seconds=10)
 """How fresh the checks want last price and depth of a symbol that is traded."""
 POLLS_SHARE_PERCENT: Final = 50
-"""What polls may ask of the quota in the long run: less than the lane of the other reads may fill
-(60), so that phases, account and day order book always have their turn."""
+"""What polls may ask of the quota in the long run: so much less than the lane of the reads of
+orders and account may fill (75) that these always have their turn, also while orders are open."""
 RECONCILE: Final = timedelta(seconds=60)
 ACCOUNT_READS: Final = 2
 """Calls of one look at the account: its shares and its money."""

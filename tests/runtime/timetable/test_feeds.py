@@ -3,7 +3,12 @@
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
+from bot.broker.budget import LANE_SHARE_PERCENT
 from bot.domain.message import Event, Noted
+from bot.protocol.endpoints.endpoint import Endpoint
+from bot.protocol.endpoints.trading import ORDER_DETAIL, PORTFOLIO, SUMMARY, TODAYS_ORDERS
 from bot.runtime.timetable.feeds import (
     POLLS_SHARE_PERCENT,
     Poll,
@@ -75,6 +80,18 @@ def test_orders_are_read_with_the_account_and_more_often_while_they_are_open() -
 
     assert order_reads_per_minute(backoff) == (3, 7, 4)
     assert order_reads_per_minute(backoff[:1]) == (3, 120, 120)
+
+
+@pytest.mark.parametrize("endpoint", [TODAYS_ORDERS, ORDER_DETAIL, PORTFOLIO, SUMMARY])
+@pytest.mark.parametrize("quota", [60, 100, 600])
+def test_reads_of_orders_and_account_find_room_beside_full_polls(
+    endpoint: Endpoint, quota: int
+) -> None:
+    always, first, _ = order_reads_per_minute()
+
+    needed = room_for_polls(quota) + always + first
+
+    assert needed <= quota * LANE_SHARE_PERCENT[endpoint.lane] // 100
 
 
 # ---- polls that come late
