@@ -118,6 +118,9 @@ class MachineTime:
 
     perf_counter = monotonic
 
+    def clock_gettime(self, _: int) -> float:
+        return self._loop.seconds
+
     def clock_gettime_ns(self, _: int) -> int:
         return round(self._loop.seconds * 1e9)
 
