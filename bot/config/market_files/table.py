@@ -20,6 +20,10 @@ BYTES_MAX: Final = 200_000_000
 """Unpacked. A year of minutes of one stock is about 3 MB."""
 PROBLEMS_MAX: Final = 20
 _WHOLE: Final = re.compile(r"[0-9]+")
+_WHOLE_AS_FLOAT: Final = re.compile(r"([0-9]+)\.0+")
+"""As pandas writes a column of whole numbers in which one was missing."""
+_PRICE_DIGITS_MIN: Final = 4
+"""A price written so with fewer digits is more likely in thousands of VND."""
 _FRACTION: Final = re.compile(r"[0-9]*\.[0-9]+")
 _SHOWN_MAX: Final = 40
 _DIGITS_MAX: Final = 15
@@ -45,8 +49,11 @@ class Row:
     starts: Mapping[str, int]
 
     def whole(self, column: str) -> int:
-        """Return a number of at least one digit and nothing else. Raises WrongCell."""
+        """Return a whole number, which may be written as `26500.0`. Raises WrongCell."""
         text = self.cells[column]
+        found = _WHOLE_AS_FLOAT.fullmatch(text)
+        if found and (column == "volume" or len(found[1]) >= _PRICE_DIGITS_MIN):
+            text = found[1]
         if _WHOLE.fullmatch(text):
             if len(text.lstrip("0")) > _DIGITS_MAX:
                 message = f"{column} has at most {_DIGITS_MAX} digits, found {shown(text)}"

@@ -48,6 +48,15 @@ def refused(folder: Path, place: Path) -> list[str]:
     return told(caught.value.problems, folder)
 
 
+def test_whole_numbers_may_be_written_as_pandas_writes_them(tmp_path: Path) -> None:
+    put(tmp_path, HEADER + GOOD.replace("27000", "27000.0").replace(",100\n", ",100.0\n"))
+
+    assert take(tmp_path, tmp_path / "in") == (1, [], 0)
+
+    [bars] = Archive(tmp_path / "store").source().chunks("HPG", *ALWAYS)
+    assert (bars.open.tolist(), bars.volume.tolist()) == ([27_000], [100])
+
+
 def test_bars_come_with_their_days(tmp_path: Path) -> None:
     put(tmp_path, HEADER + GOOD + NEXT)
     put(tmp_path, "symbol,exchange,date,reference\nHPG,HOSE,2026-11-19,27000\n", "daily.csv")
