@@ -79,6 +79,16 @@ def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
     assert parameters_of(second)["length"] == Parameter(int, 4)
 
 
+def test_what_a_strategy_prints_is_no_part_of_our_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project(tmp_path, mine="print('loaded', 3, sep='-')\n" + GOOD)
+
+    find_strategy("mine", tmp_path / "config")
+
+    assert capsys.readouterr() == ("", "loaded-3\n")
+
+
 def test_a_class_is_found_by_its_name_in_a_file_of_another(tmp_path: Path) -> None:
     text = GOOD + "\n\nclass RSIBounce(Mine):\n    bars: int = 14\n"
     folder = project(tmp_path, several=text)

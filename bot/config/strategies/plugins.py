@@ -8,6 +8,7 @@ process: it can do anything, and the docs say so.
 """
 
 import ast
+import builtins
 import importlib
 import importlib.metadata
 import importlib.util
@@ -21,7 +22,7 @@ from hashlib import sha256
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import Final, NoReturn, TypeGuard
+from typing import Any, Final, NoReturn, TextIO, TypeGuard
 
 from bot.config.model_check import did_you_mean
 from bot.config.problems import OperatorMistake, Problem, shown_path
@@ -218,6 +219,11 @@ class _Loader(SourceFileLoader):
         raise OSError(path)
 
 
+def _print(*values: object, file: TextIO | None = None, **how: Any) -> None:
+    """Print for a plug-in: to stderr, as stdout has what another program may read."""
+    builtins.print(*values, file=file or sys.stderr, **how)
+
+
 def _run(file: Path) -> ModuleType:
     """Import a file under a name of its own, so that two `sma.py` do not meet.
 
@@ -234,6 +240,7 @@ def _run(file: Path) -> ModuleType:
     assert spec is not None, "a file with a loader has a spec"
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    vars(module)["print"] = _print
     try:
         loader.exec_module(module)
     except FAILURES as error:
