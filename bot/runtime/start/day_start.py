@@ -21,7 +21,7 @@ from functools import partial
 from typing import Final
 
 from bot.broker.client import BrokerClient
-from bot.broker.errors import BrokerError, is_unknown, refuses_key
+from bot.broker.errors import BrokerError, is_unknown
 from bot.broker.paging import read_pages
 from bot.clock import Clock
 from bot.config.strategies.load import UnknownSymbols
@@ -149,19 +149,17 @@ class DayStart:
             return ()
         ask = partial(earlier_ends, self.client, self.account, left, now=now)
         look = partial(self.client.todays_orders, self.account, now)
-        try:
-            return await read_history(self.retry, ask, look)
-        except BrokerError as error:
-            if refuses_key(error):
-                raise
+        found = await read_history(self.retry, ask, look)
+        if isinstance(found, BrokerError):
             ids = ", ".join(left)
             text = (
-                f"the order history can't be read ({error}): how {ids} ended is not known. Their "
+                f"the order history can't be read ({found}): how {ids} ended is not known. Their "
                 "symbols are halted. Compare the holding with the broker's, then: bot resume"
             )
-            numbers = {"alert": "HISTORY_UNREAD", "orders": ids, "error": str(error)}
+            numbers = {"alert": "HISTORY_UNREAD", "orders": ids, "error": str(found)}
             self.post(Noted(now, Note(now, "ALERT", text, numbers)))
             return ()
+        return found
 
     def _symbols(self) -> Collection[str]:
         return sorted({symbol for plan in self.plans for symbol in plan.symbols})
@@ -209,9 +207,10 @@ async def read_history(
     retry: BrokerRetry,
     ask: Callable[[], Awaitable[tuple[OrderReport, ...]]],
     look: Callable[[], Awaitable[object]],
-) -> tuple[OrderReport, ...]:
-    """Return what the order history says. It is given up only where the broker answers another read
-    at once: one that is away as a whole is waited for, and asked again. Raises BrokerError.
+) -> tuple[OrderReport, ...] | BrokerError:
+    """Return what the order history says, or why it is given up: that is done only where the broker
+    answers another read at once, whatever the history's own answer was. One that is away as a whole
+    is waited for, and asked again. Raises BrokerError for one that refuses the other read too.
     """
     while True:
         try:
@@ -223,7 +222,7 @@ async def read_history(
         except BrokerError:
             await retry.ask(look)
         else:
-            raise failure
+            return failure
 
 
 async def earlier_ends(

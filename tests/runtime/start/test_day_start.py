@@ -9,10 +9,22 @@ from pathlib import Path
 import pytest
 
 from bot.broker.errors import BrokerError
-from bot.domain.entry import OrderUpdated
+from bot.config.rulebook import load_rulebook
+from bot.domain.entry import Note, OrderUpdated
+from bot.domain.message import Noted
+from bot.domain.operations import EarlierOrdersRead
 from bot.domain.order import OrderReport, OrderState
+from bot.runtime.activity import RightOfWay
+from bot.runtime.closes import Closes
+from bot.runtime.reads import Health, Reads
 from bot.runtime.start.broker import BrokerRetry
-from bot.runtime.start.day_start import KnownOrders, earlier_ends, left_open, read_history
+from bot.runtime.start.day_start import (
+    DayStart,
+    KnownOrders,
+    earlier_ends,
+    left_open,
+    read_history,
+)
 from bot.sandbox.faults.rule import FaultScript
 from tests.broker.loopback import JumpingWaiter
 from tests.staging import DAY, Stage, intent, scenario, set_stage
@@ -133,7 +145,7 @@ DEAD = {
 }
 
 
-async def _read(stage: Stage, row: OrderUpdated) -> tuple[OrderReport, ...]:
+async def _read(stage: Stage, row: OrderUpdated) -> tuple[OrderReport, ...] | BrokerError:
     retry = BrokerRetry(JumpingWaiter(stage.clock), lambda _: None, is_needed=True)
     look = partial(stage.broker.client.todays_orders, stage.account, stage.clock.now())
     return await read_history(retry, partial(ends_of, stage, row), look)
@@ -145,15 +157,69 @@ async def test_the_history_of_a_broker_that_is_away_is_asked_for_when_it_is_back
     stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE)
     stage.sandbox.add_fault(FaultScript.model_validate(AWAY))
 
-    [report] = await _read(stage, row)
+    found = await _read(stage, row)
 
+    assert not isinstance(found, BrokerError)
+    [report] = found
     assert (report.order_id, report.executed_quantity) == (row.order_id, row.quantity)
     await stage.strike()
 
 
-async def test_a_history_that_is_dead_alone_is_given_up(tmp_path: Path, sqlite_url: str) -> None:
-    stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE, faults=[DEAD])
+@pytest.mark.parametrize("status", [500, 401])
+async def test_a_history_that_is_dead_alone_is_given_up(
+    tmp_path: Path, sqlite_url: str, status: int
+) -> None:
+    """A 401 too: a key that other reads are answered with is not refused."""
+    dead = {**DEAD, "action": {"do": "status", "status": status}}
+    stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE, faults=[dead])
 
-    with pytest.raises(BrokerError, match="HTTP 500"):
+    found = await _read(stage, row)
+
+    assert isinstance(found, BrokerError)
+    assert f"HTTP {status}" in str(found)
+    await stage.strike()
+
+
+async def test_a_day_begins_without_a_history_that_alone_refuses_the_key(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    dead = {**DEAD, "action": {"do": "status", "status": 401}}
+    stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE, faults=[dead])
+    client, clock, post = stage.broker.client, stage.clock, stage.events.append
+    health, way = Health(clock, post), RightOfWay(hold_s=0)
+    day_start = DayStart(
+        client=client,
+        account=stage.account,
+        market=clock,
+        reads=Reads(client, stage.account, clock, health, post, way),
+        day_order_book=stage.day_order_book,
+        retry=BrokerRetry(JumpingWaiter(clock), lambda _: None, is_needed=True),
+        post=post,
+        plans=(),
+        listed={},
+        closes=Closes(client, clock, load_rulebook(), post, {}),
+    )
+
+    await day_start.after_start(KnownOrders([row], {}))
+
+    notes = [each.entry for each in stage.events if isinstance(each, Noted)]
+    told = [note.numbers.get("alert") for note in notes if isinstance(note, Note)]
+    alerts = [each for each in told if each]
+    assert alerts == ["HISTORY_UNREAD"]
+    assert EarlierOrdersRead in map(type, stage.events)
+    await stage.strike()
+
+
+async def test_a_history_is_not_given_up_for_a_key_that_the_broker_refuses(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE)
+    refused = {
+        "match": {"path": "/trading/*", "times": 0},
+        "action": {"do": "status", "status": 401},
+    }
+    stage.sandbox.add_fault(FaultScript.model_validate(refused))
+
+    with pytest.raises(BrokerError, match="401"):
         await _read(stage, row)
     await stage.strike()
