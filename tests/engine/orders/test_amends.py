@@ -273,12 +273,13 @@ def test_a_row_without_its_permission_sends_nothing():
         assert _amended(stage).verdict == "BLOCKED"
 
 
-def test_a_fill_that_came_meanwhile_is_seen_before_sending():
+@pytest.mark.parametrize("executed", [200, 300])
+def test_a_fill_that_came_meanwhile_is_seen_before_sending(executed):
     stage = _stage()
     intent = stage.working(500)
     _ask(stage, quantity=200)
 
-    stage.row(report_of(intent, executed=300))
+    stage.row(report_of(intent, executed=executed))
 
     assert stage.decided() == (Verdict.BLOCKED, "ABOVE_EXECUTED")
     assert stage.new(AmendOrder) == []
