@@ -507,6 +507,17 @@ def test_a_cancel_names_what_it_does_not_reach():
     assert _codes(stage) == ["AMEND_AMBIGUOUS", "CANCEL_LEAVES"]
 
 
+def test_a_cancel_of_all_names_what_it_does_not_reach():
+    stage, row, new = _renamed()
+    stage.after(1).book(_ended(row), _rootless(new))
+    stage.after(120).book(_ended(row), _rootless(new))
+
+    stage.handle(CancelAsked(stage.now, None, "operator", "by hand"))
+
+    assert stage.entries_of_order("ORD1").state is OrderState.CANCELLED
+    assert _codes(stage).count("CANCEL_LEAVES") == 1
+
+
 # ------------------------------------------------------------------------------------- the others
 
 

@@ -556,6 +556,19 @@ def test_all_open_orders_are_cancelled_at_once():
     assert stage.last(Note).numbers == {"orders": 1}
 
 
+def test_an_order_that_is_being_cancelled_is_said_to_be():
+    stage = Stage()
+    stage.working()
+
+    _cancel(stage)
+    _cancel(stage)
+
+    assert [note.text for note in stage.all(Note) if note.kind == "CANCEL"] == [
+        "ORD1 is to be cancelled, asked by operator",
+        "ORD1 is being cancelled already, asked by operator",
+    ]
+
+
 @pytest.mark.parametrize("name", ["ORD9", "L-0099", ""])
 def test_an_unknown_order_cannot_be_cancelled(name):
     stage = Stage()

@@ -99,6 +99,7 @@ def test_a_person_says_that_a_changed_quantity_is_right() -> None:
     assert "an order of 200" in stage.engine.status().alerts[0]
 
     stage.handle(OperatorActed(stage.now, Action.RESUME, reason="changed it in the app", by="me"))
+    assert stage.new(ReadOrder) == [ReadOrder("ORD1", "its quantity is right")]
     stage.after(1).book(report_of(intent, quantity=200, executed=200))
 
     assert stage.engine.status().alerts == ()

@@ -15,6 +15,7 @@ from bot.domain.message import (
     Recovered,
     TimerFired,
 )
+from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import Intent
 from bot.domain.outcome import Refused
 from bot.domain.recovery import Recovery
@@ -81,6 +82,20 @@ def test_a_price_that_is_seen_only_after_the_token_is_judged_too() -> None:
 
     assert [code for code, _ in given_up(stage)] == ["PRICE_MOVED"]
     assert follows(stage) == [None]
+
+
+def test_an_entry_that_waits_for_a_quote_does_not_go_out_under_a_pause_that_came_first() -> None:
+    stage = held_stage()
+    stage.after(60).token()  # the last quote is too old to judge by
+    assert follows(stage) == [None]
+
+    stage.handle(OperatorActed(stage.now, Action.PAUSE, "wait", "me"))
+    stage.quote()
+    assert (follows(stage), given_up(stage)) == ([None], [])
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "go on", "me"))
+    stage.quote()
+
+    assert follows(stage) == [None, "L-0001"]
 
 
 def test_another_phase_gives_the_entry_up() -> None:

@@ -3,7 +3,16 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.entry import LIMITS_NOTE, Decision, Fill, IntentMoved, Note, RunState, Transition
+from bot.domain.entry import (
+    LIMITS_NOTE,
+    Decision,
+    Fill,
+    IntentMoved,
+    Note,
+    RunState,
+    Transition,
+    Verdict,
+)
 from bot.domain.message import (
     BurnNonce,
     CancelOrder,
@@ -66,6 +75,15 @@ def test_what_an_earlier_run_left_undone_is_settled_and_never_sent(before, after
     stage.open()
     stage.pass_time(60)
     assert stage.all(PlaceOrder) == []
+
+
+def test_an_order_held_for_a_token_is_said_to_have_expired_with_the_restart():
+    stage = _recovered(SendState.HELD)
+
+    [decision] = stage.all(Decision)
+    assert (decision.verdict, decision.code) == (Verdict.EXPIRED, "TWO_FACTOR")
+    assert (decision.request_id, decision.symbol) == ("L-0001", "HPG")
+    assert decision.numbers == {"reason": "no 2FA before the restart"}
 
 
 @pytest.mark.parametrize("state", [SendState.SENDING, SendState.UNKNOWN])

@@ -167,12 +167,13 @@ def test_the_quota_and_the_key_count_against_nobody():
     assert (_told(stage), stage.engine.status().strategies[0].state) == ([], "on")
 
 
-def test_a_redirected_order_halts_entries_and_says_configuration():
+@pytest.mark.parametrize("status", [300, 307, 399])
+def test_a_redirected_order_halts_entries_and_says_configuration(status):
     stage = Stage()
     intent = _place(stage, 1)
     stage.send(intent)
-    outcome = Unknown("HTTP 307", 307)
-    finished = replace(stage.finished_of(intent), http_status=307)
+    outcome = Unknown(f"HTTP {status}", status)
+    finished = replace(stage.finished_of(intent), http_status=status)
 
     stage.answer(intent, outcome, finished)
 
