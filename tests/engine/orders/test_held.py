@@ -98,6 +98,19 @@ def test_an_entry_that_waits_for_a_quote_does_not_go_out_under_a_pause_that_came
     assert follows(stage) == [None, "L-0001"]
 
 
+def test_a_403_of_the_token_before_waits_for_a_quote_where_the_new_one_is_here() -> None:
+    stage = Stage(PATIENT)
+    intent = stage.buy()
+    stage.send(intent)
+    old = Refused("OTP_SESSION_EXPIRED", "2FA", 403, is_of_old_token=True)
+    stage.after(60).answer(intent, old)
+    assert follows(stage) == [None]
+
+    stage.quote()
+
+    assert follows(stage) == [None, "L-0001"]
+
+
 def test_another_phase_gives_the_entry_up() -> None:
     stage = Stage(PATIENT)
     stage.now = at(stage, 14, 29)

@@ -28,6 +28,7 @@ from bot.domain.outcome import Resolution
 from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.engine import EngineSettings
+from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.state import Position
 from tests.engine.stage import DAY, PLAN, START, Stage, attempt_of, report_of, sell_intent
 
@@ -308,6 +309,19 @@ def test_a_late_ghost_of_an_earlier_run_still_halts_its_symbol():
     stage.book(report_of(_intent(), "ORD7"))
 
     assert "looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
+
+
+@pytest.mark.parametrize("state", [SendState.FRESH, SendState.NOT_PLACED])
+def test_a_row_that_an_unused_nonce_of_an_earlier_run_rules_out_makes_nonces_distrusted(state):
+    stored = replace(_stored(state), proof=NONCE_UNUSED if state is SendState.NOT_PLACED else "")
+    stage = Stage(recovery=Recovery(DAY, next_intent_number=8, intents=(stored,)))
+    for _ in range(3):
+        stage.after(50).book()
+    assert stage.engine._state.intents["L-0001"].state is SendState.NOT_PLACED
+
+    stage.book(replace(report_of(stored.intent, "ORD7"), placed_at=SENT_AT))
+
+    assert "NONCE_BROKEN" in {note.numbers.get("alert") for note in stage.all(Note)}
 
 
 # ------------------------------------------------------------- guards of a start, on both sides

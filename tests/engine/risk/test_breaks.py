@@ -211,6 +211,27 @@ def test_an_order_whose_row_comes_after_the_break_that_it_made_is_counted_once(
     assert any("found 0: -200" in text for text in _breaks(stage).values())
 
 
+def test_an_order_that_was_known_before_a_break_explains_nothing_of_what_comes_back() -> None:
+    stage = Stage()
+    broker = Broker(stage).read()
+    row = report_of(Stage().buy(200, 26_900), "APP1", executed=200)
+    stage.book(row)
+    broker.cash, broker.shares = CASH - _cost(200), 200
+    _read_with(broker, row)
+    broker.shares = 400  # 200 that nobody ordered
+    for _ in range(3):
+        _read_with(broker, row)
+    broker.shares = 200  # which go again
+    for _ in range(3):
+        _read_with(broker, row)
+
+    texts = [text for text in _breaks(stage).values() if text.startswith("HPG")]
+    assert texts == [
+        "HPG in all: expected 200, found 400: +200 shares that no order explains",
+        "HPG in all: expected 400, found 200: -200 shares that no order explains",
+    ]
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_after_a_restart_an_order_made_elsewhere_counts_only_since_the_base(
     is_known: bool,
