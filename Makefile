@@ -35,7 +35,7 @@ check: setup
 # uses every core by itself, then the others two at a time, each one's lines together.
 prove: setup
 	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -q -n 3 --timeout 300 -m long
-	@.venv/bin/python -W ignore -m tests.simulation.simulate 80
+	@.venv/bin/python -W ignore -m tests.simulation.simulate 200
 	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-29 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_storms.py
 	@env -u PYTHONDONTWRITEBYTECODE AMEND_SEEDS=0-1 ANSWERS_SHARE=1 .venv/bin/pytest -q -n 2 \
@@ -62,7 +62,7 @@ prove-outage:
 	@.venv/bin/python -W ignore -m tests.simulation.expiries 20
 	@.venv/bin/python -W ignore -m tests.simulation.whole_demo 2
 prove-kills:
-	@.venv/bin/python -m tests.crash.kills 30 1
+	@.venv/bin/python -m tests.crash.kills 50 1
 prove-power:
 	@.venv/bin/python -W ignore -m tests.crash.power 20 1
 prove-halts:
