@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from bot.domain.entry import Fill, Note, RunState, StateChanged, StrategySwitched, Verdict
 from bot.domain.instrument import Phase
-from bot.domain.message import CancelOrder, PlaceOrder, TradingDayStarted
+from bot.domain.message import CancelOrder, PlaceOrder, ReadOrderToCancel, TradingDayStarted
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, Side
 from bot.domain.plan import AccountLimits, Limits
@@ -79,13 +79,16 @@ def test_entries_stay_stopped_when_the_price_comes_back_until_a_new_day():
 
 
 def test_twice_the_limit_halts_the_bot_and_cancels_what_is_open():
-    stage = staged()
+    stage = Stage(settings=EngineSettings(account_limits=LIMIT), cash=10**9, sellable=5_000)
     bought(stage)
+    assert _asked(stage, lambda s: s.sell(100, limit=27_500))[0] is Verdict.PASSED
+    stage.accept(stage.last(PlaceOrder).intent, "ORD2")
     stage.after(60).quote(26_750)
 
-    stage.account()
+    stage.account(total=6_000)
 
     assert _alerts(stage) == ["ENTRIES_STOPPED", "LOSS_HALT"]
+    assert stage.new(ReadOrderToCancel) == [ReadOrderToCancel("ORD2", "before cancel: halt")]  # a sale, too
     status = stage.engine.status()
     assert (status.state, status.causes[0].by) == (RunState.HALTED, "limit")
 
