@@ -693,6 +693,14 @@ def test_an_unused_nonce_does_not_settle_what_a_row_shows_done():
     assert _amended(stage).verdict == "DONE"
 
 
+def test_an_unused_nonce_has_the_row_read_at_once():
+    stage, _ = _lost(TRUSTING)
+
+    stage.handle(NonceBurnt(stage.now, "a-1", Resolution.FRESH, "a test"))
+
+    assert stage.new(ReadOrder) == [ReadOrder("ORD1", "after amend")]
+
+
 def test_an_amendment_that_no_row_tells_of_stays_on_the_screen_until_one_does():
     stage, row = _lost(ON)
 

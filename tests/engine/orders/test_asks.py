@@ -5,12 +5,13 @@ from datetime import timedelta
 import pytest
 
 from bot.domain.entry import Decision, Fill, IntentMoved, Note, Verdict
-from bot.domain.message import NonceBurnt
+from bot.domain.message import NonceBurnt, PlaceOrder
 from bot.domain.operations import VerdictAsked
 from bot.domain.order import SendState, Side
-from bot.domain.outcome import Resolution, Unknown
+from bot.domain.outcome import Accepted, Resolution, Unknown
 from bot.engine.orders import asks
-from tests.engine.stage import RULEBOOK, START, Stage, report_of
+from tests.engine.orders.test_held import Pair
+from tests.engine.stage import RULEBOOK, START, Stage, report_of, result_of
 from tests.rows import every_row
 
 
@@ -139,6 +140,24 @@ def test_a_wrong_verdict_is_refused_and_changes_nothing(ask, code):
     assert stage.all(IntentMoved) == moves
     refused = stage.last(Decision)
     assert (refused.verdict, refused.code) == (Verdict.BLOCKED, code)
+
+
+def test_an_order_of_this_bot_that_came_between_is_not_the_lost_one():
+    stage = Pair()
+    lost = stage.buy(100, 26_900)
+    stage.other(lambda s: s.buy(100, limit=26_950))
+    other = stage.last(PlaceOrder).intent
+    stage.send(other)
+    stage.send(lost)
+    stage.answer(other, Accepted(result_of(other, "ORD5")))
+    stage.after(1).answer(lost, Unknown("deadline"))
+    stage.handle(NonceBurnt(stage.now, lost.intent_id, Resolution.REACHED, "used"))
+    stage.after(1).book(report_of(other, "ORD5"))
+
+    check = _say(stage, "ORD5", intent_id=lost.intent_id)
+
+    assert check is not None
+    assert "another order of this bot" in check.text
 
 
 @pytest.mark.parametrize("order_id", [None, "ORD1"])

@@ -144,9 +144,19 @@ def test_an_open_order_is_followed_and_expires_by_its_own_time():
 
 
 def test_a_strategys_own_position_and_counters_are_kept():
-    book = RecoveredStrategy({"HPG": (300, 7_500_000)}, 4, -20_000, 30_000, "paused")
+    book = RecoveredStrategy(
+        {"HPG": (300, 7_500_000)},
+        4,
+        -20_000,
+        30_000,
+        "paused",
+        refused=(SENT_AT, START),
+        refused_in_a_row=3,
+    )
 
     stage = Stage(recovery=Recovery(DAY, strategies={"test": book, "gone": book}))
+    kept = stage.engine._state.strategies["test"]
+    assert (kept.refusals, kept.refused_of_late.count(START)) == (2, 2)
 
     strategy = stage.engine.status().strategies[0]
     assert (strategy.state, strategy.orders_today, strategy.realised_today) == (

@@ -78,7 +78,7 @@ def test_entries_stay_stopped_when_the_price_comes_back_until_a_new_day():
     assert stage.engine.status().alerts == ()
 
 
-def test_twice_the_limit_halts_the_bot_and_cancels_what_is_open():
+def test_twice_the_limit_halts_the_bot_and_cancels_sales_too():
     stage = Stage(settings=EngineSettings(account_limits=LIMIT), cash=10**9, sellable=5_000)
     bought(stage)
     assert _asked(stage, lambda s: s.sell(100, limit=27_500))[0] is Verdict.PASSED
@@ -88,7 +88,9 @@ def test_twice_the_limit_halts_the_bot_and_cancels_what_is_open():
     stage.account(total=6_000)
 
     assert _alerts(stage) == ["ENTRIES_STOPPED", "LOSS_HALT"]
-    assert stage.new(ReadOrderToCancel) == [ReadOrderToCancel("ORD2", "before cancel: halt")]  # a sale, too
+    assert stage.new(ReadOrderToCancel) == [
+        ReadOrderToCancel("ORD2", "before cancel: halt")
+    ]  # a sale, too
     status = stage.engine.status()
     assert (status.state, status.causes[0].by) == (RunState.HALTED, "limit")
 
