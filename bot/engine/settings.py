@@ -32,7 +32,8 @@ class EngineSettings:
     `max_…_source_age` is by an answer's own time, in continuous trading; `max_source_ahead` how far
     that may lie after the instant at which the answer came.
     `limits` holds for every strategy beside its own; the tighter one wins. `account_limits` are
-    shared by the strategies of an account: none here, the defaults are the settings'.
+    shared by the strategies of an account: none here, the defaults are the settings'. `at_default`
+    names the keys of limits that nobody has set: a refusal by one says so.
     `poll_backoff` repeats its last step until an order has ended. `halt_on_drift` halts a symbol
     whose holding is not ours plus what was there before; symbols with shares of the owner's own are
     only noted unless `halt_on_drift_of_external`. `pause_on_cash_difference`: VND above which cash
@@ -45,6 +46,7 @@ class EngineSettings:
 
     limits: Limits = field(default_factory=Limits)
     account_limits: AccountLimits = NONE
+    at_default: frozenset[str] = frozenset()
     max_quote_age: timedelta = timedelta(seconds=10)
     max_depth_age: timedelta = timedelta(seconds=15)
     max_quote_source_age: timedelta = timedelta(seconds=900)

@@ -78,7 +78,8 @@ class Instance:
 class StrategyState:
     """A strategy with its instances, its switch and its counters of the day.
 
-    `limits` are the tighter of its file's and the bot's; `refusals` the broker's, in a row;
+    `limits` are the tighter of its file's and the bot's, `shared_limits` the names of those that
+    are the bot's; `refusals` the broker's, in a row;
     `repeats` the orders of today that were filled on a side of a symbol since it was last switched
     on; `days` what it has traded today; `recent_buys` what its last buys were worth; `refused_rows`
     the sides and codes of a limit's refusals that have rows, today and since a symbol's last order.
@@ -87,6 +88,7 @@ class StrategyState:
     plan: StrategyPlan
     limits: Limits
     instances: dict[str, Instance]
+    shared_limits: frozenset[str] = frozenset()
     state: str = "on"
     state_by: str = ""
     state_reason: str = ""
@@ -213,7 +215,8 @@ class State:
             for name, value in plan.parameters.items():
                 setattr(strategy, name, value)
             instances[symbol] = Instance(symbol, strategy, context)
-        return StrategyState(plan, tighter(plan.limits, self.settings.limits), instances)
+        limits = tighter(plan.limits, self.settings.limits)
+        return StrategyState(plan, limits, instances, of_the_bot(limits, plan.limits))
 
     def position_of(self, strategy: str, symbol: str) -> Position:
         """Return what a strategy holds of a symbol, which fills change: those that this run lacks
@@ -351,3 +354,11 @@ def tighter(one: Limits, other: Limits) -> Limits:
         return min((value for value in values if value is not None), default=None)
 
     return Limits(**{each.name: least(each.name) for each in fields(Limits)})
+
+
+def of_the_bot(limits: Limits, own: Limits) -> frozenset[str]:
+    """Return the names of the limits that hold and are not of a strategy's own file."""
+    names = (each.name for each in fields(Limits))
+    return frozenset(
+        name.removesuffix("_ppm") for name in names if getattr(limits, name) != getattr(own, name)
+    )

@@ -79,6 +79,17 @@ def test_limits_of_all_strategies_reach_the_engine_in_its_units(tmp_path: Path) 
     assert limits == replace(BY_DEFAULT, max_order_value=20_000_000, max_price_gap_ppm=25_000)
 
 
+def test_limits_that_nobody_has_set_are_known_by_their_keys(tmp_path: Path) -> None:
+    risk = "risk: {max_quote_age_s: 10, account: {max_order_value: null}}\n"
+
+    unset = load(tmp_path, risk, BOT_RISK__LIMITS__CAPITAL="1_000_000").settings.risk.at_default
+
+    assert {"risk.signal_ttl_s", "risk.account.min_cash", "risk.limits.max_repeats"} <= unset
+    assert unset.isdisjoint(
+        {"risk.max_quote_age_s", "risk.account.max_order_value", "risk.limits.capital"}
+    )
+
+
 def test_an_account_is_limited_when_nothing_is_said(tmp_path: Path) -> None:
     assert load(tmp_path, "").settings.risk.whole_account == AccountLimits(
         max_order_value=20_000_000,

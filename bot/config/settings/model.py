@@ -144,6 +144,17 @@ class RiskSettings(Section):
         """The limits that all strategies share."""
         return self.account.to_domain()
 
+    @property
+    def at_default(self) -> frozenset[str]:
+        """The keys of limits that nobody has set, as they are written: `risk.limits.capital`."""
+        parts = {"risk.": self, "risk.limits.": self.limits, "risk.account.": self.account}
+        return frozenset(
+            f"{start}{name}"
+            for start, part in parts.items()
+            for name in type(part).model_fields
+            if name not in part.model_fields_set
+        )
+
 
 class SandboxSettings(Section):
     """The embedded broker."""

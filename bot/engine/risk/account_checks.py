@@ -9,7 +9,16 @@ from bot.domain.entry import CheckResult
 from bot.domain.instrument import PHASE_WORDS
 from bot.domain.order import Side
 from bot.engine.findings import AUCTIONS
-from bot.engine.risk.codes import ACCOUNT, PPM, amounts, judged, or_none, percent, short_money
+from bot.engine.risk.codes import (
+    ACCOUNT,
+    PPM,
+    SYMBOL,
+    amounts,
+    judged,
+    or_none,
+    percent,
+    short_money,
+)
 from bot.engine.risk.sizing import AT_THE_MARKET, BOARD_LOT, OrderRequest, gap_of
 from bot.engine.risk.view import AccountUse, View
 
@@ -81,7 +90,7 @@ def open_orders(request: OrderRequest, _view: View, account: AccountUse) -> Iter
     limits = account.limits
     for scope, here, most in (
         (ACCOUNT, account.open_orders, limits.max_open_orders),
-        ("symbol", account.open_orders_here, limits.max_open_orders_per_symbol),
+        (SYMBOL, account.open_orders_here, limits.max_open_orders_per_symbol),
     ):
         if most is not None:
             words = f"open {here:,} of {most:,}"

@@ -27,6 +27,7 @@ from bot.engine.risk.codes import (
     percent,
     tightest,
     type_words,
+    with_key,
 )
 from bot.engine.risk.sizing import OrderRequest, gap_of
 from bot.engine.risk.view import SILENT_PHASES, AccountUse, View
@@ -338,7 +339,7 @@ def judge(
     checks: Sequence[Check | OfAccount] = CHECKS,
 ) -> tuple[CheckResult, ...]:
     """Try the checks in order; the last result is the refusal when there is one."""
-    results, account = [], view.account
+    results, account = list[CheckResult](), view.account
     for check in checks:
         if not isinstance(check, OfAccount):
             found = check(request, view, limits)
@@ -347,7 +348,14 @@ def judge(
         else:
             continue
         for result in found:
-            results.append(result)
             if not result.passed:
-                return tuple(results)
+                return (*results, _with_key(result, view))
+            results.append(result)
     return tuple(results)
+
+
+def _with_key(refusal: CheckResult, view: View) -> CheckResult:
+    """Return a refusal with the setting behind it; a phase that takes no orders is nobody's."""
+    if refusal.code == "PHASE" and view.phase in SILENT_PHASES:
+        return refusal
+    return with_key(refusal, view.shared_limits, view.at_default)

@@ -6,7 +6,7 @@ are the numbers of the check.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.domain.entry import CheckResult
@@ -19,16 +19,25 @@ PPM: Final = 1_000_000
 ACCOUNT: Final = "account"
 """The scope of a limit that all strategies of an account share."""
 STRATEGY: Final = "strategy"
-_OF_SCOPE: Final = {STRATEGY: "", ACCOUNT: " for the whole account", "symbol": " in one symbol"}
+SYMBOL: Final = "symbol"
+OF_ACCOUNT: Final = "risk.account."
+OF_STRATEGIES: Final = "risk.limits."
+"""How the keys of their limits begin in bot.yaml."""
+_OF_SCOPE: Final = {STRATEGY: "", ACCOUNT: " for the whole account", SYMBOL: " in one symbol"}
 """How a limit's scope is said; a strategy's own is the usual one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckCode:
-    """`refused`: why not; `unknown`: instead of `refused` where one of the numbers is missing."""
+    """`refused`: why not; `unknown`: instead of `refused` where one of the numbers is missing.
+
+    `key`: the setting that it keeps, with fields like `refused`; without a dot it is one of the
+    limits, of the strategy or of the account as `scope` says.
+    """
 
     refused: str
     unknown: str = ""
+    key: str = ""
 
 
 def judged(
@@ -45,6 +54,31 @@ def judged(
     template = (None in numbers.values() and found.unknown) or found.refused
     shown = {name: _shown(name, value) for name, value in numbers.items()}
     return CheckResult(code, is_ok, numbers, template.format_map(shown))
+
+
+def with_key(
+    result: CheckResult, shared: frozenset[str], at_default: frozenset[str]
+) -> CheckResult:
+    """Return a refusal that names the setting behind it, where there is one.
+
+    `shared`: the strategy's limits that `risk.limits` sets, not its file. `at_default`: keys
+    that nobody has set.
+    """
+    template = _ALL[result.code].key
+    if not template:
+        return result
+    scope = result.numbers.get("scope", STRATEGY)
+    keys = [key.format_map(result.numbers) for key in template.split()]
+    if scope != STRATEGY:
+        keys = [f"{OF_ACCOUNT}{key}{'_per_symbol' * (scope == SYMBOL)}" for key in keys]
+    elif "." not in keys[0]:
+        keys = [f"{OF_STRATEGIES}{key}" if key in shared else f"limits.{key}" for key in keys]
+    words = " or ".join(keys)
+    if words.startswith(("limits.", "when.")):
+        words += " in its file"
+    elif at_default.issuperset(keys):
+        words += ", left at its default"
+    return replace(result, text=f"{result.text}; {words}")
 
 
 def tightest(own: int | None, shared: int | None) -> tuple[int | None, str]:
@@ -103,16 +137,20 @@ CODES: Final[Mapping[str, CheckCode]] = {
     ),
     "SYMBOL_HALTED": CheckCode("the symbol is halted: {reason}"),
     "HELD_DATA": CheckCode("the market data is held: {reason}"),
-    "UNIVERSE": CheckCode("{symbol} is none of the {symbols} symbols that may be traded"),
-    "PHASE": CheckCode("no order in this phase: {exchange} {phase}"),
-    "WINDOW": CheckCode("{time} is outside {start}-{end}"),
+    "UNIVERSE": CheckCode(
+        "{symbol} is none of the {symbols} symbols that may be traded", key="risk.account.symbols"
+    ),
+    "PHASE": CheckCode("no order in this phase: {exchange} {phase}", key="when.sessions"),
+    "WINDOW": CheckCode("{time} is outside {start}-{end}", key="when.between"),
     "ORDER_TYPE": CheckCode(
         "no {order_type} order in this phase ({phase}), which takes {accepted}"
     ),
     "LOT": CheckCode("{quantity} shares is not a valid lot: multiples of 100, or 1 to 99"),
     "ODD_LOT": CheckCode("an odd lot of {quantity} shares is not taken now as {order_type}"),
     "MAX_QUANTITY": CheckCode("{quantity} shares, the exchange takes at most {maximum}"),
-    "MAX_ORDER_QUANTITY": CheckCode("an order of {quantity} shares, at most {limit}"),
+    "MAX_ORDER_QUANTITY": CheckCode(
+        "an order of {quantity} shares, at most {limit}", key="risk.account.max_order_quantity"
+    ),
     "PRICE": CheckCode(
         "price {price} does not go with order type {order_type}",
         "{order_type} order without a price",
@@ -122,50 +160,86 @@ CODES: Final[Mapping[str, CheckCode]] = {
         "price {price} is outside the day's band {floor}-{ceiling}",
         "the day's band is not known",
     ),
-    "QUOTE_AGE": CheckCode("the quote is {age_s} s old, at most {age_s_max}"),
-    "PRICE_GAP": CheckCode("the price is {gap_ppm} off the last one, at most {gap_ppm_max}{scope}"),
+    "QUOTE_AGE": CheckCode(
+        "the quote is {age_s} s old, at most {age_s_max}", key="risk.max_quote_age_s"
+    ),
+    "PRICE_GAP": CheckCode(
+        "the price is {gap_ppm} off the last one, at most {gap_ppm_max}{scope}", key="max_price_gap"
+    ),
     "REFERENCE_GAP": CheckCode(
-        "the price is {gap_ppm} off the day's reference, at most {gap_ppm_max}{scope}"
+        "the price is {gap_ppm} off the day's reference, at most {gap_ppm_max}{scope}",
+        key="max_reference_gap",
     ),
     "UNIT_SLIP": CheckCode(
         "price {price} looks like one in another unit: the last is {last} (x{times})"
     ),
     "FAT_FINGER": CheckCode(
         "an order of {value_vnd} VND, at most {times} times {median_vnd}, the median of this "
-        "strategy's last {orders} buys"
+        "strategy's last {orders} buys",
+        key="max_times_median",
     ),
     "DEPTH_SHOWN": CheckCode(
         "the depth shows {shown} of {quantity} shares: what a market order costs is not known",
         "no fresh depth: what a market order costs is not known",
     ),
-    "MAX_ORDER_VALUE": CheckCode("an order of {value_vnd} VND, at most {limit_vnd}{scope}"),
-    "CAPITAL": CheckCode("the strategy would have {value_vnd} VND in shares, at most {limit_vnd}"),
-    "MAX_POSITION": CheckCode("the position would be {position} shares, at most {limit}"),
-    "MAX_ORDERS": CheckCode("{orders} orders today already, at most {limit}{scope}"),
-    "OPEN_ORDERS": CheckCode("{orders} orders are open already, at most {limit}{scope}"),
+    "MAX_ORDER_VALUE": CheckCode(
+        "an order of {value_vnd} VND, at most {limit_vnd}{scope}", key="max_order_value"
+    ),
+    "CAPITAL": CheckCode(
+        "the strategy would have {value_vnd} VND in shares, at most {limit_vnd}", key="capital"
+    ),
+    "MAX_POSITION": CheckCode(
+        "the position would be {position} shares, at most {limit}", key="max_position"
+    ),
+    "MAX_ORDERS": CheckCode(
+        "{orders} orders today already, at most {limit}{scope}", key="max_orders_per_day"
+    ),
+    "OPEN_ORDERS": CheckCode(
+        "{orders} orders are open already, at most {limit}{scope}", key="max_open_orders"
+    ),
     "ORDER_RATE": CheckCode(
-        "order requests within the last {span}: {sent}, at most {limit}{scope}; cancels count too"
+        "order requests within the last {span}: {sent}, at most {limit}{scope}; cancels count too",
+        key="max_orders_per_{span}",
     ),
     "EXIT_RATE": CheckCode(
-        "{sent} sales went out within the last {span}, at most {limit}{scope}: ask again after it"
+        "{sent} sales went out within the last {span}, at most {limit}{scope}: ask again after it",
+        key="max_orders_per_{span}",
     ),
     "DAY_LOSS": CheckCode(
-        "{loss_vnd} VND lost today{scope}; from {limit_vnd} on nothing is bought until tomorrow"
+        "{loss_vnd} VND lost today{scope}; from {limit_vnd} on nothing is bought until tomorrow",
+        key="max_loss_per_day max_loss_of_nav",
     ),
-    "FLIPS": CheckCode("side changed {flips} times today in {symbol}, at most {limit}{scope}"),
+    "FLIPS": CheckCode(
+        "side changed {flips} times today in {symbol}, at most {limit}{scope}",
+        key="max_flips_per_symbol",
+    ),
     "ACCOUNT_AGE": CheckCode(
         "the account was read {age_s} s ago, at most {age_s_max}: its value is not known now",
         "the account has not been read: its value is not known",
+        key="risk.account.max_account_age_s",
     ),
-    "LAST_ENTRY": CheckCode("{exchange} {phase} begins within {seconds} s: no more entries"),
-    "POSITION_VALUE": CheckCode("{value_vnd} VND of {symbol}, at most {limit_vnd}{scope}"),
-    "GROSS": CheckCode("{value_vnd} VND in shares, at most {limit_vnd}{scope}"),
+    "LAST_ENTRY": CheckCode(
+        "{exchange} {phase} begins within {seconds} s: no more entries",
+        key="risk.account.last_entry_s",
+    ),
+    "POSITION_VALUE": CheckCode(
+        "{value_vnd} VND of {symbol}, at most {limit_vnd}{scope}",
+        key="max_position_value max_position_of_nav",
+    ),
+    "GROSS": CheckCode(
+        "{value_vnd} VND in shares, at most {limit_vnd}{scope}", key="max_gross_of_nav"
+    ),
     "AUCTION_SHARE": CheckCode(
         "{quantity} of the {shown} shares that the auction shows, at most {share_ppm}",
         "no fresh depth: what the auction shows is not known",
+        key="risk.account.max_auction_share",
     ),
-    "MIN_CASH": CheckCode("{left_vnd} VND of cash would be left, at least {limit_vnd}{scope}"),
-    "MAX_LOSS": CheckCode("{loss_vnd} VND lost today; from {limit_vnd} on nothing is bought"),
+    "MIN_CASH": CheckCode(
+        "{left_vnd} VND of cash would be left, at least {limit_vnd}{scope}", key="min_cash"
+    ),
+    "MAX_LOSS": CheckCode(
+        "{loss_vnd} VND lost today; from {limit_vnd} on nothing is bought", key="max_loss_per_day"
+    ),
     "CASH": CheckCode(
         "needs {need_vnd} VND with the fee, and {cash_vnd} are free",
         "free cash is not known",

@@ -100,6 +100,10 @@ class View:
     """What the strategy's last buys were worth."""
     invested: int = 0
     """What its shares of all symbols are worth, with what its open buys may add."""
+    shared_limits: frozenset[str] = frozenset()
+    """Those of the strategy's limits that `risk.limits` sets, and not its file."""
+    at_default: frozenset[str] = frozenset()
+    """Keys of limits that nobody has set."""
 
     @property
     def traded(self) -> Instrument:

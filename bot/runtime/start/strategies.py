@@ -179,6 +179,7 @@ def engine_settings_of(settings: Settings) -> EngineSettings:
     return EngineSettings(
         limits=risk.all_strategies,
         account_limits=risk.whole_account,
+        at_default=risk.at_default,
         max_quote_age=timedelta(seconds=risk.max_quote_age_s),
         max_quote_source_age=timedelta(seconds=risk.max_source_age_s.quote),
         max_depth_source_age=timedelta(seconds=risk.max_source_age_s.depth),

@@ -94,7 +94,10 @@ def test_the_tightest_limit_refuses_and_names_its_scope(own, shared, scope, limi
     last = judged(account_rows.BUY, {}, {"max_order_value": shared}, limits)[-1]
 
     assert (last.numbers["limit_vnd"], last.numbers["scope"]) == (limit, scope)
-    assert last.text.endswith("for the whole account") is (scope == "account")
+    assert last.text.endswith("limits.max_order_value in its file") is (scope == "strategy")
+    assert last.text.endswith("for the whole account; risk.account.max_order_value") is (
+        scope == "account"
+    )
 
 
 def test_a_refusal_of_an_account_reads_as_a_sentence():
@@ -105,7 +108,7 @@ def test_a_refusal_of_an_account_reads_as_a_sentence():
         False,
         {"sent": 6, "limit": 6, "span": "minute", "scope": "account"},
         "order requests within the last minute: 6, at most 6 for the whole account; cancels count"
-        " too",
+        " too; risk.account.max_orders_per_minute",
     )
 
 

@@ -3,6 +3,8 @@ from datetime import time, timedelta
 
 import pytest
 
+from bot.config.limits import AccountSection, LimitsSection
+from bot.config.settings.model import RiskSettings
 from bot.domain.entry import CheckResult, Decision, IntentRecorded, StrategySwitched, Verdict
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Phase
 from bot.domain.message import InstrumentsRead, PlaceOrder
@@ -198,7 +200,7 @@ def refusal(request_=REQUEST, limits=NO_LIMITS, **changes):
 
 def test_an_amount_that_decides_is_exact_to_the_last_vnd():
     assert refusal(limits=Limits(max_order_value=2_690_000)) == (
-        "an order of 2,700,000 VND, at most 2,690,000"
+        "an order of 2,700,000 VND, at most 2,690,000; limits.max_order_value in its file"
     )
 
 
@@ -242,7 +244,8 @@ def test_a_refusal_is_a_sentence_for_a_trader(text, request_, changes):
 
 def test_a_loss_that_has_just_reached_its_limit_counts_as_reached():
     assert refusal(REQUEST, Limits(max_loss_per_day=500_000), loss_today=500_000) == (
-        "500,000 VND lost today; from 500,000 on nothing is bought"
+        "500,000 VND lost today; from 500,000 on nothing is bought; limits.max_loss_per_day in its"
+        " file"
     )
 
 
@@ -250,8 +253,49 @@ def test_a_gap_reads_in_percent():
     request_ = replace(REQUEST, limit_price=27_550)
 
     assert refusal(request_, Limits(max_price_gap_ppm=20_000)) == (
-        "the price is 2.037% off the last one, at most 2%"
+        "the price is 2.037% off the last one, at most 2%; limits.max_price_gap in its file"
     )
+
+
+@every_row(
+    ("words", "changes"),
+    [
+        ("risk.max_quote_age_s", {"quote_age": timedelta(minutes=1)}),
+        (
+            "risk.max_quote_age_s, left at its default",
+            {"quote_age": timedelta(minutes=1), "at_default": {"risk.max_quote_age_s"}},
+        ),
+        ("risk.limits.max_order_value", {"shared_limits": {"max_order_value"}}),
+        (
+            "risk.limits.max_order_value, left at its default",
+            {
+                "shared_limits": {"max_order_value"},
+                "at_default": {"risk.limits.max_order_value", "risk.account.max_order_value"},
+            },
+        ),
+        ("limits.max_order_value in its file", {"at_default": {"risk.limits.max_order_value"}}),
+        ("when.sessions in its file", {"when": When(phases=frozenset({Phase.PRE_CLOSED}))}),
+    ],
+)
+def test_a_refusal_by_a_setting_names_it_and_whether_anybody_has_set_it(words, changes):
+    said = refusal(limits=Limits(max_order_value=1), **changes)
+
+    assert said.partition("; ")[2] == words
+
+
+def test_every_setting_that_a_refusal_may_name_exists():
+    limits, account = LimitsSection.model_fields, AccountSection.model_fields
+    known = {"when.sessions", "when.between", *limits, *account}
+    known |= {f"risk.{each}" for each in RiskSettings.model_fields}
+    known |= {f"risk.account.{each}" for each in account}
+    named = {
+        key.replace("{span}", span)
+        for code in CODES.values()
+        for key in code.key.split()
+        for span in ("second", "minute")
+    }
+
+    assert named <= known
 
 
 @pytest.mark.parametrize(
@@ -288,7 +332,7 @@ def test_a_refusal_is_journalled_with_an_order_row_of_its_own():
         "MAX_ORDER_VALUE",
         False,
         {"value_vnd": 2_700_000, "limit_vnd": 1_000_000, "scope": "strategy"},
-        "an order of 2,700,000 VND, at most 1,000,000",
+        "an order of 2,700,000 VND, at most 1,000,000; limits.max_order_value in its file",
     )
     assert stage.new(IntentRecorded)[0].state is SendState.DENIED
 
@@ -350,7 +394,7 @@ def test_a_denied_orders_row_says_why_in_the_words_of_the_decision():
     stage.request(lambda s: s.buy(100, limit=27_000))
 
     [denied] = [one for one in stage.new(IntentRecorded) if one.state is SendState.DENIED]
-    assert denied.reason == "an order of 2,700,000 VND, at most 2,690,000"
+    assert denied.reason == refusal(limits=Limits(max_order_value=2_690_000))
     assert stage.last(Decision).checks[-1].text == denied.reason
 
 
