@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from bot.domain.entry import IntentMoved, Note, Verdict
-from bot.domain.message import BurnNonce, NonceBurnt, PlaceOrder
+from bot.domain.message import BurnNonce, NonceBurnt, PlaceOrder, ReadTodaysOrders
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import NotSent, Refused, Resolution, Unknown
@@ -195,6 +195,7 @@ def test_the_nonce_of_an_order_refused_by_the_quota_is_tried_and_a_used_one_told
     stage.handle(NonceBurnt(stage.now, intent.intent_id, Resolution.REACHED, "used"))
 
     assert _told(stage) == ["REFUSED_AND_REACHED"]
+    assert stage.new(ReadTodaysOrders) == [ReadTodaysOrders("quota refused L-0001")]
     assert stage.last(IntentMoved).to_state is SendState.REFUSED
 
 

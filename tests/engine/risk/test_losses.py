@@ -183,6 +183,19 @@ def test_a_restart_goes_on_counting_repeats_flips_and_what_is_realised():
     assert state.strategies["test"].repeats == {("HPG", Side.SELL): 1}
 
 
+def test_fills_on_either_side_are_a_flip():
+    stage = Stage(settings=EngineSettings(), sellable=5_000)
+    bought(stage, quantity=100)
+    stage.after(70).quote()
+    stage.request(lambda s: s.sell(100, limit=27_000))
+    sale = stage.last(PlaceOrder).intent
+    stage.accept(sale, "ORD2")
+
+    stage.after(1).book(report_of(sale, "ORD2", executed=100, state=OrderState.FILLED))
+
+    assert stage.engine._state.usage.of(ACCOUNT).flips["HPG"] == 1
+
+
 def held(shares=1_000, cost=31_000_000, fills=(), **changes):
     """A strategy that holds shares since before today, 4,000 VND under their cost each."""
     stored = RecoveredStrategy({"HPG": (shares, cost)}, 0, 0, 0, "on")
