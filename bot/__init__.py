@@ -10,7 +10,7 @@ __all__ = ["Strategy", "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    """Import `Strategy` when it is asked for, so that `import bot` stays cheap."""
+    """Import `Strategy` on first use, so that `import bot` stays cheap."""
     if name == "Strategy":
         from bot.strategy import Strategy
 

@@ -1,7 +1,7 @@
-"""Where `bot` begins: a signal ends a run cleanly also before the run can listen to it.
+"""The entry point of `bot`: a signal ends a run cleanly even before the run handles signals.
 
-Importing all that a run needs takes a fifth of a second. Nothing is open yet then, so the process
-may end at once; an exception could get lost in the middle of an import.
+Importing everything a run needs takes a fifth of a second. Nothing is open yet by then, so the
+process may exit at once; an exception could get lost in the middle of an import.
 """
 
 import os
@@ -13,14 +13,14 @@ from types import FrameType
 from typing import Final, NoReturn
 
 RUNS: Final = frozenset({"run", "demo"})
-"""Commands whose end by a signal is a clean one."""
+"""Commands that exit cleanly when a signal ends them."""
 QUIET: Final = frozenset({"-q", "--quiet"})
 INTERRUPTED: Final = 130
 
 
 def begins_a_run(words: Sequence[str]) -> bool:
-    """Whether the command, the first word that is no option nor behind one, is a run: `halt
-    --reason run` is none, and must not end as one that has done what it was asked.
+    """Return whether the command (the first word that is neither an option nor its value) is a run.
+    `halt --reason run` is not, and must not exit as if it had done its work.
     """
     for before, word in zip(["", *words], words, strict=False):
         if word in RUNS:
@@ -31,12 +31,12 @@ def begins_a_run(words: Sequence[str]) -> bool:
 
 
 def begin() -> NoReturn:
-    """Run the command line, and listen for signals before it is there."""
+    """Install early signal handlers, then run the command line."""
     words = sys.argv[1:]
     is_run = begins_a_run(words)
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
-        try:  # the window that was closed takes no line any more
+        try:  # the closed window accepts no output any more
             if is_run and QUIET.isdisjoint(words):
                 name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
                 line = f"stopped by {name} while it was starting\n"
@@ -46,7 +46,7 @@ def begin() -> NoReturn:
 
     heard = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        heard.append(signal.SIGHUP)  # else by nohup: what it ignores stays ignored
+        heard.append(signal.SIGHUP)  # else started under nohup: an ignored signal stays ignored
     for each in heard if is_run else heard[:1]:
         signal.signal(each, end)
     from bot.cli.main import main
@@ -57,7 +57,7 @@ def begin() -> NoReturn:
 
 
 if __name__ == "__main__":
-    # `python -m bot` is `bot`: the folder that it is called in is no place to import from.
+    # `python -m bot` behaves like `bot`: nothing is imported from the current folder.
     if not sys.flags.safe_path and Path(sys.path[0]) == Path.cwd():
         del sys.path[0]
     begin()

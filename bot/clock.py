@@ -1,19 +1,19 @@
-"""Where time is read. No other module of the project may ask the system what time it is.
+"""The only module that may read the system's time.
 
-Two kinds of time (design section 4). *Market time* moves phases, quotes, matching and the engine,
-and may be simulated; *wire time* is what signatures, nonces, quotas and tokens are judged by.
+There are two kinds of time (design section 4). *Market time* drives phases, quotes, matching and
+the engine, and may be simulated; signatures, nonces, quotas and tokens go by *wire time*.
 
-A wall clock may be set, by a person or by NTP, and then everything that is reckoned with it is
-wrong: set back ten minutes, the next poll is due in ten minutes, and a quote read before counts as
-fresh until then; set ahead, every order has outlived its signal. So a real run reads the wall once.
-Its one clock, market and wire, is a `SteadyClock`: the wall at the start, and since then what
-CLOCK_BOOTTIME counts, which nothing steps and which goes on while the machine is suspended. Every
-duration that is the difference of two of its instants is right, whatever the wall does. That it may
-be off is another matter: the broker's `Date` tells by how much (`broker/clock_offset.py`), which
-corrects signatures and in the end keeps orders back. Only a restart reads the wall again: a clock
-that goes back in a running engine would make it wait, and one that jumps would skip what is due.
+A person or NTP may set the wall clock, which would spoil everything computed from it: set back ten
+minutes, the next poll is due in ten minutes, and an earlier quote counts as fresh until then; set
+ahead, every order has outlived its signal. So a real run reads the wall clock once. Its only clock,
+for market and wire time, is a `SteadyClock`: the wall time at the start plus what CLOCK_BOOTTIME
+has counted since, which is never stepped and also counts suspension. The difference of two of its
+instants is always a correct duration. It may still be off: the broker's `Date` shows by how much
+(`broker/clock_offset.py`), which corrects signatures and, if it is too much, blocks orders. Only a
+restart reads the wall clock again: if the clock of a running engine went back, the engine would
+wait, and if it jumped ahead, it would skip what was due.
 
-On the stepped clock of a simulation both are that clock.
+In a simulation, market and wire time are both the stepped clock.
 """
 
 import time
@@ -24,7 +24,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Something that tells the time, aware and in UTC."""
+    """A source of the present time, aware and in UTC."""
 
     def now(self) -> datetime:
         """Return the present instant."""
@@ -32,7 +32,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock: for stamps, never for how long something took."""
+    """The machine's own clock: for timestamps, never for durations."""
 
     def now(self) -> datetime:
         """Return the system time in UTC."""
@@ -57,7 +57,7 @@ class SimulatedClock:
 
 
 class ScaledClock:
-    """Market time that runs `speed` times as fast as the `wire` clock from a common start."""
+    """Market time that runs `speed` times as fast as the `wire` clock, from a common start."""
 
     def __init__(self, wire: Clock, *, start: datetime, speed: float) -> None:
         self._wire = wire
@@ -71,19 +71,17 @@ class ScaledClock:
 
 
 def boottime_ns() -> int:
-    """Nanoseconds since boot, suspend included; the nonce window is measured by it over
-    restarts.
-    """
+    """Nanoseconds since boot, suspend included; it measures the nonce window across restarts."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def boottime_s() -> float:
-    """Seconds since boot, suspend included: how long something took or is ago. Nothing steps it."""
+    """Seconds since boot, suspend included, for durations and ages. Never stepped."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class SteadyClock:
-    """What the wall said when it was made, and the time that has passed since: it never steps."""
+    """The wall time at its creation plus the time passed since: it never steps."""
 
     def __init__(
         self, wall: Clock | None = None, elapsed_s: Callable[[], float] = boottime_s
@@ -93,11 +91,11 @@ class SteadyClock:
         self._start, self._start_s = self._wall.now(), elapsed_s()
 
     def now(self) -> datetime:
-        """Return the instant; it only ever goes on."""
+        """Return the instant; it never goes back."""
         return self._start + timedelta(seconds=self._elapsed_s() - self._start_s)
 
     def wall_is_ahead_by(self) -> timedelta:
-        """Return by how much the wall has been set since: negative when it was set back."""
+        """Return by how much the wall clock has been set since; negative if it was set back."""
         return self._wall.now() - self.now()
 
 
@@ -107,19 +105,19 @@ def monotonic_s() -> float:
 
 
 def suspended_s() -> float:
-    """Seconds that the machine has been suspended since its boot: only the difference of two
-    readings says something.
+    """Seconds that the machine has been suspended since boot; only the difference of two readings
+    means something.
     """
     return boottime_s() - monotonic_s()
 
 
 def performance_s() -> float:
-    """Seconds of the finest clock, for measuring how long something took."""
+    """Seconds of the finest clock, for measuring durations."""
     return time.perf_counter()
 
 
 def boot_id() -> str:
-    """Identify this boot of the machine; boottimes of two boots cannot be compared."""
+    """Return the id of this boot; boot times of two boots cannot be compared."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -127,5 +125,5 @@ def boot_id() -> str:
 
 
 def wire_ms(instant: datetime) -> int:
-    """Unix milliseconds of an instant."""
+    """Return an instant as Unix milliseconds."""
     return round(instant.timestamp() * 1000)

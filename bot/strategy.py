@@ -1,9 +1,10 @@
-"""What a strategy writer subclasses, and nothing else they need to import.
+"""The class that a strategy subclasses; a strategy needs no other import.
 
 Annotated class attributes are the parameters of a strategy; the strategy file sets them. There is
-one instance per symbol. A hook looks at what it is given and requests (`buy`, `sell`, `close`,
-`cancel`) or says why not (`skip`); the engine takes the requests when the hook has returned. The
-same class runs in backtest, sandbox, paper and live: it sees no clock, no network and no secret.
+one instance per symbol. A hook looks at its event and makes requests (`buy`, `sell`, `close`,
+`cancel`) or says why not (`skip`); the engine collects the requests after the hook has returned.
+The same class runs in backtest, sandbox, paper and live: it sees no clock, no network and no
+secret.
 """
 
 import math
@@ -21,25 +22,25 @@ from bot.domain.quote import Bar, Depth, Quote
 
 
 class Indicator(float):
-    """The value of an indicator at the last closed bar; `previous` is the one a bar earlier.
+    """The value of an indicator at the last closed bar; `previous` is its value one bar earlier.
 
-    NaN while the history is too short: no comparison with NaN is true, so nothing is crossed.
+    NaN while the history is too short: every comparison with NaN is false, so nothing crosses.
     """
 
     __slots__ = ("previous",)
     previous: float
 
     def __new__(cls, value: float, previous: float = math.nan) -> "Indicator":
-        made = float.__new__(cls, value)  # made at every look: a super() costs half as much again
+        made = float.__new__(cls, value)  # called on every read: super() costs half as much again
         made.previous = previous
         return made
 
     def crossed_above(self, other: "Indicator | float") -> bool:
-        """Return True when this bar brought it from at or below `other` to above it."""
+        """Return True if this bar took it from at or below `other` to above it."""
         return self.previous <= _previous(other) and self > other
 
     def crossed_below(self, other: "Indicator | float") -> bool:
-        """Return True when this bar brought it from at or above `other` to below it."""
+        """Return True if this bar took it from at or above `other` to below it."""
         return self.previous >= _previous(other) and self < other
 
 
@@ -48,7 +49,7 @@ def _previous(value: float) -> float:
 
 
 class RequestKind(StrEnum):
-    """What a strategy may request, or say instead."""
+    """What a strategy may request, or report instead (a skip)."""
 
     BUY = "buy"
     SELL = "sell"
@@ -58,7 +59,7 @@ class RequestKind(StrEnum):
 
 
 class Default(Enum):
-    """`limit=FROM_FILE`: the file makes the price. None is *no price*, a refusal."""
+    """`limit=FROM_FILE`: the file determines the price. None means *no price* and is refused."""
 
     FROM_FILE = "as the strategy file says"
 
@@ -69,7 +70,9 @@ _Limit = int | Default | None
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request of a call. `quantity` None: the file's size; `why` None: what was read."""
+    """One request of a call. `quantity` None: the file's size; `why` None: the values that were
+    read.
+    """
 
     kind: RequestKind
     quantity: int | None = None
@@ -80,7 +83,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class PositionView:
-    """The strategy's own shares of its symbol; `sellable` has settled and is free."""
+    """The strategy's own shares of its symbol; `sellable` shares have settled and are free."""
 
     qty: int = 0
     sellable: int = 0
@@ -98,7 +101,7 @@ class PositionView:
 
 @dataclass(frozen=True, slots=True)
 class AccountView:
-    """The whole account as last read: what may be spent, and every holding by symbol."""
+    """The whole account as last read: available cash, and every holding by symbol."""
 
     cash: int = 0
     holdings: Mapping[str, Holding] = field(default_factory=dict)
@@ -117,19 +120,19 @@ class Rejection:
 
 
 NUMBER_MAX: Final = 10**12
-"""No order has more shares, and no share a higher price in VND: such a number is a mistake."""
+"""Upper limit of a quantity in shares and of a price in VND; a larger number is a mistake."""
 BARS_MIN: Final = 2
 BARS_MAX: Final = 5_000
-"""How short and how long an average may be, in bars."""
+"""The shortest and longest period of an indicator, in bars."""
 
 Read = Callable[[str, int], Indicator]
-"""Name and length of an indicator to its value."""
+"""A function from an indicator's name and period to its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class BarView:
     """A closed bar with prices in VND and volume in shares, and the indicators over all bars of its
-    symbol and width up to it.
+    symbol and width up to this one.
     """
 
     bar: Bar
@@ -173,12 +176,14 @@ class BarView:
 
 
 Reads = dict[str, float]
-"""What a call has looked at, by name, in the order of looking."""
+"""What a call has read, by name, in the order of reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class DepthView:
-    """The market's levels, best first. `bid` and `ask` are the best prices, None without one."""
+    """The market's levels, best first. `bid` and `ask` are the best prices, None if that side is
+    empty.
+    """
 
     depth: Depth
     reads: Reads = field(default_factory=dict)
@@ -192,13 +197,13 @@ class DepthView:
         return self.depth.ask
 
     def bid_volume(self, levels: int = 3) -> int:
-        """Return the shares that wait on the best `levels` bids."""
+        """Return the shares waiting on the best `levels` bids."""
         volume = sum([level.volume for level in self.depth.bids[:levels]])
         self.reads[f"bid_volume({levels})"] = volume
         return volume
 
     def ask_volume(self, levels: int = 3) -> int:
-        """Return the shares that wait on the best `levels` asks."""
+        """Return the shares waiting on the best `levels` asks."""
         volume = sum([level.volume for level in self.depth.asks[:levels]])
         self.reads[f"ask_volume({levels})"] = volume
         return volume
@@ -206,7 +211,7 @@ class DepthView:
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """What one instance may see, and its requests until the engine takes them."""
+    """What one instance can see, and its requests until the engine collects them."""
 
     symbol: str = ""
     name: str = ""
@@ -221,9 +226,9 @@ class Context:
 
 
 class Strategy:
-    """Subclass it, annotate the parameters, write the hooks you need. All hooks are optional.
+    """Base class of strategies: annotate parameters, write the hooks you need. All are optional.
 
-    `warm_up` is how many closed bars must have been seen before `on_bar` is called at all; a hook
+    `warm_up` is how many closed bars must have been seen before `on_bar` is called at all. A hook
     that reads an indicator without enough history makes no request either.
     """
 
@@ -266,12 +271,12 @@ class Strategy:
 
     @property
     def position(self) -> PositionView:
-        """The strategy's own position, from its own fills, kept over restarts."""
+        """The strategy's own position, from its own fills; it survives restarts."""
         return self.context.position
 
     @property
     def account(self) -> AccountView:
-        """The whole account, other strategies' and the owner's own shares included."""
+        """The whole account, including shares of other strategies and of the owner."""
         return self.context.account
 
     # ------------------------------------------------------------------------- what it may request
@@ -284,11 +289,11 @@ class Strategy:
         market: str | None = None,
         why: str | None = None,
     ) -> None:
-        """Request to buy. What is left out is as the strategy file says.
+        """Request to buy. Whatever is omitted comes from the strategy file.
 
-        `limit` is whole VND, `market` a market type like MTL or ATC. Raises TypeError for a
-        quantity or price that is no whole number and for a `why` that is no text, ValueError for an
-        absurd number or an unknown market type.
+        `limit` is whole VND, `market` a market type like MTL or ATC. Raises TypeError if a quantity
+        or price is not a whole number or `why` is not text, ValueError for an absurd number or an
+        unknown market type.
         """
         self.context.requests.append(_request(RequestKind.BUY, quantity, limit, market, why=why))
 
@@ -306,7 +311,7 @@ class Strategy:
     def close(
         self, *, limit: _Limit = FROM_FILE, market: str | None = None, why: str | None = None
     ) -> None:
-        """Request to sell what is sellable of the own position; nothing without a position."""
+        """Request to sell what is sellable of the own position; does nothing without a position."""
         if self.position:
             self.context.requests.append(_request(RequestKind.CLOSE, None, limit, market, why=why))
 
@@ -315,7 +320,7 @@ class Strategy:
         self.context.requests.append(_request(RequestKind.CANCEL, why=why))
 
     def skip(self, why: str) -> None:
-        """Journal a no and its reason."""
+        """Journal that no request is made, and why."""
         self.context.requests.append(_request(RequestKind.SKIP, why=why))
 
     # --------------------------------------------------------------------------------- parameters
@@ -323,7 +328,7 @@ class Strategy:
     def check(self) -> None:
         """Called when a strategy file is checked and before a run, with the parameters set.
 
-        Raise ValueError with a sentence that says what was wanted: `fast must be below slow`.
+        Raise ValueError with a sentence that says what is wanted: `fast must be below slow`.
         """
 
     # ------------------------------------------------------------------------------------- hooks
@@ -347,13 +352,13 @@ class Strategy:
         """Called when the exchange's phase has changed."""
 
     def on_fill(self, fill: Fill) -> None:
-        """Called when an own order has traded more; `position` is up to date."""
+        """Called when more of an own order has traded; `position` is up to date."""
 
     def on_reject(self, rejection: Rejection) -> None:
         """Called when an own order was refused, or provably never placed."""
 
     def on_stop(self) -> None:
-        """Called when the bot stops in good order; requests are refused from now on."""
+        """Called on an orderly stop; requests are refused from now on."""
 
 
 def _request(

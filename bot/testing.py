@@ -1,7 +1,8 @@
-"""A strategy in three lines of test: `play(SmaCross, bars="FPT.csv")` on the real engine.
+"""Tests a strategy in three lines: `play(SmaCross, bars="FPT.csv")` on the real engine.
 
-It is a backtest in the kindest fill model, `touch`: an order fills whole in the first later bar
-that reaches its price. Who wakes on quotes and depths gets one of each at the close of a bar.
+It is a backtest in the most generous fill model, `touch`: an order fills completely in the first
+later bar that reaches its price. A strategy that wakes on quotes and depths gets one of each at the
+close of a bar.
 """
 
 import csv
@@ -36,14 +37,14 @@ from bot.runtime.history.store.store import ListedBars
 from bot.strategy import Strategy
 
 SECONDS_OF_A_BAR: Final = 60
-"""Taken when a file holds a single bar."""
+"""The bar width assumed when a file holds a single bar."""
 NO_LIMITS: Final = Limits()
 PLAIN_ORDER: Final = OrderPlan()
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What the strategy did, in order of time. `orders` holds the last state of each."""
+    """What the strategy did, in order of time. `orders` holds the last state of each order."""
 
     orders: tuple[OrderUpdated, ...]
     fills: tuple[Fill, ...]
@@ -51,7 +52,7 @@ class Played:
     entries: tuple[Entry, ...]
 
     def of(self, verdict: Verdict) -> tuple[Decision, ...]:
-        """Return the decisions with one verdict."""
+        """Return the decisions that have a given verdict."""
         return tuple(one for one in self.decisions if one.verdict is verdict)
 
 
@@ -69,12 +70,12 @@ def play(
     rulebook: Rulebook | None = None,
     **parameters: ParameterValue,
 ) -> Played:
-    """Let a strategy decide over bars and return its orders, fills and decisions.
+    """Run a strategy over bars and return its orders, fills and decisions.
 
     `bars`: a CSV file (`time,open,high,low,close,volume`, local time of the exchange, plain or
-    gzipped) named after its symbol, or a list; what they leave out of their days is flat.
-    `settled_shares` can be sold at once; what is bought settles at T+2. `wake` None: by each bar.
-    What a hook raises or `check` refuses is raised here.
+    gzipped) named after its symbol, or a list; gaps within their days are filled with flat bars.
+    `settled_shares` can be sold at once; what is bought settles at T+2. `wake` None: woken by each
+    bar. Exceptions of hooks and of `check` are raised here.
     """
     played = read_bars(bars, symbol) if isinstance(bars, str | Path) else tuple(bars)
     days = sorted(local_of(bar.start).date() for bar in played)
@@ -117,7 +118,7 @@ def play(
 
 
 class _Everything(Collected):
-    """Keeps the plain "no"s too, and all that a journal would hold."""
+    """Keeps decisions without a request too, and everything that a journal would hold."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +133,7 @@ class _Everything(Collected):
 
 
 def read_bars(path: str | Path, symbol: str | None = None) -> tuple[Bar, ...]:
-    """Read a CSV of bars, as wide as their smallest distance. Raises ValueError when empty."""
+    """Read a CSV of bars; their width is the smallest distance. Raises ValueError when empty."""
     file = Path(path)
     opener = gzip.open if file.suffix == ".gz" else open
     with opener(file, "rt", encoding="utf-8", newline="") as lines:

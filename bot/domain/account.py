@@ -1,4 +1,4 @@
-"""Whose money and shares: a sub-account of the broker, what it holds and what it may spend."""
+"""Accounts: the broker's sub-accounts, their holdings and the cash that may be spent."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def masked_account(account: str) -> str:
 
 
 def masked_scope(scope: str) -> str:
-    """Return a scope as it may be shown, `base:…01.1`: behind the colon may be an account."""
+    """Return a scope fit to be shown, such as `base:…01.1`: an account may follow the colon."""
     kind, colon, what = scope.partition(":")
     return f"{kind}:{masked_account(what)}" if colon and _AN_ACCOUNT.fullmatch(what) else scope
 
@@ -69,10 +69,10 @@ class ShareholderRight:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A difference between journal and broker that nothing explains, until a person accepts it.
+    """An unexplained difference between journal and broker, until a person accepts it.
 
-    `symbol` None: cash. `ours` and `theirs` are VND or shares, None where it is not about a number,
-    or where an earlier run found it. `rests_on`: the orders of the day that it concerns.
+    `symbol` None: cash. `ours` and `theirs` are VND or shares, None where no number differs or
+    where an earlier run found the difference. `rests_on`: today's orders that it concerns.
     """
 
     break_id: str
@@ -86,7 +86,7 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class AccountSnapshot:
-    """The broker's numbers of one sub-account. `is_snapshot`: its prices are not live."""
+    """The broker's figures for one sub-account. `is_snapshot`: its prices are not live."""
 
     at: datetime
     account: str
@@ -97,16 +97,18 @@ class AccountSnapshot:
 
 
 Moved = tuple[int, int]
-"""What an order has moved: shares, and VND."""
+"""Shares and VND by which an order has changed the account."""
 _MOVED: Final = re.compile(r"; (.+?) (\d+) (\d+)(?=; |$)")
 
 
 def base_words(at: datetime, elsewhere: Mapping[str, Moved]) -> str:
-    """Say which numbers count, and what of orders made elsewhere (by their ids) is in them."""
+    """Return the text that a note stores: which figures count, and which external orders they
+    include.
+    """
     moved = (f"{name} {shares} {amount}" for name, (shares, amount) in elsewhere.items())
     return "; ".join([f"the numbers of {at.isoformat()} count", *moved])
 
 
 def moved_in(words: str) -> dict[str, Moved]:
-    """Read of such words what of orders made elsewhere is in the numbers."""
+    """Parse the external orders and what they moved out of the text that `base_words` wrote."""
     return {name: (int(shares), int(amount)) for name, shares, amount in _MOVED.findall(words)}

@@ -1,8 +1,8 @@
-"""On which days the exchanges trade. All of them close together, with the depository.
+"""The days on which the exchanges trade. All exchanges and the depository close together.
 
-Closed are weekends, the days of the list, and every day of a year that the list does not cover:
-what is not known to be open is closed. A make-up Saturday never trades. The exchanges have no half
-days of their own; an operator can name a day that ends early.
+Weekends, the days of the list, and every day of a year that the list does not cover count as
+closed: a day is open only if it is known to be. A make-up Saturday never trades. The exchanges
+themselves have no half days, but an operator can name a day that ends early.
 """
 
 from bisect import bisect_right
@@ -18,10 +18,10 @@ _SATURDAY = 5
 
 
 class DayStatus(StrEnum):
-    """How sure a closure is.
+    """How certain a closure is.
 
-    CONFIRMED: exchange notice or price data seen. EXPECTED: a law or decision, no notice seen yet.
-    PROVISIONAL: derived from the general rule. OPERATOR: from the operator's override.
+    CONFIRMED: seen in an exchange notice or in price data. EXPECTED: a law or decision, no notice
+    seen yet. PROVISIONAL: derived from the general rule. OPERATOR: from the operator's override.
     """
 
     CONFIRMED = "CONFIRMED"
@@ -38,7 +38,7 @@ _HOW_SURE = {
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """A weekday on which the exchanges do not trade (or, among `doubts`, perhaps do not)."""
+    """A weekday on which the exchanges do not trade (for `doubts`: may not trade)."""
 
     day: date
     name: str
@@ -47,7 +47,9 @@ class Closure:
 
 @dataclass(frozen=True, slots=True)
 class EarlyClose:
-    """A trading day on which every exchange closes at a local time, whatever else it would do."""
+    """A trading day on which every exchange closes at the given local time, regardless of its
+    timetable.
+    """
 
     day: date
     at: time
@@ -56,8 +58,8 @@ class EarlyClose:
 
 @dataclass(frozen=True, slots=True)
 class TradingCalendar:
-    """Trading days of whole years, gap-free. `doubts` are open days that may still be closed,
-    `early_closes` days that end before their time.
+    """The trading days of whole years, without gaps. `doubts` are open days that may still be
+    closed, `early_closes` days that end before their time.
     """
 
     years: Mapping[int, DayStatus]
@@ -88,12 +90,12 @@ class TradingCalendar:
         )
 
     def if_doubts_close(self) -> "TradingCalendar":
-        """Return the calendar on which every doubtful day is closed."""
+        """Return the calendar in which every doubtful day is closed."""
         closures = {**self.closures, **self.doubts}
         return TradingCalendar(self.years, closures, early_closes=self.early_closes)
 
     def is_trading_day(self, day: date) -> bool:
-        """Return whether the exchanges trade; False on a day that is not covered."""
+        """Return whether the exchanges trade; False for a day outside the calendar."""
         return day in self._open
 
     def covers(self, day: date) -> bool:
@@ -106,7 +108,7 @@ class TradingCalendar:
     def add_trading_days(self, day: date, n: int) -> date:
         """Return the `n`-th trading day after `day`. Raises CalendarEnds.
 
-        `n` 0 is `day` itself, or the trading day before a closed one; a negative `n` goes back.
+        With `n` 0: `day` itself, or the trading day before it if it is closed; negative goes back.
         """
         index = bisect_right(self.trading_days, day) - 1 + n
         if not self.covers(day):
@@ -116,10 +118,10 @@ class TradingCalendar:
         return self.trading_days[index]
 
     def with_override(self, data: RuleData) -> "TradingCalendar":
-        """Apply an operator's `closed`, `open`, `years` and `early_closes`; a day in both lists is
-        open.
+        """Apply an operator's `closed`, `open`, `years` and `early_closes`; a day in both `closed`
+        and `open` is open.
 
-        Only a listed closure can be opened: a weekend never trades. Raises RuleDataError.
+        Only a listed closure can be opened; weekends cannot. Raises RuleDataError.
         """
         closed, opens = data.get("closed"), data.get("open")
         opened = set()
@@ -149,7 +151,7 @@ class TradingCalendar:
 
 
 def day_words(calendar: TradingCalendar, day: date) -> str:
-    """Say whether the exchanges trade on a day, why not, and how sure that is."""
+    """Describe whether the exchanges trade on a day, why not, and how certain that is."""
     name = f"{day:%a} {day}"
     closure, doubt = calendar.closures.get(day), calendar.doubts.get(day)
     if closure is not None:

@@ -1,8 +1,8 @@
-"""Facts that the journal remembers. Frozen, complete, and safe to store: no entry carries a secret.
+"""Facts that the journal stores: frozen, complete, and free of secrets.
 
 The engine makes most of them, the order manager the two about an attempt. The journal writes all
-entries that one event caused in one transaction, then the commands of that event are carried out.
-The lines of a run on a screen are these entries in words, so screen and journal agree.
+entries of one event in one transaction before the event's commands are carried out. A run's lines
+on screen are rendered from these entries, so screen and journal agree.
 """
 
 from collections.abc import Mapping
@@ -18,33 +18,33 @@ from bot.domain.order import Intent, OrderState, SendState, Side
 Number = int | float | str | bool | None
 Numbers = Mapping[str, Number]
 CODE_NOTE: Final = "CODE"
-"""The kind of a note of every start: who began it, with which code."""
+"""Kind of the note written at every start: who started the bot and which code runs."""
 CLOSE_NOTE: Final = "CLOSE"
-"""The kind of a note that keeps the last price of a symbol's day: read at the next start."""
+"""Kind of the note that keeps a symbol's last price of the day, for the next start."""
 LIMITS_NOTE: Final = "LIMITS"
-"""The kind of a note that holds every limit of a run, for the next start to compare."""
+"""Kind of the note that holds every limit of a run, for the next start to compare."""
 FAULT_NOTE: Final = "FAULT"
-"""The kind of a note on a fault of ours: a start knows of those that no resume has answered."""
+"""Kind of the note on a fault in the bot; a start reads those that no resume has cleared."""
 FLATTEN_NOTE: Final = "FLATTEN"
-"""The kind of a note on how far a halt is that sells: a start goes on from the newest of them."""
+"""Kind of the note on the progress of a halt that sells; a start continues from the latest one."""
 DAY_NOTE: Final = "DAY"
-"""The kind of the note that sums a trading day up when it is over."""
+"""Kind of the note that sums up a finished trading day."""
 HOLDS_NOTE: Final = "HOLDS"
 PULSE_NOTE: Final = "PULSE"
 LAST_PRICE: Final = "last "
-"""Notes of these kinds keep the last price of what is held, each under this and its symbol."""
+"""In notes of these kinds, this prefix and a symbol form the key of a held symbol's last price."""
 MISSED_NOTE: Final = "MISSED"
 LATE_NOTE: Final = "SCHEDULE"
-"""The kind of a note on runs of the timetable that came too late, or not at all."""
+"""Kind of the note on timetable runs that were late or missed."""
 
 NOTICE_NOTE: Final = "NOTICE"
-"""The kind of a note on a message to a person who is away: whether its service took it."""
+"""Kind of the note on a notice: whether the channel accepted it."""
 MUTE_NOTE: Final = "MUTE"
-"""The kind of a note on how long a person keeps notices back: a start goes on with the newest."""
+"""Kind of the note on muted notices: until when. A start continues with the latest one."""
 
 
 class Verdict(StrEnum):
-    """What became of a strategy's request, or of its chance to make one."""
+    """What became of a strategy's request, or of a chance to make one."""
 
     PASSED = "PASSED"
     SKIPPED = "SKIPPED"
@@ -56,7 +56,7 @@ class Verdict(StrEnum):
 
 
 class RunState(StrEnum):
-    """The one word for how the bot is, the same everywhere it is shown."""
+    """The one word for the bot's state, the same wherever it is shown."""
 
     STARTING = "STARTING"
     RUNNING = "RUNNING"
@@ -81,11 +81,11 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One request of a strategy, or its reasoned no, with everything it was judged by.
+    """One request of a strategy, or its skip with a reason, with everything it was judged by.
 
     `request_id` is our id (`L-0001`) when the request got as far as an order; `saw` is the quote or
-    depth at that moment; `checks` holds every check tried, in order, the last one failed when
-    BLOCKED.
+    depth at that moment; `checks` lists every check tried, in order; when BLOCKED the last one is
+    the one that failed.
     """
 
     at: datetime
@@ -106,7 +106,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class IntentRecorded:
-    """A new intent, READY to be sent (or DENIED: kept so that a refused order has a row too).
+    """A new intent, READY to be sent (or DENIED, stored so that a refused order has a row too).
 
     `reason` is why it was denied.
     """
@@ -119,7 +119,7 @@ class IntentRecorded:
 
 @dataclass(frozen=True, slots=True)
 class IntentMoved:
-    """The send state of an intent changed. `proof` says why a NOT_PLACED verdict is one."""
+    """The send state of an intent changed. `proof` is the evidence for a NOT_PLACED verdict."""
 
     at: datetime
     intent_id: str
@@ -131,9 +131,10 @@ class IntentMoved:
 
 @dataclass(frozen=True, slots=True)
 class AttemptStarted:
-    """One HTTP order request, signed and about to be sent. Committed before its first byte leaves.
+    """One HTTP order request, signed and about to be sent. It is committed before its first byte
+    leaves.
 
-    `verb` is POST, PUT or DELETE; `known_ids` are the order ids of the day order book known then;
+    `verb` is POST, PUT or DELETE; `known_ids` are the ids in the day order book known at that time;
     `signed_ms` is wire time; `boottime_ns` with `boot_id` measures the nonce window over restarts.
     """
 
@@ -155,7 +156,7 @@ class AttemptStarted:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFinished:
-    """What came of an attempt: ACCEPTED, REFUSED, NOT_SENT or UNKNOWN; `raw` is redacted."""
+    """The outcome of an attempt: ACCEPTED, REFUSED, NOT_SENT or UNKNOWN; `raw` is redacted."""
 
     at: datetime
     attempt_id: str
@@ -170,7 +171,9 @@ class AttemptFinished:
 
 @dataclass(frozen=True, slots=True)
 class OrderResultSeen:
-    """One raw element of a `result[]`. `source`: place, amend, cancel, book (the day's), detail."""
+    """One raw element of a `result[]`. `source` is place, amend, cancel, book (the day's) or
+    detail.
+    """
 
     at: datetime
     source: str
@@ -182,7 +185,9 @@ class OrderResultSeen:
 
 @dataclass(frozen=True, slots=True)
 class OrderUpdated:
-    """An order as we know it now: its row in `orders`. `intent_id` None: it is not ours."""
+    """The latest known state of an order: its row in `orders`. `intent_id` None: an
+    external order.
+    """
 
     at: datetime
     order_id: str
@@ -210,7 +215,7 @@ class OrderUpdated:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One move of an order. Append-only and hash-chained by the journal. `broker_status` is raw."""
+    """One state move of an order, append-only and hash-chained. `broker_status` is raw."""
 
     at: datetime
     intent_id: str | None
@@ -228,7 +233,7 @@ class Fill:
     """Growth of an order's executed quantity. `amount` is exact VND; `price` is its floored
     average.
 
-    `fee` and `tax` are ours, computed by the rulebook, until the broker's statement says otherwise.
+    `fee` and `tax` are computed by the rulebook until the broker's statement corrects them.
     `position` is the strategy's own position in the symbol after this fill.
     """
 
@@ -250,18 +255,20 @@ class Fill:
     broker_status: str
     position: int
     realised: int
-    """Of a sale against the strategy's average cost, before fee and tax; 0 for a buy."""
+    """Of a sale, against the strategy's average cost, before fee and tax; 0 for a buy."""
 
 
 AUTH_TYPED: Final = "TYPED"
 AUTH_TAKEN: Final = "TAKEN"
 AUTH_DROPPED: Final = "DROPPED"
-"""What else is kept of the second factor, for who looks at a day's story; no line of a run."""
+"""Further 2FA states, kept for reading the day's story; they make no line on screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthEvent:
-    """The second factor: needed, ready, refused, code asked. Never the code or the token."""
+    """A step of two-factor authentication: needed, ready, refused, code asked. It never holds the
+    code or the token.
+    """
 
     at: datetime
     kind: str
@@ -273,21 +280,21 @@ class AuthEvent:
 ACCOUNT_SCOPE: Final = "account:"
 FENCE_SCOPE: Final = "fence:"
 ENTRIES_SCOPE: Final = "entries:"
-"""What the scopes of these halts begin with."""
+"""Prefix of the scopes of halts that stop entries."""
 REDUCED_SCOPE: Final = f"{ENTRIES_SCOPE}all"
-"""Of every account: a person has stopped all entries. It makes the bot REDUCING, as an account's
-does; that word is shown, and only its scopes are journalled.
+"""Scope of a halt of entries on every account, made by a person. Like one account's halt it makes
+the bot REDUCING; that word is only shown, the journal stores the scopes.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class StateChanged:
-    """The bot's one-word state moved; `by` is who or what did it (operator, 2fa, limit, broker,
+    """The bot's one-word state changed; `by` is who or what did it (operator, 2fa, limit, broker,
     journal).
 
-    `scope` is `all` for the state that is shown; `operator` for a pause, a halt or their end while
-    a stronger state is shown; `symbol:HPG` for one symbol, `account:…` for an account's orders,
-    `fence:nonces` for trust in nonces. A restart keeps them all.
+    `scope` is `all` for the state that is shown; `operator` for a pause, a halt or the end of one
+    while a stronger state is shown; `symbol:HPG` for one symbol, `account:…` for an account's
+    orders, `fence:nonces` for trust in nonces. All of them survive a restart.
     """
 
     at: datetime
@@ -311,7 +318,7 @@ class StrategySwitched:
 
 @dataclass(frozen=True, slots=True)
 class AccountSeen:
-    """The broker's numbers of the account, as read at a reconcile."""
+    """The broker's figures for the account, as read when reconciling."""
 
     at: datetime
     snapshot: AccountSnapshot
@@ -319,8 +326,8 @@ class AccountSeen:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something worth a line and a row that is no order: a phase change, a rate limit, an alert,
-    drift.
+    """Something other than an order that is worth a line and a row: a phase change, a rate limit,
+    an alert, drift.
 
     `kind` is one upper-case word (PHASE, LIMIT, ALERT, BROKER, FEED, RECONCILE, PULSE …).
     """

@@ -1,15 +1,15 @@
-"""What goes wrong in the domain, what nobody foresaw, and what must hold whatever happens.
+"""Errors of the domain, faults that nobody foresaw, and the invariants that always hold.
 
 DomainError
-├─ RuleDataError     a rule file says something that cannot be a rule
+├─ RuleDataError     a rule file holds something that is not a valid rule
 ├─ NoRule            the exchange has no such rule for this instrument
-└─ CalendarEnds      a day beyond the years that the calendar knows
+└─ CalendarEnds      a day outside the years of the calendar
 
-The invariants are twenty sentences, each checked where its data is, always: an `assert` goes away
-with `python -O`, these do not. One that is broken is a bug of ours or another writer of our data:
-entries are halted until a person has looked, cancels go on, and the state is kept in a report that
-names the sentence. Where the journal itself finds one broken, nothing that it says can be relied on
-any more, and the run ends: the next start recovers.
+There are twenty invariants. Each is checked next to its data, and unlike an `assert` also under
+`python -O`. A broken invariant means a bug of ours or another writer of our data: entries are
+halted until a person has looked, cancels continue, and a report that names the invariant keeps the
+state. Where the journal itself finds one broken, its contents can no longer be relied on, and the
+run ends; the next start recovers.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ from typing import Final
 
 
 class DomainError(Exception):
-    """The root of this tree."""
+    """Root of the errors of the domain."""
 
 
 class RuleDataError(DomainError):
-    """A rule file cannot be used. `place` is the path to the value, like `closed[0].date`."""
+    """A rule file cannot be used. `place` is the path to the bad value, like `closed[0].date`."""
 
     def __init__(self, place: str, wanted: str, found: object) -> None:
         super().__init__(f"{place or 'the file'}: wanted {wanted}, found {found!r}")
@@ -33,7 +33,7 @@ class RuleDataError(DomainError):
 
 
 class NoRule(DomainError):
-    """There is no rule for this. `what` names it, like `tick size of CW on UPCOM`."""
+    """No such rule exists. `what` names it, like `tick size of CW on UPCOM`."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"no rule for the {what}")
@@ -41,7 +41,7 @@ class NoRule(DomainError):
 
 
 class CalendarEnds(DomainError):
-    """The calendar does not reach `day`; nothing may be assumed about it."""
+    """`day` lies outside the calendar; it may be neither open nor closed."""
 
     def __init__(self, day: date) -> None:
         super().__init__(
@@ -53,11 +53,11 @@ class CalendarEnds(DomainError):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An exception that nobody foresaw, as whatever has caught it hands it on; it ends nothing.
+    """An unforeseen exception, as the code that caught it passes it on; the run continues.
 
-    Equal faults have one `kind`: the exception's type and the line of code. `error` is one line,
-    `trace` the whole traceback; neither holds a secret. `report` is the file that keeps the trace;
-    empty when none could be written. `invariant` is the code of one that is broken.
+    Equal faults share one `kind`: the exception's type and the line of code. `error` is one line,
+    `trace` the whole traceback; neither holds a secret. `report` is the file that keeps the trace,
+    empty when it could not be written. `invariant` is the code of the broken invariant, if any.
     """
 
     kind: str
@@ -129,11 +129,11 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     ),
     "I20": Invariant("no two own orders can trade with each other", "bot/engine/invariants.py"),
 }
-"""Source of all: order safety, section 10."""
+"""Source of all: `order-safety.md`, section 10."""
 
 
 class InvariantBroken(Exception):
-    """`found` is what was found instead, with the numbers."""
+    """An invariant does not hold. `found` says what was found instead, with the numbers."""
 
     def __init__(self, code: str, found: str) -> None:
         super().__init__(f"{code}: {INVARIANTS[code].sentence}; but {found}")
@@ -142,6 +142,6 @@ class InvariantBroken(Exception):
 
 
 def require(is_so: object, code: str, found: str) -> None:
-    """Raise InvariantBroken unless it is so."""
+    """Raise InvariantBroken if the condition is false."""
     if not is_so:
         raise InvariantBroken(code, found)

@@ -1,4 +1,4 @@
-"""What may be done with a symbol at an instant, and by which rule."""
+"""Explains what may be done with a symbol at an instant, and which rule says so."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,13 +18,13 @@ _STEPS: Final = {
     "PLO_CONTINUOUS": "orders match at once",
     "LOCKED": "no changes any more",
 }
-"""What the parts of one phase are like."""
+"""What happens in each part of a phase."""
 _PPM_OF_A_PERCENT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One thing that may be done or not; `rule` None where no dated rule says so."""
+    """One thing that is or is not allowed; `rule` is None where no dated rule covers it."""
 
     what: str
     says: str
@@ -48,20 +48,20 @@ class _Case:
 
     @property
     def moves_by(self) -> date | None:
-        """When all shares of its exchange are to be on another; None for what does not move."""
+        """The date by which all shares of its exchange move to another one; None if none do."""
         is_share = self.instrument.kind is InstrumentKind.STOCK
         return self.rulebook.venues[self.instrument.exchange].moved_by if is_share else None
 
     def clock(self, at: datetime) -> str:
-        """Return a time of this day, or the time of another with its date."""
+        """Format a time; with its date if it is not on the given day."""
         local = at.astimezone(EXCHANGE_TZ)
         is_today = local.date() == self.day
         return f"{local:%H:%M:%S}" if is_today else f"{local:%Y-%m-%d %H:%M}"
 
     def line(self, what: str, says: str, *rules: str) -> Explained:
-        """Return a line with the first rule, of the exchange or of all, that goes by such a name.
+        """Return a line with the first rule, of the exchange or of all, of that name.
 
-        Of two rows of one name, both an operator's, the later is in effect.
+        If an operator has set two rows of one name, the later one is in effect.
         """
         rows = {row.rule: row for row in self.rulebook.table(self.day)}
         names = (name for rule in rules for name in (f"{self.instrument.exchange}.{rule}", rule))
@@ -71,14 +71,14 @@ class _Case:
 def explain(rulebook: Rulebook, instrument: Instrument, at: datetime) -> tuple[Explained, ...]:
     """Explain a symbol's day, phase, orders, changes, prices and money at an instant.
 
-    Raises NoRule for restricted trading without known rules.
+    Raises NoRule for restricted trading whose rules are not known.
     """
     phase = rulebook.phase_at(instrument.exchange, at, instrument.status)
     case = _Case(rulebook, instrument, at, phase)
     lines = (*_symbol(case), _phase(case), *_orders(case), *_prices(case), *_money(case))
     if case.moves_by is None or case.day < case.moves_by:
         return lines
-    # The share should have left its exchange: its rules are less sure.
+    # The share should have left its exchange by now, so its rules are less certain.
     own = f"{instrument.exchange}."
     return tuple(
         _less_sure(line) if line.rule and line.rule.rule.startswith(own) else line for line in lines
@@ -90,7 +90,7 @@ def _less_sure(line: Explained) -> Explained:
 
 
 def _symbol(case: _Case) -> Iterator[Explained]:
-    """Say what it is, whether it moves to another exchange, and how its day is."""
+    """Describe the symbol, a coming move to another exchange, and its trading day."""
     instrument, exchange, calendar = case.instrument, case.instrument.exchange, case.calendar
     known = f"status {instrument.status}" if instrument.status.is_known else "status not known"
     yield Explained("symbol", f"{exchange} {instrument.kind}, {known}")
@@ -113,7 +113,7 @@ def _symbol(case: _Case) -> Iterator[Explained]:
 
 
 def _phase(case: _Case) -> Explained:
-    """Say the phase, what ends within it, and what follows."""
+    """Describe the phase, what ends within it, and what follows."""
     exchange, status, rulebook = case.instrument.exchange, case.instrument.status, case.rulebook
     change = rulebook.next_phase_change(exchange, case.at, status)
     following, when = PHASE_WORDS[change.phase], case.clock(change.at)
@@ -132,7 +132,7 @@ def _phase(case: _Case) -> Explained:
 
 
 def _orders(case: _Case) -> Iterator[Explained]:
-    """Say what is taken, in which quantities, and what may be changed."""
+    """Describe which order types and quantities are accepted, and what may be changed."""
     exchange, status, rulebook = case.instrument.exchange, case.instrument.status, case.rulebook
     lots = rulebook.venues[exchange].lots
     for lot, what in ((Lot.EVEN, "even lots"), (Lot.ODD, "odd lots")):
@@ -181,7 +181,7 @@ def _money(case: _Case) -> Iterator[Explained]:
 
 
 def _settlement(case: _Case) -> Iterator[Explained]:
-    """Say when shares bought now may be sold; both days where a day between may be closed."""
+    """Say when shares bought now may be sold; give both days where a day between may be closed."""
     cautious = replace(case.rulebook, calendar=case.calendar.if_doubts_close())
     try:
         early = case.rulebook.settles_at(case.instrument, case.day)

@@ -1,6 +1,6 @@
 """The hours of a trading day in which orders are taken, from the first auction to the last phase.
 
-A day without a session has none: so what is due before an opening is due on trading days only.
+A day without trading has none, so what is due before an opening is due on trading days only.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
 from bot.domain.rulebook import Rulebook
 
 _BOUNDARIES_MAX: Final = 60
-"""So many phase boundaries are looked through: more than four days have, and no holiday has one."""
+"""How many phase boundaries are searched: more than four days have; no holiday has any."""
 _INSTANT: Final = timedelta(microseconds=1)
 
 
@@ -30,7 +30,7 @@ class Hours:
 
 
 def hours_at(rulebook: Rulebook, exchanges: Iterable[Exchange], at: datetime) -> Hours | None:
-    """Return the hours under way at `at`, else the next ones; None where no calendar has any."""
+    """Return the hours under way at `at`, else the next ones; None if no calendar has any."""
     each = [hours for one in exchanges if (hours := _hours_of(rulebook, one, at)) is not None]
     if not each:
         return None

@@ -1,7 +1,7 @@
-"""What is traded, where and since when, and in which phase of its trading day.
+"""What is traded, on which exchange and since when, and the phases of its trading day.
 
-The names are the broker's and the exchanges' own, so that a value read from the wire, a row of the
-journal and a line on the screen say the same word.
+The names are the broker's and the exchanges' own, so that wire, journal and screen use the same
+words.
 """
 
 from collections.abc import Iterable, Mapping
@@ -61,15 +61,17 @@ PHASE_WORDS: Final = {
     Phase.CA: "periodic auction",
     Phase.CLOSED: "closed",
 }
-"""What a trader calls each phase: the one word for it on every screen."""
+"""What traders call each phase; every screen uses these words."""
 
 
 BOARD_LOT: Final = 100
-"""Shares of a round lot on all three exchanges. Fewer are an odd lot, in a book of its own."""
+"""Shares of a round lot on all three exchanges. Fewer are an odd lot, traded in a separate book."""
 
 
 class Lot(StrEnum):
-    """EVEN is a multiple of the board lot; ODD is 1 to 99 shares, LIMIT only, in its own book."""
+    """EVEN is a multiple of the board lot; ODD is 1 to 99 shares, LIMIT only, in a
+    separate book.
+    """
 
     EVEN = "EVEN"
     ODD = "ODD"
@@ -77,7 +79,7 @@ class Lot(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
-    """A symbol, the exchange where it trades today, and its status there: data with dates."""
+    """A symbol, the exchange where it trades today, and its status there; all dated data."""
 
     symbol: str
     exchange: Exchange
@@ -90,9 +92,9 @@ _SUPPOSED = SymbolStatus(is_known=False)
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A symbol on one exchange, `since` and `until` inclusive; `until` None: still there.
+    """A symbol on one exchange, `since` and `until` inclusive; `until` None: still listed.
 
-    `source` says how that is known; `since` is where it begins, not always the listing day.
+    `source` says how this is known; `since` is the first day known, not always the listing day.
     """
 
     instrument: Instrument
@@ -106,18 +108,17 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class SymbolTable:
-    """Listings by symbol, in order of time. The broker's word of the morning outranks it."""
+    """Listings by symbol, oldest first. What the broker says in the morning takes precedence."""
 
     listings: Mapping[str, tuple[Listing, ...]]
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, str]]) -> "SymbolTable":
-        """Read rows of `symbol, exchange, kind, from, to, source` and perhaps `status`.
+        """Read rows of `symbol, exchange, kind, from, to, source` and optionally `status`.
 
-        An empty `to` means still there; `status` holds codes like `RES/SUS`, empty is normal. A
-        table without that column knows no status, and normal is supposed.
-        Raises RuleDataError, which names the line of the row under a header of one line, also when
-        two rows claim one day.
+        An empty `to` means still listed; `status` holds codes like `RES/SUS`, empty is normal.
+        Without that column the status is unknown and assumed to be normal. Raises RuleDataError
+        with the row's line number (below a one-line header), also when two rows cover the same day.
         """
         found: dict[str, tuple[Listing, ...]] = {}
         for line, row in enumerate(rows, start=2):
@@ -132,7 +133,7 @@ class SymbolTable:
         return cls(found)
 
     def instrument(self, symbol: str, on: date) -> Instrument | None:
-        """Return the symbol as it trades on a day; None when the table does not know."""
+        """Return the symbol as it trades on a day; None if the table does not list it."""
         listings = self.listings.get(symbol, ())
         return next((each.instrument for each in listings if each.holds(on)), None)
 

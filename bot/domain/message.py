@@ -4,9 +4,9 @@
     answer ─► PlaceAnswered ─► Engine.handle ─► Record(Transition), ReadTodaysOrders
     day order book ─► TodaysOrdersRead ─► Engine.handle ─► Record(Fill), … ─► Strategy.on_fill
 
-Events, the first part, are facts in the past tense and carry `at` (market time, UTC), all the time
-that the engine knows; those of running the bot are in `domain/operations.py`. Commands are
-imperatives. Both are frozen, and nothing else crosses its border.
+Events, the first part, are facts in the past tense and carry `at` (market time, UTC), the only time
+that the engine knows; those about running the bot are in `domain/operations.py`. Commands are
+imperatives. Both are frozen, and nothing else goes into or out of the engine.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class InstrumentsRead:
-    """Symbol to exchange for today, as the broker says."""
+    """The exchange of each symbol today, as the broker lists it."""
 
     at: datetime
     instruments: tuple[Instrument, ...]
@@ -41,14 +41,14 @@ class InstrumentsRead:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """Order history, day order book and account of a day are read and merged: it may begin."""
+    """Order history, day order book and account of a day are read and merged; trading may begin."""
 
     at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class QuoteReceived:
-    """A quote was polled; `at` is when it was asked for, `answered_at` when it came."""
+    """A quote was polled; `at` is when it was requested, `answered_at` when it arrived."""
 
     at: datetime
     quote: Quote
@@ -57,7 +57,7 @@ class QuoteReceived:
 
 @dataclass(frozen=True, slots=True)
 class DepthReceived:
-    """A depth was polled, as `QuoteReceived` says."""
+    """A depth was polled; times as in `QuoteReceived`."""
 
     at: datetime
     depth: Depth
@@ -66,7 +66,9 @@ class DepthReceived:
 
 @dataclass(frozen=True, slots=True)
 class BarClosed:
-    """A whole bar of a history (live ones are built from quotes). `warm_up` wakes nobody."""
+    """A whole bar of a history (live ones are built from quotes). A `warm_up` bar wakes no
+    strategy.
+    """
 
     at: datetime
     bar: Bar
@@ -85,7 +87,7 @@ class PhaseChanged:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """A time of day that a strategy asked for (local to the exchange)."""
+    """A time of day that a strategy asked for (local to the exchange) has come."""
 
     at: datetime
     strategy: str
@@ -94,14 +96,14 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """Nothing happened but time: the engine looks at its deadlines."""
+    """Time has passed and nothing else happened: the engine looks at its deadlines."""
 
     at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class TradingDayStarted:
-    """A new trading date begins; nothing is sent in it before it is `Reconciled`."""
+    """A new trading date begins; nothing is sent before it is `Reconciled`."""
 
     at: datetime
     trading_date: date
@@ -118,7 +120,7 @@ class AccountRead:
 
 @dataclass(frozen=True, slots=True)
 class TodaysOrdersRead:
-    """The day order book, asked for at `requested_at`: whole but for rows `set_aside`."""
+    """The day order book requested at `requested_at`, complete except for rows `set_aside`."""
 
     at: datetime
     account: str
@@ -129,7 +131,7 @@ class TodaysOrdersRead:
 
 @dataclass(frozen=True, slots=True)
 class OrderRead:
-    """One row of the day order book, asked for by id. None: not known (yet), or `is_unreadable`."""
+    """The row of one order, read by id. None: not known (yet), or `is_unreadable`."""
 
     at: datetime
     order_id: str
@@ -147,7 +149,7 @@ class SendStarted:
 
 @dataclass(frozen=True, slots=True)
 class PlaceAnswered:
-    """The one POST of an intent has its outcome. `finished` None: nothing was even attempted."""
+    """The one POST of an intent has its outcome. `finished` None: no attempt was made."""
 
     at: datetime
     intent_id: str
@@ -157,7 +159,7 @@ class PlaceAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CancelAnswered:
-    """A DELETE was answered. The verdict comes from a row, never from this."""
+    """A DELETE was answered. The verdict comes from a row, never from this answer."""
 
     at: datetime
     order_id: str
@@ -177,8 +179,8 @@ class AmendAnswered:
 
 @dataclass(frozen=True, slots=True)
 class NonceBurnt:
-    """The nonce of a POST, or of a PUT by the id of its attempt, was tried with harmless reads:
-    unused, or reached, or given up.
+    """The nonce of a POST (or of a PUT, by its attempt's id) was tried with harmless reads, and
+    proved unused or reached, or the test was given up.
     """
 
     at: datetime
@@ -190,7 +192,7 @@ class NonceBurnt:
 
 @dataclass(frozen=True, slots=True)
 class TwoFactorReady:
-    """A token is at hand. `until` is its end by the broker's time, `ends_at` by the market's."""
+    """A token is available. `until` is its end in wire time, `ends_at` in market time."""
 
     at: datetime
     until: datetime
@@ -200,8 +202,8 @@ class TwoFactorReady:
 
 @dataclass(frozen=True, slots=True)
 class TwoFactorMissing:
-    """There is no usable token (never had one, or it ended). `is_needed`: a write was kept back for
-    want of it.
+    """There is no usable token (never had one, or it ended). `is_needed`: a write was held back for
+    lack of one.
     """
 
     at: datetime
@@ -221,14 +223,16 @@ class BrokerHealthChanged:
 
 @dataclass(frozen=True, slots=True)
 class JournalHealthChanged(BrokerHealthChanged):
-    """The journal is out of reach or answers again; `detail` says why, or for how long it was."""
+    """The journal is out of reach or answers again; `detail` says why, or how long it was out of
+    reach.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ReadHealthChanged(BrokerHealthChanged):
-    """One kind of read fails again and again, or works again, whatever the others do.
+    """One kind of read keeps failing or works again, independent of the others.
 
-    `kind` is in words, as `the quote`; `about` is its symbol or exchange, empty where it has none.
+    `kind` is in words, like `the quote`; `about` is its symbol or exchange, empty if it has none.
     """
 
     kind: str
@@ -237,7 +241,9 @@ class ReadHealthChanged(BrokerHealthChanged):
 
 @dataclass(frozen=True, slots=True)
 class ClockOffsetChanged:
-    """The broker's time minus ours: worth a word, enough to stop orders, or good again."""
+    """The broker's time minus ours has become worth a warning, large enough to stop orders, or fine
+    again.
+    """
 
     at: datetime
     offset: timedelta
@@ -245,7 +251,7 @@ class ClockOffsetChanged:
 
 @dataclass(frozen=True, slots=True)
 class FaultFound:
-    """Something outside the engine has raised; `where` names it. Entries are halted."""
+    """Something outside the engine raised; `where` names it. Entries are halted."""
 
     at: datetime
     where: str
@@ -254,7 +260,7 @@ class FaultFound:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A shell has something for the journal and the screen that decides nothing."""
+    """A shell has something to journal and show that affects no decision."""
 
     at: datetime
     entry: Entry
@@ -290,7 +296,9 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Journal this. All records of one event are one transaction, done before any other command."""
+    """Journal this. All records of one event share one transaction, committed before other
+    commands.
+    """
 
     entry: Entry
 
@@ -304,7 +312,9 @@ class PlaceOrder:
 
 @dataclass(frozen=True, slots=True)
 class CancelOrder:
-    """Send a DELETE for the unmatched part. The engine has seen in its row that it may go."""
+    """Send a DELETE for the unmatched part. The engine has checked in its row that it may be
+    cancelled.
+    """
 
     order_id: str
     intent_id: str
@@ -348,7 +358,7 @@ class ReadOrder:
 
 @dataclass(frozen=True, slots=True)
 class ReadOrderToCancel(ReadOrder):
-    """Poll one order's detail row at once: a cancel waits for it."""
+    """Poll one order's detail row at once: a cancel is waiting for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A notice: what a person who is away from the screen is told, and how urgent each kind is."""
+"""Notices: messages to a person who is away from the screen, and how urgent each kind is."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Severity(IntEnum):
-    """How urgent a notice is; the greater goes first, and is dropped last."""
+    """How urgent a notice is; the higher is sent first and dropped last."""
 
     INFO = 1
     WARNING = 2
@@ -34,7 +34,9 @@ class NoticeKind(StrEnum):
 
 
 class Volume(StrEnum):
-    """How a channel tells a kind: with a sound, without one where the service can, or not."""
+    """How a channel delivers a kind: with a sound, silently where the service can, or not
+    at all.
+    """
 
     ON = "on"
     SILENT = "silent"
@@ -59,14 +61,14 @@ SEVERITIES: Final[Mapping[NoticeKind, Severity]] = {
 CRITICAL_KINDS: Final = frozenset(
     kind for kind, severity in SEVERITIES.items() if severity is Severity.CRITICAL
 )
-"""They reach somebody whatever is set: not muted, not held overnight, not off on every channel."""
+"""These always reach somebody: they cannot be muted, held overnight, or off on every channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One thing to tell. Notices of one `group` that come soon after each other are told together.
+    """One message. Notices of one `group` that come shortly after each other are sent together.
 
-    `text` is what happened, `money` what it means for the money, `do` the command to type.
+    `text` is what happened, `money` what it means in money, `do` the command to type.
     """
 
     at: datetime

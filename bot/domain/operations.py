@@ -1,8 +1,8 @@
-"""Events of running a bot: what a person asks, what happens to the machine, where one day ends and
-the next begins.
+"""Events about running the bot: what a person asks for, what happens to the machine, and the ends
+of days.
 
-Like all events they carry `at`, market time, UTC. A request is judged before anything changes; its
-`by` is who asks (operator, cli, a strategy).
+Like all events they carry `at` (market time, UTC). A request is checked before anything changes;
+`by` is who made it (operator, cli, a strategy).
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorActed:
-    """An operator's command to the bot, or to one `strategy`; a resume also to one `symbol`, and a
-    pause to `entries_only`. A halt may `flatten` too: sell what the strategies hold.
+    """An operator's command to the bot, or to one `strategy`; a resume may be limited to one
+    `symbol`, a pause to `entries_only`. A halt may also `flatten`: sell what the strategies hold.
     """
 
     at: datetime
@@ -40,7 +40,7 @@ class OperatorActed:
 
 @dataclass(frozen=True, slots=True)
 class AmendAsked:
-    """Somebody asks to change one field of an order; `quantity` is the new total."""
+    """Someone asks to change one field of an order; `quantity` is the new total."""
 
     at: datetime
     order_id: str
@@ -52,7 +52,7 @@ class AmendAsked:
 
 @dataclass(frozen=True, slots=True)
 class CancelAsked:
-    """Somebody asks to cancel an order, or all that are open: `order_id` None."""
+    """Someone asks to cancel an order, or all open ones if `order_id` is None."""
 
     at: datetime
     order_id: str | None
@@ -62,8 +62,8 @@ class CancelAsked:
 
 @dataclass(frozen=True, slots=True)
 class VerdictAsked:
-    """Somebody says what became of an order that nobody knows about: the broker's order of that id,
-    or `order_id` None: it was never placed.
+    """Someone says what became of an order whose outcome is unknown: it is the broker's order of
+    that id, or (`order_id` None) it was never placed.
     """
 
     at: datetime
@@ -75,7 +75,7 @@ class VerdictAsked:
 
 @dataclass(frozen=True, slots=True)
 class BreakAccepted:
-    """Somebody has looked at a difference between journal and broker, and lets it stand."""
+    """Someone has looked at a difference between journal and broker, and accepts it."""
 
     at: datetime
     break_id: str
@@ -85,7 +85,7 @@ class BreakAccepted:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileAsked:
-    """Somebody wants orders and account read, merged and compared now."""
+    """Someone wants orders and account read, merged and compared now."""
 
     at: datetime
     by: str
@@ -93,9 +93,9 @@ class ReconcileAsked:
 
 @dataclass(frozen=True, slots=True)
 class EarlierOrdersRead:
-    """What the order history says of own orders that an earlier day left open.
+    """What the order history says about own orders that an earlier day left open.
 
-    An order that it does not know, or that could not be asked for, has no report.
+    An order that it does not list, or that could not be read, has no report.
     """
 
     at: datetime
@@ -104,7 +104,7 @@ class EarlierOrdersRead:
 
 @dataclass(frozen=True, slots=True)
 class TradingDayEnded:
-    """The exchanges have closed: journal, day order book and account are compared once more."""
+    """The exchanges have closed: journal, day order book and account are compared one last time."""
 
     at: datetime
     trading_date: date
@@ -112,7 +112,9 @@ class TradingDayEnded:
 
 @dataclass(frozen=True, slots=True)
 class CodesCounted:
-    """How many 2FA codes the broker will still mail today, as far as this bot knows; `of` a day."""
+    """How many 2FA codes the broker will still mail today, as far as this bot knows, out
+    of `of`.
+    """
 
     at: datetime
     left: int
@@ -120,15 +122,15 @@ class CodesCounted:
 
 
 def clock_words(offset: timedelta) -> str:
-    """Say how wrong our clock is; `offset` is what has to be added to it."""
+    """Describe how wrong our clock is; `offset` is what has to be added to it."""
     seconds = round(offset.total_seconds())
     return f"our clock is {abs(seconds)} s {'behind' if seconds > 0 else 'ahead of'} the broker's"
 
 
 @dataclass(frozen=True, slots=True)
 class ClockStepped:
-    """The machine's wall clock was set: it is `ahead` of ours now, behind if negative; zero: no
-    longer. Our own has not moved.
+    """The machine's wall clock was set: it is `ahead` of ours now, behind if negative, zero if they
+    agree again. Our own clock has not moved.
     """
 
     at: datetime
@@ -137,7 +139,7 @@ class ClockStepped:
 
 @dataclass(frozen=True, slots=True)
 class DiskSeen:
-    """There is little room on the journal's disk, or enough again."""
+    """The journal's disk is low on space, or has enough again."""
 
     at: datetime
     free_bytes: int
@@ -145,7 +147,7 @@ class DiskSeen:
 
 @dataclass(frozen=True, slots=True)
 class StoodStill:
-    """The machine was suspended, or the process was stopped, for so long until now."""
+    """The machine was suspended or the process stopped, for this long until now."""
 
     at: datetime
     span: timedelta

@@ -1,14 +1,14 @@
-"""An order of ours: what was requested (intent), how its sending went, what became of it.
+"""Our orders: what was requested (the intent), how sending it went, and what became of it.
 
-Two machines that are never mixed. The *send state* is ours and says what we know about one POST:
+There are two separate state machines. The *send state* is what we know about one POST:
 
     READY ─► SENDING ─► ACKED | REFUSED | NOT_SENT | UNKNOWN
     UNKNOWN ─► FRESH ─► NOT_PLACED          the nonce was unused: the POST can never arrive
     UNKNOWN ─► REACHED ─► MATCHED | AMBIGUOUS | EOD_ABSENT
-    AMBIGUOUS ─► MATCHED | NOT_PLACED       a person has said so; or the day is over: EOD_ABSENT
+    AMBIGUOUS ─► MATCHED | NOT_PLACED       a person decided; or the day ended: EOD_ABSENT
 
-The *order state* is our reading of the broker's word on an order that exists (or was asked for).
-Both are tables; a move that is absent from the table is an error, never a default.
+The *order state* is our reading of what the broker reports on an order that exists (or was
+requested). Both are tables; a move that is not in its table is an error.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class Side(StrEnum):
 
 
 class OrderType(StrEnum):
-    """The broker's codes, one for each type; `ORDER_TYPES` says what each is."""
+    """The broker's codes for order types; `ORDER_TYPES` says what each does."""
 
     LO = "LO"
     MP = "MP"
@@ -43,12 +43,13 @@ class OrderType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TypeRules:
-    """What an order type is. Which exchange takes it in which phase is dated data of the rulebook.
+    """What an order type does. Which exchange takes it in which phase is dated data in the
+    rulebook.
 
     `has_price`: it carries a limit price; it is LIMIT on the wire and on screens, all others are
-    MARKET. `rests_as_limit`: what is not matched at once goes on as a limit order, and its row says
-    so. `needs_trade_today`: it trades at the day's last price, so there must be one. `routed`: the
-    type that the broker's answer may name instead of the one that was sent.
+    MARKET. `rests_as_limit`: the part not matched at once stays as a limit order, and its row says
+    so. `needs_trade_today`: it trades at the day's last price, so there must have been a trade.
+    `routed`: the type that the broker's answer may name instead of the one sent.
     """
 
     has_price: bool = False
@@ -73,12 +74,12 @@ MARKET_TYPES: Final = tuple(kind for kind, rules in ORDER_TYPES.items() if not r
 
 
 def type_word(order_type: str) -> str:
-    """Return the word for screens: LIMIT for the limit order, else the exchange's own."""
+    """Return the type as screens show it: LIMIT for the limit order, else the exchange's name."""
     return "LIMIT" if order_type == OrderType.LO else order_type
 
 
 def is_echo(exchange: Exchange, sent: OrderType, answered: str) -> bool:
-    """Return whether an answer names the type that was sent, as it is or as routing renames it."""
+    """Return whether an answer names the type that was sent, unchanged or as routing renames it."""
     if answered == sent:
         return True
     renamed = OrderType.__members__.get(answered)
@@ -105,7 +106,7 @@ class OrderState(StrEnum):
 
 
 class SendState(StrEnum):
-    """What we know about the one POST of an intent."""
+    """What we know about the single POST of an intent."""
 
     DENIED = "DENIED"
     READY = "READY"
@@ -142,7 +143,7 @@ ORDER_MOVES: Final[Mapping[OrderState, frozenset[OrderState]]] = {
     _S.REJECTED: frozenset(),
     _S.EXPIRED: frozenset(),
 }
-"""Allowed moves. A terminal state is left only by a correction: an alert, not a move."""
+"""Allowed moves. Only a correction leaves a terminal state; it raises an alert and is no move."""
 
 _N = SendState
 SEND_MOVES: Final[Mapping[SendState, frozenset[SendState]]] = {
@@ -162,20 +163,21 @@ SEND_MOVES: Final[Mapping[SendState, frozenset[SendState]]] = {
     _N.AMBIGUOUS: frozenset({_N.MATCHED, _N.NOT_PLACED, _N.EOD_ABSENT}),
     _N.EOD_ABSENT: frozenset(),
 }
-"""Allowed send moves. HELD is a place that a 403 OTP code refused for certain and that may go out
-again, checked in full, as another intent; SENDING to HELD and HELD to REFUSED is that path. What
-was waiting to be sent then is held too, from READY."""
+"""Allowed send moves. HELD is a place that a 403 OTP code definitely refused and that may go out
+again, checked in full, as another intent: SENDING to HELD, then HELD to REFUSED. Intents that were
+waiting to be sent at that moment are held too, from READY.
+"""
 
 UNRESOLVED_SENDS: Final = frozenset({_N.SENDING, _N.UNKNOWN, _N.FRESH, _N.REACHED, _N.AMBIGUOUS})
-"""In these an intent's fingerprint is locked and its full size stays reserved."""
+"""In these states an intent's fingerprint is locked and its full size stays reserved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An order that risk has approved. One POST is ever made for it.
+    """An order that risk has approved. At most one POST is ever made for it.
 
     `intent_id` is ours (`L-0001`, counted over the life of a journal) and never leaves this
-    machine. `limit_price` is None exactly for a market type. `ttl_at` is the last instant
+    machine. `limit_price` is None for market types only. `ttl_at` is the last instant
     at which the first byte may leave. `expire_after` is how long the unmatched part may work once
     accepted. `follows` names the intent that a 403 OTP code had blocked. `closes_position` marks an
     exit.
@@ -201,7 +203,9 @@ class Intent:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for two intents that the broker could not tell apart (order-safety section 2)."""
+        """Equal for two intents that the broker could not tell apart (`order-safety.md`, section
+        2).
+        """
         parts = (
             self.account,
             self.trading_date.isoformat(),
@@ -242,13 +246,14 @@ class OrderResult:
 
 @dataclass(frozen=True, slots=True)
 class OrderReport:
-    """The broker's word on one order: a row of its day order book.
+    """The broker's report on one order: a row of its day order book.
 
     `status` is the broker's own text, `state` our reading of it *before* quantities are looked at
-    (None when the text is none of the 25: live and unknown, never final). Money comes from
+    (None when the text is none of the 25 statuses: live and unknown, never final). Money comes from
     `executed_amount`; `average_price` is floored. `may_cancel` and `may_amend` are the row's own
-    flags, None when it has none; they outrank a guess from the status. `placed_at` is market time,
-    UTC. `requested_at` is when we asked for the row: rows are ordered by it, not by arrival.
+    flags, None when it has none; they take precedence over a guess from the status. `placed_at` is
+    market time, UTC. `requested_at` is when we asked for the row: rows are ordered by this, not by
+    arrival.
     """
 
     order_id: str
@@ -277,7 +282,7 @@ class OrderReport:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRow:
-    """A row of the day order book that could not be read, with what it names for certain.
+    """A row of the day order book that could not be read, with the fields that are certain.
 
     `reason` says what was wrong; `raw` is the row, redacted.
     """
@@ -290,7 +295,7 @@ class UnreadRow:
 
 @dataclass(frozen=True, slots=True)
 class TodaysOrders:
-    """One reading of the day order book. It is whole when no row had to be set aside."""
+    """One reading of the day order book. It is complete when no row was set aside."""
 
     reports: tuple[OrderReport, ...]
     set_aside: tuple[UnreadRow, ...] = ()

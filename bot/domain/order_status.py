@@ -1,13 +1,13 @@
-"""What a row of the broker's day order book says of its order's state, and which of the broker's 25
+"""What a row of the day order book says about its order's state, and which of the broker's 25
 statuses may follow which.
 
 Fills are read from quantities, never from a name: a working, partly filled order commonly shows
 SENT, and a cancelled or killed remainder keeps SENT with nothing open. Source: broker open API
 0.2.0-preview.3, order state machine (states; reading fills safely).
 
-That document names the statuses and shows few of their moves, so the table of moves is our reading:
-polls skip steps, nodes lag, and what the document does not order may come in any order. Quantities
-decide before any of it.
+That document names the statuses but shows few of their moves, so the table of moves is our reading
+of it: polls skip steps, nodes lag, and statuses without a documented order may come in any order.
+Quantities always take precedence.
 """
 
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ _PENDING: Final = frozenset({_S.PENDING_REPLACE, _S.PENDING_CANCEL})
 def settled(
     said: OrderState | None, *, quantity: int, executed: int, remaining: int, cancelled: int
 ) -> OrderState:
-    """Return the state by quantities first, then by the broker's word (None: none of the 25).
+    """Return the state by quantities first, then by the broker's status (None: none of the 25).
 
-    A status of its own never makes an order filled: a row that says *matched* with shares still
-    open is open, and one that orders nothing ends nothing. A cancelled or killed remainder keeps
-    its status with nothing open. Statuses that mean *on its way* are live; one that nobody knows is
-    live whatever the quantities say, and never final.
+    A status alone never makes an order filled: a row that says *matched* with shares still open is
+    open, and a row whose ordered quantity is zero ends nothing. A cancelled or killed remainder
+    keeps its status with nothing open. Statuses that mean *on its way* are live; an unknown status
+    is live whatever the quantities say, and never final.
     """
     if said is not None:
         if executed >= quantity > 0 and said is not _S.REJECTED:
@@ -45,7 +45,7 @@ def settled(
 
 
 def shown_state(report: OrderReport) -> OrderState:
-    """Return the state that a row shows by itself."""
+    """Return the state that a row shows on its own."""
     return settled(
         report.state,
         quantity=report.quantity,
@@ -56,10 +56,10 @@ def shown_state(report: OrderReport) -> OrderState:
 
 
 class Move(StrEnum):
-    """EXPECTED: a step of an order's life, or several. TOLERATED: in no order that is documented.
+    """EXPECTED: a step of an order's life, or several. TOLERATED: no order is documented.
 
-    CORRECTION: back to where the order had been, as an old row shows it, and as a broker does that
-    corrects a mistake. IMPOSSIBLE: no order goes this way, nor did it ever come the other.
+    CORRECTION: back to an earlier status, as an old row shows it or as a broker does to correct a
+    mistake. IMPOSSIBLE: no order moves this way, and none has moved the opposite way.
     """
 
     EXPECTED = "e"
@@ -95,7 +95,7 @@ EXPIRED                 cccccccccccccccxttttxxett
 EXPIRED_ACTIVATION_TIME cccccccccccccccxttttxxtet
 EXPIRED_AUTHORIZATION   cccccccccccccccxttttxxtte
 """
-"""A row for each status before, a letter for each after, in the order of the rows."""
+"""One row for each status before, one letter for each status after, in the order of the rows."""
 
 _ROWS: Final = dict(line.split() for line in _TABLE.strip().splitlines())
 
@@ -108,10 +108,10 @@ STATUS_MOVES: Final[Mapping[tuple[str, str], Move]] = MappingProxyType(
 )
 
 ENDS: Final = frozenset(tuple(_ROWS)[tuple(_ROWS).index("MATCHED_ALL") :])
-"""Those that no order goes on from."""
+"""Final statuses, which no order leaves."""
 
 
 def move_of(before: str, after: str) -> Move:
-    """Return what a move is. A status outside the 25 may come before and after any."""
+    """Return the kind of a move. A status outside the 25 may come before and after any other."""
     known = before in _ROWS and after in _ROWS
     return STATUS_MOVES[before, after] if known else Move.TOLERATED

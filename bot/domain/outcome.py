@@ -1,6 +1,6 @@
 """What we know after an order write: accepted, refused, not sent, or unknown.
 
-Refused and not sent are certain; unknown never is, and nothing is ever sent again because of it.
+Refused and not sent are certain, unknown is not; an unknown write is never sent again.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from bot.domain.order import OrderResult
 
 
 class Resolution(StrEnum):
-    """What a nonce burn proved about an unknown POST (order-safety section 5)."""
+    """What a nonce burn proved about an unknown POST (`order-safety.md`, section 5)."""
 
     FRESH = "FRESH"
     REACHED = "REACHED"
@@ -28,23 +28,23 @@ TWO_FACTOR_CODES: Final = frozenset(
 """The four 403 codes that close the gate for writes (broker API, section 3)."""
 
 LACKS_2FA: Final = "TWO_FACTOR"
-"""How the reason begins for which a write that only lacks a token was not sent."""
+"""Prefix of the reason when a write was not sent only because a 2FA token was missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The broker has the order (or took the change); `result` echoes what was sent."""
+    """The broker has the order (or applied the change); `result` echoes what was sent."""
 
     result: OrderResult
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Certainly not done. `code` is an order-level code, an `error_code`, or the HTTP status as
+    """Definitely not done. `code` is an order-level code, an `error_code`, or the HTTP status as
     text.
 
     `result` is the row when the refusal came inside an HTTP 200. `retry_after_s` is set on a 429.
-    `is_of_old_token`: it says nothing about the 2FA token that we hold now.
+    `is_of_old_token`: the refusal says nothing about the 2FA token we hold now.
     """
 
     code: str
@@ -56,7 +56,7 @@ class Refused:
 
     @property
     def needs_two_factor(self) -> bool:
-        """True when a fresh 2FA token would let the same request through."""
+        """True when the same request would pass with a fresh 2FA token."""
         return self.http_status == 403 and self.code in TWO_FACTOR_CODES
 
 

@@ -1,8 +1,7 @@
-"""What the operator asked of a strategy, as the checked content of one strategy file, and what all
-strategies of an account share.
+"""The checked content of one strategy file, and the limits that all strategies of an account share.
 
-An order has to keep the limits of both; the tightest one holds. Times are local to the exchange
-(`EXCHANGE_TZ`); money is whole VND; quantities are shares.
+An order has to keep both sets of limits, so the tighter one applies. Times are local to the
+exchange (`EXCHANGE_TZ`); money is whole VND; quantities are shares.
 """
 
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ ParameterValue = int | float | str | bool
 
 
 class StrategyMode(StrEnum):
-    """TRADE sends orders; WATCH decides and journals, and never orders."""
+    """TRADE sends orders; WATCH decides and journals but never orders."""
 
     TRADE = "trade"
     WATCH = "watch"
@@ -42,7 +41,7 @@ class PriceBasis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """What wakes the strategy. None: not woken by it. Intervals are market time."""
+    """What wakes the strategy. None: this does not wake it. Intervals are market time."""
 
     bar: timedelta | None = None
     quote: timedelta | None = None
@@ -53,7 +52,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """Where in the day orders may be made. Empty `phases` means any phase that takes orders."""
+    """When during the day orders may be made. Empty `phases` means any phase that takes orders."""
 
     phases: frozenset[Phase] = frozenset()
     start: time | None = None
@@ -62,7 +61,7 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class OrderPlan:
-    """How an order is made when the strategy names no size or price. `ticks` shifts the basis."""
+    """How an order is made when the strategy gives no size or price. `ticks` shifts the basis."""
 
     size_unit: SizeUnit = SizeUnit.SHARES
     size: int = 100
@@ -74,11 +73,11 @@ class OrderPlan:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """An order beyond one is refused; None: no limit. The gap is from the last trade.
+    """An order that exceeds one is refused; None: no limit. The price gap is from the last trade.
 
     `max_repeats`: fills on one side of a symbol after which the strategy is disabled.
-    `max_times_median`: how many times the median of its last buys a buy may be worth.
-    `capital`: VND in its shares of all symbols, with what its open buys may add.
+    `max_times_median`: a buy may be worth this many times the median of the last buys. `capital`:
+    VND in its shares of all symbols, including what its open buys may add.
     """
 
     max_position: int | None = None
@@ -93,8 +92,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class StrategyPlan:
-    """One strategy file, checked. `hold_2fa` is None for `on_2fa: drop`; `account` is the extended
-    id of the bot's sub-account, empty until the broker has named it.
+    """The checked content of one strategy file. `hold_2fa` is None for `on_2fa: drop`; `account` is
+    the extended id of the bot's sub-account, empty until the broker has named it.
     """
 
     name: str
@@ -109,20 +108,21 @@ class StrategyPlan:
     limits: Limits
     hold_2fa: timedelta | None = timedelta(seconds=120)
     source: str = ""
-    """The file it came from, as it may be shown, and the hash of its text."""
+    """The file as it may be shown, and the hash of its text."""
     source_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AccountLimits:
-    """An order beyond one is refused; None: no limit. Money is VND, quantities are shares.
+    """An order that exceeds one is refused; None: no limit. Money is VND, quantities are shares.
 
     `max_price_gap_ppm` is from the last trade, `max_reference_gap_ppm` from the day's reference: of
-    the limit, or of the worst level of the depth for an order without one. `max_orders_per_minute`
-    and `_per_second` are of market time; changes and cancels count, and no cancel is ever kept
-    back. `…_nav_ppm` are parts of the net asset value, of a read no older than `max_account_age`. A
-    flip is a fill on the other side than the one before it. `last_entry`: how long before a phase
-    that takes no orders the last one may be. `symbols` None: those of the strategies.
+    it applies to the limit price, or to the worst depth level for an order without one.
+    `max_orders_per_minute` and `_per_second` are of market time; changes and cancels count, but no
+    cancel is ever held back. `…_nav_ppm` are shares of the net asset value, read no longer ago than
+    `max_account_age`. A flip is a fill on the opposite side to the previous one. `last_entry`:
+    entries end this long before a phase that takes no orders. `symbols` None: those of the
+    strategies.
     """
 
     max_order_value: int | None = None
@@ -148,4 +148,4 @@ class AccountLimits:
 
 
 NONE = AccountLimits()
-"""Nothing is limited: what the engine does unless it is told otherwise."""
+"""No limits; what the engine uses by default."""

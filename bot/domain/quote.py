@@ -1,10 +1,10 @@
-"""What the market shows: quote, depth and bar, and what the engine hears and says of earlier bars.
+"""Market data: quote, depth and bar, and the engine's events and commands about earlier bars.
 
 Prices are VND per share, volumes are shares. Bars lie on one grid, the same live, in warm-up and in
-a backtest. It starts again with each part of a day, at 09:00 and 13:00 of the exchange's time, and
-nothing lasts beyond 15:00: so no bar holds prices of two days, or of morning and afternoon. Within
-a part bars follow one another by their width; the last one may be shorter. A bar of a day begins at
-local midnight and ends when the exchanges close.
+a backtest. The grid starts afresh with each part of a day, at 09:00 and 13:00 exchange time, and
+ends at 15:00, so no bar mixes two days, or morning and afternoon. Within a part, bars follow one
+another by their width; the last one may be shorter. A bar of a day begins at local midnight and
+ends when the exchanges close.
 
 The parts are those of all three exchanges since 2025-05-05 (`rules/market.yaml`); the auctions of
 HOSE and HNX are matched on this grid, at 09:15 and 14:45.
@@ -21,10 +21,10 @@ from bot.domain.instrument import Exchange
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The last price of a symbol and its frame for the day.
+    """The last price of a symbol, and its price limits for the day.
 
     `reference`, `ceiling` and `floor` are None when the market has not published them yet; a check
-    that needs them must then refuse. `updated_at` is the broker's own stamp (market time).
+    that needs them must refuse then. `updated_at` is the broker's own stamp (market time).
     """
 
     symbol: str
@@ -42,7 +42,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class DepthLevel:
-    """One price of the depth and the shares that wait there."""
+    """One price of the depth and the shares waiting there."""
 
     price: int
     volume: int
@@ -50,7 +50,9 @@ class DepthLevel:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """The market's levels, best first on both sides, without those of no price (ATO, ATC)."""
+    """The market's levels, best first on both sides, excluding levels without a price
+    (ATO, ATC).
+    """
 
     symbol: str
     bids: tuple[DepthLevel, ...]
@@ -68,10 +70,10 @@ class Depth:
 
 @dataclass(frozen=True, slots=True)
 class LastClose:
-    """The last close before today; `price` None where none could be had. `day` is its own.
+    """The last close before today; `price` None if none was found. `day` is the day of that close.
 
-    `average_volume`: shares on an average day of the history. `ex_dates`: the known ones;
-    `are_ex_dates_unread`: the broker could not be asked, there may be more.
+    `average_volume`: shares on an average day of the history. `ex_dates`: those known;
+    `are_ex_dates_unread`: the broker could not be asked, so there may be more.
     """
 
     symbol: str
@@ -84,7 +86,7 @@ class LastClose:
 
 @dataclass(frozen=True, slots=True)
 class ClosesRead:
-    """An event: earlier closes were looked for; what none of them confirms is not believed."""
+    """An event: earlier closes were looked up; data that no close confirms is not trusted."""
 
     at: datetime
     closes: tuple[LastClose, ...]
@@ -92,7 +94,7 @@ class ClosesRead:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Open, high, low, close and volume over `seconds` from `start` (inclusive)."""
+    """Open, high, low, close and volume over `seconds` from `start`, inclusive."""
 
     symbol: str
     start: datetime
@@ -106,14 +108,14 @@ class Bar:
 
 DAY: Final = timedelta(days=1)
 _OFFSET: Final = timedelta(hours=7)
-"""Of Vietnam, which has no summer time: a grid is asked for too often for a time zone."""
+"""Vietnam's, which has no summer time; grids are computed too often for a time zone lookup."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PARTS: Final = tuple(timedelta(hours=hour) for hour in (0, 9, 13, 15, 24))
 CLOSE: Final = timedelta(hours=15)
 
 
 def span_of(at: datetime, width: timedelta) -> tuple[datetime, datetime]:
-    """Return start and end (the first instant after it) of the bar that holds an instant."""
+    """Return the start and end (the first instant after it) of the bar that contains an instant."""
     local = at - _EPOCH + _OFFSET
     since = local % DAY
     midnight = at - since
@@ -136,10 +138,10 @@ def width_name(width: timedelta) -> str:
 
 
 def widened(bars: Iterable[Bar], width: timedelta) -> Iterator[Bar]:
-    """Yield bars of a width made of narrower ones of one symbol, oldest first; a span without any
-    has none. The last one holds what there is of it, whether or not its span is over.
+    """Yield wider bars made of narrower ones of one symbol, oldest first; a span without bars
+    yields none. The last bar holds what is there, even if its span is not over.
 
-    A bar opens with its first trade: flat bars before that stand at the price of before.
+    A bar opens with its first trade: flat bars before that only repeat the earlier price.
     """
     made: Bar | None = None
     end = _EPOCH
@@ -166,11 +168,13 @@ def widened(bars: Iterable[Bar], width: timedelta) -> Iterator[Bar]:
 
 @dataclass(frozen=True, slots=True)
 class BarsRead:
-    """Earlier bars were looked for: closed ones, oldest first, and what is there of the `forming`.
+    """Earlier bars were looked up: closed ones, oldest first, and what is there of the `forming`
+    one.
 
     `wanted` is how many were asked for. `origin` says in words where they come from, `lacks` what
-    is missing and why; empty: nothing. `is_asked_again`: a source could not be read. `ex_ratios`:
-    by what closes before past ex-dates count in indicators, oldest first; 1: they are adjusted.
+    is missing and why (empty: nothing). `is_asked_again`: a source could not be read and will be
+    asked again. `ex_ratios`: the factors for closes before past ex-dates in indicators, oldest
+    first; 1: already adjusted.
     """
 
     at: datetime
@@ -187,7 +191,9 @@ class BarsRead:
 
 @dataclass(frozen=True, slots=True)
 class ReadBars:
-    """Look for `count` earlier bars of a symbol: a strategy reads further back than was known."""
+    """Look up `count` earlier bars of a symbol: a strategy reads further back than what
+    is known.
+    """
 
     symbol: str
     width: timedelta
@@ -196,7 +202,7 @@ class ReadBars:
 
 @dataclass(frozen=True, slots=True)
 class WentEx:
-    """What an exchange made of a close on an ex-date; VND."""
+    """How an exchange adjusted a close on an ex-date; VND."""
 
     symbol: str
     day: date
@@ -206,13 +212,13 @@ class WentEx:
 
 @dataclass(frozen=True, slots=True)
 class KeepExDate:
-    """Keep what a close became on an ex-date, for the next start."""
+    """Store an adjusted close, for the next start."""
 
     went_ex: WentEx
 
 
 @dataclass(frozen=True, slots=True)
 class KeepBar:
-    """Keep a bar that quotes have built, for the next start."""
+    """Store a bar built from quotes, for the next start."""
 
     bar: Bar

@@ -1,4 +1,4 @@
-"""What the journal knows when the bot starts: the state that the engine continues from."""
+"""What the journal knows when the bot starts: the state from which the engine continues."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from bot.domain.order import Intent, SendState
 from bot.domain.quote import LastClose
 
 RECENT_BUYS: Final = 20
-"""So many of a strategy's buys are its habit."""
+"""How many of a strategy's last buys make up its usual size."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredIntent:
-    """An intent, its send state, its order's id once known, and until then its POST.
+    """An intent, its send state, and its order's id; while that is unknown, its POST.
 
-    `proof` is that of its end, where it needed one.
+    `proof` is the evidence for its final state, if that needed one.
     """
 
     intent: Intent
@@ -31,8 +31,8 @@ class StoredIntent:
 
 @dataclass(frozen=True, slots=True)
 class StoredAmend:
-    """An amendment without a verdict: what was asked, and its PUT. `order_id` is the order's first
-    id, `old` the value that was to change, `outcome` that of the answer where one was heard.
+    """An amendment without a verdict: what was requested, and its PUT. `order_id` is the order's
+    first id, `old` the value that was to change, `outcome` that of the answer if one arrived.
     """
 
     order_id: str
@@ -47,7 +47,7 @@ class StoredAmend:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredStrategy:
-    """A strategy's own shares and cost per symbol, from its fills; today's counts and result."""
+    """A strategy's own shares and cost per symbol, from its fills; today's counters and result."""
 
     positions: Mapping[str, tuple[int, int]]
     """symbol -> (shares, cost in VND of those shares)"""
@@ -61,17 +61,17 @@ class RecoveredStrategy:
     state_since: datetime | None = None
     """When it was last switched; None: never."""
     recent_buys: tuple[int, ...] = ()
-    """What its last buys of any day were worth, the oldest first."""
+    """What its last buys of any day were worth, oldest first."""
     refused: tuple[datetime, ...] = ()
-    """When the broker has refused orders of today for a reason of theirs, the oldest first."""
+    """When the broker refused today's orders for reasons in the orders themselves, oldest first."""
     refused_in_a_row: int = 0
-    """How many of these no accepted order has followed."""
+    """How many of these came last in a row, without an accepted order since."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFlatten:
-    """A halt that sells and was not through: `since` when a person wants that. `left_out`:
-    strategies and symbols whose sales a person has cancelled. `is_allowed`: no other halt has come.
+    """An unfinished halt that sells: `since` is when a person asked for it. `left_out`: strategies
+    and symbols whose sales a person has cancelled. `is_allowed`: no other halt has come.
     """
 
     reason: str
@@ -83,7 +83,7 @@ class StoredFlatten:
 
 @dataclass(frozen=True, slots=True)
 class StoredFault:
-    """A fault of ours that no person has answered with a resume yet."""
+    """A fault in the bot that no person has cleared with a resume yet."""
 
     at: datetime
     where: str
@@ -92,7 +92,7 @@ class StoredFault:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Everything the engine needs to go on as if it had never stopped."""
+    """Everything the engine needs to continue as if it had never stopped."""
 
     trading_date: date
     next_intent_number: int = 1
@@ -101,44 +101,46 @@ class Recovery:
     run_state_reason: str = ""
     run_state_by: str = ""
     intents: tuple[StoredIntent, ...] = ()
-    """Unresolved ones of any day, and all of today's."""
+    """Unresolved intents of any day, and all of today's."""
     orders: tuple[OrderUpdated, ...] = ()
-    """Today's orders and every one not terminal, newest state each, own and external."""
+    """Today's orders and every order that has not ended, own and external, each in its latest
+    state.
+    """
     amends: tuple[StoredAmend, ...] = ()
     later_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """order id -> the ids that amendments have given today's order since, the oldest first"""
+    """order id -> the ids that amendments have given today's order since, oldest first"""
     strategies: Mapping[str, RecoveredStrategy] = field(default_factory=dict)
     recent_fills: tuple[tuple[date, Fill], ...] = ()
-    """With their trading dates, of as many days back as a settlement over Tet may take."""
+    """With their trading dates, as far back as a settlement over Tet may take."""
     bases: tuple[AccountSnapshot, ...] = ()
-    """The broker's numbers of each account when they last agreed with ours, or were accepted."""
+    """The broker's figures for each account when they last agreed with ours, or were accepted."""
     in_bases: Mapping[str, Moved] = field(default_factory=dict)
-    """order made elsewhere -> what of it is in those numbers"""
+    """order made elsewhere -> what of it is included in those figures"""
     breaks: tuple[Break, ...] = ()
     """Differences that nobody has accepted yet; they hold the start."""
     next_break_number: int = 1
     damage: tuple[str, ...] = ()
-    """What is wrong with the journal itself; it holds the start like a break."""
+    """How many runs in a row, begun shortly before this one, never ended: they were killed."""
     crashes: int = 0
     """How many runs in a row, begun shortly before this one, have no end: they were killed."""
     halted_symbols: Mapping[str, str] = field(default_factory=dict)
     """symbol -> why no order goes out in it until an operator resumes"""
     halted_scopes: Mapping[str, str] = field(default_factory=dict)
-    """The same of an account (`account:…`), and of trust in nonces (`fence:`)"""
+    """The same for an account (`account:…`), and for trust in nonces (`fence:`)"""
     reduced: Mapping[str, str] = field(default_factory=dict)
     """account -> why it takes no entries today"""
     recent_requests: tuple[tuple[str, datetime], ...] = ()
-    """Account and instant of the last order requests of the day: places, changes and cancels."""
+    """Account and time of today's latest order requests: places, changes and cancels."""
     recent_sales: tuple[tuple[str, datetime], ...] = ()
-    """The same of the sales among the places."""
+    """The same for the sales among the places."""
     limits: Numbers = field(default_factory=dict)
-    """Every limit of the last run, by its name; empty: none is known."""
+    """Every limit of the last run, by its name; empty: none known."""
     started_by: str = ""
-    """Who has started this run; empty: nobody, something is only looked at."""
+    """Who started this run; empty: nobody, the journal is only being read."""
     closes: tuple[LastClose, ...] = ()
-    """What this bot saw last of each symbol on the last day on which it saw its close."""
+    """The last price that this bot saw of each symbol on the last day on which it saw the close."""
     cancels: Mapping[str, str] = field(default_factory=dict)
-    """intent of today -> why its order is to be cancelled; most of these have ended"""
+    """today's intent -> why its order is to be cancelled; most of these orders have ended"""
     flatten: StoredFlatten | None = None
     faults: tuple[StoredFault, ...] = ()
-    """Those of the halt that is gone on with, the oldest first."""
+    """Faults behind the halt that continues, oldest first."""

@@ -1,6 +1,6 @@
-"""Reads plain rule data, as a YAML file holds it, into typed values; a mistake has a place.
+"""Reads plain rule data, as loaded from YAML, into typed values; errors name the place.
 
-The rules are a table as well: what each says, since when, how sure we are, and who says so.
+The rules can also be listed as a table: content, dates, confidence and source of each.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _HOME: Final = "exchanges."
 
 @dataclass(frozen=True, slots=True)
 class RuleData:
-    """A value of a rule file and its place there. Every reader raises RuleDataError."""
+    """A value of a rule file and its place in the file. Every reader raises RuleDataError."""
 
     value: object
     place: str = ""
@@ -31,7 +31,7 @@ class RuleData:
         return found
 
     def get(self, key: str) -> "RuleData | None":
-        """Return the value under `key`, None when it is absent (a null is a value)."""
+        """Return the value under `key`, None if it is absent (a null counts as a value)."""
         mapping = self._mapping()
         return RuleData(mapping[key], self._below(key)) if key in mapping else None
 
@@ -45,7 +45,7 @@ class RuleData:
         return tuple(RuleData(v, f"{self.place}[{i}]") for i, v in enumerate(self.value))
 
     def allow(self, *keys: str) -> None:
-        """Refuse a mapping with any other key."""
+        """Raise if a mapping has any other key."""
         for key, entry in self.items():
             if key not in keys:
                 raise RuleDataError(entry.place, f"one of {', '.join(keys)}", key)
@@ -56,7 +56,7 @@ class RuleData:
         return self.value
 
     def integer(self) -> int:
-        """Return a whole number that is not negative."""
+        """Return a whole number, not negative."""
         if not isinstance(self.value, int) or isinstance(self.value, bool) or self.value < 0:
             raise RuleDataError(self.place, "a whole number from 0", self.value)
         return self.value
@@ -89,14 +89,14 @@ class RuleData:
             raise RuleDataError(self.place, "a time like 09:15", self.value) from error
 
     def member(self, enum: type[Member]) -> Member:
-        """Return the member of `enum` that is written here."""
+        """Return the member of `enum` that this value names."""
         text = self.text()
         if text not in enum.__members__:
             raise RuleDataError(self.place, f"one of {', '.join(enum.__members__)}", text)
         return enum[text]
 
     def members(self, enum: type[Member]) -> tuple[Member, ...]:
-        """Return a list of members of `enum`, in the order written."""
+        """Return a list of members of `enum`, in the order of the file."""
         return tuple(row.member(enum) for row in self.rows())
 
     def version(self, on: date | None) -> "RuleData":
@@ -113,7 +113,7 @@ class RuleData:
         return found[0]
 
     def is_in_effect(self, on: date | None) -> bool:
-        """Return whether this version of a rule is in effect on a day (None: has no end)."""
+        """Return whether this version of a rule is in effect on a day (None: it has no end)."""
         until = self["until"].day_or_none() if self.get("until") else None
         if on is None:
             return until is None
@@ -133,9 +133,9 @@ class RuleData:
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """One version of one rule. `rule` is its place, like `HOSE.ticks` or `fees.broker`.
+    """One version of one rule. `rule` is its path, like `HOSE.ticks` or `fees.broker`.
 
-    `since` and `until` are inclusive, None: open. `source` names entries of `sources.yaml`;
+    `since` and `until` are inclusive; None: open-ended. `source` names entries of `sources.yaml`;
     `confidence` is high, medium or low, a closed day's status, or `operator`.
     """
 
@@ -165,7 +165,7 @@ def rule_rows(data: RuleData) -> Iterator[RuleRow]:
 
 
 def closure_rows(calendar: RuleData) -> Iterator[RuleRow]:
-    """Yield the weekdays on which the exchanges are closed, or perhaps are."""
+    """Yield the weekdays on which the exchanges are, or may be, closed."""
     for name in ("closed", "unconfirmed_closures"):
         for row in calendar[name].rows():
             day, source = row["date"].day(), row["source"].text()
@@ -174,7 +174,7 @@ def closure_rows(calendar: RuleData) -> Iterator[RuleRow]:
 
 
 def override_rows(data: RuleData) -> Iterator[RuleRow]:
-    """Yield what an operator has changed; of a mapping each entry."""
+    """Yield what an operator has changed, one row for each entry of a mapping."""
     for key, value in data.items():
         entries = dict(value.items()) if isinstance(value.value, dict) else {"": value}
         for name, entry in entries.items():
@@ -198,7 +198,7 @@ def _row(data: RuleData) -> RuleRow:
 
 
 def shown(value: object) -> str:
-    """Return rule data in one line: `band 7, special 20`, `LO/ATO`, `none`."""
+    """Return rule data on one line: `band 7, special 20`, `LO/ATO`, `none`."""
     if isinstance(value, dict):
         return _span_or_zone(value) or ", ".join(f"{k} {shown(v)}" for k, v in value.items())
     if isinstance(value, list):
@@ -212,7 +212,9 @@ def shown(value: object) -> str:
 
 
 def _span_or_zone(value: dict[object, object]) -> str:
-    """Return what has a short form: a span of the day by its start, a tick by its zone's end."""
+    """Return the short form of a span (by its start) or of a tick (by its zone's end), if it has
+    one.
+    """
     if "phase" in value and "end" not in value and "start" in value:
         return f"{value['start']} {value['phase']}"
     if set(value) == {"below", "tick"}:

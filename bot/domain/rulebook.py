@@ -35,7 +35,7 @@ _OVERRIDE_KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Fees:
-    """Rates in parts per million. The exchange's own fee is part of the broker's."""
+    """Rates in parts per million. The broker's rate includes the exchange's own fee."""
 
     broker_ppm: int
     broker_cap_ppm: int
@@ -56,7 +56,9 @@ class Fees:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """Trading days until delivery, by kind, and its local time, for shares and cash alike."""
+    """Trading days until delivery, by kind, and the local time of delivery, for shares and cash
+    alike.
+    """
 
     days: Mapping[InstrumentKind, int]
     delivered_at: time
@@ -70,7 +72,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """The rules in effect. Instants go in aware and come out in UTC."""
+    """The rules in effect. Instants passed in are aware; those returned are in UTC."""
 
     calendar: TradingCalendar
     venues: Mapping[Exchange, Venue]
@@ -78,13 +80,15 @@ class Rulebook:
     settlement: Settlement
     statuses: StatusRules
     rules: tuple[RuleRow, ...] = ()
-    """Every version of every rule with its source, the used and the merely kept ones."""
+    """Every version of every rule with its source, whether the bot uses the rule or only
+    lists it.
+    """
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, object], on: date | None = None) -> "Rulebook":
         """Read exchanges, restricted trading, calendar, fees, settlement and status codes.
 
-        Takes what is in effect on a day (None: the newest). Raises RuleDataError.
+        Uses the versions in effect on a day (None: the newest). Raises RuleDataError.
         """
         root = RuleData(data)
         exchanges, restricted = root["exchanges"], root["restricted_trading"]
@@ -99,16 +103,17 @@ class Rulebook:
 
     @property
     def known_since(self) -> date:
-        """The first day of which the rules of the exchanges are known."""
+        """The first day for which the rules of the exchanges are known."""
         return max(
             min(row.since for row in self.rules if row.rule == rule and row.since is not None)
             for rule in {row.rule for row in self.rules if row.rule.endswith(".phases")}
         )
 
     def table(self, on: date) -> tuple[RuleRow, ...]:
-        """Return the versions in effect on a day: of each rule one, a closed day's reason, changes.
+        """Return the versions in effect on a day: one of each rule, a closed day's reason,
+        overrides.
 
-        The instance computes with the versions of the day that it was read for.
+        The rulebook itself computes with the versions of the day for which it was read.
         """
         return tuple(row for row in self.rules if row.holds(on))
 
@@ -151,10 +156,11 @@ class Rulebook:
         return self.venues[instrument.exchange].ticks_of(instrument.kind)
 
     def band(self, instrument: Instrument, reference: int, *, special: bool = False) -> Band:
-        """Return ceiling (rounded down) and floor (rounded up); those of the market outrank it.
+        """Return ceiling (rounded down) and floor (rounded up); the market's own limits take
+        precedence.
 
-        `special`: first day, return after more than 25 days, ex-date of treasury shares. Raises
-        NoRule for bonds, which have no band, and for warrants (`warrant_band`).
+        `special`: first day, first day after a pause of more than 25 days, ex-date of treasury
+        shares. Raises NoRule for bonds, which have no band, and for warrants (`warrant_band`).
         """
         width = self.venues[instrument.exchange].band_width(instrument.kind)
         percent = width.special if special else width.normal
@@ -175,10 +181,10 @@ class Rulebook:
     # --------------------------------------------------------------------------------- time
 
     def phase_at(self, exchange: Exchange, at: datetime, status: SymbolStatus = NORMAL) -> Phase:
-        """Return the phase of symbols of a status.
+        """Return the phase of symbols with a given status.
 
-        CLOSED on closed days and on days that the calendar does not cover. Raises NoRule for
-        restricted trading without known rules.
+        CLOSED on closed days and on days outside the calendar. Raises NoRule for restricted trading
+        whose rules are not known.
         """
         span = self.span_at(exchange, at, status)
         return span.phase if span else Phase.CLOSED
@@ -186,14 +192,14 @@ class Rulebook:
     def span_at(
         self, exchange: Exchange, at: datetime, status: SymbolStatus = NORMAL
     ) -> PhaseSpan | None:
-        """Return the span: a phase, or a step of one; None on a closed day."""
+        """Return the span (a phase or a step of one) at an instant; None on a closed day."""
         local, plan = local_of(at), self._plan(exchange, status)
         if not self._trades(plan, local.date()):
             return None
         return self._timetable(plan, local.date()).span_at(local.time())
 
     def phase_since(self, exchange: Exchange, phase: Phase, at: datetime) -> datetime | None:
-        """Return since when the exchange has been in a phase; None where it is not in that one."""
+        """Return since when the exchange has been in a phase; None if it is in another one."""
         span = self.span_at(exchange, at)
         if span is None or span.phase is not phase:
             return None
@@ -204,8 +210,8 @@ class Rulebook:
     ) -> PhaseBoundary:
         """Return the next boundary, strictly after `at`.
 
-        Where the calendar ends nothing opens: the answer is then the next local midnight, CLOSED,
-        so that a timetable asks again.
+        Past the end of the calendar nothing opens: the result is then the next local midnight,
+        CLOSED, so that a timetable asks again.
         """
         local, plan = local_of(at), self._plan(exchange, status)
         if self._trades(plan, local.date()):
@@ -217,7 +223,7 @@ class Rulebook:
     def next_step(
         self, exchange: Exchange, at: datetime, status: SymbolStatus = NORMAL
     ) -> datetime:
-        """Return the start of the next span, strictly after `at`: a phase, or a step of one."""
+        """Return the start of the next span, strictly after `at`: a phase or a step of one."""
         local, plan = local_of(at), self._plan(exchange, status)
         if self._trades(plan, local.date()):
             span = self._timetable(plan, local.date()).next_span(local.time())
@@ -238,11 +244,15 @@ class Rulebook:
         return next((instant_of(local.date(), when) for when in later), None)
 
     def timetable_on(self, exchange: Exchange, day: date) -> Timetable:
-        """Return how a trading day goes for normal symbols: one that ends early, up to there."""
+        """Return the timetable of a trading day for normal symbols, cut short if the day ends
+        early.
+        """
         return self._timetable(self.venues[exchange].plan, day)
 
     def _plan(self, exchange: Exchange, status: SymbolStatus) -> DayPlan:
-        """Return the plan of a day. Raises NoRule where restricted trading has none."""
+        """Return the plan of a day. Raises NoRule if the rules of restricted trading are
+        not known.
+        """
         venue = self.venues[exchange]
         plan = venue.restricted if self.statuses.is_restricted(status) else venue.plan
         if plan is None:
@@ -250,7 +260,7 @@ class Rulebook:
         return plan
 
     def _timetable(self, plan: DayPlan, day: date) -> Timetable:
-        """Return how a day goes: a day that ends early, up to there."""
+        """Return the timetable of a day, cut short if the day ends early."""
         early = self.calendar.early_closes.get(day)
         return plan.timetable if early is None else plan.timetable.until(early.at)
 
@@ -271,11 +281,13 @@ class Rulebook:
     def accepted_types(
         self, exchange: Exchange, phase: Phase, lot: Lot, status: SymbolStatus = NORMAL
     ) -> frozenset[OrderType]:
-        """Return what the exchange takes, in canonical names; empty when it takes nothing."""
+        """Return the order types that the exchange takes, in canonical names; empty if it takes
+        none.
+        """
         return self._plan(exchange, status).accepted.get((phase, lot), _NONE)
 
     def broker_listed_types(self, exchange: Exchange, phase: Phase) -> tuple[OrderType, ...]:
-        """Return what the broker lists as available: wider than what the exchange takes."""
+        """Return the types that the broker lists as available: more than the exchange takes."""
         return self.venues[exchange].listed.get(phase, ())
 
     def canonical(self, exchange: Exchange, order_type: OrderType) -> OrderType:
@@ -283,7 +295,9 @@ class Rulebook:
         return self.venues[exchange].canonical.get(order_type, order_type)
 
     def routed(self, exchange: Exchange, order_type: OrderType) -> OrderType:
-        """Return the type that the broker answers after routing: HOSE MP as MTL, HNX MAK as FAK."""
+        """Return the type in the broker's answer after routing: MTL for MP on HOSE, FAK for MAK on
+        HNX.
+        """
         return self.venues[exchange].routed.get(order_type, order_type)
 
     def may_amend(
@@ -295,7 +309,7 @@ class Rulebook:
     ) -> bool:
         """Return whether a resting order may be changed.
 
-        In CA not in the last 5 minutes of each auction: for that the instant must be given.
+        In CA not during the last 5 minutes of each auction; checking that needs the instant.
         """
         is_open = phase in self.venues[exchange].may_amend
         return is_open and not self._is_locked(exchange, at, status)
@@ -318,10 +332,10 @@ class Rulebook:
     # ------------------------------------------------------------------------------- statuses
 
     def objection(self, status: SymbolStatus) -> str | None:
-        """Say why this bot places no order in a symbol of that status, None when it does.
+        """Return why this bot places no order in a symbol of that status, None if it does.
 
-        The exchange takes none in a halted or suspended symbol. A restricted one trades, by call
-        auctions or on Fridays only; the bot leaves it alone.
+        The exchange takes no orders in a halted or suspended symbol. A restricted one trades by
+        call auctions or on Fridays only, and the bot does not trade it.
         """
         if not self.statuses.is_tradable(status):
             return f"the exchange takes no order: {status}"
@@ -333,7 +347,7 @@ class Rulebook:
 
     @property
     def fee_ppm(self) -> int:
-        """The broker's rate, the exchange's own fee included."""
+        """The broker's rate, including the exchange's own fee."""
         return self.fees.broker_ppm
 
     def fee(self, amount: int, rate_ppm: int | None = None) -> int:
@@ -346,11 +360,11 @@ class Rulebook:
         return (amount * self.fees.sale_tax_ppm + _PPM // 2) // _PPM
 
     def dividend_tax(self, amount: int) -> int:
-        """Return what is withheld of a gross cash dividend, rounded half up to whole VND."""
+        """Return the tax withheld from a gross cash dividend, rounded half up to whole VND."""
         return (amount * self.fees.dividend_tax_ppm + _PPM // 2) // _PPM
 
     def settles_at(self, instrument: Instrument, trade_date: date) -> datetime:
-        """Return when shares bought on `trade_date` may be sold and cash of a sale is there.
+        """Return when shares bought on `trade_date` may be sold and the cash of a sale arrives.
 
         13:00 local of T+2, in UTC. Raises CalendarEnds beyond the calendar.
         """

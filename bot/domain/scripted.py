@@ -1,7 +1,7 @@
-"""Marks what a sandbox's scenario forced, in its row of the journal and on the screen.
+"""Marks what a sandbox's scenario forced, in the journal and on the screen.
 
-A broker that we play can refuse an order, or forget a token, because its scenario says so. Nobody
-should look for a reason in the market or in their settings then.
+The simulated broker may refuse an order or forget a token because its scenario says so; nobody
+should then look for a reason in the market or in their settings.
 """
 
 import re
@@ -30,7 +30,7 @@ _WORDS_IN: Final[Mapping[type, str]] = {
     AuthEvent: "detail",
     Note: "text",
 }
-"""The field that holds an entry's words; the other kinds have none."""
+"""The field that holds an entry's text; other kinds of entry have none."""
 
 
 def with_mark(entry: Entry, scenario: str) -> Entry:
@@ -43,7 +43,7 @@ def with_mark(entry: Entry, scenario: str) -> Entry:
 
 
 def apart(entry: Entry) -> tuple[Entry, str]:
-    """Return the entry without the mark, and the mark; empty for what no scenario forced."""
+    """Return the entry without the mark, and the mark; empty if no scenario forced it."""
     field = _WORDS_IN.get(type(entry))
     if field is None:
         return entry, ""

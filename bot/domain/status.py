@@ -1,7 +1,7 @@
-"""The status of a symbol: what the exchange says about it apart from its price.
+"""The status of a symbol: what the exchange publishes about it besides its price.
 
 The codes are those of the market feed since May 2025. What they mean for trading is data
-(`status_codes` and `restricted_trading` of the rules); this module only looks it up.
+(`status_codes` and `restricted_trading` in the rules); this module only looks it up.
 """
 
 from dataclasses import dataclass, field
@@ -46,20 +46,20 @@ class Sanction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SymbolStatus:
-    """All that the feed says about a symbol; `is_halted` is a short halt (HALT)."""
+    """Everything that the feed says about a symbol; `is_halted` is a short halt (HALT)."""
 
     administration: Administration = Administration.NRM
     method: TradingMethod = TradingMethod.NRM
     sanction: Sanction = Sanction.NRM
     is_halted: bool = False
     is_known: bool = field(default=True, compare=False)
-    """False where no source says it, and normal is only supposed."""
+    """False if no source gives the status and normal is only assumed."""
 
     @classmethod
     def from_data(cls, data: RuleData) -> "SymbolStatus":
-        """Read codes like `RES` or `CTR/SUS/HALT`; an empty text is normal. Raises RuleDataError.
+        """Parse codes like `RES` or `CTR/SUS/HALT`; an empty text is normal. Raises RuleDataError.
 
-        No two fields share a code but NRM, so a code says by itself which field it is of.
+        No code but NRM occurs in two fields, so each code identifies its field.
         """
         codes = [code for code in data.text().split("/") if code not in ("", "NRM", "NO_HALT")]
         fields: dict[str, str] = {}
@@ -96,7 +96,7 @@ _FIELD_OF: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StatusRules:
-    """What the codes do. A short halt stops trading whatever the codes are."""
+    """What the codes mean for trading. A short halt stops trading whatever the codes are."""
 
     restricted: frozenset[Administration]
     special_band: frozenset[TradingMethod]
@@ -124,5 +124,5 @@ class StatusRules:
         return status.method in self.special_band
 
     def is_first_day(self, status: SymbolStatus) -> bool:
-        """Return whether it is the first trading day or the one on which trading resumes."""
+        """Return whether it is the first trading day, or the day on which trading resumes."""
         return status.method in self.first_day

@@ -1,8 +1,8 @@
-"""How a trading day goes on an exchange: its phases by local time, the order types taken in each.
+"""The timetable of a trading day on an exchange: phases by local time, order types in each.
 
 A phase ends where the next one starts: 09:15:00.000 belongs to the later one. Every exchange has
 one plan for its normal symbols and one for those under restricted trading. On HOSE the latter are
-matched in call auctions only (CA), of which the last minutes are locked: orders come in, none is
+matched in call auctions only (CA), whose last minutes are locked: new orders are taken, none is
 changed or cancelled. Source: HSC Securities, HSX rules for restricted shares.
 """
 
@@ -32,11 +32,11 @@ class PhaseBoundary:
 
 @dataclass(frozen=True, slots=True)
 class PhaseSpan:
-    """A part of the day, up to the start of the next. `step` tells parts of one phase apart.
+    """A part of the day, up to the start of the next. `step` distinguishes parts of one phase.
 
-    `ends_in_uncross`: the orders collected are matched at one price at its end. `is_locked`: no
-    order is changed or cancelled, whatever the phase allows. `put_through`: negotiated deals run
-    alongside.
+    `ends_in_uncross`: the collected orders are matched at one price at its end. `is_locked`: no
+    order may be changed or cancelled, whatever the phase allows. `put_through`: negotiated deals
+    take place alongside.
     """
 
     start: time
@@ -49,7 +49,7 @@ class PhaseSpan:
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """The spans of one trading day, from midnight, ascending, first and last CLOSED."""
+    """The spans of one trading day from midnight, ascending; the first and the last are CLOSED."""
 
     spans: tuple[PhaseSpan, ...]
     _starts: tuple[time, ...] = field(init=False, repr=False)
@@ -59,7 +59,7 @@ class Timetable:
 
     @classmethod
     def from_data(cls, data: RuleData) -> "Timetable":
-        """Read a list of spans. Raises RuleDataError when they are no whole day."""
+        """Read a list of spans. Raises RuleDataError unless they cover a whole day."""
         spans = []
         for row in data.rows():
             row.allow("start", "phase", "step", "ends_in_uncross", "put_through")
@@ -75,22 +75,24 @@ class Timetable:
         return cls(tuple(spans))
 
     def span_at(self, local: time) -> PhaseSpan:
-        """Return the span that holds a local time of a trading day."""
+        """Return the span that contains a local time of a trading day."""
         return self.spans[bisect_right(self._starts, local) - 1]
 
     def next_change(self, local: time) -> PhaseSpan | None:
-        """Return the first span after `local` that begins another phase; None: none on this day."""
+        """Return the first span after `local` that begins another phase; None if the day has no
+        more.
+        """
         index = bisect_right(self._starts, local)
         phase = self.spans[index - 1].phase
         return next((span for span in self.spans[index:] if span.phase is not phase), None)
 
     def next_span(self, local: time) -> PhaseSpan | None:
-        """Return the first span after `local`; None: none on this day."""
+        """Return the first span after `local`; None if the day has no more."""
         index = bisect_right(self._starts, local)
         return self.spans[index] if index < len(self.spans) else None
 
     def until(self, local: time) -> "Timetable":
-        """Return the same day, closed from `local` on: what it had after that is left out."""
+        """Return the same day closed from `local` on; what came after that is dropped."""
         kept = tuple(span for span in self.spans if span.start < local)
         if kept[-1].phase is Phase.CLOSED:
             return self
@@ -110,7 +112,7 @@ class Timetable:
 
 @dataclass(frozen=True, slots=True)
 class DayPlan:
-    """`weekdays` are the trading days on which the plan trades, as `date.weekday` counts them."""
+    """The plan trades on trading days whose `date.weekday` is in `weekdays`."""
 
     timetable: Timetable
     accepted: Accepted
@@ -121,7 +123,7 @@ class DayPlan:
 
 
 def restricted_plan(data: RuleData, normal: DayPlan, on: date | None) -> DayPlan:
-    """Read how symbols under restricted trading trade; what is not said is as on a normal day."""
+    """Read how symbols under restricted trading trade; anything not given is as on a normal day."""
     version = data.version(on)
     weekdays = version.get("weekdays")
     if weekdays is not None:
@@ -143,7 +145,8 @@ def restricted_plan(data: RuleData, normal: DayPlan, on: date | None) -> DayPlan
             start = auction["start"].time_of_day()
             spans.append(PhaseSpan(start, phase, ends_in_uncross=True, put_through=True))
             ends.append(auction["end"].time_of_day())
-    # The normal day goes around the auctions and between them: before, over lunch, after the close.
+    # The normal day fills the time around and between the auctions: before, over lunch, after the
+    # close.
     first, last = min(span.start for span in spans), max(ends)
     spans += [span for span in normal.timetable.spans if span.start < first or span.start >= last]
     taken = {span.start for span in spans}
@@ -152,7 +155,7 @@ def restricted_plan(data: RuleData, normal: DayPlan, on: date | None) -> DayPlan
 
 
 def _periodic_auctions(periodic: RuleData, phase: Phase) -> list[PhaseSpan]:
-    """Return the spans of call auctions that follow one another: orders gather, then are locked."""
+    """Return the spans of consecutive call auctions: orders are collected, then locked."""
     length = timedelta(minutes=periodic["minutes"].integer())
     lock = timedelta(minutes=periodic["locked_last_minutes"].integer())
     if not timedelta(0) < lock < length:

@@ -1,9 +1,9 @@
-"""The rules of one exchange, ready to be looked up: tick sizes, daily bands, lots, phases.
+"""The rules of one exchange, ready for lookup: tick sizes, daily bands, lots, phases.
 
-Prices are exact whole-number arithmetic, in VND. Ceiling rounded down, floor rounded up, each to
-the tick of the zone that the unrounded limit falls in, and at least one tick away from the
-reference. Source: HOSE Decision 352/QĐ-SGDHCM, art. 9, and Vietnam Exchange Decision 17/QĐ-HĐTV,
-art. 31; checked against daily prices of June to August 2025.
+Prices are computed in whole VND. The ceiling is rounded down and the floor up, each to the tick of
+the zone of the unrounded limit, and both are at least one tick away from the reference. Source:
+HOSE Decision 352/QĐ-SGDHCM, art. 9, and Vietnam Exchange Decision 17/QĐ-HĐTV, art. 31; checked
+against daily prices of June to August 2025.
 """
 
 from collections.abc import Mapping
@@ -25,13 +25,15 @@ WARRANT_FLOOR_MIN: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class TickTable:
-    """Price zones, ascending: `(below, tick)`, the last `below` None; limits are on both grids."""
+    """Price zones, ascending: `(below, tick)`, the last `below` None; a zone limit is on both
+    grids.
+    """
 
     zones: tuple[tuple[int | None, int], ...]
 
     @classmethod
     def from_data(cls, data: RuleData) -> "TickTable":
-        """Read a list of `{below, tick}`. Raises RuleDataError when it is no ascending grid."""
+        """Read a list of `{below, tick}`. Raises RuleDataError unless it is an ascending grid."""
         zones = tuple((r["below"].integer_or_none(), r["tick"].integer()) for r in data.rows())
         if not zones:
             raise RuleDataError(data.place, "at least one zone", zones)
@@ -44,7 +46,7 @@ class TickTable:
         return cls(zones)
 
     def tick_at(self, price: int) -> int:
-        """Return the tick of the zone that holds `price`; a limit belongs to the zone above it."""
+        """Return the tick of the zone of `price`; a limit belongs to the zone above it."""
         for below, tick in self.zones:
             if below is None or price < below:
                 return tick
@@ -59,7 +61,9 @@ class TickTable:
         return (price // tick + 1) * tick
 
     def down(self, price: int) -> int:
-        """Return the next grid price below `price`, 0 at its end; p - tick(p - 1) on the grid."""
+        """Return the next grid price below `price`, 0 at the bottom; p - tick(p - 1) on
+        the grid.
+        """
         tick = self.tick_at(price - 1)
         return (price - 1) // tick * tick
 
@@ -77,7 +81,9 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class BandWidth:
-    """Percent of the reference; `special` on the days that `special_band` of the rules names."""
+    """Percent of the reference; `special` applies on the days that `special_band` of the rules
+    names.
+    """
 
     normal: int
     special: int
@@ -107,8 +113,8 @@ def warrant_band(
 def _rounded(
     reference: int, high: Fraction, low: Fraction, ticks: TickTable, *, lowest: int
 ) -> Band:
-    """Round each side by the tick at its own unrounded value; a side that this has closed opens by
-    one tick, and a floor of nothing becomes `lowest`.
+    """Round each side by the tick at its own unrounded value. A side that rounding has moved onto
+    the reference is moved out by one tick, and a floor of zero becomes `lowest`.
     """
     tick_high, tick_low = ticks.tick_at(floored(high)), ticks.tick_at(floored(low))
     ceiling, floor = high // tick_high * tick_high, -(-low // tick_low) * tick_low
@@ -119,19 +125,21 @@ def _rounded(
 
 _EVEN: Final = Lot.EVEN
 _ODD: Final = Lot.ODD
-"""Asked with every order: on Python 3.11 a member costs ten times as much through its class."""
+"""Looked up for every order: on Python 3.11 access through the enum class costs ten times
+as much.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class LotSizes:
-    """Quantities an exchange takes: multiples of `board_lot`, and `odd_lots` (perhaps empty)."""
+    """Quantities an exchange takes: multiples of `board_lot`, and `odd_lots` (may be empty)."""
 
     board_lot: int
     odd_lots: range
     max_quantity: int | None
 
     def lot_of(self, quantity: int) -> Lot | None:
-        """Return the lot of a quantity; None when the exchange takes no such order."""
+        """Return the lot of a quantity; None if the exchange takes no such order."""
         most = self.max_quantity
         if quantity % self.board_lot == 0 and quantity > 0 and (most is None or quantity <= most):
             return _EVEN
@@ -142,7 +150,7 @@ class LotSizes:
 class Venue:
     """One exchange. `band` is None where prices move freely (listed bonds).
 
-    `restricted` is the plan of symbols under restricted trading, None without known rules.
+    `restricted` is the plan of symbols under restricted trading, None if its rules are not known.
     """
 
     exchange: Exchange
@@ -157,7 +165,7 @@ class Venue:
     may_amend: frozenset[Phase]
     may_cancel: frozenset[Phase]
     moved_by: date | None
-    """The day by which all its shares are to be on HOSE; None: nothing is announced."""
+    """The day by which all its shares are to move to HOSE; None: no move is announced."""
 
     @classmethod
     def from_data(
@@ -196,19 +204,21 @@ class Venue:
             routed=_renamed(routed["types"]),
             may_amend=frozenset(changes["amend"].members(Phase)),
             may_cancel=frozenset(changes["cancel"].members(Phase)),
-            # announced, so it lies ahead of whatever day the rules are read for
+            # announced, so it lies ahead whatever day the rules are read for
             moved_by=moves.version(None)["all_moved_by"].day() if moves else None,
         )
 
     def ticks_of(self, kind: InstrumentKind) -> TickTable:
-        """Return the price grid of a kind of instrument. Raises NoRule when it is not traded."""
+        """Return the price grid of a kind of instrument. Raises NoRule if the exchange does not
+        trade it.
+        """
         if kind not in self.ticks:
             raise NoRule(f"tick size of {kind} on {self.exchange}")
         return self.ticks[kind]
 
     def band_width(self, kind: InstrumentKind) -> BandWidth:
-        """Return the band of a kind. Raises NoRule for bonds, which have none, and for warrants:
-        theirs comes from the underlying share.
+        """Return the band of a kind. Raises NoRule for bonds, which have none, and for warrants,
+        whose band comes from the underlying share.
         """
         if self.band is None or kind in {InstrumentKind.CW, InstrumentKind.BOND}:
             raise NoRule(f"band of {kind} on {self.exchange}")
