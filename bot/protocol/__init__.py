@@ -1,4 +1,4 @@
-"""How the broker speaks, without I/O. Used from both ends: the client decodes, the sandbox encodes.
+"""The broker's protocol, without I/O. The client uses one side of it, the sandbox the other.
 
-Facts are those of the broker's open API, version 0.2.0-preview.3 (description of 2026-08-21).
+It follows the broker's open API, version 0.2.0-preview.3 (description of 2026-08-21).
 """

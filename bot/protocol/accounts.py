@@ -1,7 +1,7 @@
-"""The owner of the key, their sub-accounts, and money and shares of each of these.
+"""The owner of the key, their sub-accounts, and the cash and shares of each.
 
 The values name their wire fields (`values/border.py`), so that reading and writing cannot drift
-apart; here is what the document adds to them. All amounts are VND. Source: broker open API
+apart; this module adds the document's other rules. All amounts are VND. Source: broker open API
 0.2.0-preview.3, bootstrap and account data.
 """
 
@@ -40,7 +40,9 @@ def encode_user(user: User) -> dict[str, object]:
 
 
 def decode_sub_accounts(payload: Payload) -> tuple[SubAccount, ...]:
-    """Return the sub-accounts in the broker's order. Two may share a `type`: never index by it."""
+    """Return the sub-accounts in the broker's order. Two may share a `type`, so never index
+    by it.
+    """
     return tuple(
         SubAccount(entry.id, entry.sub_account_ext, entry.type, entry.name)
         for entry in (decoded(_SubAccount, element) for element in elements(payload))
@@ -67,17 +69,17 @@ def encode_sub_accounts(
 
 
 def decode_available_trade(payload: Payload) -> AvailableTrade:
-    """Return buying power and sellable shares at the price asked for; both must be there."""
+    """Return buying power and sellable shares at the price asked for; both are required."""
     return decoded(AvailableTrade, payload)
 
 
 def encode_available_trade(trade: AvailableTrade) -> dict[str, object]:
-    """Return the `result` of available-trade. There is no margin in it: rates are 0 and null."""
+    """Return the `result` of available-trade. It has no margin: rates are 0 and null."""
     return {**encoded(AvailableTrade, trade), "marginrate": 0, "mrratioloan": None}
 
 
 def decode_portfolio(payload: Payload) -> Portfolio:
-    """Return the holdings. A symbol given twice is malformed: one would be overlooked."""
+    """Return the holdings. A symbol listed twice is malformed, as one row would be overlooked."""
     portfolio = decoded(Portfolio, payload)
     if len({row.symbol for row in portfolio.rows}) != len(portfolio.rows):
         raise MalformedAnswer(payload.call, "portfolio: a symbol is given twice", payload.raw)
@@ -103,7 +105,7 @@ def encode_portfolio(portfolio: Portfolio) -> dict[str, object]:
 
 
 def decode_summary(payload: Payload) -> AccountSummary:
-    """Return the money of the sub-account. Cash that is left out is the balance less deposits."""
+    """Return the money of the sub-account. Missing cash is taken as the balance less deposits."""
     summary = decoded(AccountSummary, payload)
     if summary.cash is None and summary.balance is not None:
         return replace(summary, cash=summary.balance - summary.term_deposit)
@@ -111,7 +113,7 @@ def decode_summary(payload: Payload) -> AccountSummary:
 
 
 def encode_summary(summary: AccountSummary) -> dict[str, object]:
-    """Return the `result` of the summary; what the value does not hold is 0 or empty.
+    """Return the `result` of the summary; fields that the value lacks are 0 or empty.
 
     `baldefovd` is a text on this call.
     """

@@ -1,11 +1,12 @@
-"""Decoder and encoder of every call, by its name: from the type that its row in `endpoints/` names.
+"""The decoder and encoder of every call, by name, built from the type named in its `endpoints/`
+row.
 
-The first six are written by hand for trading, and a call whose shape no source shows hands out the
-checked payload. Order writes, the 2FA exchange and the rows of the day order book are not here:
-they need more than a payload, and have decoders of their own beside their encoders.
+The first six are hand-written for trading; a call without a documented shape returns the checked
+payload. Order writes, the 2FA exchange and the rows of the day order book are not here: they need
+more than a payload and have separate decoders beside their encoders.
 
-A codec is made when it is first asked for, and the module of its type imported then: a bot that
-trades reads a dozen of the hundred calls.
+A codec is built, and the module of its type imported, on first use: a trading bot uses a dozen of
+the hundred calls.
 """
 
 from collections.abc import Callable, Iterator, Mapping

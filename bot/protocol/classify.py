@@ -1,9 +1,9 @@
-"""What is known after an order write was sent: a pure reading of its answer, one table per verb.
+"""Classifies the answer to an order write, purely, with one table per verb.
 
-The rule behind every cell: REFUSED and NOT_SENT are said only of what is certain; the rest is
-UNKNOWN, which the day order book settles. A cancel or an amendment is settled by a row in any case,
-so its outcome here is a first word. Source of the codes: broker open API 0.2.0-preview.3, OTP
-exchange and errors; the tables are ours.
+In every cell REFUSED and NOT_SENT are returned only when certain; everything else is UNKNOWN, which
+the day order book settles. A cancel or an amendment is always settled by a row, so its outcome here
+is preliminary. Source of the codes: broker open API 0.2.0-preview.3, OTP exchange and errors; the
+tables are ours.
 """
 
 import re
@@ -33,10 +33,10 @@ from bot.protocol.status import REJECTED_STATUSES
 
 NONCE_REUSED: Final = "AUTH_NONCE_REUSED"
 PARTLY_AMENDED: Final = "-701111"
-"""The code of a modify that changed the unmatched part only: done, not refused."""
+"""The code of a modify that changed only the unmatched part: applied, not refused."""
 
 _CERTAIN_STATUSES: Final = frozenset({400, 401, 403, 404, 405, 409, 422, 429})
-"""With the API's own error body, these say that nothing was executed."""
+"""With the API's own error body, these statuses mean that nothing was executed."""
 
 _ORDER_ID: Final = re.compile(r"ORD[0-9]+", re.ASCII)
 _RETRY_S_MAX: Final = 3_600.0
@@ -44,7 +44,7 @@ _RETRY_S_MAX: Final = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class BurnVerdict:
-    """What one use of an unknown POST's nonce showed; if not conclusive, try again."""
+    """What one use of an unknown POST's nonce showed; if inconclusive, try again."""
 
     resolution: Resolution
     is_conclusive: bool
@@ -62,10 +62,10 @@ def classify_place(
     known_ids: frozenset[str],
     account: SubAccount,
 ) -> Outcome:
-    """Return what is known of the intent's one POST.
+    """Return what is known about the intent's single POST.
 
     `known_ids` are the order ids of the day order book before the send: an answer that names one of
-    them is not about this order. `today` is the trading date in market time.
+    them is about another order. `today` is the trading date in market time.
     """
 
     result = _result_or_outcome(PLACE_ORDER, answer)
@@ -90,7 +90,7 @@ def _first_difference(
 ) -> str | None:
     """Return the name of the first field that does not echo what was sent.
 
-    `market_price` comes back as sent; it may also be left out.
+    `market_price` comes back as sent or is omitted.
     """
     if result.account != account.extended_id:
         return "account"
@@ -121,12 +121,14 @@ def _rejection(result: OrderResult) -> Refused:
 
 
 def classify_cancel(order_id: str, answer: Answer | NoAnswer) -> Outcome:
-    """Return what is known of a DELETE: a code inside a 200 means that the order is unchanged."""
+    """Return what is known about a DELETE: a code inside a 200 means that the order
+    is unchanged.
+    """
     return _classify_change(CANCEL_ORDER, order_id, answer, {None})
 
 
 def classify_amend(order_id: str, answer: Answer | NoAnswer) -> Outcome:
-    """Return what is known of a PUT: as for a DELETE, but -701111 is done for the open part.
+    """Return what is known about a PUT: as for a DELETE, but -701111 means done for the open part.
 
     A result under another id is UNKNOWN: a broker that gives an amended order a new id shows it in
     the day order book, with the old one as its root.
@@ -147,11 +149,11 @@ def _classify_change(
     return Accepted(result)
 
 
-# --------------------------------------------------------------------------- what all share
+# ----------------------------------------------------------------------------------- shared
 
 
 def _result_or_outcome(endpoint: Endpoint, answer: Answer | NoAnswer) -> OrderResult | Outcome:
-    """Return the one result of a 200, else what the answer, or its absence, means to any verb."""
+    """Return the one result of a 200, else what the answer (or its absence) means for any verb."""
     if isinstance(answer, NoAnswer):
         reason = redact(answer.reason)
         return Unknown(reason) if answer.is_sent else NotSent(reason)
@@ -185,7 +187,7 @@ def _judge_status(answer: Answer) -> Outcome:
 
 
 def _retry_after_s(answer: Answer) -> float | None:
-    """Seconds from the answer's own `Date` to its `X-RateLimit-Reset`: it needs no clock."""
+    """Seconds from the answer's own `Date` to its `X-RateLimit-Reset`: no clock is needed."""
     reset = rate_limit_reset(answer)
     try:
         sent_at = parsedate_to_datetime(answer.headers["date"])
@@ -201,11 +203,11 @@ def _retry_after_s(answer: Answer) -> float | None:
 
 
 def classify_burn(answer: Answer | NoAnswer) -> BurnVerdict:
-    """Return what a harmless read, signed with the nonce of an unknown POST, showed.
+    """Return what a harmless read, signed with the nonce of an unknown POST, proved.
 
-    FRESH needs the whole proof: 200, error_code "0" in so many words, and a user inside. A 401
+    FRESH needs the whole proof: 200, error_code exactly "0", and a user in the answer. A 401
     AUTH_NONCE_REUSED is REACHED: the POST, or an earlier burn, used the nonce. The caller must
-    still see that the answer came within 270 seconds of signing.
+    still check that the answer came within 270 seconds of signing.
     """
     if isinstance(answer, NoAnswer):
         return _inconclusive(redact(answer.reason))

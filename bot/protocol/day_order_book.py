@@ -1,12 +1,12 @@
-"""The rows of the broker's day order book, which we call today's orders.
+"""The rows of the broker's day order book, which the code calls today's orders.
 
-The document requires no field of a row; we need id, symbol, side and quantity, and have to know
-what was executed. A row that does not tell these, or with nonsense in another field, is set aside
-and not overlooked: whoever reads the book hears of it, and of the id and symbol that it does name.
-Times are Vietnam local without an offset. Quantities are taken as they are, also impossible ones:
-who counts fills halts on them. Source: broker open API 0.2.0-preview.3, order-book row and 5.2.
+The document requires no field of a row, but the bot needs id, symbol, side, quantity and the
+executed part. A row without these, or with nonsense in another field, is set aside rather than
+ignored: the reader of the book gets its reason, and the id and symbol that it does name. Times are
+Vietnam local without an offset. Impossible quantities are passed on: the code that counts fills
+halts on them. Source: broker open API 0.2.0-preview.3, order-book row and 5.2.
 
-A row in the common form is read straight (`read_row`); any other is left to the model.
+A row in the common form is parsed directly (`read_row`); any other goes through the model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,9 @@ _UNREAD: Final = (
 _NAMES: Final = frozenset({*_TEXTS, *_WHOLES, "execprice", *_UNREAD, FIDELITY})
 _YES: Final = frozenset({"y", "1", "true"})
 _REMEMBERED_MAX: Final = 4_096
-"""Characters of a row whose redacted form is remembered; a broker's has about a thousand."""
+"""Longest row, in characters, whose redacted form is cached; a broker's row has about
+a thousand.
+"""
 
 _SIDE_OF_WORD: Final[Mapping[str, Side]] = {
     "BUY": Side.BUY,
@@ -109,7 +111,7 @@ class _Row(Wire):
 def decode_todays_orders(
     payload: Payload, *, account: SubAccount, requested_at: datetime
 ) -> TodaysOrders:
-    """Return the day order book of `account`, asked for at `requested_at` (market time)."""
+    """Return the day order book of `account`, requested at `requested_at` (market time)."""
     rows = payload.value
     if not isinstance(rows, list):
         raise MalformedAnswer(payload.call, "not an array", payload.raw)
@@ -138,13 +140,13 @@ def decode_todays_orders(
 def decode_order_row(
     payload: Payload, *, account: SubAccount, requested_at: datetime
 ) -> OrderReport:
-    """Return one row. Its account is the one asked for, unless the row names another."""
+    """Return one row. Its account is the requested one, unless the row names another."""
     found = read_row(payload.value, account=account, requested_at=requested_at)
     return found or validate_row(payload, account=account, requested_at=requested_at)
 
 
 def read_row(value: object, *, account: SubAccount, requested_at: datetime) -> OrderReport | None:
-    """Return a row in the common form, None for any other."""
+    """Return a row in the common form, None for any other row."""
     if type(value) is not dict or not value.keys() <= _NAMES:
         return None
     texts, wholes = texts_or_none(value, _TEXTS), wholes_or_none(value, _WHOLES)
@@ -201,7 +203,7 @@ def read_row(value: object, *, account: SubAccount, requested_at: datetime) -> O
 
 
 def validate_row(payload: Payload, *, account: SubAccount, requested_at: datetime) -> OrderReport:
-    """Return any row by its model. Raises MalformedAnswer."""
+    """Return any row, parsed by its model. Raises MalformedAnswer."""
     row = decoded(_Row, payload)
     status = row.status or STATUS_OF_CODE.get(row.status_code, "")
     side = _SIDE_OF_WORD.get(row.side) or _SIDE_OF_WORD.get(row.side_code)
@@ -211,7 +213,7 @@ def validate_row(payload: Payload, *, account: SubAccount, requested_at: datetim
     remaining = row.remainqtty
     if remaining is None:
         remaining = row.qtty - executed - row.cancelqtty
-    # `afacctno` is compared, as `afacctno_ext` comes in two forms.
+    # Compare `afacctno`: `afacctno_ext` comes in two forms.
     is_ours = row.afacctno in {"", account.id}
     return OrderReport(
         order_id=row.orderid,
@@ -242,7 +244,7 @@ def validate_row(payload: Payload, *, account: SubAccount, requested_at: datetim
 
 
 def _redacted(row: str) -> str:
-    """The book is read again and again, and most of its rows are as they were."""
+    """Redact a row; cached, as the book is read again and again and most rows do not change."""
     return _remembered(row) if len(row) <= _REMEMBERED_MAX else redact(row)
 
 
@@ -250,10 +252,10 @@ _remembered: Final = lru_cache(maxsize=ROWS_MAX)(redact)
 
 
 def _executed(row: _Row, status: str, payload: Payload) -> tuple[int, int]:
-    """Return executed shares and their amount. What is left out is not zero.
+    """Return executed shares and their amount. A missing value is not zero.
 
-    Without `execqtty` none were executed only where the rest of the order is all of it, or where it
-    was rejected. Shares without an amount would become fills that cost nothing.
+    Without `execqtty`, nothing was executed only if the remaining quantity is the whole order or
+    the order was rejected. Executed shares without an amount would become fills that cost nothing.
     """
     executed = row.execqtty
     if executed is None:
@@ -269,7 +271,7 @@ def _executed(row: _Row, status: str, payload: Payload) -> tuple[int, int]:
 
 
 def _day_of(requested_at: datetime) -> date:
-    """The list covers the current day only: a row without a date is of the request's day."""
+    """The list covers the current day only: a row without a date belongs to the request's day."""
     return requested_at.astimezone(EXCHANGE_TZ).date()
 
 
@@ -282,7 +284,7 @@ def _day_or_none(text: str) -> date | None:
 
 @dataclass(frozen=True, slots=True)
 class RowDetail:
-    """What a row carries beside the report: who owns the order and how it came in."""
+    """Fields of a row beyond the report: who owns the order and how it came in."""
 
     sub_account_id: str = ""
     customer_id: str = ""
@@ -298,7 +300,9 @@ def encode_todays_orders(rows: Sequence[tuple[OrderReport, RowDetail]]) -> list[
 
 
 def encode_order_row(report: OrderReport, detail: RowDetail) -> dict[str, object]:
-    """Return one row with every key of the document. `status_code` follows the quantities."""
+    """Return one row with every key of the document. `status_code` is derived from
+    the quantities.
+    """
     local = report.placed_at.astimezone(EXCHANGE_TZ) if report.placed_at else None
     return {
         "orderid": report.order_id,

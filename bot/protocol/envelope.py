@@ -1,10 +1,10 @@
-"""What came back over the wire: how large it may be, and the wrapper around its payload, opened
-strictly by the client and sealed exactly by the sandbox.
+"""The answers on the wire: their size limits, and the envelope around the payload, which the client
+opens strictly and the sandbox seals exactly.
 
 An answer larger than its limit is refused before it is read, so that no answer costs more time or
 memory than the largest that a broker has a reason to send: a day order book of thousands of orders,
-years of bars. What is small is read at once, in a few milliseconds at most; all else is for a
-thread. Figures by `bench/hostile.py`.
+years of bars. Small answers are parsed at once, in a few milliseconds at most; larger ones go to a
+thread. Measured by `bench/hostile.py`.
 
 Source: broker open API 0.2.0-preview.3, envelope and payload key: `error_code` "0" is success, a
 200 whose `error_code` is present and not "0" is a failure. The client accepts `result` or `data`
@@ -25,9 +25,9 @@ from bot.protocol.strict_json import NotJson, compact, parse
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole HTTP answer. Header names are in lower case; the body is decompressed bytes.
+    """A complete HTTP answer. Header names are in lower case; the body is decompressed bytes.
 
-    `is_of_old_token`: what it answers was signed before the 2FA token came that we hold now.
+    `is_of_old_token`: its request was signed before we got the 2FA token that we hold now.
     """
 
     http_status: int
@@ -52,21 +52,22 @@ MIB: Final = 1024 * KIB
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """`values`: commas and opening brackets, which are at least the values that JSON can hold."""
+    """`values` counts commas and opening brackets, an upper bound of the values in the JSON."""
 
     bytes_max: int
     values_max: int
 
 
 FOR_A_MOMENT: Final = Size(16 * KIB, 1_000)
-"""What may be read where everything else waits for it: a quote, a depth, a few orders."""
+"""What may be parsed on the event loop, while everything else waits: a quote, a depth, a few
+orders.
+"""
 SMALL: Final = Size(64 * KIB, 5_000)
-"""One object: a quote has 17 values, the row of an order 45, ten levels a side 43."""
+"""One object: a quote has 17 values, the row of an order 45, ten depth levels a side 43."""
 MEDIUM: Final = Size(MIB, 50_000)
 """A portfolio of 1,000 symbols."""
 LARGE: Final = Size(4 * MIB, 150_000)
-"""A day order book of 3,000 orders, bars of 5 minutes of a year and a half, a catalogue of 50,000.
-"""
+"""A day order book of 3,000 orders, 5-minute bars of a year and a half, a catalogue of 50,000."""
 
 ROWS_MAX: Final = 3_000
 """Orders of a day order book."""
@@ -81,15 +82,15 @@ _SMALL: Final = frozenset(
 
 
 def is_for_a_moment(body: bytes) -> bool:
-    """Tell whether a body may be read at once, whatever call it answers."""
-    if len(body) <= FOR_A_MOMENT.values_max:  # a value has a byte at least
+    """Return whether a body is small enough to be parsed at once, whatever its call."""
+    if len(body) <= FOR_A_MOMENT.values_max:  # a value takes at least one byte
         return True
     is_short = len(body) <= FOR_A_MOMENT.bytes_max
     return is_short and _values_in(body) <= FOR_A_MOMENT.values_max
 
 
 def check_size(endpoint: Endpoint, body: bytes) -> None:
-    """Raise MalformedAnswer when an answer is larger than one of its call has a reason to be."""
+    """Raise MalformedAnswer if an answer is larger than any legitimate one of its call."""
     size = SIZES[endpoint.name]
     if len(body) <= size.values_max:
         return
@@ -111,7 +112,7 @@ SIZES: Final[Mapping[str, Size]] = {
     **dict.fromkeys((name for name in ENDPOINTS if name.endswith(("_quote", "_depth"))), SMALL),
     **dict.fromkeys(_SMALL, SMALL),
 }
-"""How large an answer of each call may be."""
+"""Size limit of the answer to each call."""
 
 
 SUCCESS_CODE: Final = "0"
@@ -132,7 +133,7 @@ _MESSAGE_CHARACTERS_MAX: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What stood inside the envelope, not yet read. `error_code` None: the envelope had none."""
+    """The content of the envelope, not yet parsed. `error_code` None: the envelope had none."""
 
     call: str
     value: Any = field(repr=False)
@@ -149,11 +150,11 @@ class ErrorBody:
 
 
 def open_envelope(endpoint: Endpoint, answer: Answer) -> Payload:
-    """Return the payload of a good answer.
+    """Return the payload of a successful answer.
 
     Raises BrokerRefusal for an HTTP status other than 200 (2xx for the 2FA calls) and for a 200
-    with an error code; MalformedAnswer when the body is larger than any of this call, or no usable
-    envelope of it.
+    with an error code; MalformedAnswer if the body is too large for this call or not a usable
+    envelope.
     """
     is_free = endpoint.payload_key is None  # the 2FA calls
     if not (200 <= answer.http_status < 300 if is_free else answer.http_status == HTTPStatus.OK):
@@ -175,12 +176,12 @@ def open_envelope(endpoint: Endpoint, answer: Answer) -> Payload:
 
 
 def is_no_error(code: object) -> bool:
-    """Tell whether a code says that all is well: null, empty or "0"."""
+    """Return whether a code means success: null, empty or "0"."""
     return isinstance(code, str | int | None) and code in _NO_ERROR and code is not False
 
 
 def read_error_body(body: bytes) -> ErrorBody | None:
-    """Return the API's error, None when the body is anything else (HTML, garbage, very long)."""
+    """Return the API's error, None if the body is anything else (HTML, garbage, very long)."""
     if not is_for_a_moment(body):
         return None
     try:
@@ -197,7 +198,7 @@ def read_error_body(body: bytes) -> ErrorBody | None:
 
 
 def refusal_of(endpoint: Endpoint, answer: Answer) -> BrokerRefusal:
-    """Make the error of an answer that is no success; the body may be anything."""
+    """Make the error for an unsuccessful answer, whatever its body."""
     error = read_error_body(answer.body) or ErrorBody("", "")
     return BrokerRefusal(
         endpoint.name,
@@ -231,7 +232,7 @@ def seal_error(error_code: str, message: str) -> bytes:
 
 def _payload_of(endpoint: Endpoint, body: dict[str, Any], raw: bytes) -> Any:
     if endpoint.payload_key is None:
-        # Fields of a `data` or `result` object count too; what is at the top wins.
+        # Fields inside a `data` or `result` object count too; top-level ones take precedence.
         inner = [body[key] for key in _PAYLOAD_KEYS if isinstance(body.get(key), dict)]
         return {name: value for fields in (*inner, body) for name, value in fields.items()}
     for name in (endpoint.payload_key, *_PAYLOAD_KEYS):

@@ -1,12 +1,12 @@
-"""What can be wrong with what the broker, or a client of the sandbox, says.
+"""Errors in messages from the broker, or from a client of the sandbox.
 
     ProtocolError
-    ├── MalformedAnswer    the client's end: an answer that cannot be used
-    ├── BrokerRefusal      the client's end: the broker says no, by HTTP status or by `error_code`
-    ├── MalformedRequest   the sandbox's end: a body that the API answers with 400
-    └── UnusableTarget     a path value that no path can carry
+    ├── MalformedAnswer    client side: an unusable answer
+    ├── BrokerRefusal      client side: the broker refused, by HTTP status or `error_code`
+    ├── MalformedRequest   sandbox side: a body that the API answers with 400
+    └── UnusableTarget     a value that cannot be put into a path
 
-What was received appears in them redacted or not at all.
+They quote what was received redacted or not at all.
 """
 
 from datetime import datetime
@@ -15,22 +15,22 @@ from typing import Final
 from bot.protocol.secret import LOOKED_AT_MAX, redact
 
 _BYTES_READ_MAX: Final = 4 * LOOKED_AT_MAX + 4
-"""So many bytes are more characters than are looked at, in any encoding."""
+"""Enough bytes for all the characters that are looked at, in any encoding."""
 _BYTE_ORDER_MARKS_16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 class ProtocolError(Exception):
-    """Any failure to understand what was said over the wire."""
+    """Any failure to understand a message on the wire."""
 
 
 class MalformedAnswer(ProtocolError):
-    """An answer that is not what the call promises. `raw` is redacted and at most 16 kB."""
+    """An answer that does not fit its call. `raw` is redacted and at most 16 kB."""
 
     def __init__(self, call: str, reason: str, raw: bytes | str = b"") -> None:
-        self.reason = redact(reason)  # which may name a field that the other end has named
+        self.reason = redact(reason)  # it may quote a field name chosen by the other end
         super().__init__(f"{call}: the answer cannot be used: {self.reason}")
         self.call = call
-        # As text in which what must not be kept can be seen, also where it is 16-bit text.
+        # Decode to text, including 16-bit text, so that redaction finds what must not be kept.
         if isinstance(raw, bytes):
             encoding = "utf-16" if raw[:2] in _BYTE_ORDER_MARKS_16 else "utf-8"
             raw = raw[:_BYTES_READ_MAX].decode(encoding, errors="backslashreplace")
@@ -43,8 +43,8 @@ class MalformedAnswer(ProtocolError):
 class BrokerRefusal(ProtocolError):
     """The broker answered with an error.
 
-    `error_code` is empty when the body was no error body (an HTML page of a proxy, say); `retry_at`
-    is the instant of `X-RateLimit-Reset` (wire time, UTC), None when there is none to be read.
+    `error_code` is empty if the body was not an error body (a proxy's HTML page, say); `retry_at`
+    is the instant of `X-RateLimit-Reset` (wire time, UTC), None without a readable one.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class BrokerRefusal(ProtocolError):
 
     @property
     def has_error_body(self) -> bool:
-        """True when the refusal is the API's own word, not that of something on the way."""
+        """True if the refusal comes from the API itself, not from something in between."""
         return bool(self.error_code)
 
 
@@ -80,7 +80,7 @@ class MalformedRequest(ProtocolError):
 
 
 class UnusableTarget(ProtocolError):
-    """A path value is empty, or would name another path."""
+    """A path value is empty, or would lead to another path."""
 
     def __init__(self, endpoint: str, name: str) -> None:
         super().__init__(f"{endpoint}: the path value {name} is empty or a dot segment")

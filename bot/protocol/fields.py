@@ -1,22 +1,21 @@
-"""The kinds of value on the wire, as types that know both ways: how the client reads a field,
-tolerantly but no nonsense, and how the sandbox writes it.
+"""The kinds of value on the wire, as types for both directions: the client reads a field tolerantly
+but without accepting nonsense, the sandbox writes it.
 
-A payload's dataclass or model names these types and is thereby its own table; `shaped.py` makes
-decoder and encoder from a dataclass. Where the wire's name is not ours, `Field(alias=…)` carries
-it. A number may come as a JSON number or as a numeric text. How a fraction becomes whole is decided
-by kind, once and here:
+A payload's dataclass or model uses these types and so describes itself; `shaped.py` makes its
+decoder and encoder. Where the wire's name differs from ours, `Field(alias=…)` has it. A number may
+come as a JSON number or as a numeric text. How fractions are rounded is decided here, by kind:
 
 - `Whole`: a price, quantity or id. Documented as whole VND or shares; a fraction is malformed.
 - `Floored`: an average execution price, seldom whole. Rounded down; money comes from amounts.
 - `Vnd`, `Shares`, `Count`: whole by their nature. A fraction (an average cost, interest, a fee) is
   rounded half up.
-- `Number`: a Decimal, exactly as said. Written as an integer when whole, else as a fraction, to the
-  15 digits of a double.
+- `Number`: a Decimal, exactly as received. Written as an integer if whole, else as a fraction of
+  the 15 digits of a double.
 
-What orders and prices hang on is read narrowly: `Instant` needs its offset, `OrderDay` is a day and
-nothing after it, `WholeUnixSeconds` has no fraction. Elsewhere a `Stamp` without an offset is
-Vietnam time and a day alone its midnight there, and a `Day` may be followed by a time. Words of an
-enumeration are texts: one that we do not know is kept as it is.
+What orders and prices depend on is read strictly: `Instant` needs its offset, `OrderDay` is a day
+and nothing after it, `WholeUnixSeconds` has no fraction. Elsewhere a `Stamp` without an offset is
+Vietnam time and a day alone its midnight there, and a `Day` may be followed by a time. Enumeration
+values are texts; an unknown one is kept unchanged.
 
 An absent field and null are the same: the default. The `…OrNone` twin reads an empty text as null
 too. Source: broker open API 0.2.0-preview.3, tolerance rule.
@@ -50,9 +49,9 @@ FIDELITY: Final = "fidelity"
 """The one field of ours: how true to the market an order's result is, such as `paper queue · depth
 3 levels · snapshot 1.2 s old`.
 
-Only a broker that is played here, on the data of a real one, sends it; the real broker never does.
-It stands beside the document's fields in every order result and row, is kept raw in the journal,
-and is shown to people: no figure of paper money must look like one of real money.
+Only the simulated broker that runs on real market data sends it, in every order result and row; the
+real broker never does. The journal keeps it raw and it is shown to people, so that no figure of
+paper money can be mistaken for real money.
 """
 
 _NUMERIC: Final = re.compile(r"-?[0-9]{1,19}(\.[0-9]{1,20})?", re.ASCII)
@@ -76,7 +75,7 @@ def decimal_of(value: object) -> Decimal:
 
 
 def decimal_or_none(value: object) -> Decimal | None:
-    """Return what `decimal_of` does, None for what is no number."""
+    """Like `decimal_of`, but None for anything that is not a number."""
     try:
         return decimal_of(value)
     except ValueError:
@@ -109,7 +108,7 @@ def _plain_number(value: Decimal) -> int | float:
 
 
 def _comma_percent(value: object) -> Decimal | None:
-    """Read `4,4%`; what is no percentage (a dash, a word) is None."""
+    """Read `4,4%`; anything else (a dash, a word) is None."""
     text = str(value).strip().removesuffix("%").replace(",", ".")
     try:
         number = Decimal(text)
@@ -135,7 +134,7 @@ PriceOrNone = Annotated[
     Field(ge=0),
     BeforeValidator(lambda value: None if value is None else _whole(value) or None),
 ]
-"""Zero is the broker's way to say that there is no price."""
+"""Zero is how the broker says that there is no price."""
 Number = Annotated[Decimal, BeforeValidator(decimal_of), _NumberWriter]
 NumberOrNone = Annotated[Decimal | None, BeforeValidator(_or_none(decimal_of)), _NumberWriter]
 Numbers = Annotated[
@@ -143,7 +142,7 @@ Numbers = Annotated[
     AfterValidator(MappingProxyType),
     PlainSerializer(lambda numbers: {name: _plain_number(one) for name, one in numbers.items()}),
 ]
-"""Numbers by names that no table can list."""
+"""Numbers whose names no table can list."""
 CommaPercent = Annotated[
     Decimal | None,
     BeforeValidator(_comma_percent),
@@ -166,14 +165,14 @@ def _named(value: object) -> str:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """Read a list of texts; anything else in it is left out."""
+    """Read a list of texts; other elements are dropped."""
     if not isinstance(value, list | tuple):
         raise ValueError("not a list")
     return tuple(one for one in value if isinstance(one, str))
 
 
 def _flag(value: object) -> bool | None:
-    """`Y`, `1` and `true` are yes; nothing is None; any other word is no."""
+    """`Y`, `1` and `true` are True, an absent value is None, any other word is False."""
     if value is None or value == "":
         return None
     return str(value).strip().lower() in {"y", "1", "true"}
@@ -201,7 +200,7 @@ Truth = Annotated[bool, BeforeValidator(_truth)]
 
 
 def local_text(instant: datetime) -> str:
-    """Return an instant as the broker writes one: ISO 8601 with the offset +07:00."""
+    """Return an instant as the broker writes it: ISO 8601 with the offset +07:00."""
     return instant.astimezone(EXCHANGE_TZ).isoformat()
 
 
@@ -229,7 +228,7 @@ def _day(value: object) -> date:
 
 
 def _slashed_day(value: object) -> date | None:
-    """Read `1/8/2026`, the day first; what is no day is None: it only decorates a table."""
+    """Read `1/8/2026`, day first; anything else is None, as the value is only for display."""
     try:
         day, month, year = str(value).split("/")
         return date(int(year), int(month), int(day))
@@ -277,8 +276,7 @@ UnixMs = Annotated[
 def local_instant(day: date | None, clock: str, stamp: str) -> datetime | None:
     """Return the instant of a row in UTC, from its date and time or from its stamp.
 
-    Both are Vietnam time without an offset. What cannot be read is None: a row is worth having
-    without its time.
+    Both are Vietnam time without an offset. None if unreadable: a row is useful without its time.
     """
     try:
         if day is not None and clock:
@@ -292,26 +290,28 @@ def local_instant(day: date | None, clock: str, stamp: str) -> datetime | None:
 
 
 class Wire(BaseModel):
-    """An object of the broker's that is read and not kept; unknown fields are ignored."""
+    """An object from the broker that is parsed but not kept; unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
 
 
 def elements(payload: Payload) -> list[Payload]:
-    """Return the elements of an array, each as a payload of its own call and raw body."""
+    """Return the elements of an array, each as a payload with its own raw body."""
     if not isinstance(payload.value, list):
         raise MalformedAnswer(payload.call, "not an array", payload.raw)
     return [Payload(payload.call, value, payload.raw) for value in payload.value]
 
 
 def texts_or_none(value: dict[str, Any], names: Iterable[str]) -> list[str] | None:
-    """Return the texts under these names, "" for null and absent; None if one is no text."""
+    """Return the texts under these names, "" for null and absent; None if one is not a text."""
     found = list(map(value.get, names))
     return [one or "" for one in found] if _TEXT_OR_NULL.issuperset(map(type, found)) else None
 
 
 def wholes_or_none(value: dict[str, Any], names: Iterable[str]) -> list[int | None] | None:
-    """Return the integers under these names, null and absent as None; None if one is no integer."""
+    """Return the integers under these names, null and absent as None; None if one is not an
+    integer.
+    """
     found = list(map(value.get, names))
     for one in found:
         if one is not None and not (type(one) is int and -INTEGER_MAX <= one <= INTEGER_MAX):
@@ -320,14 +320,16 @@ def wholes_or_none(value: dict[str, Any], names: Iterable[str]) -> list[int | No
 
 
 def said_of(error: ValidationError) -> str:
-    """Return the first findings as `field: what`, without the values that were found."""
+    """Return the first findings as `field: what`, without the offending values."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     said = [f"{'.'.join(map(str, one['loc'])) or 'payload'}: {one['msg']}" for one in found]
     return "; ".join(said[:_ERRORS_SHOWN_MAX])
 
 
 def average_of(stated: int | None, amount: int, executed: int) -> int:
-    """Return an average execution price; where it is left out, the amount's, rounded down."""
+    """Return the average execution price; if missing, it is computed from the amount and rounded
+    down.
+    """
     if stated is not None:
         return stated
     return amount // executed if executed > 0 else 0

@@ -1,13 +1,13 @@
 """Order writes, from both ends: the body that the client sends, and the `result[]` of the answer.
 
 The client is exact and the server strict: numbers in a body are JSON integers, and both price keys
-are always sent, one of them null. That a body with both prices is 400 is our choice. An answer may
-hold a rejection inside HTTP 200, no element, or several: nothing indexes blindly. Prices and
-quantities must be whole; the average execution price is floored; amounts, fee and tax are rounded
-half up. Source: broker open API 0.2.0-preview.3, order execution.
+are always sent, one of them null. Answering a body with both prices with 400 is our choice. An
+answer may hold a rejection inside HTTP 200, no element, or several, so nothing indexes blindly.
+Prices and quantities must be whole; the average execution price is floored; amounts, fee and tax
+are rounded half up. Source: broker open API 0.2.0-preview.3, order execution.
 
-What the broker says in words, and the element itself, are kept redacted. An element in the common
-form is read straight (`read_result`); any other is left to the model.
+The broker's messages and the element itself are kept redacted. An element in the common form is
+parsed directly (`read_result`); any other goes through the model.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ _SIDES: Final = dict(Side.__members__)
 
 
 class _OrderResult(Wire):
-    """A rejected order may have no id: whether it has one is not shown."""
+    """`id` is optional: whether a rejected order has one is not documented."""
 
     order_id: Text = ""
     account_id: Text
@@ -99,7 +99,7 @@ def decode_order_results(payload: Payload) -> tuple[OrderResult, ...]:
 
 
 def read_result(value: object) -> OrderResult | None:
-    """Return an element in the common form, None for any other."""
+    """Return an element in the common form, None for any other element."""
     if type(value) is not dict or not value.keys() <= _NAMES:
         return None
     texts, wholes = texts_or_none(value, _TEXTS), wholes_or_none(value, _WHOLES)
@@ -136,7 +136,7 @@ def read_result(value: object) -> OrderResult | None:
             quantity=quantity,
             executed=executed,
             remaining=quantity - executed,
-            cancelled=0,  # an answer does not mention a cancelled part
+            cancelled=0,  # an answer does not contain a cancelled part
         ),
         order_type=order_type,
         fee=fee or 0,
@@ -149,7 +149,7 @@ def read_result(value: object) -> OrderResult | None:
 
 
 def validate_result(element: Payload) -> OrderResult:
-    """Return any element by its model. Raises MalformedAnswer."""
+    """Return any element, parsed by its model. Raises MalformedAnswer."""
     found = decoded(_OrderResult, element)
     if found.order_side not in Side.__members__:
         raise MalformedAnswer(element.call, "order_side: neither BUY nor SELL", element.raw)
@@ -185,9 +185,10 @@ def validate_result(element: Payload) -> OrderResult:
 
 
 def _sound(executed: int, amount: int, quantity: int) -> int:
-    """Return the executed shares, but none without their amount: such fills would cost nothing.
+    """Return the executed shares, or none if their amount is missing: such fills would cost
+    nothing.
 
-    The order's row has both.
+    The order's row has both values.
     """
     return executed if amount or not 0 < executed <= quantity else 0
 
@@ -270,7 +271,9 @@ def encode_place(intent: Intent, account: SubAccount, *, stock_type: str = "STOC
 
 
 def encode_amend(*, limit_price: int | None, quantity: int | None) -> bytes:
-    """Return the body that changes what is not None: new total quantity, new limit price."""
+    """Return the body that changes what is not None: the new total quantity, the new
+    limit price.
+    """
     assert limit_price is not None or quantity is not None, "an amendment changes something"
     wanted = {"quantity": quantity, "price": limit_price}
     return compact({key: value for key, value in wanted.items() if value is not None}).encode()
@@ -282,7 +285,7 @@ def encode_cancel(account: SubAccount) -> bytes:
 
 
 def decode_place(body: bytes) -> PlaceRequest:
-    """Return what a client wants placed. Raises MalformedRequest naming the field."""
+    """Return the order that a client wants placed. Raises MalformedRequest naming the field."""
     found = read_body(_Place, body)
     _one_of("side", found.side, frozenset(_SIDES))
     _one_of("type", found.type, _TYPES)
@@ -311,7 +314,7 @@ def _one_of(field: str, word: str, known: frozenset[Any]) -> None:
 
 
 def decode_amend(body: bytes) -> AmendRequest:
-    """Return what a client wants changed: at least one of the two. Raises MalformedRequest."""
+    """Return the changes that a client wants, at least one. Raises MalformedRequest."""
     found = read_body(_Amend, body)
     if found.quantity is None and found.price is None:
         raise MalformedRequest("neither quantity nor price")
@@ -319,12 +322,12 @@ def decode_amend(body: bytes) -> AmendRequest:
 
 
 def decode_cancel(body: bytes) -> str:
-    """Return the extended sub-account that a cancel names. Raises MalformedRequest."""
+    """Return the extended sub-account in a cancel's body. Raises MalformedRequest."""
     return read_body(_Cancel, body).sub_account
 
 
 def read_body(model: type[B], body: bytes) -> B:
-    """Return a request body as `model`. Raises MalformedRequest."""
+    """Parse a request body as `model`. Raises MalformedRequest."""
     try:
         return validated(model, parse(body))
     except NotJson as error:

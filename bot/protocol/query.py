@@ -1,7 +1,8 @@
-"""What the parameters of a query may say, and what they may not say together.
+"""The values that query parameters may have, and the combinations that are not allowed.
 
-The client asks before it sends, the sandbox before it answers; both get the same findings. Whether
-a day lies in the future needs a clock and is the server's own check. Names are those of the wire.
+The client checks before it sends, the sandbox before it answers; both get the same findings.
+Whether a day lies in the future depends on a clock and is checked by the server. Names are those of
+the wire.
 """
 
 import re
@@ -13,7 +14,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 ITEMS_MAX: Final = 50
-"""Of a list that the document does not bound."""
+"""Longest list, where the document gives no limit."""
 TEXT_CHARACTERS_MAX: Final = 256
 RANGE_YEARS_MAX: Final = 5
 
@@ -44,8 +45,8 @@ class Kind(StrEnum):
 class Parameter:
     """One parameter of a query.
 
-    `values` are the only words it takes; a number's are taken in addition to numbers. `default` is
-    what the server assumes. `is_list` takes several, with commas, at most `items_max`.
+    `values` are the only words it takes; for a number they are allowed besides numbers. `default`
+    is what the server assumes. `is_list`: several, separated by commas, at most `items_max`.
     """
 
     name: str
@@ -68,10 +69,10 @@ class QueryFault:
 
 
 class Rule(Protocol):
-    """What several parameters may not say together."""
+    """A rule about combinations of parameters."""
 
     def faults(self, query: Mapping[str, str]) -> Iterator[QueryFault]:
-        """Find what breaks the rule in a query whose parameters are good one by one."""
+        """Yield what breaks the rule, in a query whose parameters are each valid."""
         ...
 
 
@@ -106,7 +107,7 @@ class ExactlyOne:
     names: tuple[str, ...]
 
     def faults(self, query: Mapping[str, str]) -> Iterator[QueryFault]:
-        """Name the first when there is none, the second when there are several."""
+        """Name the first if none is given, the second if several are."""
         given = [name for name in self.names if name in query]
         if len(given) != 1:
             name = given[1] if given else self.names[0]
@@ -115,13 +116,13 @@ class ExactlyOne:
 
 @dataclass(frozen=True, slots=True)
 class EitherOr:
-    """The one parameter, or both of the pair."""
+    """Either the one parameter, or both of the pair."""
 
     one: str
     pair: tuple[str, str]
 
     def faults(self, query: Mapping[str, str]) -> Iterator[QueryFault]:
-        """Name the one when neither is whole."""
+        """Name the single parameter if neither alternative is complete."""
         if self.one not in query and not all(name in query for name in self.pair):
             yield QueryFault(self.one, f"either this, or {_and(self.pair)}")
 
@@ -152,14 +153,14 @@ class DayRange:
         first, second = query[self.first], query[self.second]
         if second < first:
             yield QueryFault(self.second, f"before {self.first}")
-        # As texts: the 29th of February lasts to the 1st of March.
+        # Compared as texts, so a range from 29 February may end on 1 March.
         elif f"{int(first[:4]) + RANGE_YEARS_MAX:04}{first[4:]}" < second:
             yield QueryFault(self.second, f"more than {RANGE_YEARS_MAX} years after {self.first}")
 
 
 @dataclass(frozen=True, slots=True)
 class LiveOnly:
-    """With `date`, neither sorting nor filtering by fields that only today has."""
+    """With `date`, no sorting or filtering by fields that exist only for today."""
 
     fields: tuple[str, ...]
 
@@ -176,7 +177,7 @@ class LiveOnly:
 
 
 def faults_of(parameter: Parameter, text: str) -> Iterator[QueryFault]:
-    """Find what is wrong with the value of one parameter."""
+    """Yield what is wrong with the value of one parameter."""
     items = [text]
     if parameter.is_list:
         items = [item.strip() for item in _OUTSIDE_BRACKETS.split(text)]

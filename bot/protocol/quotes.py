@@ -4,8 +4,8 @@ Prices are full VND. The document types them as numbers that may be fractional, 
 is not an average: a fraction of a VND is malformed. Source: broker open API 0.2.0-preview.3,
 unified quotes and market session.
 
-An answer in the common form is read straight (`read_quote`, `read_depth`); of any other these say
-nothing, and the models decide.
+An answer in the common form is parsed directly (`read_quote`, `read_depth`); for any other they
+return None and the models decide.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ _QUOTE_NAMES: Final = frozenset(
 _DEPTH_NAMES: Final = frozenset({"symbol", "currency", "bids", "asks", "updated_at"})
 _BY_PRICE: Final = attrgetter("price")
 _LEVELS_REMEMBERED: Final = 4_096
-"""A level commonly stands as it is from one poll to the next."""
+"""Cached levels: a level often stays unchanged from one poll to the next."""
 
 
 class _Quote(Wire):
@@ -61,7 +61,7 @@ class _Quote(Wire):
 
 
 class _Level(Wire):
-    """A level of the opening or closing auction may come with price 0, or with none."""
+    """A level of the opening or closing auction may have price 0 or no price."""
 
     price: PriceOrNone = None
     volume: NotNegative = 0
@@ -77,13 +77,13 @@ class _Depth(Wire):
 def decode_quote(payload: Payload) -> Quote:
     """Return the quote of a stock. A price of 0 among the optional ones is None.
 
-    Another exchange than ours is malformed: such a stock isn't traded here.
+    An exchange other than ours is malformed: the bot does not trade there.
     """
     return read_quote(payload.value) or validate_quote(payload)
 
 
 def read_quote(value: object) -> Quote | None:
-    """Return the quote of an answer in the common form, None for any other."""
+    """Return the quote of an answer in the common form, None for any other answer."""
     if type(value) is not dict or not value.keys() <= _QUOTE_NAMES:
         return None
     symbol, exchange, last = value.get("symbol"), value.get("exchange"), value.get("price")
@@ -123,7 +123,7 @@ def _utc_or_none(stated: object) -> datetime | None:
 
 
 def validate_quote(payload: Payload) -> Quote:
-    """Return what `decode_quote` does, by the model of a quote."""
+    """Like `decode_quote`, through the model of a quote."""
     found = decoded(_Quote, payload)
     if found.exchange not in Exchange.__members__:
         raise MalformedAnswer(payload.call, "exchange: none of those traded here", payload.raw)
@@ -168,12 +168,12 @@ def encode_quote(quote: Quote, *, name: str = "") -> dict[str, object]:
 
 
 def decode_depth(payload: Payload) -> Depth:
-    """Return the depth, best first whatever the order sent; levels without a price are left out."""
+    """Return the depth, best first whatever the order sent, leaving out levels without a price."""
     return read_depth(payload.value) or validate_depth(payload)
 
 
 def read_depth(value: object) -> Depth | None:
-    """Return the depth of an answer in the common form, None for any other."""
+    """Return the depth of an answer in the common form, None for any other answer."""
     if type(value) is not dict or not value.keys() <= _DEPTH_NAMES:
         return None
     symbol, updated_at = value.get("symbol"), _utc_or_none(value.get("updated_at"))
@@ -208,9 +208,9 @@ _level: Final = lru_cache(_LEVELS_REMEMBERED)(DepthLevel)
 
 
 def validate_depth(payload: Payload) -> Depth:
-    """Return what `decode_depth` does, by the model of a depth.
+    """Like `decode_depth`, through the model of a depth.
 
-    Levels are counted before anything is made of one: a thousand take tens of milliseconds.
+    Levels are counted before any is parsed: a thousand would take tens of milliseconds.
     """
     sides = payload.value if isinstance(payload.value, dict) else {}
     for side in (sides.get("bids"), sides.get("asks")):
@@ -256,7 +256,7 @@ class _MarketPhase(Wire):
 
 
 def decode_market_phase(payload: Payload) -> MarketPhase:
-    """Return phase and order types. A phase that we do not know is CLOSED (see MarketPhase)."""
+    """Return phase and order types. An unknown phase is CLOSED (see MarketPhase)."""
     found = decoded(_MarketPhase, payload)
     if found.exchange not in Exchange.__members__:
         raise MalformedAnswer(payload.call, "exchange: none of those traded here", payload.raw)
@@ -272,7 +272,7 @@ def decode_market_phase(payload: Payload) -> MarketPhase:
 
 
 def encode_market_phase(phase: MarketPhase) -> dict[str, object]:
-    """Return the `result` of the market session; types stand in the order of their enumeration."""
+    """Return the `result` of the market session; types are in the order of their enumeration."""
     available = phase.available or frozenset()
     return {
         "exchange": phase.exchange,

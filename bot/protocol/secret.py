@@ -1,9 +1,10 @@
-"""Secrets, and text of the wire made fit to be kept: no token, signature, key or account number.
+"""Secrets, and the redaction of wire text before it is kept: tokens, signatures, keys, account
+numbers.
 
-`redact` works on whatever the wire brought: whole JSON, a JSON cut short, headers, a request
-target, HTML. What it cannot recognise by form or by the name before it is no secret of this API.
-Every order is stored with the texts around it, so what is rare is looked for by what it cannot do
-without, before its pattern is run: the letters that it begins with, or a run of so many digits.
+`redact` works on any text from the wire: complete or truncated JSON, headers, a request target,
+HTML. All secrets of this API can be recognised by their form or by the name before them. Every
+order is stored with its wire texts, so speed matters: before a rare pattern is run, the text is
+searched for something that each match must contain, such as its first letters or a run of digits.
 """
 
 import hmac
@@ -14,11 +15,11 @@ from typing import Final, NoReturn
 KEPT_BYTES_MAX: Final = 16 * 1024
 HIDDEN: Final = "***"
 _TAIL: Final = 4
-"""Characters of an account number that stay, so that two accounts can be told apart."""
+"""Characters of an account number that are kept, so that two accounts can be told apart."""
 LOOKED_AT_MAX: Final = 32 * 1024
-"""Characters of a text that are looked at: megabytes of garbage must not hold everything up."""
+"""Characters of a text that are processed: megabytes of garbage must not hold everything up."""
 _EDGE: Final = 1024
-"""Characters before the end of what is looked at that are not kept: a secret may be cut there."""
+"""Characters dropped before the end of the processed part: a secret may be cut off there."""
 
 _HIDDEN_NAMES: Final = (
     "session_token|two_factor_token|access_token|refresh_token|token|jwt|otp_code|otp|code_2fa"
@@ -32,16 +33,18 @@ _ACCOUNT_NAMES: Final = (
 _ESCAPED: Final = (
     r"""(?P<escape>\\++)["'](?:[^"'\\]++|\\++(?!["'])|(?P=escape)\\++["'])*+(?:\\++["'])?"""
 )
-"""Ends where a quote has as many backslashes as the first one; those with more are inside it."""
+"""Ends at a quote with as many backslashes as the first; quotes with more are inside the value."""
 _VALUE: Final = rf"""({_ESCAPED}|"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^\s,}}\]"']++)"""
 
 
 def _members(names: str, quote: str, flags: int = 0) -> re.Pattern[str]:
-    """Return what finds a member, also of JSON that is a text in JSON, its quotes escaped."""
+    """Return the pattern that finds a member, also in JSON nested as a text, with
+    escaped quotes.
+    """
     return re.compile(rf"""({quote}(?:{names})\\*+{quote}\s*+:\s*+){_VALUE}""", flags)
 
 
-# Where no text is in single quotes, a pattern that begins with the double one is found far sooner.
+# Without text in single quotes, a pattern that begins with the double quote is found far sooner.
 _SECRET_MEMBER: Final = {
     quote: _members(_HIDDEN_NAMES, quote, re.IGNORECASE) for quote in ('"', "[\"']")
 }
@@ -57,9 +60,9 @@ _EXTENDED_ID: Final = re.compile(r"\b\d{3}[A-Z]\d{6}(?:\.\d{1,2})?\b")
 _TEN_DIGITS: Final = re.compile(r"(?<=[\"'/])\d{10}(?:\.\d{1,2})?(?=[\"'/?\s]|$)")
 _HEX_MIN: Final = 40
 _ACCOUNT_MIN: Final = 10
-"""Characters that a text needs at least for one of those patterns to be met."""
+"""Shortest text that can match one of those patterns."""
 _SHORT: Final = KEPT_BYTES_MAX // 16
-"""Characters of a text that has room whatever is hidden in it."""
+"""A text this short stays within the limit whatever is redacted in it."""
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 _AS_HEX: Final = bytes(ord("0") if chr(one) in hexdigits else ord(".") for one in range(256))
@@ -67,7 +70,7 @@ _AS_DIGITS: Final = bytes(
     ord("0" if chr(one) in digits or one > 127 else "A" if chr(one) in ascii_uppercase else ".")
     for one in range(256)
 )
-"""Bytes beyond ASCII count as digits: those of other scripts are digits to a pattern too."""
+"""Non-ASCII bytes count as digits: the pattern accepts digits of other scripts too."""
 
 
 def redact(text: str) -> str:
@@ -121,7 +124,7 @@ def _masked_member(match: re.Match[str]) -> str:
 
 
 def _escape_of(value: str) -> str:
-    """Return the backslashes before the quote that a value begins with."""
+    """Return the backslashes before the opening quote of a value."""
     bare = value.lstrip("\\")
     return value[: len(value) - len(bare)] if bare[:1] in {'"', "'"} else ""
 
@@ -129,18 +132,18 @@ def _escape_of(value: str) -> str:
 class Secret:
     """A key's secret, a 2FA token or a one-time code.
 
-    Printing, formatting and pickling it give `***`; unpickled, the text of the secret is `***`.
-    A copy is the secret itself, which cannot be changed. Two secrets are compared in constant time.
+    Printing, formatting and pickling give `***`, so an unpickled secret has the text `***`. Copying
+    returns the same, immutable object. Two secrets are compared in constant time.
     """
 
     __slots__ = ("__tell",)
 
     def __init__(self, text: str) -> None:
-        # What lists the attributes of an object finds a function here, and no text.
+        # Code that lists an object's attributes finds a function here and no text.
         object.__setattr__(self, "_Secret__tell", lambda: text)
 
     def reveal(self) -> str:
-        """Return the text itself, to be put on the wire and nowhere else."""
+        """Return the text itself, only for putting it on the wire."""
         return self.__tell()  # type: ignore[no-any-return,attr-defined,unused-ignore]
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

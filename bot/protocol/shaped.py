@@ -1,11 +1,10 @@
-"""Decoder and encoder of a payload, both made from the dataclass that it becomes.
+"""Makes the decoder and encoder of a payload from the dataclass that it becomes.
 
-A value's fields name types of `fields.py` or other such dataclasses; that is the whole table.
-Reading is tolerant as the document asks: unknown fields are ignored, null is as good as absent,
-numbers may be texts. A field without a default must be there: those that the document marks as
-required, and what tells one row of a list from another. One that is missing, or anything in another
-type, is MalformedAnswer naming call and field. Adapters are built when first used: there are about
-a hundred.
+A value's fields have types of `fields.py` or of other such dataclasses; nothing else is needed.
+Reading is as tolerant as the document asks: unknown fields are ignored, null means absent, numbers
+may be texts. Fields without a default are required: those that the document marks so, and those
+that identify a row of a list. A missing field or a wrong type raises MalformedAnswer, naming call
+and field. Adapters are built on first use, as there are about a hundred.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,11 +26,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Codec(Generic[T]):
-    """How the payload of one call becomes a value, and a value the payload.
+    """Converts the payload of one call to a value and back.
 
     `decode` raises MalformedAnswer. `encode` returns what `envelope.seal` takes: every field of the
-    document, null where the value has none. `kind` is the type that `shaped` made both from, None
-    where they are written by hand or the shape is not shown.
+    document, null where the value has none. `kind` is the type both were made from, None where they
+    are hand-written or the shape is undocumented.
     """
 
     endpoint: Endpoint
@@ -54,13 +53,13 @@ def decoded(kind: type[T], payload: Payload) -> T:
 
 
 def validated(kind: type[T], value: object) -> T:
-    """Return a value of JSON as `kind`, a dataclass or a model. Raises ValidationError."""
+    """Return a JSON value as `kind`, a dataclass or a model. Raises ValidationError."""
     found: T = _adapter(kind).validate_python(without_nulls(value))
     return found
 
 
 def encoded(kind: type[T], value: T) -> Any:
-    """Return what `envelope.seal` takes, under the names of the wire."""
+    """Return what `envelope.seal` takes, with the names of the wire."""
     return _adapter(kind).dump_python(value, mode="json", by_alias=True)
 
 
@@ -68,7 +67,7 @@ _adapter: Final[Callable[[Any], TypeAdapter[Any]]] = cache(TypeAdapter)
 
 
 def without_nulls(value: object) -> object:
-    """Return the value without the members of objects that are null, at every depth."""
+    """Return the value without null members, at every depth."""
     if isinstance(value, dict):
         return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
     if isinstance(value, list):
@@ -94,9 +93,9 @@ def wire_names(kind: type[Any]) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Says of a dataclass that numbers under names it does not know go into its field `name`.
+    """Marks a dataclass whose field `name` collects numbers under unknown names.
 
-    On the wire they stand beside the known fields. Anything else there is ignored.
+    On the wire they are beside the known fields; other unknown values there are ignored.
     """
 
     name: str
@@ -131,6 +130,6 @@ def _without_empty(value: object, write: Callable[[object], dict[str, Any]]) -> 
 
 
 SPARSE: Final = WrapSerializer(_without_empty)
-"""Says of a dataclass that it is written without the fields that are null, empty text or empty
-list: where the document says that a field is there for some only.
+"""Marks a dataclass written without its fields that are null, an empty text or an empty list, where
+the document says that a field is present for some only.
 """

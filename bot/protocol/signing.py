@@ -23,7 +23,9 @@ HEADER_RATE_LIMIT_RESET: Final = "X-RateLimit-Reset"
 
 
 def body_sha256(body: bytes) -> str:
-    """Return the lower-case hex SHA-256 of the exact body bytes, empty for an empty body."""
+    """Return the lower-case hex SHA-256 of the exact body bytes, or an empty text for an empty
+    body.
+    """
     return sha256(body).hexdigest() if body else ""
 
 
@@ -32,7 +34,7 @@ def signing_payload(
 ) -> bytes:
     """Return the bytes that are signed. `target` is the request line's: encoded path and query.
 
-    `timestamp_ms` is a text at the server's end, where it is signed as it was sent.
+    The server passes `timestamp_ms` as the text that it received.
     """
     return f"{timestamp_ms}\n{method}\n{target}\n{body_sha256}".encode("utf-8", "surrogateescape")
 
@@ -48,7 +50,7 @@ def sign(
 
 
 class SigningKey:
-    """A secret of many signatures, made or checked: its HMAC is begun once, copied for each."""
+    """A secret for many signatures: its HMAC is set up once and copied for each."""
 
     __slots__ = ("_begun",)
 
@@ -56,7 +58,7 @@ class SigningKey:
         self._begun = hmac.new(secret.encode(), digestmod="sha256")
 
     def sign(self, *, timestamp_ms: int | str, method: str, target: str, body_sha256: str) -> str:
-        """Return what `sign` does with this secret."""
+        """Like the function `sign`, with this secret."""
         begun = self._begun.copy()
         begun.update(
             signing_payload(
@@ -68,11 +70,7 @@ class SigningKey:
     def has_signed(
         self, signature: str, *, timestamp_ms: int | str, method: str, target: str, body_sha256: str
     ) -> bool:
-        """Tell in constant time whether `signature` is the one of these values.
-
-        `body_sha256` is the hash header as sent, empty when it was absent: the server signs over it
-        and does not hash the body.
-        """
+        """Return, in constant time, whether `signature` is the one for these values."""
         expected = self.sign(
             timestamp_ms=timestamp_ms, method=method, target=target, body_sha256=body_sha256
         )

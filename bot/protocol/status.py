@@ -1,8 +1,8 @@
-"""The broker's 25 order statuses: what each means to us, and what it lets be done.
+"""The broker's 25 order statuses: what each means to us, and what it permits.
 
-The names come with undocumented moves, so a name alone decides little: `domain/order_status.py`
-reads it beside the quantities. Source: broker open API 0.2.0-preview.3, order state machine. That
-MATCHED may be partial is the older API's word.
+Their moves are undocumented, so a name alone decides little: `domain/order_status.py` combines it
+with the quantities. Source: broker open API 0.2.0-preview.3, order state machine. That MATCHED may
+be partial comes from the older API.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _S = OrderState
 class Status:
     """One of the 25. The permissions are True or False where the source shows them.
 
-    None means not shown: the row's own flag decides, and without a flag the answer is no.
+    None: not documented; the row's own flag decides, and without a flag it is not permitted.
     """
 
     name: str
@@ -33,7 +33,7 @@ STATUSES: Final[Mapping[str, Status]] = MappingProxyType(
     {
         name: Status(name, state, may_amend, may_cancel)
         for name, state, may_amend, may_cancel in (
-            # inside the broker
+            # at the broker
             ("WAITING_TO_SEND", _S.ACCEPTED, True, True),
             ("SENDING", _S.ACCEPTED, False, True),
             ("WAITING_TO_ACTIVATE", _S.ACCEPTED, None, None),
@@ -45,11 +45,11 @@ STATUSES: Final[Mapping[str, Status]] = MappingProxyType(
             ("SENT", _S.ACCEPTED, True, True),
             ("ACCEPTED", _S.ACCEPTED, None, None),
             ("RECEIVED", _S.ACCEPTED, None, None),
-            # in change
+            # being changed
             ("FIXING", _S.PENDING_REPLACE, None, None),
             ("FIXED", _S.ACCEPTED, None, None),
             ("CANCELLING", _S.PENDING_CANCEL, None, None),
-            # matched; MATCHED may be partial, and then the row's flags say what may be done
+            # matched, perhaps in part: then the row's flags say what may be done
             ("MATCHED", _S.PARTIALLY_FILLED, None, None),
             ("MATCHED_ALL", _S.FILLED, False, False),
             ("COMPLETED", _S.FILLED, False, False),
@@ -66,7 +66,7 @@ STATUSES: Final[Mapping[str, Status]] = MappingProxyType(
         )
     }
 )
-"""All 25 by name. REJECTING is on its way to REJECTED and not there yet."""
+"""All 25 by name. REJECTING is not REJECTED yet."""
 
 STATUS_OF_CODE: Final[Mapping[str, str]] = MappingProxyType(
     {"01": "SENT", "02": "SENT", "03": "MATCHED_ALL", "04": "CANCELLED", "05": "REJECTED"}
@@ -84,31 +84,31 @@ _CODE_OF_STATE: Final[Mapping[OrderState, str]] = MappingProxyType(
 )
 
 REJECTED_STATUSES: Final = frozenset({"REJECTED", "FAILED"})
-"""What an order write's answer says of an order that was refused inside an HTTP 200."""
+"""The statuses of an order that was refused inside an HTTP 200."""
 
 
 def state_of(status: str) -> OrderState | None:
-    """Return our reading of a status name; None, when it is none of the 25, is never final."""
+    """Return our reading of a status name; None, for one outside the 25, is never final."""
     known = STATUSES.get(status)
     return known.state if known else None
 
 
 def is_final(status: str) -> bool:
-    """Tell whether a status is one that no move leaves; an unknown one never is."""
+    """Return whether no move leaves a status; an unknown one is never final."""
     return status in STATUSES and STATUSES[status].state in TERMINAL_STATES
 
 
 def may_cancel(report: OrderReport) -> bool:
-    """Tell whether the rest may be cancelled.
+    """Return whether the unmatched part may be cancelled.
 
-    What is shown as forbidden stays so; then the row's flag decides; without a flag only a status
-    that is shown to allow it does.
+    A documented prohibition holds; otherwise the row's flag decides; without a flag only a status
+    documented to allow it does.
     """
     return _permitted(report, "may_cancel")
 
 
 def may_amend(report: OrderReport) -> bool:
-    """Tell whether price or quantity may be changed, by the same rule as `may_cancel`."""
+    """Return whether price or quantity may be changed, by the same rule as `may_cancel`."""
     return _permitted(report, "may_amend")
 
 

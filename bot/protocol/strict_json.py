@@ -1,11 +1,11 @@
-"""JSON read as if the other end were hostile: what a lenient reader would let through is an error.
+"""Parses JSON as if the other end were hostile: what a lenient parser lets through is an error.
 
 Refused are NaN and infinities, a key given twice, integers beyond 64 bits, numbers too large or too
 fine to be real, nesting deeper than 32, bytes that are not UTF-8, and text that can't be stored.
 
-A common answer is read by the standard library's scanner without a call for each object and each
-integer; what they would have refused is excluded by counting. What cannot be excluded is read with
-those calls, and theirs is the verdict.
+A common answer is parsed by the standard library's scanner without hooks for each object and
+integer, after counting has excluded what the hooks would refuse. Where counting cannot exclude it,
+the hooks are used and decide.
 """
 
 import json
@@ -25,21 +25,22 @@ _CONTAINERS: Final = frozenset({dict, list})
 
 
 class NotJson(ValueError):
-    """The bytes are not JSON that can be used; the text says why, without the bytes."""
+    """The bytes are not usable JSON; the text says why, without quoting them."""
 
 
 def parse(body: bytes) -> Any:
-    """Return what the body says, fractions as Decimal. Raises NotJson."""
+    """Return the parsed body, fractions as Decimal. Raises NotJson."""
     found = parse_common(body)
     return parse_strictly(body) if found is None else found
 
 
 def parse_common(body: bytes) -> Any:
-    """Return what `parse_strictly` does, or None: unsure.
+    """Return what `parse_strictly` does, or None if unsure.
 
-    With every colon of a key right behind its quote, a body has at least as many `":` as keys, so
-    as many keys kept as there are `":` means that none was given twice. A text may hold some too:
-    then the counts differ, and nothing is known. An integer of 18 digits has less than 64 bits.
+    If each key's colon directly follows its quote, the body has at least as many `":` as keys, so
+    if the number of keys kept equals the number of `":`, none was duplicated. A text may also
+    contain `":`; then the counts differ and the result is None. An integer of 18 digits has less
+    than 64 bits.
     """
     if (
         b"\\u" in body
@@ -56,7 +57,7 @@ def parse_common(body: bytes) -> Any:
     for _ in range(DEPTH_MAX + 1):
         unseen -= len(level)
         keys -= sum([len(each) for each in level if type(each) is dict])
-        if not unseen or not level:  # every bracket is accounted for: nothing lies deeper
+        if not unseen or not level:  # every bracket is accounted for, so nothing is nested deeper
             return None if keys else value
         level = [
             inner
@@ -68,7 +69,7 @@ def parse_common(body: bytes) -> Any:
 
 
 def parse_strictly(body: bytes) -> Any:
-    """Return what the body says, every object and number looked at. Raises NotJson."""
+    """Return the parsed body after checking every object and number. Raises NotJson."""
     try:
         value = _DECODER.decode(body.decode("utf-8"))
     except UnicodeDecodeError:
@@ -77,7 +78,7 @@ def parse_strictly(body: bytes) -> Any:
         raise NotJson(f"the body is not JSON: {error.msg} at character {error.pos}") from None
     except RecursionError:
         raise NotJson(f"nested deeper than {DEPTH_MAX}") from None
-    level = [value]  # by level, so that no depth can exhaust our own stack
+    level = [value]  # level by level, so that no nesting can exhaust our own stack
     for _ in range(DEPTH_MAX + 1):
         level = [
             inner
@@ -91,7 +92,7 @@ def parse_strictly(body: bytes) -> Any:
     else:
         raise NotJson(f"nested deeper than {DEPTH_MAX}")
     if _UNSTORABLE.search(body):
-        # Without its escaped backslashes, or a text that spells an escape out would count as NUL.
+        # Drop escaped backslashes first, or a text that spells out an escape would count as NUL.
         text = json.dumps(value, ensure_ascii=False, default=str).replace("\\\\", "")
         if "\\u0000" in text or any("\ud800" <= character <= "\udfff" for character in text):
             raise NotJson("a text holds NUL or half a character")
@@ -99,7 +100,7 @@ def parse_strictly(body: bytes) -> Any:
 
 
 def compact(value: object) -> str:
-    """Return JSON without spaces, characters as they are; a Decimal becomes a number."""
+    """Return JSON without spaces, without escaping non-ASCII; a Decimal becomes a number."""
     return _ENCODER.encode(value)
 
 

@@ -1,6 +1,6 @@
-"""The exchange of a one-time code for a 2FA token: three calls, both ends.
+"""The three calls that exchange a one-time code for a 2FA token, for client and server.
 
-Codes and tokens are Secrets here and texts on the wire only. Source: broker open API
+Codes and tokens are Secrets here; only on the wire are they texts. Source: broker open API
 0.2.0-preview.3, OTP exchange (fields at top level, no wrapper).
 """
 
@@ -49,7 +49,7 @@ def encode_otp_ticket(ticket: OtpTicket) -> dict[str, object]:
 
 
 def decode_two_factor_token(payload: Payload) -> TwoFactorToken:
-    """Return the token and its end; where two ends are given, the earlier one counts."""
+    """Return the token and its expiry; if the answer gives two, the earlier one counts."""
     # An answer that may hold a token is not kept, not even redacted.
     found = decoded(_Token, Payload(payload.call, payload.value))
     ends = [end for end in (found.expires_at, found.expires_at_epoch) if end is not None]
@@ -59,7 +59,7 @@ def decode_two_factor_token(payload: Payload) -> TwoFactorToken:
 
 
 def encode_two_factor_token(token: TwoFactorToken) -> dict[str, Any]:
-    """Return the answer to a good code. It holds the token: for the wire and nothing else."""
+    """Return the answer to a correct code. It contains the token, so it is for the wire only."""
     return {
         "session_token": token.token.reveal(),
         "expires_at": token.expires_at.astimezone(EXCHANGE_TZ).isoformat(timespec="milliseconds"),
@@ -92,5 +92,5 @@ def encode_revocation(token: Secret) -> bytes:
 
 
 def decode_revocation(body: bytes) -> Secret:
-    """Return the token that a client gives up. Raises MalformedRequest."""
+    """Return the token that a client revokes. Raises MalformedRequest."""
     return Secret(read_body(_Revocation, body).session_token)

@@ -1,6 +1,6 @@
-"""The words that the API takes in queries and says in answers, as far as the document lists them.
+"""The words used in queries and answers, as far as the document lists them.
 
-In an answer the lists are open: a word that is not here is kept as it came. Source: broker open
+The lists are not exhaustive for answers: an unlisted word is kept unchanged. Source: broker open
 API 0.2.0-preview.3, enumerations and the sections of the calls.
 """
 
@@ -67,7 +67,7 @@ RIGHT_TYPES: Final[Words] = _words(
 # --------------------------------------------------------------------------- fields of the screener
 
 MOVING_AVERAGES: Final[Words] = ("ma50", "ma200")
-"""Shown, and taken as a bound of the price, but never sorted by."""
+"""Returned, and accepted as a bound of the price, but never a sort key."""
 SCREENED_FIELDS: Final[Words] = _words(
     "price change_percent market_cap shares_outstanding pe pb eps volume value "
     "foreign_net_value foreign_net_volume foreign_buy_value foreign_sell_value "
@@ -87,11 +87,13 @@ LIVE_FIELDS: Final[Words] = (
     "value",
     *MOVING_AVERAGES,
 )
-"""Null for a past `date`; sorting and filtering by them is then refused."""
+"""Null for a past `date`; sorting or filtering by them is refused then."""
 SORT_KEYS: Final[Words] = tuple(
     sign + field for field in ("symbol", *SCREENED_FIELDS) for sign in ("", "-")
 )
-"""What `sort` takes. The document says "field": the ones that filter, and the symbol."""
+"""What `sort` takes. The document says "field": read here as the ones that filter, and
+the symbol.
+"""
 
 # ----------------------------------------------------------------------------- the earlier paths
 
@@ -121,4 +123,4 @@ SUMMARY_ZEROS: Final[Words] = _words(
     "ibroker_fee_amt mrcr_limit mrcr_limit_max margin_rate mri_rate mrm_rate emk_amt td_int_amt "
     "add_vnd add_vnd_1"
 )
-"""Amounts and rates of a sub-account's summary: there is no margin, and no interest."""
+"""Amounts and rates of a sub-account's summary that are always 0: no margin, no interest."""

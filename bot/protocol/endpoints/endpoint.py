@@ -1,5 +1,5 @@
-"""What a call of the broker's API is: path, tier, parameters, and the exact text of its target; and
-what the rows of the table share: common parameters, and a maker for each kind of row.
+"""Describes a call of the broker's API: path, tier, parameters and the exact text of its target.
+Also what the table's rows share: common parameters, and a constructor for each kind of row.
 """
 
 import re
@@ -27,16 +27,16 @@ from bot.protocol.query import (
 
 
 class Tier(IntEnum):
-    """What a call must carry: ONE the API key, TWO the signing headers as well."""
+    """What a call must carry: ONE the API key, TWO also the signing headers."""
 
     ONE = 1
     TWO = 2
 
 
 class Lane(StrEnum):
-    """Who goes first when the request budget is short, in this order.
+    """Priority when the request budget is short, highest first.
 
-    ORDER_POLL is for what orders are checked by: their rows, and the account.
+    ORDER_POLL covers what orders are checked against: their rows and the account.
     """
 
     CANCEL = "CANCEL"
@@ -48,7 +48,7 @@ class Lane(StrEnum):
 
 
 class Shape(Enum):
-    """What is under the payload key. EITHER: one of two shapes, or a shape not shown."""
+    """What is under the payload key. EITHER: one of two shapes, or an undocumented one."""
 
     OBJECT = "object"
     ARRAY = "array"
@@ -61,9 +61,9 @@ class Endpoint:
     """One call. `path` has `{snake_case}` holes; `payload_key` None puts the fields at top level.
 
     `is_write` marks the order writes: they need a device id and a 2FA token, and are never retried.
-    `takes` are the parameters of its query and `rules` what they may not say together. `answers` is
-    the type of `values/` that the payload becomes, with `*` for a list of them; empty where the
-    codec is written by hand or no source shows the shape.
+    `takes` are the parameters of its query and `rules` the combinations that are not allowed.
+    `answers` names the type of `values/` that the payload becomes, with `*` for a list; it is empty
+    where the codec is hand-written or the shape undocumented.
     """
 
     name: str
@@ -90,7 +90,7 @@ _DOT_SEGMENTS: Final = frozenset({"", ".", ".."})
 
 
 def tier_of(method: str, path: str) -> Tier:
-    """Return the tier of any method and path, also where there is no such call (section 2.1)."""
+    """Return the tier of any method and path, even if there is no such call (section 2.1)."""
     return Tier.ONE if method == "GET" and path.startswith(_OPEN_PATHS) else Tier.TWO
 
 
@@ -106,15 +106,16 @@ def build_target(
 ) -> str:
     """Return path and query, percent-encoded, exactly as they must be signed and sent.
 
-    Without a query there is no `?`; a comma or a space of a value is encoded. A value that is empty
-    or a dot segment raises UnusableTarget; a hole without a value is our bug (KeyError).
+    Without a query there is no `?`; a comma or a space of a value is encoded. A path value that is
+    empty or a dot segment raises UnusableTarget; a hole without a value is our bug (KeyError).
     """
     path = endpoint.path
     for hole in _HOLE.findall(path):
         value = (path_values or {})[hole]
         if value in _DOT_SEGMENTS:
             raise UnusableTarget(endpoint.name, hole)
-        path = path.replace(f"{{{hole}}}", quote(value, safe=""))  # which leaves no bracket in it
+        # so no bracket of a value stays in it
+        path = path.replace(f"{{{hole}}}", quote(value, safe=""))
     if not query:
         return path
     pairs = [f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in query]
@@ -122,7 +123,7 @@ def build_target(
 
 
 def query_faults(endpoint: Endpoint, query: Mapping[str, str]) -> tuple[QueryFault, ...]:
-    """Find everything for which the API would refuse a query with 400, but for unknown names."""
+    """Yield every reason for which the API would refuse a query with 400, except unknown names."""
     missing = [
         QueryFault(one.name, "required")
         for one in endpoint.takes
@@ -136,15 +137,15 @@ def query_faults(endpoint: Endpoint, query: Mapping[str, str]) -> tuple[QueryFau
 
 
 def unknown_parameters(endpoint: Endpoint, query: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names that the call does not take: a client refuses them as typing errors."""
+    """Return the names that the call does not take: a client refuses them as typos."""
     known = {one.name for one in endpoint.takes}
     return tuple(one for one in query if one not in known)
 
 
 def with_defaults(endpoint: Endpoint, query: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the query as the server reads it, with the defaults of what is left out.
+    """Return the query as the server reads it, with the defaults of omitted parameters.
 
-    A default gives way to a parameter that excludes it (the screener's window to a date).
+    A default is dropped if a given parameter excludes it (the screener's window to a date).
     """
     assumed = {one.name: one.default for one in endpoint.takes if one.default is not None}
     for rule in endpoint.rules:
@@ -194,7 +195,7 @@ def read(
     shape: Shape | None = None,
     rules: tuple[Rule, ...] = (),
 ) -> Endpoint:
-    """Make a tier 1 read. `answers` empty: no source shows the shape."""
+    """Make a tier 1 read. Empty `answers`: the shape is undocumented."""
     if shape is None:
         is_array = answers.startswith("*")
         shape = (Shape.ARRAY if is_array else Shape.OBJECT) if answers else Shape.EITHER

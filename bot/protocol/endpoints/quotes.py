@@ -36,11 +36,11 @@ QUOTE_KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "etf": "etfs",
     }
 )
-"""The eight kinds of the unified quotes: first word of a call's name, and step of its path."""
+"""The eight kinds of the unified quotes: first word of a call's name, and its path segment."""
 
 _QUOTES: Final = "/market/quotes"
 _DEALERS: Final = _QUOTES + "/commodities/{symbol}/dealer-products"
-# A kind's item of the catalogue, quote, history, and what its history takes beside a period.
+# For each kind: catalogue item, quote, history, and the history's parameters besides a period.
 _KINDS: Final = {
     "stock": ("CatalogueItem", "ListedQuote", "PriceHistory", (RESOLUTION,)),
     "index": ("CatalogueItem", "IndexQuote", "IndexHistory", (DAILY,)),

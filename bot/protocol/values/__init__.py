@@ -1,4 +1,4 @@
-"""What the broker says, as frozen values: one file a family of calls.
+"""The broker's answers as frozen values, one file for each family of calls.
 
-How a payload becomes one of them is in `protocol/calls.py` and the modules that it names.
+`protocol/calls.py` and the modules that it names convert payloads to these values.
 """

@@ -1,7 +1,7 @@
 """The account beyond today's orders: assets, rights, the day's profit, older orders.
 
-Money is whole VND: the document types some of it as numbers, and an interest may have a fraction,
-which is rounded half up. Rates are percent. Quantities are shares. Who owns the account stays out
+Money is whole VND: the document types some of it as numbers, so interest may have a fraction, which
+is rounded half up. Rates are percent. Quantities are shares. The owner of the account is left out
 of every repr. Source: broker open API 0.2.0-preview.3, account data.
 """
 
@@ -81,7 +81,7 @@ class Profits:
 
 @dataclass(frozen=True, slots=True)
 class AssetsSummary:
-    """All that a user has, over all sub-accounts: the best source for net assets."""
+    """All assets of a user, over all sub-accounts: the best source for net assets."""
 
     net_asset_value: VndOrNone = None
     products: ProductAssets | None = None
@@ -155,7 +155,7 @@ class UserRight:
 @dataclass(frozen=True, slots=True)
 class PastOrder:
     """An order of the history. `side` and `status` may be UNKNOWN; `average_price` is rounded down,
-    money comes from `executed_amount`. `executed_quantity` None: the row does not say.
+    money comes from `executed_amount`. `executed_quantity` None: not given.
     """
 
     order_id: Text = ""
@@ -177,6 +177,6 @@ class PastOrder:
 
 @dataclass(frozen=True, slots=True)
 class OrderHistory:
-    """A page of past orders. Paging fields are not shown: the page after the last is empty."""
+    """A page of past orders. It has no paging fields; the page after the last is empty."""
 
     orders: Annotated[tuple[PastOrder, ...], Field(alias="data")] = ()

@@ -1,4 +1,4 @@
-"""What the broker says that is no word of trading: frozen values of this border.
+"""The broker's values that are not trading terms, frozen.
 
 Money and prices are whole VND, quantities shares, instants UTC.
 """
@@ -28,9 +28,9 @@ class User:
 class MarketPhase:
     """The phase of an exchange and the order types that the broker lists for it.
 
-    `stated` is the broker's own word. One that is none of ours counts as CLOSED: nothing is sent in
-    a phase that we do not know. `available` is None when the broker lists nothing at all; types
-    that we do not know are left out.
+    `stated` is the broker's own word. An unknown one counts as CLOSED, so that nothing is sent in
+    an unknown phase. `available` is None if the broker lists nothing at all; unknown types are left
+    out.
     """
 
     exchange: Exchange
@@ -41,7 +41,7 @@ class MarketPhase:
 
 @dataclass(frozen=True, slots=True)
 class AvailableTrade:
-    """What may be bought and sold at the price that was asked for.
+    """What may be bought and sold at the requested price.
 
     `buying_power` (`pp0`) is VND and `sellable` (`trade`) shares; the broker's leveraged power and
     largest quantity are of uncertain meaning, and nothing may depend on them.
@@ -58,7 +58,7 @@ class AvailableTrade:
 
 @dataclass(frozen=True, slots=True)
 class PortfolioRow:
-    """All that the broker says of the shares of one symbol.
+    """Everything the broker reports about the shares of one symbol.
 
     `total` counts what is available, blocked or pledged, receiving, waiting in sell orders
     (`in_sell_orders`) and being withdrawn. `cost_price` is an average, rounded half up.
@@ -91,14 +91,16 @@ class PortfolioRow:
 
     @property
     def holding(self) -> Holding:
-        """The row in the words of trading."""
+        """The row as a domain value."""
         receiving = self.receiving_right + self.receiving_t0 + self.receiving_t1 + self.receiving_t2
         return Holding(self.symbol, self.total, self.available, receiving, self.cost_price)
 
 
 @dataclass(frozen=True, slots=True)
 class Portfolio:
-    """The shares of one sub-account. `is_snapshot`: prices are not live, no signals."""
+    """The shares of one sub-account. `is_snapshot`: prices are not live and no basis
+    for signals.
+    """
 
     rows: Annotated[tuple[PortfolioRow, ...], Field(alias="portfolio")]
     is_snapshot: bool = False
@@ -115,7 +117,7 @@ class AccountSummary:
 
     `balance` is `cash` and term deposits; `secured` is held for today's buys; `receiving_t1` to
     `t3` is sale money due. For net assets the broker's assets summary is the better source: this
-    figure leaves sale money due out. None: the broker left it out.
+    one excludes sale money due. None: the broker omitted the field.
     """
 
     cash: Annotated[Vnd | None, Field(alias="ci_balance")] = None
@@ -136,7 +138,7 @@ class AccountSummary:
 
 @dataclass(frozen=True, slots=True)
 class OtpTicket:
-    """A one-time code is on its way. The ticket lives five minutes and takes three tries."""
+    """A one-time code is on its way. The ticket is valid for five minutes and three tries."""
 
     ticket_id: Named
     masked_destination: Text = ""
@@ -171,7 +173,7 @@ class PlaceRequest:
 
 @dataclass(frozen=True, slots=True)
 class AmendRequest:
-    """The body of a modify: at least one of the two is there."""
+    """The body of a modify: at least one of the two is given."""
 
     quantity: int | None
     limit_price: int | None
@@ -180,14 +182,14 @@ class AmendRequest:
 JsonValue: TypeAlias = (
     bool | int | str | Decimal | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None
 )
-"""What JSON can say, read strictly: fractions are Decimals."""
+"""Any JSON value, parsed strictly: fractions are Decimals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unshaped:
-    """The payload of a call whose shape no source shows: the envelope was checked, nothing else.
+    """The payload of a call of undocumented shape: only the envelope was checked.
 
-    It is what the broker sent, to be read and not to be changed.
+    It is what the broker sent; do not modify it.
     """
 
     payload: JsonValue

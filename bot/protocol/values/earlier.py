@@ -1,4 +1,4 @@
-"""What earlier market paths answer, which public tool clients still call. The bot does not.
+"""Answers of earlier market paths, which public client tools still call but the bot does not.
 
 Prices are full VND unless a field says otherwise, `change_percent` percent. Source: the broker's
 public command-line client and its notes (March to May 2026).
@@ -64,7 +64,7 @@ class StockNow:
 
 @dataclass(frozen=True, slots=True)
 class StockBoard:
-    """The stocks asked for; `is_single` when it was by `symbol`, which answers an object."""
+    """The requested stocks; `is_single` if asked by `symbol`, which answers an object."""
 
     stocks: tuple[StockNow, ...] = ()
     is_single: bool = False

@@ -1,8 +1,8 @@
 """What a company reports and what analysts make of it.
 
-Metric names are the broker's own, about two hundred that differ by kind of company; a metric that
-is null is left out. Whether a ratio is a fraction or percent is not shown: they are passed on as
-they come. Amounts are VND. Source: broker open API 0.2.0-preview.3, financials.
+Metric names are the broker's own, about two hundred that differ by kind of company; null metrics
+are left out. Whether a ratio is a fraction or percent is not documented, so ratios are passed on
+unchanged. Amounts are VND. Source: broker open API 0.2.0-preview.3, financials.
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class IndustryRatios:
 
 @dataclass(frozen=True, slots=True)
 class FinancialOverview:
-    """The ratios of a company today. `nim` is of banks, `margin_loan_to_equity_ratio` of brokers;
+    """The ratios of a company today. `nim` is for banks, `margin_loan_to_equity_ratio` for brokers;
     `eps` is VND a share.
     """
 
@@ -73,7 +73,7 @@ class RecommendationReport:
 
 @dataclass(frozen=True, slots=True)
 class Recommendations:
-    """The reports on a stock, the latest's word first; nothing at all when there is none."""
+    """The analysts' reports on a stock, latest first; empty if there are none."""
 
     recommendation: Text | None = None
     reports: Annotated[tuple[RecommendationReport, ...], Field(alias="recommendationReports")] = ()

@@ -1,8 +1,8 @@
 """Open-end funds on the broker's own shelf.
 
 Net asset values are VND a unit with fractions; assets under management, flows and amounts are VND;
-percentages are percent. The names of funds are their short names. Source: the broker's public
-command-line client (May 2026) and an earlier snapshot of its open API description.
+percentages are percent. Funds go by their short names. Source: the broker's public command-line
+client (May 2026) and an earlier snapshot of its open API description.
 """
 
 from dataclasses import dataclass

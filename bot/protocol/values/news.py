@@ -1,8 +1,7 @@
 """News, macro figures, the economic calendar, bank rates.
 
-Pages are as the broker cuts them: `next_page` is the current one on the last page. Percentages and
-figures carry the unit that is given beside them. Source: broker open API 0.2.0-preview.3, news,
-macro, calendar, financials.
+On the last page `next_page` is the current one. Percentages and figures are in the unit given
+beside them. Source: broker open API 0.2.0-preview.3, news, macro, calendar, financials.
 """
 
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of a list: `total` items there are, `page_total` of them here."""
+    """One page of a list: `total` items in all, `page_total` of them on this page."""
 
     total: Count
     current_page: Count
@@ -57,7 +56,7 @@ class NewsItem:
 
 @dataclass(frozen=True, slots=True)
 class NewsArticle(NewsItem):
-    """An article with its text, as the broker sends it: it may be HTML and is not to be trusted."""
+    """An article with its text, as the broker sends it: it may be HTML and must not be trusted."""
 
     content: Text = ""
 
@@ -98,7 +97,7 @@ _FIGURES: Final = ("actual", "previous", "consensus", "forecast")
 
 
 def _unit_found(value: object) -> object:
-    """Bring the unit to the event, whether it stands there, in the detail, or behind a figure."""
+    """Move the unit to the event, whether it is there, in the detail, or appended to a figure."""
     detail = value.get("detail") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(detail, dict):
         return value
@@ -108,7 +107,7 @@ def _unit_found(value: object) -> object:
 
 
 def _figure(value: object) -> object:
-    """A figure is a text; older writers put its percent sign behind it, or send a number."""
+    """A figure is a text; older writers append its percent sign, or send a number."""
     if isinstance(value, str):
         return value.strip().removesuffix(_PERCENT).rstrip()
     return None if value is None else str(value)
@@ -119,7 +118,9 @@ Figure = Annotated[str | None, BeforeValidator(_figure)]
 
 @dataclass(frozen=True, slots=True)
 class EventDetail:
-    """When an event is and what it says: texts of numbers in the event's unit, None when open."""
+    """When an event is due and its figures: numbers as texts in the event's unit, None if still
+    open.
+    """
 
     at: Annotated[Stamp, Field(alias="date")]
     category: Text = ""
@@ -131,8 +132,8 @@ class EventDetail:
 
 @dataclass(frozen=True, slots=True)
 class CalendarEvent:
-    """An economic event. Sources differ on where `unit` sits: it is read from wherever it is, and
-    written beside `detail`.
+    """An economic event. Sources differ on where `unit` is, so it is read from any of the places
+    and written beside `detail`.
     """
 
     detail: EventDetail
@@ -151,7 +152,7 @@ CalendarPage = Page[Annotated[CalendarEvent, BeforeValidator(_unit_found)]]
 
 @dataclass(frozen=True, slots=True)
 class BankRate:
-    """What a bank pays for a term, percent a year; None when it offers none."""
+    """What a bank pays for a term, percent a year; None if it offers none."""
 
     duration: Annotated[Text, Field(alias="duration_name")] = ""
     percent: CommaPercent = None

@@ -1,9 +1,9 @@
-"""What the unified quotes say of the eight kinds, each as a value, and an index as it moves.
+"""The unified quotes of the eight kinds, each as a value, and an index in real time.
 
 Prices are full units of `currency`, with no multiplier: VND for what is listed here. They are
 Decimals, as the kinds include foreign shares, rates and coins. `change` is against `reference`, in
 the unit of the price; `change_percent` and yields are percent (0.44 is 0.44 %). Volumes of listed
-kinds are whole units. What the market has not published yet, or does not have, is None.
+kinds are whole units. Values that are not published yet, or do not exist, are None.
 Source: broker open API 0.2.0-preview.3, unified quotes.
 """
 
@@ -33,7 +33,7 @@ from bot.protocol.fields import (
 
 @dataclass(frozen=True, slots=True)
 class CatalogueItem:
-    """A stock, index, currency pair or coin. It has no exchange: the quote has."""
+    """A stock, index, currency pair or coin. The exchange is in the quote."""
 
     symbol: Symbol
     name: Text = ""
@@ -41,7 +41,7 @@ class CatalogueItem:
 
 @dataclass(frozen=True, slots=True)
 class CommodityItem(CatalogueItem):
-    """A commodity; `unit` is what its price is for, as the broker words it."""
+    """A commodity; `unit` is what its price is for, in the broker's words."""
 
     unit: Text = ""
 

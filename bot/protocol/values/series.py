@@ -1,9 +1,9 @@
-"""Histories and depth: what has a time or a level.
+"""Histories and depth.
 
 Times of bars are Unix seconds at the bar's start on the wire; every series is ascending here,
-whatever the order sent. The price scale of a stock's history is not stated: VND by analogy, so
-whoever trades by it compares its last close with the live quote first (a factor of 1000 is the
-likely slip). Whether bars are adjusted for corporate actions is not shown either. Volumes are
+whatever the order sent. The price scale of a stock's history is not stated; by analogy it is VND,
+so code that trades on it first compares its last close with the live quote (a factor of 1000 is the
+likely error). Whether bars are adjusted for corporate actions is not documented either. Volumes are
 units. Source: broker open API 0.2.0-preview.3, unified quotes.
 """
 
@@ -78,7 +78,7 @@ class DealerPoint:
 
 @dataclass(frozen=True, slots=True)
 class PriceHistory:
-    """The bars of a stock, ETF, currency pair, coin or commodity. `resolution` as asked for."""
+    """The bars of a stock, ETF, currency pair, coin or commodity. `resolution` as requested."""
 
     symbol: Symbol
     bars: Series[PriceBar]
@@ -88,7 +88,7 @@ class PriceHistory:
 
 @dataclass(frozen=True, slots=True)
 class IndexHistory:
-    """The bars of an index, in points; of a foreign index closes alone."""
+    """The bars of an index, in points; closes only for a foreign index."""
 
     symbol: Symbol
     bars: Series[PriceBar]
@@ -105,7 +105,7 @@ class BondHistory:
 
 @dataclass(frozen=True, slots=True)
 class FundHistory:
-    """The net asset values of a fund, one a valuation day."""
+    """The net asset values of a fund, one per valuation day."""
 
     symbol: Symbol
     points: Series[NavPoint]
@@ -124,7 +124,7 @@ class DealerHistory:
 
 
 def _priced(levels: object) -> object:
-    """Leave out the levels of an auction: they come with price 0, or with none."""
+    """Drop levels of an auction, which have price 0 or no price."""
     if not isinstance(levels, list):
         return levels
     return [
@@ -163,8 +163,8 @@ class ListedDepth:
 
 @dataclass(frozen=True, slots=True)
 class DepthSnapshot:
-    """The depth at one moment; `remain_…` are the units that waited on a side, as the broker
-    counts them.
+    """The depth at one moment; `remain_…` are the units waiting on a side, as counted by the
+    broker.
     """
 
     taken_at: Stamp
@@ -176,7 +176,7 @@ class DepthSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class DepthHistory:
-    """The depth of a stock today, one snapshot in five minutes; none outside trading hours."""
+    """The depth of a stock today, one snapshot every five minutes; none outside trading hours."""
 
     symbol: Symbol
     entries: Annotated[tuple[DepthSnapshot, ...], _sorted_by("taken_at")] = ()

@@ -1,8 +1,8 @@
-"""The screener and what is known of one stock: who owns it, who traded it, its indicators.
+"""The screener, and statistics of one stock: who owns it, who traded it, its indicators.
 
 Amounts and values are VND, volumes shares, every `…_pct` and `…_percent` percent (0 to 100, not a
 fraction). Prices are whole VND, but for `Technicals`, whose closes are thousands of VND. Histories
-come newest first and are kept so. Source: broker open API 0.2.0-preview.3, screener and per-stock
+come newest first and stay so. Source: broker open API 0.2.0-preview.3, screener and per-stock
 statistics.
 """
 
@@ -49,8 +49,8 @@ class SectorName:
 class ScreenedStock:
     """One stock of the screener: the fields that were chosen, and those sorted or filtered by.
 
-    None is not known, or not asked for. `price` and `market_cap` are VND, `eps` VND a share;
-    `ma50` and `ma200` are VND with fractions.
+    None: not known, or not requested. `price` and `market_cap` are VND, `eps` VND a share; `ma50`
+    and `ma200` are VND with fractions.
     """
 
     symbol: Text = ""
@@ -231,7 +231,7 @@ class IndicatorPoint:
 
 @dataclass(frozen=True, slots=True)
 class Indicator:
-    """The points of one indicator; none and a `note` when there are too few trading days."""
+    """The points of one indicator; none, and a `note`, if there are too few trading days."""
 
     indicator: Text
     params: tuple[Number, ...] = ()
@@ -329,7 +329,7 @@ GroupTradingHistory = DailyHistory[GroupTradingDay]
 
 @dataclass(frozen=True, slots=True)
 class OrderFlow:
-    """Matched orders of one side, by the side that took: how many, and their shares."""
+    """Matched orders of one side, by the aggressor's side: their number and shares."""
 
     order_count: CountOrNone = None
     volume: SharesOrNone = None
@@ -338,7 +338,7 @@ class OrderFlow:
 
 @dataclass(frozen=True, slots=True)
 class OrderStatistics:
-    """The matched orders of a day; there are none before its close."""
+    """The matched orders of a day; available after its close."""
 
     symbol: Word = ""
     day: _MaybeDay = None
