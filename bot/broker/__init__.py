@@ -1,4 +1,4 @@
 """The protocol over HTTP: typed reads, order writes, request budget, clock offset, 2FA session.
 
-What a payload means is in `protocol/`; whether and when to ask is decided in `runtime/`.
+`protocol/` says what a payload means; `runtime/` decides whether and when to ask.
 """

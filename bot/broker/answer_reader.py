@@ -1,10 +1,9 @@
-"""Bytes that come over a connection become one answer. The one module that imports h11.
+"""Parses the bytes of a connection into one answer. The only module that imports h11.
 
 Nearly every answer of a broker looks alike: one status line, plain headers, one Content-Length, and
-a body that comes with its head or right behind it. Such an answer is read here in one step. h11 is
-the judge of everything else, from the first byte on: whatever this reader takes, h11 would have
-taken in the very same way (a test plays mutated answers to both), and what is no answer for h11 is
-none for us.
+a body that comes with the head or right behind it. Such an answer is parsed here in one step; h11
+parses all others from the first byte on. Whatever this reader accepts, h11 would have accepted in
+the same way (a test gives mutated answers to both), and what h11 rejects is rejected.
 """
 
 import re
@@ -15,7 +14,7 @@ import h11
 from bot.broker.link import HEAD_BYTES_MAX, TWO_LENGTHS, Unusable, too_long
 
 INFORMATIONAL_MAX: Final = 100
-"""Answers of the kind `1xx` that may come before the real one."""
+"""The most `1xx` answers that may precede the real one."""
 _PLAIN_HEAD_BYTES_MAX: Final = 8 * 1024
 _SLICE: Final = 64 * 1024
 _LENGTH_DIGITS_MAX: Final = 9
@@ -25,17 +24,17 @@ _PLAIN_HEAD: Final = re.compile(
     r"HTTP/1\.1 [2-5][0-9][0-9] [ -~]*"
     r"(?:\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+: [!-~](?:[ -~]*[!-~])?)+"
 )
-"""Narrower than the law allows: what does not fit is for h11."""
+"""Narrower than the standard allows; h11 parses whatever does not match."""
 
 
 class Broken(Exception):
-    """What came is no HTTP, or it ended before its end; the text says what was found."""
+    """The bytes are not HTTP, or they ended early; the text says what was found."""
 
 
 class Whole(NamedTuple):
-    """A whole answer; header names are in lower case.
+    """A complete answer; header names are in lower case.
 
-    `is_last` is true when nothing more may be asked over this connection.
+    `is_last` is true if the connection cannot be used again.
     """
 
     status: int
@@ -45,10 +44,10 @@ class Whole(NamedTuple):
 
 
 class AnswerReader:
-    """Reads one answer, which may come in any pieces; its body has at most `bytes_max` bytes.
+    """Reads one answer, which may arrive in any pieces; its body has at most `bytes_max` bytes.
 
-    Both methods raise Broken for what is no answer, and Unusable for one that is too long or can't
-    be believed.
+    Both methods raise Broken if the bytes are not an answer, and Unusable if it is too long or
+    cannot be trusted.
     """
 
     __slots__ = ("_body_at", "_bytes_max", "_headers", "_judge", "_received", "_status", "_until")
@@ -60,7 +59,7 @@ class AnswerReader:
         self._until = 0
 
     def take(self, data: bytes) -> Whole | None:
-        """Return the answer when these bytes make it whole, None while more must come."""
+        """Return the answer if these bytes complete it, None while more must come."""
         if self._judge is not None:
             return self._judge.take(data)
         if self._until:
@@ -75,7 +74,7 @@ class AnswerReader:
         return self._judge.take(data)
 
     def end(self) -> Whole:
-        """The other side sends no more: return an answer that only this makes whole."""
+        """The other side sends no more: return an answer that only this completes."""
         if self._judge is None:
             self._judge = _Judge(self._bytes_max)
             if self._received:
@@ -89,7 +88,7 @@ class AnswerReader:
         return Whole(self._status, self._headers, body, is_last=len(received) > self._until)
 
     def _reads_head(self, data: bytes) -> bool:
-        """Read the whole head of a plain answer from its first bytes; tell whether it is one."""
+        """Parse the whole head of a plain answer from its first bytes; return whether it is one."""
         end = data.find(_HEAD_END, 0, _PLAIN_HEAD_BYTES_MAX)
         head = data[:end].decode("latin-1") if end > 0 else ""
         if _PLAIN_HEAD.fullmatch(head) is None:
@@ -116,7 +115,7 @@ class AnswerReader:
 
 
 class _Judge:
-    """One answer as h11 reads it."""
+    """One answer as parsed by h11."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -129,7 +128,9 @@ class _Judge:
         self._body = bytearray()
 
     def take(self, data: bytes) -> Whole | None:
-        """Read on. In slices, so that a limit is met where it lies and not a quarter MiB later."""
+        """Read on, in slices, so that a limit takes effect where it lies and not a quarter MiB
+        later.
+        """
         for at in range(0, len(data), _SLICE):
             self._peer.receive_data(data[at : at + _SLICE])
             if (whole := self._read()) is not None:
@@ -138,7 +139,7 @@ class _Judge:
         return None
 
     def end(self) -> Whole:
-        """Read what the end of the connection makes of it."""
+        """Parse what the end of the connection completes."""
         if self._peer.their_state is h11.SEND_RESPONSE:
             raise Broken("the server disconnected without an answer")
         self._peer.receive_data(b"")
@@ -179,7 +180,7 @@ class _Judge:
 
 
 def texts_of(fields: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return headers as text, in the narrowest encoding that fits all, one of a name."""
+    """Return headers as text, decoded with the narrowest encoding that fits all, one per name."""
     everything = b"".join(value for _, value in fields)
     encoding = "latin-1"
     for narrower in ("utf-8", "ascii"):

@@ -1,8 +1,8 @@
-"""The broker's side of a run, wired: one key, one budget, one clock offset, and its connections.
+"""Wires the broker side of a run: one key, one budget, one clock offset, and the connections.
 
-An address becomes links, and a call's lane chooses one. Cancels, places and reads have connections
-of their own, so that none of them ever waits for an answer to another kind. What trading does not
-wait for goes over httpx.
+An address becomes several links, and a call's lane selects one. Cancels, places and reads have
+separate connections, so none of them ever waits for an answer to another kind. Calls that trading
+does not wait for go over httpx.
 """
 
 import ipaddress
@@ -51,7 +51,7 @@ class Broker:
     drift: DriftWatch
 
     async def close(self) -> None:
-        """Wait for what is under way and close every connection."""
+        """Wait for the requests under way and close every connection."""
         await self.client.close()  # it has every connection that the writer has
 
 
@@ -80,11 +80,11 @@ def open_broker(
     on_skew: OnSkew | None = None,
     max_offset: timedelta = MAX_OFFSET,
 ) -> Broker:
-    """Make the parts; nothing is sent yet. With `app` the broker is an application in this process,
-    and with DryWriter as `writes` no order leaves.
+    """Make the parts; nothing is sent yet. With `app` the broker is an application in this process;
+    with DryWriter as `writes` no order is sent.
 
-    `wire` is what signatures are stamped by, `waiter` what a retry waits on, the same as the
-    budget's. Raises ForbiddenAddress.
+    Signatures are stamped by `wire`; retries and the budget wait on `waiter`. Raises
+    ForbiddenAddress.
     """
     bounds = bounds or AllBounds()
     traffic = Traffic(max_concurrent=max_concurrent)
@@ -92,7 +92,7 @@ def open_broker(
     breaker, watch = KeyBreaker(offset, wire), DriftWatch(on_drift)
     signer, two_factor = Signer(credentials, offset, make_nonce), TwoFactor(offset)
     links = connect_lanes(base_url, traffic=traffic, app=app)
-    # A burn asks about a place that may hang: it waits for no read's connection.
+    # A burn asks about a place that may hang, so it does not share a connection with reads.
     ways = links, {**links, Lane.BOOK: links[Lane.PLACE]}
     reads, orders = (
         Channel(
@@ -121,13 +121,14 @@ def open_broker(
 CANCELS_MAX: Final = 8
 PLACES_MAX: Final = 8
 READS_MAX: Final = 32
-"""Connections at the most. An order manager sends four places at once unless told otherwise; the
-largest quota of reads is 100 a second."""
+"""At most this many connections. An order manager sends four places at once by default; the largest
+quota of reads is 100 a second.
+"""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 def connect(base_url: str, *, traffic: Traffic, app: AsgiApp | None = None) -> Link:
-    """Make a link with connections of its own, over httpx; with `app`, to an ASGI application.
+    """Make a link with its own connections, over httpx; with `app`, to an ASGI application.
 
     Raises ForbiddenAddress unless `base_url` is https, or http to a loopback host, without a path.
     """
@@ -140,7 +141,7 @@ def connect(base_url: str, *, traffic: Traffic, app: AsgiApp | None = None) -> L
 def connect_lanes(
     base_url: str, *, traffic: Traffic, app: AsgiApp | None = None
 ) -> Mapping[Lane, Link]:
-    """Make the links of a key, by lane. Raises what `connect` does."""
+    """Make the links of a key, by lane. Raises ForbiddenAddress as `connect` does."""
     origin = _origin_of(base_url)
     if app is not None:
         return dict.fromkeys(Lane, AsgiLink(origin, traffic, app))

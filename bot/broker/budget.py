@@ -1,10 +1,10 @@
-"""One request budget for one key: who may go now, and who waits until when.
+"""The request budget of one key: which request may go now, and until when the others wait.
 
-A sliding window counts every request that has left. Each lane may fill the window up to its own
-share, so a flood of quotes always leaves room for a cancel. A 429 closes the budget for all lanes
-until the broker's reset; afterwards requests go at the quota's own pace, not in a burst, until a
-whole window has passed. Waiters are woken one after another, the first lanes first and within a
-lane in the order in which they asked, so the same calls give the same order on any clock.
+A sliding window counts every request sent. Each lane may fill the window up to its own share, so a
+flood of quotes always leaves room for a cancel. A 429 closes the budget for all lanes until the
+broker's reset; afterwards requests go at the quota's own pace, not in a burst, until a whole window
+has passed. Waiters are woken one at a time, by lane and within a lane in the order of asking, so
+the same calls give the same order on any clock.
 
 The budget's clock is its waiter: the system's clock in live, the stepped one in the sandbox.
 """
@@ -21,11 +21,11 @@ from bot.clock import Clock
 from bot.protocol.endpoints.endpoint import Lane
 
 WINDOW: Final = timedelta(seconds=60.5)
-"""The broker's window is 60 s; half a second is for requests that are on their way."""
+"""The broker's window is 60 s; half a second allows for requests under way."""
 RESET_AFTER_MAX: Final = timedelta(seconds=120)
 RESET_AFTER_UNKNOWN: Final = timedelta(seconds=60)
 RESET_PAST_MAX: Final = timedelta(seconds=5)
-"""A reset further in the past is a wrong one; a lesser one is the rounding of clocks."""
+"""A reset further in the past is wrong; a smaller lag is rounding of clocks."""
 _RESET_FLOOR: Final = timedelta(seconds=1)
 _DOUBLINGS_MAX: Final = 6
 JITTER_MS: Final = (50, 500)
@@ -39,8 +39,8 @@ LANE_SHARE_PERCENT: Final[Mapping[Lane, int]] = {
     Lane.QUOTE: 65,
     Lane.OTHER: 60,
 }
-"""How much of the window a lane may fill; a fifth is for cancels, the day order book and fences
-alone.
+"""How much of the window a lane may fill; a fifth is reserved for cancels, the day order book and
+fences.
 """
 _LANE_STEP: Final = timedelta(milliseconds=1)
 _TICKET_STEP: Final = timedelta(microseconds=1)
@@ -55,7 +55,7 @@ the budget's clock), how many requests wait, and the call that began it."""
 
 
 class Waiter(Protocol):
-    """A clock that can be waited on: the system's, or the stepped one of the sandbox
+    """A clock that can be waited on: the system's, or the sandbox's stepped clock
     (`runtime/worlds/stepped.py`), on which time passes only while nothing is under way.
     """
 
@@ -64,7 +64,7 @@ class Waiter(Protocol):
 
 
 class SystemWaiter:
-    """Waits as the wall clock goes."""
+    """Waits on the system's clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -73,15 +73,17 @@ class SystemWaiter:
         return self._clock.now()
 
     async def sleep_until(self, instant: datetime) -> None:
-        """Sleep; a clock that is set back meanwhile makes it longer, never endless."""
+        """Sleep until then; setting the clock back meanwhile makes the sleep longer,
+        never endless.
+        """
         await asyncio.sleep(max(0.0, (instant - self._clock.now()).total_seconds()))
 
 
 class RequestBudget:
     """Grants requests within `per_minute`, lane by lane.
 
-    `is_degraded` is true after a request was refused with 429 again after its wait: a long-term
-    limit. `closed_until` is when the last 429 is over.
+    `is_degraded` is true after a request got a second 429 after its wait: a long-term limit.
+    `closed_until` is when the last 429 ends.
     """
 
     def __init__(
@@ -106,17 +108,17 @@ class RequestBudget:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for their turn."""
+        """How many requests are waiting."""
         return sum(map(len, self._line.values()))
 
     @property
     def limited_since(self) -> datetime | None:
-        """When the broker began to limit us, until a whole window has passed without a 429."""
+        """Since when the broker limits us; reset once a whole window has passed without a 429."""
         return self._limited_since if self._waiter.now() < self._paced_until else None
 
     @property
     def used(self) -> int:
-        """Requests counted in the present window, of `per_minute`."""
+        """Requests counted in the present window, out of `per_minute`."""
         self._forget(self._waiter.now())
         return len(self._granted)
 
@@ -125,15 +127,13 @@ class RequestBudget:
         return self._opens_at(lane, self._before(lane) + len(self._line[lane]), self._waiter.now())
 
     def _before(self, lane: Lane) -> int:
-        """How many wait in the lanes that go first: nobody takes the place that one of them waits
-        for.
-        """
+        """How many wait in lanes with a higher priority; their places must not be taken."""
         return sum(map(len, map(self._line.__getitem__, _AHEAD[lane])))
 
     async def take(self, lane: Lane, call: str, *, wait_max: timedelta) -> None:
-        """Return when a request may leave, and count it; at once when there is room.
+        """Return when a request may leave, and count it; at once if there is room.
 
-        Raises RateLimited as soon as it is clear that the wait would be longer than `wait_max`.
+        Raises RateLimited as soon as it is clear that the wait would exceed `wait_max`.
         """
         line, ticket, now = self._line[lane], object(), self._waiter.now()
         if not line and self._opens_at(lane, self._before(lane), now) <= now:
@@ -152,7 +152,7 @@ class RequestBudget:
                     raise _no_room(call, opens_at)
                 if now > max(self._announced_until, self._paced_until):
                     self._announce(opens_at, self.waiting, call)
-                # Those who wait wake one after another: by lane, then by who asked first.
+                # Waiters wake one at a time: by lane, then by the order in which they asked.
                 stagger = _LANE_STEP * _RANK[lane] + _TICKET_STEP * min(ahead, _STEPS_MAX)
                 await self._waiter.sleep_until(opens_at + stagger)
                 now = self._waiter.now()
@@ -161,7 +161,7 @@ class RequestBudget:
             line.remove(ticket)
 
     def _opens_at(self, lane: Lane, ahead: int, now: datetime) -> datetime:
-        """When this lane's share of the window has room, those ahead in the lane served first.
+        """When this lane's share of the window has room after those ahead of it are served.
 
         After a 429 requests leave at an even pace.
         """
@@ -184,18 +184,19 @@ class RequestBudget:
             self._granted.popleft()
 
     def note_limit(self, reset_at: datetime | None, call: str, *, tries: int) -> datetime:
-        """Close every lane because a request was answered 429; return until when.
+        """Close every lane because a request got a 429; return until when.
 
-        `reset_at` is the broker's X-RateLimit-Reset on this budget's clock, None when it sent none.
-        `tries` counts how often this very request has been refused: from the second time on the
+        `reset_at` is the broker's X-RateLimit-Reset on this budget's clock, None if it sent none.
+        `tries` counts how often this very request has been refused: from the second time on, the
         limit is a long-term one and the budget is degraded. One stretch of waiting may bring
-        several 429s, to requests that were under way together: it is announced once.
+        several 429s, to requests that were under way together; it is announced once.
         """
         now = self._waiter.now()
         is_news = now >= self.closed_until
         if now >= self._paced_until:
             self._limited_since = now
-        # What left before the first 429 may be served after it, and another refused after that.
+        # A request sent before the first 429 may be served after it, and another refused after
+        # that.
         self._refusals = max(self._refusals + is_news, 1)
         jitter = timedelta(milliseconds=self._jitter.randint(*JITTER_MS))
         until = self._believable(reset_at, now) + jitter
@@ -208,9 +209,9 @@ class RequestBudget:
         return self.closed_until
 
     def _believable(self, reset_at: datetime | None, now: datetime) -> datetime:
-        """A reset that is missing, past or far away is replaced by one that we can live with.
+        """Replace a reset that is missing, past or far away by a plausible one.
 
-        The floor doubles from 1 s with every stretch: a limit without an end is not hammered.
+        The minimum doubles from 1 s with every stretch, so that an endless limit is not hammered.
         """
         if reset_at is None or reset_at < now - RESET_PAST_MAX:
             return now + RESET_AFTER_UNKNOWN
@@ -218,7 +219,7 @@ class RequestBudget:
         return min(max(reset_at, now + floor), now + RESET_AFTER_MAX)
 
     def note_served(self) -> None:
-        """A request was answered by something else than 429."""
+        """A request was answered by something other than 429."""
         self._refusals = 0
         self.is_degraded = False
 

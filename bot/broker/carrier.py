@@ -1,17 +1,16 @@
-"""Our own carrier for the calls that trading waits for: kept-alive connections on asyncio.
+"""Our own HTTP carrier for calls that trading waits for: kept-alive connections on asyncio.
 
-An exchange needs no task: the caller waits for a future, which the callbacks of a connection
-fulfil. A caller that goes away leaves the exchange to its end all the same. The state of a
-connection is what it carries: one exchange, or none, and then it is idle. After an answer it is
-used again only when the answer ended where it said, nothing came behind it and the server keeps
-the connection open; it is dropped at once when a deadline passes, when bytes come that nobody asked
-for and when the other side ends. So what comes late never belongs to another request.
+An exchange needs no task: the caller waits for a future that a connection's callbacks resolve. If
+the caller is cancelled, the exchange still runs to its end. A connection carries one exchange, or
+none when idle. It is reused only if the answer ended where it said, nothing followed it and the
+server keeps the connection open; it is dropped at once on a deadline, on unsolicited bytes and when
+the other side closes. So late bytes are never taken for the answer to another request.
 
 The first byte: `is_sent` turns true immediately before the whole request is handed to the
-connection's transport, which may give it to the system there and then; whatever goes wrong from
-this instruction on is said to be sent. Until it the exchange is only an object in a line here:
-looking up the name, connecting, TLS, waiting for a connection and finding out that an idle one has
-been closed meanwhile all end before it.
+connection's transport, which may give it to the system there and then; any failure from this
+instruction on counts as sent. Before it the exchange is only an object in a queue here: name
+lookup, connecting, TLS, waiting for a connection and noticing that an idle one has been closed all
+come before it.
 """
 
 import asyncio
@@ -43,11 +42,11 @@ from bot.clock import boottime_s, performance_s
 from bot.protocol.envelope import Answer, NoAnswer
 
 LINE_MAX: Final = 1_000
-"""Exchanges that wait for a connection; the request budget keeps them far below it."""
+"""Exchanges waiting for a connection; the request budget keeps them far below this."""
 _ADDRESSES_MAX: Final = 8
-"""Of a host that are tried, one after another."""
+"""Addresses of a host that are tried, one after another."""
 _LENGTH_OF_NOTHING: Final = frozenset({"POST", "PUT"})
-"""A body that is empty is named by its length here (RFC 9110, 8.6)."""
+"""For these methods an empty body is sent with a Content-Length (RFC 9110, 8.6)."""
 
 
 @dataclass(eq=False, slots=True)
@@ -91,7 +90,7 @@ class Carrier:
         self._reached_last = ""
 
     async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
-        """Send once and read the whole answer. Goes on to its end when the caller is cancelled."""
+        """Send once and read the whole answer. Continues to the end if the caller is cancelled."""
         wire = self._wire(request)
         if wire is None:
             return NoAnswer("a header or the target can't be sent as it is", is_sent=False)
@@ -106,7 +105,7 @@ class Carrier:
         return await exchange.answered
 
     def _wire(self, request: HttpRequest) -> bytes | None:
-        """Return the bytes of a request, None when one of its texts would say something else.
+        """Return the bytes of a request, or None if a text in it would change its meaning.
 
         A line break in a header would begin another header, or another request.
         """
@@ -123,7 +122,9 @@ class Carrier:
     # ---------------------------------------------------------------------- connections
 
     def _serve_line(self) -> None:
-        """Give idle connections to the line, the latest used first, and open what is missing."""
+        """Give idle connections to waiting exchanges, the most recently used first, and open
+        missing ones.
+        """
         while self._line and self._idle:
             connection = self._idle.pop()
             if connection.is_usable():
@@ -134,7 +135,7 @@ class Carrier:
             self._open_for_line()
 
     def _open_for_line(self) -> None:
-        """Open a connection for each exchange in the line, as far as there may be more."""
+        """Open a connection for each waiting exchange, up to the limit."""
         while (
             len(self._openings) < len(self._line)
             and len(self._openings) + len(self._connections) < self._connections_max
@@ -145,7 +146,9 @@ class Carrier:
             task.add_done_callback(self._opened)
 
     async def _open(self, bounds: Bounds) -> None:
-        """Connect, and serve the line. Whoever waits longest gets the failure, if it is one."""
+        """Connect, and serve the queue. If it fails, the exchange waiting longest
+        gets the failure.
+        """
         try:
             made = await self._connected(bounds.connect_s)
         except TimeoutError:
@@ -163,7 +166,7 @@ class Carrier:
                 self._idle.append(made)
 
     async def _connected(self, each_s: float) -> "_Connection":
-        """Return a new connection: TCP within its share of the time, and TLS within its own."""
+        """Return a new connection: TCP and TLS each within its share of the time."""
         async with asyncio.timeout(each_s):
             made, transport = await self._reached(each_s)
         if self._tls is not None:
@@ -178,8 +181,8 @@ class Carrier:
     async def _reached(self, each_s: float) -> "tuple[_Connection, asyncio.Transport]":
         """Connect to the first of the host's addresses that answers, and to it first next time.
 
-        Each has its share of the time: one that is silent, as on a network that only seems to have
-        IPv6, must not hide those behind it.
+        Each has its share of the time: one that does not answer, as on a network that only seems to
+        have IPv6, must not block those after it.
         """
         loop, port, silence = asyncio.get_running_loop(), self._origin.port, OSError("no address")
         addresses = [self._origin.host]
@@ -211,15 +214,15 @@ class Carrier:
     def is_free(self, connection: "_Connection") -> None:
         """A connection has brought its answer.
 
-        The line is served in the loop's next round: over TLS a close that came in one piece with
-        the answer is told right after it, and can't be seen before.
+        The queue is served in the loop's next iteration: over TLS a close that arrived together
+        with the answer is only reported right after it.
         """
         self._idle.append(connection)
         if self._line:
             asyncio.get_running_loop().call_soon(self._serve_line)
 
     def forget(self, connection: "_Connection") -> None:
-        """A connection is gone; someone in the line may need another."""
+        """A connection is gone; a waiting exchange may need another."""
         self._connections.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
@@ -228,12 +231,12 @@ class Carrier:
     # ------------------------------------------------------------------------ exchanges
 
     def finish(self, exchange: _Exchange, kind: type[NoAnswer], reason: str) -> None:
-        """There is no answer to an exchange."""
+        """End an exchange without an answer."""
         silence = kind(reason, is_sent=exchange.is_sent, latency_ms=ms_since(exchange.started_s))
         self.answer(exchange, silence)
 
     def answer(self, exchange: _Exchange, answer: Answer | NoAnswer) -> None:
-        """An exchange is over; its caller may be gone."""
+        """End an exchange with its answer; its caller may be gone."""
         exchange.deadline.cancel()
         self._traffic.end(exchange)
         if not exchange.answered.done():
@@ -248,7 +251,7 @@ class Carrier:
         self.finish(exchange, LateAnswer, reason)
 
     async def close(self) -> None:
-        """Wait for what is under way, then close every connection."""
+        """Wait for the exchanges under way, then close every connection."""
         await self._traffic.drain()
         for opening in tuple(self._openings):
             opening.cancel()
@@ -256,7 +259,7 @@ class Carrier:
             await asyncio.wait(self._openings)
         for connection in tuple(self._connections):
             connection.drop()
-        await asyncio.sleep(0)  # a transport closes its socket in the loop's next round
+        await asyncio.sleep(0)  # a transport closes its socket in the loop's next iteration
 
 
 def _is_address(host: str) -> bool:
@@ -268,7 +271,7 @@ def _is_address(host: str) -> bool:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection and the exchange that it carries."""
+    """One connection and the exchange it carries."""
 
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
@@ -286,21 +289,22 @@ class _Connection(asyncio.Protocol):
         self._readable = waiting.poll
 
     def is_usable(self) -> bool:
-        """Whether another exchange may begin: not idle for long, and the server has kept it open.
+        """Return whether another exchange may begin: not idle for long, and still open at the
+        server.
 
-        A close, or anything else, that has arrived and that the loop has not told yet shows as
-        something to be read where nothing may come.
+        A close, or anything else, that has arrived but not been reported by the loop yet shows as
+        readable data where none may come.
         """
         is_fresh = boottime_s() - self._free_since_s <= IDLE_S_MAX
         return is_fresh and not self._transport.is_closing() and not self._readable(0)
 
     def is_closing(self) -> bool:
-        """Whether either side has closed it, as far as the loop has told."""
+        """Return whether either side has closed it, as far as the loop has reported."""
         return self._transport.is_closing()
 
     def carry(self, exchange: _Exchange) -> None:
-        """Send a request, unless something has come up while it waited. From the write on it counts
-        as sent.
+        """Send a request, unless an objection has come up while it waited. From the write on it
+        counts as sent.
         """
         if (reason := exchange.objection()) is not None:
             self._carrier.is_free(self)
@@ -314,7 +318,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""
         if self._exchange is None:
-            self.drop()  # nobody asked for it
+            self.drop()  # unsolicited bytes
             return
         try:
             whole = self._reader.take(data) if data else self._reader.end()
@@ -327,7 +331,9 @@ class _Connection(asyncio.Protocol):
                 self._end(whole)
 
     def eof_received(self) -> None:
-        """Called by the loop: the server sends no more. An idle connection is closed with it."""
+        """Called by the loop when the server sends no more. An idle connection is
+        closed with it.
+        """
         self.data_received(b"")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -353,7 +359,7 @@ class _Connection(asyncio.Protocol):
             self._carrier.finish(exchange, kind, reason)
 
     def drop(self) -> None:
-        """Close it at once and carry nothing more; what it carried is for the caller to end."""
+        """Close it at once; the caller has to end the exchange it carried."""
         self._exchange = None
         self._transport.abort()
         self._carrier.forget(self)

@@ -1,6 +1,6 @@
-"""One exchange with all that every call owes: key breaker, budget, signature, clock offset, 429.
+"""One exchange with everything each call needs: key breaker, budget, signature, clock offset, 429.
 
-Reads are tried again a few times, each attempt newly signed; nothing here ever repeats a write.
+Reads are retried a few times, each attempt newly signed; a write is never repeated here.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from bot.protocol.secret import redact
 TOO_MANY_REQUESTS: Final = 429
 READ_TRIES_MAX: Final = 3
 READ_WAIT_MAX: Final = timedelta(seconds=130)
-"""Longer than the longest rate-limit wait that is believed, so that one wait fits in."""
+"""Longer than the longest rate-limit wait that we accept, so that one wait fits in."""
 RETRY_PAUSE: Final = timedelta(milliseconds=250)
 REFUSALS_MAX: Final = 2
 REFUSED_KEY_PAUSE: Final = timedelta(minutes=5)
 EXCUSED_MAX: Final = 3
-"""So often in a row it may be the clock and not the key."""
+"""So many refusals in a row may be blamed on the clock rather than the key."""
 CLOCK_MOVED: Final = timedelta(seconds=1)
-"""An offset that has moved by more than this since a refusal may have been its cause."""
+"""If the offset has moved by more than this since a refusal, it may have been the cause."""
 _UNAUTHORISED: Final = 401
 _SERVERS_OWN: Final = 500
 _PASSING_STATUSES: Final = frozenset({500, 502, 503, 504})
@@ -47,7 +47,7 @@ _USED_NONCE: Final = b"AUTH_NONCE_REUSED"
 
 @dataclass(frozen=True, slots=True)
 class Barred(NoAnswer):
-    """Nothing was sent: the broker has refused our key, and is not asked again until `until`."""
+    """Nothing was sent: the broker has refused our key, and is not called again until `until`."""
 
     until: datetime = field(kw_only=True)
 
@@ -55,15 +55,15 @@ class Barred(NoAnswer):
 class KeyBreaker:
     """Stops signed calls after the broker has refused our key or signature twice in a row.
 
-    A wrong or revoked key isn't put right by asking again, and a broker may lock out whoever
-    hammers it: after two 401s nothing signed leaves for five minutes, then one call may try. Two
-    401s of unsigned calls mean the key itself, and stop everything. A used nonce does not count (it
-    is replaced), and what a wrong clock has caused is forgotten as soon as the clock's offset is
-    known better. That takes two answers that agree, so a 401 whose own `Date` speaks against our
-    offset does not count either, nor one that was signed by an offset that has moved since. This
-    happens a few times at most before a signature is taken: the clocks of several servers may
-    differ for ever. What was under way together, signed by one offset, is excused as one. Source:
-    the project's fault table, A3; broker open API 0.2.0-preview.3, recovery.
+    Asking again does not repair a wrong or revoked key, and a broker may lock out a client that
+    keeps trying: after two 401s nothing signed leaves for five minutes, then one call may try. Two
+    401s of unsigned calls mean that the key itself is bad, and stop everything. A used nonce does
+    not count (it is replaced), and refusals caused by a wrong clock are forgotten once the offset
+    is known better. That takes two answers that agree, so a 401 whose own `Date` contradicts our
+    offset does not count either, nor one signed with an offset that has moved since. Only a few
+    refusals are excused like this before a signature is accepted, as the clocks of several servers
+    may differ for ever. Requests under way together, signed with one offset, are excused as one.
+    Source: the project's fault table, A3; broker open API 0.2.0-preview.3, recovery.
     """
 
     def __init__(self, offset: ClockOffset, wire: Clock) -> None:
@@ -76,7 +76,7 @@ class KeyBreaker:
         self._excused_offset: timedelta | None = None
 
     def bar(self, *, is_signed: bool) -> Barred | None:
-        """Return why such a call may not leave now, None when it may."""
+        """Return why such a call may not leave now, None if it may."""
         self._forgive_the_clock()
         if not self._until:
             return None
@@ -88,13 +88,13 @@ class KeyBreaker:
         return Barred(reason, is_sent=False, latency_ms=0, until=until)
 
     def observe(self, answer: Answer, *, is_signed: bool, signed_by: timedelta) -> None:
-        """Learn from an answer; `is_signed` says whether its request carried a signature, and
-        `signed_by` the offset that was known then.
+        """Learn from an answer; `is_signed` says whether its request was signed, `signed_by` is the
+        offset that was known then.
         """
         if answer.http_status == TOO_MANY_REQUESTS or answer.http_status >= _SERVERS_OWN:
-            return  # nobody has looked at the key, as far as we know
+            return  # as far as we know, the key was not checked
         if answer.http_status != _UNAUTHORISED:
-            for kind in {is_signed, False}:  # a signature that is taken proves the key too
+            for kind in {is_signed, False}:  # an accepted signature proves the key too
                 self._refusals[kind] = 0
                 self._until.pop(kind, None)
             self._excused = 0 if is_signed else self._excused
@@ -164,11 +164,11 @@ class Channel:
         wait_max: timedelta = READ_WAIT_MAX,
         objection: Objection = nothing_against,
     ) -> Answer | NoAnswer:
-        """Wait for a place in the budget, sign, and send once; by default within a read's bounds.
+        """Wait for room in the budget, sign, and send once; by default within a read's bounds.
 
-        Not sent for certain: when the broker refuses our key, asked before the wait and again just
-        before the first byte, and when `objection`, asked after the wait, has one. Raises
-        RateLimited when there is no place within `wait_max`.
+        Definitely not sent if the key breaker is open, checked before the wait and again just
+        before the first byte, or if `objection`, called after the wait, returns one. Raises
+        RateLimited if there is no room within `wait_max`.
         """
         is_signed = endpoint.tier is Tier.TWO
         if (barred := self._breaker.bar(is_signed=is_signed)) is not None:
@@ -190,12 +190,12 @@ class Channel:
         return answer
 
     async def read(self, endpoint: Endpoint, target: str) -> Answer:
-        """Return a whole answer of any status but 429.
+        """Return a complete answer of any status but 429.
 
-        Raises RateLimited, KeyRefused, Timeout, Unreachable, or Malformed for an answer that
-        can't be used. A 429, a broken connection, a server error and a used nonce are tried again,
-        at most READ_TRIES_MAX times in all, newly signed; a deadline that passed and an answer too
-        long or with two lengths are not.
+        Raises RateLimited, KeyRefused, Timeout, Unreachable, or Malformed for an unusable answer. A
+        429, a broken connection, a server error and a used nonce are retried, at most
+        READ_TRIES_MAX tries in all, newly signed; a missed deadline and an answer that is too long
+        or has two lengths are not.
         """
         sign, tries = partial(self._signer.sign_read, endpoint, target), 0
         while True:
@@ -220,7 +220,7 @@ class Channel:
     async def ask_once(self, endpoint: Endpoint, target: str, body: bytes) -> Answer:
         """Send a call that costs something (a one-time code) exactly once; 429 is returned too.
 
-        Raises what `read` does.
+        Raises the same errors as `read`.
         """
         answer = await self.send(
             endpoint, partial(self._signer.sign_read, endpoint, target, body=body)
@@ -236,21 +236,21 @@ class Channel:
         return self._budget.note_limit(ours, call, tries=tries)
 
     async def close(self) -> None:
-        """Wait for what is under way and close the connections."""
+        """Wait for the requests under way and close the connections."""
         await asyncio.gather(*(link.close() for link in set(self._links.values())))
 
 
 def is_limit(answer: Answer | NoAnswer) -> TypeGuard[Answer]:
-    """Tell whether the broker answered 429."""
+    """Return whether the broker answered 429."""
     return isinstance(answer, Answer) and answer.http_status == TOO_MANY_REQUESTS
 
 
 _FINAL: Final = (Barred, LateAnswer, UnusableAnswer)
-"""After these another attempt would do no better."""
+"""Another attempt would do no better after these."""
 
 
 def _error_of(endpoint: Endpoint, silence: NoAnswer) -> BrokerError:
-    reason = redact(silence.reason)  # of a broken answer it may quote what came
+    reason = redact(silence.reason)  # it may quote a broken answer
     match silence:
         case Barred():
             return KeyRefused(endpoint.name, reason, silence.until)

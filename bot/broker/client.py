@@ -1,9 +1,9 @@
-"""What the broker knows, asked for in the words of trading. Every read raises `broker.errors`.
+"""Typed reads of the broker. Every read raises the errors of `broker.errors`.
 
-A call is an endpoint, its path and query, and the decoder of its payload; what comes back is a
-value of the domain or of `protocol/`. `read` makes every read of the API by its row in
-`protocol/calls.py`; the methods with names are those that trading needs, in trading's own values.
-Nothing here changes an order.
+A call is an endpoint, its path and query, and the decoder of its payload; the result is a value of
+the domain or of `protocol/`. `read` makes any read of the API by its row in `protocol/calls.py`;
+the named methods are those that trading needs and return domain values. Nothing here changes an
+order.
 """
 
 import asyncio
@@ -56,9 +56,9 @@ from bot.protocol.values.border import (
 )
 
 UNCACHED: Final = (("cache-control", "NOCACHE"),)
-"""The broker may answer these from a cache unless asked not to (open API, account data)."""
+"""The broker may answer these from a cache unless told not to (open API, account data)."""
 ECHOED: Final = ("symbol", "code", "indicator")
-"""What an answer names as its subject under the name by which it was asked for."""
+"""Fields in which an answer repeats the parameter that names its subject."""
 _ORDER_TO_CANCEL: Final = replace(trading.ORDER_DETAIL, lane=Lane.BOOK)
 _USER_HOLE: Final = "user_id"
 _CODES_USED_UP: Final = "OTP_RATE_LIMIT_EXCEEDED"
@@ -70,7 +70,7 @@ Query = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ReadAnswer(Generic[Value]):
-    """A value with the payload that it was read from, and what in it differs from the document."""
+    """A value with the payload it was read from, and how that differs from the document."""
 
     value: Value
     payload: Payload
@@ -91,15 +91,15 @@ class BrokerClient:
     ) -> Value:
         """Make any read of the API: `codec` is a row of `calls.py`, `path` fills its holes.
 
-        Names and values of `query` are the wire's. Raises WrongQuery before anything is sent when
-        the broker would answer 400, and Malformed when the answer is about another symbol.
+        Names and values of `query` are the wire's. Raises WrongQuery before anything is sent if the
+        broker would answer 400, and Malformed if the answer is about another symbol.
         """
         return (await self.ask(codec, path, query)).value
 
     async def ask(
         self, codec: Codec[Value], path: Mapping[str, str] = _NOTHING, query: Query = ()
     ) -> ReadAnswer[Value]:
-        """Read as `read` does, and keep the payload beside the value."""
+        """Read as `read` does, and return the payload beside the value."""
         check_query(codec.endpoint, path, query)
         return await self._ask(codec.endpoint, codec.decode, path, query)
 
@@ -110,10 +110,11 @@ class BrokerClient:
         path: Mapping[str, str] = _NOTHING,
         query: Query = (),
     ) -> ReadAnswer[Value]:
-        """Read; a 401 for a user's own path has the user read again, once, and asks for that one's.
+        """Read; after a 401 for a user's own path, read the user again, once, and retry with that
+        id.
 
-        A large answer is decoded in a thread, so that nothing else waits for it meanwhile.
-        Source: broker open API 0.2.0-preview.3, recovery.
+        A large answer is decoded in a thread, so that it does not block the event loop. Source:
+        broker open API 0.2.0-preview.3, recovery.
         """
         asked = path
         while True:
@@ -171,7 +172,7 @@ class BrokerClient:
     # ---------------------------------------------------------------------------------- account
 
     async def todays_orders(self, account: SubAccount, asked_at: datetime) -> TodaysOrders:
-        """Read the day order book; rows that can't be read are set aside.
+        """Read the day order book; unreadable rows are set aside.
 
         `asked_at` is market time, and stamped on every row.
         """
@@ -181,13 +182,13 @@ class BrokerClient:
     async def order(
         self, account: SubAccount, order_id: str, asked_at: datetime
     ) -> OrderReport | None:
-        """Read one order's row, None when the broker does not know the id (yet)."""
+        """Read one order's row, None if the broker does not know the id (yet)."""
         return await self._order(trading.ORDER_DETAIL, account, order_id, asked_at)
 
     async def order_to_cancel(
         self, account: SubAccount, order_id: str, asked_at: datetime
     ) -> OrderReport | None:
-        """Read it behind no poll, and before no DELETE: one waits for it, for a moment."""
+        """Read it ahead of the polls: its DELETE is waiting, but only for a moment."""
         return await self._order(_ORDER_TO_CANCEL, account, order_id, asked_at)
 
     async def _order(
@@ -212,7 +213,7 @@ class BrokerClient:
         return (await self._ask(trading.SUMMARY, decode_summary, _path(account))).value
 
     async def account_snapshot(self, account: SubAccount, at: datetime) -> AccountSnapshot:
-        """Read shares and money, two calls, as one picture stamped `at`."""
+        """Read shares and cash, two calls, into one snapshot stamped `at`."""
         portfolio = await self.portfolio(account)
         summary = await self.summary(account)
         if summary.cash is None:
@@ -230,7 +231,7 @@ class BrokerClient:
         )
 
     async def rights(self, account: SubAccount) -> tuple[ShareholderRight, ...]:
-        """Read what corporate actions have promised or brought, newest first."""
+        """Read the rights from corporate actions, pending and done, newest first."""
         found = await self.read(calls.USER_RIGHTS_CODEC, _path(account))
         return tuple(
             ShareholderRight(
@@ -249,12 +250,12 @@ class BrokerClient:
     # --------------------------------------------------------------------------------------- 2FA
 
     async def request_otp(self) -> OtpTicket:
-        """Have a one-time code sent: one of five a day, so exactly one attempt."""
+        """Request a one-time code: there are five a day, so exactly one attempt."""
         body = encode_otp_request()
         return await self._ask_once(trading.REQUEST_OTP, body, decode_otp_ticket)
 
     async def verify_otp(self, ticket_id: str, code: Secret) -> TwoFactorToken:
-        """Trade a code for a token: one of three tries, so exactly one attempt."""
+        """Exchange a code for a token: there are three tries, so exactly one attempt."""
         body = encode_otp_verification(ticket_id, code)
         return await self._ask_once(trading.VERIFY_OTP, body, decode_two_factor_token)
 
@@ -286,7 +287,7 @@ class BrokerClient:
             raise Malformed(endpoint.name, error.reason, error.raw) from error
 
     async def close(self) -> None:
-        """Wait for what is under way and close the connections."""
+        """Wait for the requests under way and close the connections."""
         await self._channel.close()
 
 
@@ -295,7 +296,7 @@ def _path(account: SubAccount) -> dict[str, str]:
 
 
 def check_query(endpoint: Endpoint, path: Mapping[str, str], query: Query) -> None:
-    """Raise WrongQuery for everything that the broker would answer with 400, or not understand."""
+    """Raise WrongQuery for everything that the broker would answer with 400, or misunderstand."""
     given, holes = dict(query), path_parameters(endpoint)
     counts, unknown = Counter(name for name, _ in query), "no such parameter"
     faults = [
@@ -310,7 +311,7 @@ def check_query(endpoint: Endpoint, path: Mapping[str, str], query: Query) -> No
 
 
 def check_echo(payload: Payload, asked: Mapping[str, str]) -> None:
-    """Raise Malformed when the answer says that it is about something else than was asked for."""
+    """Raise Malformed if the answer names a subject other than the one asked for."""
     if not isinstance(payload.value, dict):
         return
     for name in ECHOED:
@@ -323,7 +324,7 @@ def check_echo(payload: Payload, asked: Mapping[str, str]) -> None:
 
 
 def _refused(refusal: BrokerRefusal) -> BrokerError:
-    """Only the API's own error body is a refusal; a proxy's page, say, is no answer to us."""
+    """Make a Refused only of the API's own error body; a proxy's page, say, is not an answer."""
     status, code = f"HTTP {refusal.http_status}", refusal.error_code
     if not refusal.has_error_body:
         return Malformed(refusal.call, f"{status} without the API's error body")

@@ -1,10 +1,10 @@
-"""How far the broker's clock is from ours, by the `Date` of its answers.
+"""Estimates how far the broker's clock is from ours, from the `Date` of its answers.
 
 A `Date` D in an answer to a request that left at t0 and was answered at t1 (our clock) says that
 the offset lies in [D - t1, D + 1 s - t0]: the second is truncated. The intervals of all answers are
-intersected, so the estimate gets better and never worse. An answer that contradicts them is put
-aside; only when the next one agrees with it has a clock been set, and the estimate moves. So one
-wrong `Date` moves nothing, and a clock that may be right is left alone: the estimate is then zero.
+intersected, so the estimate only gets better. An answer that contradicts them is set aside; only if
+the next one agrees with it has a clock been set, and the estimate moves. So one wrong `Date`
+changes nothing. While the clocks may agree, the estimate is zero.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,25 +20,28 @@ WARN_OFFSET: Final = timedelta(seconds=5)
 MAX_OFFSET: Final = timedelta(seconds=20)
 """The broker takes timestamps within 30 s of its clock (open API, signing); orders stop before."""
 _BACK_BY: Final = timedelta(seconds=1)
-"""How far below a border an offset must come back to be good again: one that lies on it would be
-told of at every answer."""
+"""How far below a limit an offset must fall to count as good again; one right at the limit would
+otherwise be reported at every answer.
+"""
 OnSkew = Callable[[timedelta], None]
-"""Gets the offset each time that it becomes worth a warning, begins to block, or is good again."""
+"""Called with the offset each time it becomes worth a warning, begins to block, or is
+good again.
+"""
 _YEARS: Final = range(1970, 2100)
-"""A Date of another year is nonsense, and too near to where a calendar ends to reckon with."""
+"""A Date outside these years is nonsense, and too near the end of the calendar to compute with."""
 _SECOND: Final = timedelta(seconds=1)
 _ZERO: Final = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Both ends belong to it."""
+    """A closed interval: both ends belong to it."""
 
     low: timedelta
     high: timedelta
 
     def common(self, other: "Interval") -> "Interval | None":
-        """What both hold, or None."""
+        """Return the intersection, or None."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Interval(low, high) if low <= high else None
 
@@ -68,11 +71,11 @@ class ClockOffset:
 
     @property
     def is_contradicted(self) -> bool:
-        """True after an answer whose `Date` speaks against the estimate, until the next."""
+        """True after an answer whose `Date` contradicts the estimate, until the next one."""
         return self._dissent is not None
 
     def now(self) -> datetime:
-        """The broker's time, as well as we know it."""
+        """Return the broker's time, as well as we know it."""
         return self._wire.now() + self.value
 
     def observe(

@@ -1,12 +1,12 @@
 """Watches every answer for added, missing and renamed fields, and reports each of them once.
 
-An unknown field is ignored when an answer is read, an optional one may be missing: neither is a
-failure. But a change of the API shows here first, and should be seen before it becomes one. Only
-names are looked at, never values. Of a call of two shapes, or of a shape that no source shows,
-nothing can be said.
+Unknown fields are ignored when an answer is read, and optional ones may be missing; neither is a
+failure. But a change of the API shows here first, and should be noticed before it causes one. Only
+names are looked at, never values. Calls with two shapes or an undocumented one are not watched.
 
-The table of a call is the type of its codec (`protocol/calls.py`); the calls that are read by hand
-have their names here. Source: broker open API 0.2.0-preview.3, bootstrap and account data.
+A call's table comes from the type of its codec (`protocol/calls.py`); calls with hand-written
+decoders have their names listed here. Source: broker open API 0.2.0-preview.3, bootstrap and
+account data.
 """
 
 from collections import ChainMap
@@ -28,30 +28,30 @@ from bot.protocol.secret import redact
 from bot.protocol.shaped import Codec, Rest, wire_names
 
 KNOWN_MAX: Final = 1_000
-"""Fields remembered; a payload of endless new names costs no more than this."""
+"""Fields remembered; bounds what a payload of endless new names can cost."""
 ADDED_MAX: Final = 50
-"""New fields of one answer that are reported: each is compared with every missing one."""
+"""New fields reported per answer: each is compared with every missing one."""
 NAME_CHARACTERS_MAX: Final = 100
 SHAPES_MAX: Final = 256
-"""Sets of names of which it is remembered what drifted in them."""
+"""Sets of names whose drift is cached."""
 SHAPE_CHARACTERS_MAX: Final = 8_192
-"""Of the names of one set that is remembered: the longest table has a quarter of it."""
+"""Characters of the names in one cached set: the longest table has a quarter of this."""
 _LIKENESS_MIN: Final = 0.6
 _SELDOM: Final[Mapping[str, tuple[str, ...]]] = {
-    # The screener sends the fields that were chosen, the order's row a strategy mainly in detail.
+    # The screener sends only the chosen fields, the order's row a strategy mainly in detail.
     "screener": ("items[].",),
     "todays_orders": ("[].strategy_id",),
-    # KRX only, says the document.
+    # KRX only, according to the document.
     "index_realtime": tuple(
         f"[].{name}"
         for name in ("advancesArr", "declinesArr", "nochangesArr", "ceilings", "floors")
     ),
-    # Indicators have keys of their own, a yield-only bond has no prices, gold has its own price.
+    # Indicators have varying keys, a yield-only bond has no prices, gold has a price of its own.
     "stock_technicals": ("indicators[].",),
     "bond_history": ("series[].",),
     "earlier_financial_data": ("[].values[].",),
 }
-"""Beginnings of names that are missing in good answers."""
+"""Prefixes of names that may be missing in a good answer."""
 
 
 class Change(StrEnum):
@@ -64,7 +64,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Drifted:
-    """A field that differs from the document: `field` with the way to it, `was` its old name."""
+    """A field that differs from the document: `field` with its path, `was` its old name."""
 
     call: str
     change: Change
@@ -77,13 +77,13 @@ class Drifted:
 
 
 OnDrift = Callable[[tuple[Drifted, ...]], None]
-"""Gets what one answer brought that was not known before."""
+"""Called with new drift found in one answer."""
 
 
 class DriftWatch:
-    """Remembers what has drifted, each call and field once, oldest first.
+    """Remembers drifted fields, each call and field once, oldest first.
 
-    Answers of one shape are looked into once: what drifts is in their names alone.
+    Answers of one shape are analysed once, as drift depends on names alone.
     """
 
     def __init__(self, on_drift: OnDrift | None = None) -> None:
@@ -97,7 +97,7 @@ class DriftWatch:
         return tuple(self._seen.values())
 
     def found_in(self, payload: Payload) -> tuple[Drifted, ...]:
-        """Return what `drifted_in` does."""
+        """Like `drifted_in`, cached by shape."""
         shape = (payload.call, shape_of(payload.value))
         found = self._of_shape.get(shape)
         if found is None:
@@ -119,9 +119,9 @@ class DriftWatch:
 
 
 def drifted_in(payload: Payload) -> tuple[Drifted, ...]:
-    """Return what differs in one payload from the table of its call; nothing without a table.
+    """Return what differs in one payload from the table of its call; empty without a table.
 
-    The paper broker's own field isn't in the document, and is no drift.
+    The paper broker's own field is not in the document but is not drift.
     """
     table = TABLES.get(payload.call)
     if table is None:
@@ -136,7 +136,9 @@ def drifted_in(payload: Payload) -> tuple[Drifted, ...]:
 
 
 def _named(call: str, added: Iterable[str], gone: list[str]) -> Iterator[Drifted]:
-    """A new field is a renamed one when a missing field in the same place is much like it."""
+    """Pair new and missing fields: a new field that resembles a missing one in the same place is a
+    rename.
+    """
     for name in added:
         shown, place = redact(name)[:NAME_CHARACTERS_MAX], name.rpartition(".")[0]
         alike = {old: _likeness(name, old) for old in gone if old.rpartition(".")[0] == place}
@@ -184,7 +186,7 @@ _AVAILABLE_TRADE: Final = """
 
 
 def _object(names: str, **inner: type[object]) -> type[object]:
-    """Make a type of an object with these fields; `inner` are fields with a shape of their own."""
+    """Make an object type with these fields; `inner` are fields with an inner shape."""
     plain = [(name, object) for name in names.split()]
     return make_dataclass("Named", [*plain, *inner.items()])
 
@@ -215,21 +217,21 @@ _BY_HAND: Final = {
 TABLES: Final[Mapping[str, Codec[object]]] = MappingProxyType(
     ChainMap(_BY_HAND, CODECS)  # type: ignore[arg-type]  # it is only read
 )
-"""Every call with known fields in its answer, by its name."""
+"""Every call whose answer has known fields, by name."""
 
 
 _CONTAINERS: Final = frozenset({dict, list})
 
 Place = str
-"""The way to an object, empty at the top: `items[].` is where `items[].price` is."""
+"""The path to an object, empty at the top: `items[].` is the place of `items[].price`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Names of fields, with the way to them: `items[].price`.
+    """Names of fields, with their paths: `items[].price`.
 
-    `added` came and is in no document; `gone` is in the document and came in none of the objects
-    where it belongs, which may be (most fields are optional).
+    `added` fields came but are not in the document; `gone` fields are in the document but came in
+    none of the objects where they belong, which is legal, as most fields are optional.
     """
 
     added: tuple[str, ...] = ()
@@ -238,7 +240,7 @@ class Drift:
 
 @dataclass(slots=True)
 class _Names:
-    """The objects and fields of a payload, by name; under `free` places any name is good."""
+    """The objects and fields of a payload, by name; under `free` places any name is fine."""
 
     places: set[Place] = field(default_factory=set)
     fields: set[str] = field(default_factory=set)
@@ -260,9 +262,9 @@ def drift_of(codec: Codec[Any], payload: Payload) -> Drift:
 
 
 def shape_of(value: object) -> Hashable:
-    """Return the names in a payload and where they are: all that `drift_of` looks at.
+    """Return the names in a payload and their places: all that `drift_of` looks at.
 
-    Payloads of one shape have one drift. Rows of the same names count once.
+    Payloads of one shape have the same drift. Rows with the same names count once.
     """
     if type(value) is dict:
         inner = [(name, shape_of(one)) for name, one in value.items() if type(one) in _CONTAINERS]
@@ -281,7 +283,7 @@ def _place_of(name: str) -> Place:
 
 
 def _collect(value: object, place: Place, names: _Names) -> None:
-    """Note the names in a payload; what holds nothing more is not looked into, for speed."""
+    """Collect the names in a payload; for speed, containers without further objects are skipped."""
     if isinstance(value, dict):
         if value:
             names.places.add(place)
@@ -307,7 +309,7 @@ def _known(kind: Any) -> _Names:
 
 
 def _learn(kind: Any, place: Place, bound: dict[Any, Any], names: _Names) -> None:
-    """Collect the names of a type: a dataclass, or what is made of dataclasses."""
+    """Collect the names of a type: a dataclass, or a type made of dataclasses."""
     kind = bound.get(kind, kind) if isinstance(kind, TypeVar) else kind
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:

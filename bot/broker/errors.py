@@ -1,15 +1,15 @@
 """Why a read of the broker failed. A write never raises: its outcome is a value.
 
-    BrokerError                 something asked of the broker did not come back
+    BrokerError                 a request to the broker failed
     ├── Unreachable             no connection, or it broke before the answer was whole
     ├── Timeout                 no complete answer within the deadline
-    ├── Malformed               an answer that can't be trusted; `raw` keeps it, redacted
+    ├── Malformed               an unusable answer; `raw` keeps it, redacted
     ├── NotNow                  `retry_at` says until when
     │   ├── RateLimited         the request quota is used up
     │   └── KeyRefused          not sent: the broker has refused our key twice
-    ├── Refused                 the broker says no; `http_status` and `error_code` say how
+    ├── Refused                 the broker refused; see `http_status` and `error_code`
     ├── WrongQuery              not sent: the broker would answer these parameters with 400
-    └── ForbiddenAddress        a base URL that no request may go to
+    └── ForbiddenAddress        a base URL that requests may not go to
 
 Messages name the call and the reason, never a secret, token or account number.
 """
@@ -31,7 +31,7 @@ class Unreachable(BrokerError):
 
 
 class Timeout(BrokerError):
-    """The deadline passed before the whole answer was there."""
+    """The deadline passed before the answer was complete."""
 
 
 class Malformed(BrokerError):
@@ -43,7 +43,7 @@ class Malformed(BrokerError):
 
 
 class NotNow(BrokerError):
-    """Asking again makes sense from `retry_at` on."""
+    """Retrying makes sense from `retry_at` on."""
 
     def __init__(self, call: str, reason: str, retry_at: datetime) -> None:
         super().__init__(call, reason)
@@ -59,7 +59,7 @@ class KeyRefused(NotNow):
 
 
 class Refused(BrokerError):
-    """The broker refused. `error_code` is its own word, `http_status` the status it came with."""
+    """The broker refused. `error_code` is its own code, `http_status` the HTTP status."""
 
     def __init__(self, call: str, reason: str, *, http_status: int, error_code: str) -> None:
         super().__init__(call, reason)
@@ -76,15 +76,15 @@ class WrongQuery(BrokerError):
 
 
 class ForbiddenAddress(BrokerError):
-    """Requests go to https, or to http on this machine; to nothing else."""
+    """Requests go only to https, or to http on this machine."""
 
 
 def refuses_key(error: BrokerError) -> bool:
-    """Whether the broker rejects our key, or what is signed with its secret."""
+    """Return whether the broker rejects our key, or anything signed with its secret."""
     is_unauthorised = isinstance(error, Refused) and error.http_status == 401
     return is_unauthorised or isinstance(error, KeyRefused)
 
 
 def is_unknown(error: BrokerError) -> bool:
-    """Whether the broker does not know that name: a symbol that isn't listed, an id."""
+    """Return whether the broker does not know the name: a symbol that is not listed, an id."""
     return isinstance(error, Refused) and error.http_status == 404

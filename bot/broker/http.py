@@ -1,8 +1,9 @@
-"""The reference carrier: httpx, for every call that trading does not wait for. Its one importer.
+"""The reference carrier, over httpx, for every call that trading does not wait for. Only this
+module imports httpx.
 
-It speaks to the transport below httpx's client, so there is nothing to switch off and nothing that
-could come back: what a client adds by itself (`link.py` says what) is not there at all. Our own
-carrier is compared with this one, answer by answer.
+It uses the transport below httpx's client, so none of what a client adds by itself (listed in
+`link.py`) needs to be switched off or could come back. Our own carrier is tested against this one,
+answer by answer.
 """
 
 import asyncio
@@ -44,13 +45,13 @@ Make = Callable[[], httpx.AsyncBaseTransport]
 
 
 class _Held(Exception):
-    """Something has come up while a connection was opened: the request is not sent."""
+    """An objection came up while a connection was opened: the request is not sent."""
 
 
 def tls_context() -> ssl.SSLContext:
     """Make the one TLS configuration: certificates are verified, TLS 1.2 at the least.
 
-    Python itself would write all keys to the file that SSLKEYLOGFILE names.
+    By default Python would write all keys to the file named by SSLKEYLOGFILE.
     """
     context = httpx.create_ssl_context(verify=True, trust_env=False)
     context.keylog_filename = None  # type: ignore[assignment]  # which turns it off
@@ -60,7 +61,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 def over_sockets(tls: ssl.SSLContext | None) -> Make:
-    """Return what makes pools of real connections, with TLS of that configuration if any."""
+    """Return a factory of pools of real connections, with that TLS configuration if any."""
     return partial(
         httpx.AsyncHTTPTransport,
         verify=tls or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
@@ -83,7 +84,7 @@ class _Pool:
     is_retired: bool = False
 
     async def leave(self) -> None:
-        """One user less."""
+        """Remove one user."""
         self.users -= 1
         if self.is_retired and self.users == 0:
             await self.transport.aclose()
@@ -104,7 +105,7 @@ class HttpxLink:
         self._pool = _Pool(make())
 
     async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
-        """Send once and read the whole answer. Goes on to its end when the caller is cancelled."""
+        """Send once and read the whole answer. Continues to the end if the caller is cancelled."""
         return await self._traffic.carry(self._exchange(request, bounds))
 
     async def _exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
@@ -161,13 +162,15 @@ class HttpxLink:
         )
 
     def _retire(self, pool: _Pool) -> None:
-        """Use new connections from now on: a request that was cut off may have leaked its place."""
+        """Use new connections from now on: a request that was cut off may have leaked its pool
+        slot.
+        """
         pool.is_retired = True
         if pool is self._pool:
             self._pool = _Pool(self._make())
 
     async def close(self) -> None:
-        """Wait for what is under way, then close every connection."""
+        """Wait for the exchanges under way, then close every connection."""
         await self._traffic.drain()
         self._pool.users += 1
         self._pool.is_retired = True
@@ -175,7 +178,7 @@ class HttpxLink:
 
 
 async def _body(response: httpx.Response, bytes_max: int) -> bytes:
-    """Read the body undecoded: compressed bytes stay so, and count as such."""
+    """Read the body undecoded: compressed bytes stay compressed and are counted so."""
     body = bytearray()
     try:
         async for chunk in response.aiter_raw():

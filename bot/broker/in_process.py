@@ -1,6 +1,7 @@
-"""An application in this process as the other end: no wire, no bytes to parse, the same verdicts.
+"""Calls a broker application in this process: no wire, no bytes to parse, the same verdicts.
 
-Without a wire no one can say which bytes have left: every request counts as sent from its start.
+Without a wire nobody can tell which bytes have left, so every request counts as sent from its
+start.
 """
 
 import asyncio
@@ -48,7 +49,7 @@ class AsgiLink:
         }
 
     async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
-        """Call the application once. Goes on to its end when the caller is cancelled."""
+        """Call the application once. Continues to the end if the caller is cancelled."""
         return await self._traffic.carry(self._exchange(request, bounds))
 
     async def _exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
@@ -65,7 +66,7 @@ class AsgiLink:
             reason = f"{type(error).__name__}: {error}"
             return NoAnswer(reason, is_sent=True, latency_ms=ms_since(started_s))
         latency_ms, headers = ms_since(started_s), texts_of(said.headers)
-        if not said.is_whole.is_set():  # as a server would break the connection
+        if not said.is_whole.is_set():  # a server would break the connection
             reason = "the application ended before its answer did"
             return NoAnswer(reason, is_sent=True, latency_ms=latency_ms)
         if len(said.body) > bounds.body_bytes_max:
@@ -90,19 +91,19 @@ class AsgiLink:
         }
 
     async def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the calls under way."""
         await self._traffic.drain()
 
 
 @lru_cache(maxsize=256)
 def _parts_of(target: str) -> tuple[str, bytes, bytes]:
-    """Return the decoded path, the path as it is and the query."""
+    """Return the decoded path, the raw path and the query."""
     path, _, query = target.partition("?")
     return unquote(path), path.encode("ascii"), query.encode("ascii")
 
 
 class _Said:
-    """What the two ends say to each other in one exchange."""
+    """The messages of both ends in one exchange."""
 
     def __init__(self, asked: bytes) -> None:
         self._asked: bytes | None = asked
@@ -112,7 +113,7 @@ class _Said:
         self.is_whole = asyncio.Event()
 
     async def receive(self) -> Message:
-        """The request, and after it that the client has gone once it has its answer."""
+        """Return the request and, once the client has its answer, that the client has gone."""
         if self._asked is None:
             await self.is_whole.wait()
             return {"type": "http.disconnect"}

@@ -1,12 +1,12 @@
-"""The seam below the client: one request goes out, one answer comes back, or none.
+"""The interface below the client: one request goes out, one answer or none comes back.
 
-What is here belongs to every carrier: ours for the calls that trading waits for (`carrier.py`),
-httpx for all others and as the reference (`http.py`), and the direct call of an application in this
-process (`in_process.py`). Every one of them keeps the same law. Nothing is followed, repeated, kept
-or unpacked: no redirects, no retries, no proxies or other settings from the environment, no
-cookies, no decompression. A request's target and body go out as the very bytes that were signed.
-Every exchange ends by its deadline, stops at its size limit and never raises: an answer that did
-not come is a value that says whether any byte of the request may have left.
+All carriers share what is here: ours for calls that trading waits for (`carrier.py`), httpx for all
+others and as the reference (`http.py`), and the direct call of an application in this process
+(`in_process.py`). They follow the same rules. Nothing is followed, repeated, stored or unpacked: no
+redirects, no retries, no proxies or other settings from the environment, no cookies, no
+decompression. A request's target and body are sent as exactly the bytes that were signed. Every
+exchange ends by its deadline, stops at its size limit and never raises: a missing answer is a value
+that says whether any byte of the request may have left.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ IDLE_S_MAX: Final = 4.0
 """A connection idle for longer is not used again: many servers close theirs after 5 s, and a write
 must not meet one that is being closed."""
 HEAD_BYTES_MAX: Final = 100 * 1024
-"""Of the head of an answer, and of any one line of it: httpx's own limit."""
+"""Limit for the head of an answer and for each of its lines; httpx's own limit."""
 ALWAYS: Final = {
     "Accept": "application/json",
     "Accept-Encoding": "identity",
     "User-Agent": "vnbot",
 }
 TWO_LENGTHS: Final = "the answer has both Content-Length and Transfer-Encoding"
-"""It ends elsewhere for someone on the way: RFC 9112, 6.3 (3)."""
+"""Something in between may see it end elsewhere: RFC 9112, 6.3 (3)."""
 
 AsgiApp = Callable[..., Awaitable[None]]
 Result = TypeVar("Result")
@@ -37,27 +37,27 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How long one exchange may take in all, and how many bytes of body are read."""
+    """How long one exchange may take in total, and how many bytes of body are read."""
 
     deadline_s: float
     body_bytes_max: int
 
     @property
     def connect_s(self) -> float:
-        """The share for TCP, and again for TLS: both end before the deadline cuts them off."""
+        """The time for TCP, and again for TLS: both end before the overall deadline."""
         return self.deadline_s / 3
 
 
 READ_BOUNDS: Final = Bounds(deadline_s=8.0, body_bytes_max=LARGE.bytes_max)
-"""Of any read; each call also has a size limit of its own."""
+"""Bounds of any read; each call also has its own size limit."""
 DRAIN_S: Final = 0.5
-"""How long a close waits for requests that their callers have given up."""
+"""How long a close waits for requests that their callers have abandoned."""
 ORDER_BOUNDS: Final = Bounds(deadline_s=10.0, body_bytes_max=SMALL.bytes_max)
 BURN_BOUNDS: Final = Bounds(deadline_s=4.0, body_bytes_max=SMALL.bytes_max)
 
 
 Objection = Callable[[], str | None]
-"""Asked just before the first byte: why not to send after all, None to send."""
+"""Called just before the first byte: returns why not to send after all, None to send."""
 
 
 def nothing_against() -> None:
@@ -68,7 +68,7 @@ def nothing_against() -> None:
 class HttpRequest:
     """What goes out. `target` is percent-encoded ASCII, path and query; headers hold secrets.
 
-    A connection may take seconds to open, so `objection` is asked once there is one.
+    A connection may take seconds to open, so `objection` is called after that.
     """
 
     method: str
@@ -85,15 +85,15 @@ class LateAnswer(NoAnswer):
 
 @dataclass(frozen=True, slots=True)
 class UnusableAnswer(NoAnswer):
-    """An answer came that asking again would not improve: too long, or with two lengths."""
+    """An answer that a retry would not improve: too long, or with two lengths."""
 
 
 class Unusable(Exception):
-    """What came can't be read or can't be believed; the text says why."""
+    """The answer cannot be read or cannot be trusted; the text says why."""
 
 
 def too_long(bytes_max: int) -> Unusable:
-    """Return what to raise for a body beyond its limit."""
+    """Return the exception for a body beyond its limit."""
     return Unusable(f"wanted at most {bytes_max:,} bytes, found more")
 
 
@@ -101,15 +101,15 @@ class Link(Protocol):
     """Exchanges with one origin."""
 
     async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
-        """Send once and read the whole answer. Goes on to its end when the caller is cancelled."""
+        """Send once and read the whole answer. Continues to the end if the caller is cancelled."""
 
     async def close(self) -> None:
-        """Wait for what is under way, then close every connection."""
+        """Wait for the exchanges under way, then close every connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a link leads: `host` as it is looked up, `name` as the Host header says it."""
+    """The server of a link: `host` as it is looked up, `name` as in the Host header."""
 
     scheme: str
     host: str
@@ -125,10 +125,10 @@ class Origin:
 class Traffic:
     """The requests of one key that are under way, reads and writes together.
 
-    A caller that goes away never cuts off a request: the exchange goes on without it, so that the
-    answer to an order is read to its end and no connection is lost from a pool. With
-    `max_concurrent=1`, which is for an application in this process, requests start and finish
-    strictly in the order in which they were made.
+    A cancelled caller never cuts off a request: the exchange continues without it, so that the
+    answer to an order is read to its end and no pool loses a connection. With `max_concurrent=1`,
+    which is for an application in this process, requests start and finish strictly in the order in
+    which they were made.
     """
 
     def __init__(self, *, max_concurrent: int | None = None) -> None:
@@ -140,15 +140,15 @@ class Traffic:
 
     @property
     def in_flight(self) -> int:
-        """Requests made and not yet answered, including those that wait for their turn."""
+        """Requests made and not yet answered, including those still queued."""
         return len(self._under_way)
 
     def begin(self, exchange: object) -> None:
-        """Count an exchange that needs no task of its own, until its `end`."""
+        """Count an exchange that needs no task of its own, until `end` is called."""
         self._under_way.add(exchange)
 
     def end(self, exchange: object) -> None:
-        """An exchange is over."""
+        """Count an exchange as over."""
         self._under_way.discard(exchange)
         if not self._under_way:
             self._is_over.set()
@@ -156,7 +156,7 @@ class Traffic:
     async def carry(self, request: Coroutine[object, object, Result]) -> Result:
         """Run one request to its end, in turn, even when the caller is cancelled meanwhile.
 
-        It is a task of its own under a shield: cancelling an httpx request would leak its place in
+        It runs as its own task under a shield: cancelling an httpx request would leak its place in
         the pool (httpcore issue 1093), and cancelling an application would cut off what it does.
         """
 
@@ -170,7 +170,9 @@ class Traffic:
         return await asyncio.shield(task)
 
     async def drain(self) -> None:
-        """Wait until nothing is under way, but not long: what nobody waits for may go on."""
+        """Wait a short while until nothing is under way; abandoned requests may go on
+        after that.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_S):
                 while self._under_way:

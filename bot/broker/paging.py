@@ -1,8 +1,8 @@
-"""Lists that come in pages, read to their end.
+"""Reads paged lists to their end.
 
 Four calls say how many items there are or which page is next; the order history says neither, and
-its page after the last is empty. A server that sends the same page for ever is not followed.
-Source: broker open API 0.2.0-preview.3, sections 4.3, 4.7, 4.8 and 4.10.
+its page after the last is empty. A server that keeps sending the same page is not followed. Source:
+broker open API 0.2.0-preview.3, sections 4.3, 4.7, 4.8 and 4.10.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -22,7 +22,7 @@ Value = TypeVar("Value")
 
 
 def is_paged(endpoint: Endpoint) -> bool:
-    """Tell whether a call takes a page."""
+    """Return whether a call takes a page."""
     return any(one.name == PAGE for one in endpoint.takes)
 
 
@@ -32,10 +32,10 @@ async def read_pages(
     path: Mapping[str, str] = MappingProxyType({}),
     query: Sequence[tuple[str, str]] = (),
 ) -> AsyncIterator[ReadAnswer[Value]]:
-    """Yield the page asked for (the first) and those that follow; a call without pages has one.
+    """Yield the page asked for (the first) and those that follow; a call without pages yields one.
 
-    Raises Malformed for a page that comes again though more were promised, and for a list longer
-    than PAGES_MAX.
+    Raises Malformed if a page repeats although more were promised, and if there are more than
+    PAGES_MAX.
     """
     call, wanted = codec.endpoint.name, dict(query)
     before: Value | None = None
@@ -43,7 +43,8 @@ async def read_pages(
         found = await client.ask(codec, path, tuple(wanted.items()))
         if before is not None and found.value == before:
             if isinstance(found.value, OrderHistory):
-                return  # it promises nothing: the same page again means that it has no pages
+                # it promises no more: getting the same page again means that it has no pages
+                return
             raise Malformed(call, f"page {wanted[PAGE]} is the one before it again")
         yield found
         page = int(wanted.get(PAGE, 1))
@@ -54,10 +55,10 @@ async def read_pages(
 
 
 def has_next(value: object, page: int) -> bool:
-    """Tell whether another page follows this one, which was asked for as `page`."""
+    """Return whether another page follows this one, which was requested as `page`."""
     if isinstance(value, OrderHistory):
         return bool(value.orders)
-    # A bot that trades asks for none of these, and their modules are slow to import.
+    # A trading bot reads none of these, and their modules are slow to import.
     from bot.protocol.values.earlier import GlobalNewsPage
     from bot.protocol.values.news import Page
     from bot.protocol.values.stocks import ForeignRoomHistory, Screen

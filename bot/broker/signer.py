@@ -32,7 +32,7 @@ MakeNonce = Callable[[], str]
 
 
 def random_nonce() -> str:
-    """Make a nonce that can't be guessed: a UUID of version 4, without an object of that class."""
+    """Make a nonce that can't be guessed: a UUID of version 4, without creating a UUID object."""
     octets = bytearray(os.urandom(16))
     octets[6] = octets[6] & 0x0F | 0x40
     octets[8] = octets[8] & 0x3F | 0x80
@@ -55,7 +55,9 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedRequest(HttpRequest):
-    """A signed request, ready: of an order write the very bytes that are journalled by hash."""
+    """A signed request, ready to send; an order write's hash in the journal is of exactly these
+    bytes.
+    """
 
     endpoint: Endpoint
     nonce: str
@@ -77,7 +79,7 @@ class Signer:
     def sign_read(
         self, endpoint: Endpoint, target: str, *, body: bytes = b"", nonce: str | None = None
     ) -> HttpRequest:
-        """Sign a call that changes no order; a `nonce` of one's own is for fencing only."""
+        """Sign a call that changes no order; only fencing passes a `nonce`."""
         if endpoint.tier is Tier.ONE:
             key = self._credentials.api_key.reveal()
             return HttpRequest(endpoint.method, target, {HEADER_API_KEY: key}, body)
@@ -86,7 +88,7 @@ class Signer:
     def sign_write(
         self, endpoint: Endpoint, target: str, body: bytes, token: Secret | None
     ) -> SignedRequest:
-        """Sign an order write; without a token the broker will refuse it for certain."""
+        """Sign an order write; the broker refuses one without a token."""
         headers = {HEADER_DEVICE_ID: self._credentials.device_id}
         if token is not None:
             headers[HEADER_TWO_FACTOR] = token.reveal()

@@ -1,8 +1,8 @@
 """The 2FA token that order writes need: in memory only, and never sent past the end of its day.
 
 A token is opaque, but it ends at 23:59:59 +07:00 of the day of its issue at the latest (broker open
-API, OTP exchange). So its end is the earliest of what the broker said, what its `exp` says when it
-is a JWT, and the end of the day on which it was issued (`iat`), or else given to us.
+API, OTP exchange). So it ends at the earliest of: the broker's stated expiry, its `exp` if it is a
+JWT, and the end of the day on which it was issued (`iat`) or else received.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from bot.protocol.secret import Secret
 LAST_SECOND: Final = time(23, 59, 59)
 _TAIL: Final = 4
 _TAIL_OF_MIN: Final = 40
-"""Of a shorter token nothing is shown: a tail would be too much of it."""
+"""A shorter token is not shown at all: a tail would reveal too much of it."""
 
 
 class TwoFactor:
@@ -47,30 +47,32 @@ class TwoFactor:
 
     @property
     def masked(self) -> str:
-        """The last signs of the token that we hold, so that two can be told apart; else empty."""
+        """The last characters of the token that we hold, so that two can be told apart; empty
+        without one.
+        """
         held = self._token.reveal() if self._token is not None else ""
         return f"…{held[-_TAIL:]}" if len(held) >= _TAIL_OF_MIN else "…" if held else ""
 
     def token(self) -> Secret | None:
-        """The token, None without one or when it has ended."""
+        """The token; None without one or if it has ended."""
         if self._until is None or self._clock.now() > self._until:
             return None
         return self._token
 
     @property
     def lack(self) -> str:
-        """The broker's word for what is missing: empty with a token that has not ended."""
+        """The broker's word for what is missing; empty with a token that has not ended."""
         if self.is_ready:
             return ""
         return "OTP_SESSION_REQUIRED" if self._token is None else "OTP_SESSION_EXPIRED"
 
     def set_token(self, token: Secret, expires_at: datetime | None = None) -> None:
-        """Hold this token from now on; one that has ended already is held but never ready."""
+        """Hold this token from now on; one that has already ended is held but never ready."""
         self._token = token
         self._until = self._end_of(token, expires_at)
 
     def has_ended(self, token: Secret, expires_at: datetime | None = None) -> bool:
-        """Tell whether a token would never be ready, without holding it."""
+        """Return whether a token has already ended, without holding it."""
         return self._clock.now() > self._end_of(token, expires_at)
 
     def _end_of(self, token: Secret, expires_at: datetime | None) -> datetime:
@@ -87,7 +89,7 @@ class TwoFactor:
 
 
 def _claims(token: Secret) -> Mapping[str, datetime]:
-    """The instants in a JWT's `exp` and `iat`, unverified; nothing when it is no JWT."""
+    """Return the instants in a JWT's `exp` and `iat`, unverified; nothing if it is not a JWT."""
     try:
         claims = jwt.decode(token.reveal(), options={"verify_signature": False})
     except jwt.PyJWTError:

@@ -1,8 +1,8 @@
-"""Order writes: signed first, committed by the caller, then sent once, as the very bytes.
+"""Order writes: signed first, committed by the caller, then sent once, byte for byte.
 
-`send` makes exactly one attempt and never raises. What it returns is either a whole answer or the
-word whether any byte may have left; nothing is ever sent again here, not after a 429 either. Writes
-have connections of their own, so that no slow read holds one up.
+`send` makes exactly one attempt and never raises. It returns either a complete answer or whether
+any byte may have left; nothing is ever sent again here, not even after a 429. Writes have separate
+connections, so that no slow read delays one.
 """
 
 from collections.abc import Callable
@@ -85,13 +85,13 @@ class OrderWriter:
     async def send(
         self, signed: SignedRequest, objection: Objection = nothing_against
     ) -> Answer | NoAnswer:
-        """Send a prepared write once; goes on to its end when the caller is cancelled.
+        """Send a prepared write once; continues to the end if the caller is cancelled.
 
-        Not sent for certain: when our clock is too far off the broker's, when the request budget
-        has no room within 10 s, and, asked after that wait and again when there is a connection,
-        when `objection` returns one or the 2FA token that it was signed with is not the good one
-        that we hold by then. A cancel is sent whatever our clock: its signature has the broker's
-        time. A 429 is noted for the budget and returned.
+        Definitely not sent if our clock is too far off the broker's, if the request budget has no
+        room within 10 s, or if (checked after that wait and again once connected) `objection`
+        returns one or the 2FA token it was signed with is not the valid one held by then. A cancel
+        is sent whatever our clock says: its signature has the broker's time. A 429 is noted for the
+        budget and returned.
         """
         if self._offset.blocks_writes and signed.endpoint.lane is not Lane.CANCEL:
             return NoAnswer(clock_words(self._offset.value), is_sent=False)
@@ -99,7 +99,7 @@ class OrderWriter:
         require(is_whole, "I18", f"the body of a {signed.method} is not the one signed")
 
         def against() -> str | None:
-            """A token may end, or be revoked or replaced, between signature and first byte."""
+            """Object if the token has ended or was revoked or replaced since signing."""
             if reason := objection():
                 return reason
             held = self._two_factor.token()
@@ -117,7 +117,7 @@ class OrderWriter:
 
     @property
     def lack(self) -> str:
-        """The broker's word for what is wrong with our 2FA token; empty: a write may have it."""
+        """The broker's word for what is wrong with our 2FA token; empty if a write may use it."""
         return self._two_factor.lack
 
     async def burn(self, nonce: str) -> Answer | NoAnswer:
@@ -154,7 +154,7 @@ class OrderWriter:
 
 
 class DryWriter(OrderWriter):
-    """Signs as the real writer does; an order is never sent. A burn is a read, and reads go on."""
+    """Signs like the real writer but never sends an order. A burn is a read and is still sent."""
 
     async def send(
         self, signed: SignedRequest, objection: Objection = nothing_against
