@@ -345,7 +345,7 @@ def _find_deadlines(state: State, ahead: list[datetime]) -> None:
     if state.cancels:
         found += cancels.deadlines(state)
     if gate_now.flattening is not None:
-        found.append(min(gate_now.flattening.due.values(), default=None))
+        found += gate_now.flattening.due.values()
     if RunState.STOPPING in gate_now.causes:
         found.append(operator.stop_deadline(state))
     found += (state.reconciling.look_again_at, state.bars.next_end(state.now))

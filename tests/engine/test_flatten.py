@@ -139,6 +139,19 @@ def test_what_is_sold_does_not_hide_when_the_rest_is_looked_at_again() -> None:
     assert stage.engine.next_due() == stage.now + AGAIN
 
 
+def test_a_symbol_that_is_overdue_does_not_hide_when_another_is_looked_at_again() -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+    flattening = stage.engine._state.gate.flattening
+    assert flattening is not None
+    due = flattening.due["test", "HPG"]
+
+    flattening.due["test", "FPT"] = stage.now  # as a step leaves it that has raised before it
+
+    assert due == stage.now + AGAIN
+    assert stage.engine.next_due() == due
+
+
 def test_nothing_is_sold_of_an_account_whose_orders_are_halted_and_why_is_said() -> None:
     before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
     scopes = {f"{ACCOUNT_SCOPE}{ACCOUNT}": "FORBIDDEN three times"}
