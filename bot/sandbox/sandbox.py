@@ -31,7 +31,7 @@ from bot.sandbox.api.shell import Controls, Shell
 from bot.sandbox.api.variants import with_fidelity, with_variants
 from bot.sandbox.api.writes import OrderWrites, TwoFactorCalls, place_line
 from bot.sandbox.errors import HttpRefusal, LedgerBroken
-from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.faults.script import FaultScript
 from bot.sandbox.house.checkpoint import CHECKPOINT_EVERY, CODE, Checkpoints, identity_of
 from bot.sandbox.house.house import House
 from bot.sandbox.house.ledger import START, Ledger, Line, Mark, read_ledger

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind
-from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.faults.script import FaultScript
 from bot.sandbox.house.corporate_actions import CorporateAction
 from bot.sandbox.markets.flow.day import FlowScript
 from bot.sandbox.markets.mirror.model import FillName

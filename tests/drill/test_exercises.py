@@ -5,7 +5,7 @@ import re
 import pytest
 
 from bot.drill.exercise import HALT, KILLS, Exercise, exercises, names
-from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.faults.script import FaultScript
 from bot.sandbox.scenario import SymbolScript
 
 HPG = SymbolScript.model_validate({"symbol": "HPG", "exchange": "HOSE", "reference": 27_000})

@@ -13,7 +13,7 @@ from typing import Any
 from bot.clock import ScaledClock, SystemClock
 from bot.config.rulebook import load_rulebook
 from bot.runtime.control.socket import NoBotRunning, ask
-from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.faults.script import FaultScript
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import run_free, serve

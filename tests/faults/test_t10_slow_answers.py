@@ -18,7 +18,7 @@ from bot.domain.outcome import Unknown
 from bot.domain.quote import Depth
 from bot.protocol.classify import classify_place
 from bot.protocol.secret import Secret
-from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.faults.script import FaultScript
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import serve
 from tests.sandbox.client import ACCOUNT, RULEBOOK, scenario

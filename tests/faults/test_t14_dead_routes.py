@@ -10,7 +10,7 @@ import pytest
 
 from bot.domain.entry import Note
 from bot.drill.oracle import faults_in, outcome_of
-from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.faults.script import FaultScript
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.faults.hanging import trading
 from tests.staging import QUIET

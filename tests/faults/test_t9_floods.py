@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bot.clock import SimulatedClock, SystemClock
-from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.faults.script import FaultScript
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import serve
 from tests.sandbox.client import RULEBOOK, scenario

@@ -10,7 +10,7 @@ import pytest
 
 from bot.clock import ScaledClock, SimulatedClock, SystemClock
 from bot.sandbox.errors import PortInUse
-from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.faults.script import FaultScript
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import Http, credentials_line, market_start, run_free, serve
 from tests.sandbox.client import RULEBOOK, bench, scenario

@@ -11,7 +11,7 @@ import pytest
 from bot.config.problems import OperatorMistake
 from bot.domain.entry import Decision, Fill, Note, OrderResultSeen, OrderUpdated
 from bot.domain.order import OrderState
-from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.faults.script import FaultScript
 from bot.sandbox.house.ledger import read_ledger
 from tests.cli.stage import call
 from tests.paper_story import RealBroker, real_broker, tell_paper

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope
 
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint, path_parameters
-from bot.sandbox.faults.rule import Action
+from bot.sandbox.faults.script import Action
 
 _PATHS_KEPT: Final = 1_024
 Found = tuple[Endpoint | None, Mapping[str, str]]

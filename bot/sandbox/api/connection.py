@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from bot.sandbox.errors import ConnectionCut
-from bot.sandbox.faults.rule import Action, Cut, FaultPoint, Trickle, Truncate, Wait
+from bot.sandbox.faults.script import Action, Cut, FaultPoint, Trickle, Truncate, Wait
 
 TRANSPORT: Final = "vnbot.transport"
 _LINGER_ZERO: Final = struct.pack("ii", 1, 0)

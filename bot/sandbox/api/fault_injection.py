@@ -26,11 +26,11 @@ from bot.sandbox.api.connection import (
 )
 from bot.sandbox.api.gatekeeper import ceil_s
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.faults import false_answers, rule
+from bot.sandbox.faults import false_answers, script
 from bot.sandbox.faults.false_answers import EarlierAnswers
 from bot.sandbox.faults.garbage import spoil
-from bot.sandbox.faults.rule import Action, FaultPoint
 from bot.sandbox.faults.rules import FaultRules, Rule, reset_at
+from bot.sandbox.faults.script import Action, FaultPoint
 
 Reach = Callable[[], datetime]
 """Brings the market up to its clock and returns its time."""
@@ -97,32 +97,32 @@ class FaultInjector:
     async def _interfere(self, hit: Rule) -> Action | None:
         """Make the answer, wait, or drop the token; return an action of any other kind."""
         match hit.script.action:
-            case rule.TooMany() as action:
+            case script.TooMany() as action:
                 # Clients wait by the wire clock.
                 over_at = reset_at(hit, action) + (self._wire.now() - self._reach())
                 raise self._too_many(ceil_s(over_at))
-            case rule.DropTwoFactor() as action:
+            case script.DropTwoFactor() as action:
                 self._drop_two_factor(action.code)
                 return None
-            case rule.Wait() as action:
+            case script.Wait() as action:
                 await self._sleep(action.seconds)
                 if action.do == "hang":
                     raise ScriptedAnswer(NoResponse("fin"))
                 return None
-            case rule.Status() as action:
+            case script.Status() as action:
                 code = action.code or str(action.status)
                 body = seal_error(code, action.message) if action.body is None else action.body
                 raise ScriptedAnswer(Response(body, action.status, action.headers, JSON))
-            case rule.Cut() as action:
+            case script.Cut() as action:
                 raise ScriptedAnswer(NoResponse(action.do))
-            case rule.Redirect() as action:
+            case script.Redirect() as action:
                 headers = {"location": action.to}
                 raise ScriptedAnswer(Response(status_code=action.status, headers=headers))
-            case rule.Garbage() as action:
+            case script.Garbage() as action:
                 raise ScriptedAnswer(Response(spoil(action.kind), media_type=JSON))
-            case rule.Huge() as action:
+            case script.Huge() as action:
                 raise ScriptedAnswer(huge(action.length))
-            case rule.GzipBomb():
+            case script.GzipBomb():
                 raise ScriptedAnswer(gzip_bomb())
             case action:
                 return action
@@ -136,22 +136,22 @@ class FaultInjector:
             return response
         body = bytes(response.body)
         match hit.script.action:
-            case rule.Garbage() as action:
+            case script.Garbage() as action:
                 body = spoil(action.kind, body)
-            case rule.SwapRow() as action:
+            case script.SwapRow() as action:
                 body = false_answers.swap(action, body)
-            case rule.StatusOverride() as action:
+            case script.StatusOverride() as action:
                 body = false_answers.override_status(action, body)
-            case rule.SetFields() as action:
+            case script.SetFields() as action:
                 body = false_answers.set_fields(action, body)
-            case rule.StaleRead() as action:
+            case script.StaleRead() as action:
                 age = timedelta(seconds=action.seconds)
                 body = self._earlier.find(call.target, age, call.market_at) or body
-            case rule.Reorder(of="rows"):
+            case script.Reorder(of="rows"):
                 body = false_answers.shuffle(hit.chance, body)
-            case rule.Reorder() as action:
+            case script.Reorder() as action:
                 await self._hold(hit, action)
-            case rule.Trickle() as action:
+            case script.Trickle() as action:
                 raise ScriptedAnswer(SlowResponse(response, action, self._sleep))
             case _:
                 await self._interfere(hit)
@@ -164,7 +164,7 @@ class FaultInjector:
         plan = {point: hit.script.action for point, hit in hits.items() if hit is not None}
         return FaultyResponse(response, plan, self._sleep) if plan else response
 
-    async def _hold(self, hit: Rule, action: rule.Reorder) -> None:
+    async def _hold(self, hit: Rule, action: script.Reorder) -> None:
         """Wait until another answer to such a request has gone out, or for long enough."""
         overtaken = asyncio.Event()
         self._held.append((hit, overtaken))

@@ -31,7 +31,7 @@ from bot.sandbox.api.connection import Sleep
 from bot.sandbox.api.fault_injection import FaultInjector, Reach, ScriptedAnswer
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.faults.rule import DateHeader, DupRequest, FaultPoint, FaultScript
+from bot.sandbox.faults.script import DateHeader, DupRequest, FaultPoint, FaultScript
 
 _ALSO: Final = {"stock_technicals": "/market/stocks/{symbol}/technicals/history"}
 """A second path: a range of technicals is a history, and clients ask for it as one."""

@@ -26,7 +26,7 @@ from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.api.reads import AccountReads
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.exchange.message import Refusal
-from bot.sandbox.faults.rule import HideRow, Reject
+from bot.sandbox.faults.script import HideRow, Reject
 from bot.sandbox.house.ledger import Line
 from bot.sandbox.house.order_entry import Change
 from bot.sandbox.house.order_record import FAILED, REJECTIONS

@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from bot.protocol.strict_json import compact
-from bot.sandbox.faults.rule import RowField, SetFields, StatusOverride, SwapRow
+from bot.sandbox.faults.script import RowField, SetFields, StatusOverride, SwapRow
 
 Row = dict[str, JsonValue]
 

@@ -11,7 +11,7 @@ from datetime import datetime, time, timedelta
 from fnmatch import fnmatchcase
 from random import Random
 
-from bot.sandbox.faults.rule import DropTwoFactor, FaultPoint, FaultScript, StaleRead, TooMany
+from bot.sandbox.faults.script import DropTwoFactor, FaultPoint, FaultScript, StaleRead, TooMany
 
 StateOf = Callable[[str], str | None]
 """Path of a request -> status of the order that it names, None when it names none."""

@@ -26,8 +26,8 @@ from bot.protocol.values.border import AmendRequest, PlaceRequest
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.message import Listing, Traded
 from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.faults.rule import DropTwoFactor, FaultScript
 from bot.sandbox.faults.rules import FaultRules
+from bot.sandbox.faults.script import DropTwoFactor, FaultScript
 from bot.sandbox.house.corporate_actions import CorporateActions
 from bot.sandbox.house.day_order_book import DayOrderBook
 from bot.sandbox.house.ledger import Line

@@ -25,7 +25,7 @@ from bot.runtime.start.day_start import (
     left_open,
     read_history,
 )
-from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.faults.script import FaultScript
 from tests.broker.loopback import JumpingWaiter
 from tests.staging import DAY, Stage, intent, scenario, set_stage
 

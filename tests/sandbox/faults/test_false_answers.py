@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bot.sandbox.faults.garbage import GarbageKind, spoil
-from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.faults.script import FaultScript
 from tests.rows import every_row
 from tests.sandbox.client import ACCOUNT, Bench, order_body, orders_path, ready
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bot.sandbox.faults.rule import POINTS, FaultPoint, FaultScript
 from bot.sandbox.faults.rules import FaultRules, reset_at
+from bot.sandbox.faults.script import POINTS, FaultPoint, FaultScript
 from tests.rows import every_row
 
 START = datetime(2026, 11, 19, 2, 15, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 
 from bot.clock import SimulatedClock
 from bot.sandbox.errors import ConnectionCut
-from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.faults.script import FaultScript
 from bot.sandbox.sandbox import Sandbox
 from tests.sandbox.client import (
     ACCOUNT,
