@@ -18,10 +18,9 @@ from bot.conformance.finding import Finding, Show, Verdict, judged, nobody, skip
 from bot.conformance.raw_client import RawClient, Reply
 from bot.conformance.shape import compare, shown
 from bot.domain.errors import RuleDataError
-from bot.domain.instrument import Exchange, Instrument
+from bot.domain.instrument import BOARD_LOT, Exchange, Instrument
 from bot.protocol.envelope import is_no_error
 
-LOT: Final = 100
 REFUSING: Final = frozenset({"REJECTED", "FAILED"})
 LOOKS_MAX: Final = 3
 _MILLION_SHARES: Final = 1_000_000
@@ -97,12 +96,12 @@ async def learn_order_terms(client: RawClient, facts: Facts) -> None:
         "above_ceiling": rulebook.ticks_of(instrument).up(ceiling + 1),
         "below_floor": floor - rulebook.ticks_of(instrument).tick_at(floor),
         "off_tick": floor + 1,
-        "overbuy": min((power // floor // LOT + 10) * LOT, _MILLION_SHARES),
-        "oversell": (sellable // LOT + 1) * LOT,
+        "overbuy": min((power // floor // BOARD_LOT + 10) * BOARD_LOT, _MILLION_SHARES),
+        "oversell": (sellable // BOARD_LOT + 1) * BOARD_LOT,
     }
     facts.known |= {name: str(value) for name, value in numbers.items()}
-    if power < 3 * LOT * floor:
-        raise MissingFact(f"buying power {power:,} is below {3 * LOT * floor:,}")
+    if power < 3 * BOARD_LOT * floor:
+        raise MissingFact(f"buying power {power:,} is below {3 * BOARD_LOT * floor:,}")
 
 
 async def _available(client: RawClient, facts: Facts, side: str, name: str) -> int:
@@ -130,7 +129,7 @@ class _OrderCheck:
             "sub_account": facts["extended"],
             "side": "BUY",
             "symbol": facts["stock"],
-            "quantity": LOT,
+            "quantity": BOARD_LOT,
             "type": "LIMIT",
             "limit_price": self._price,
             "market_price": None,
@@ -148,17 +147,20 @@ class _OrderCheck:
             return
         row = await self._row()
         book = rows(await self._client.get(self._facts.target(DAY_ORDERS)))
-        after, worth = await _available(self._client, self._facts, "BUY", "pp0"), LOT * self._price
+        after, worth = (
+            await _available(self._client, self._facts, "BUY", "pp0"),
+            BOARD_LOT * self._price,
+        )
         wanted = {
             "orderid": self.order_id,
             "rootorderid": self.order_id,
             "symbol": self._facts["stock"],
             "side": "BUY",
-            "qtty": LOT,
+            "qtty": BOARD_LOT,
             "price": self._price,
             "pricetype": "LO",
             "execqtty": 0,
-            "remainqtty": LOT,
+            "remainqtty": BOARD_LOT,
             "cancelqtty": 0,
             "allowcancel": "Y",
             "allowamend": "Y",
@@ -187,7 +189,7 @@ class _OrderCheck:
         wanted = {
             "symbol": self._facts["stock"],
             "order_side": "BUY",
-            "order_quantity": LOT,
+            "order_quantity": BOARD_LOT,
             "limit_price": self._price,
             "market_price": None,
             "account_id": self._facts["extended"],
@@ -217,7 +219,7 @@ class _OrderCheck:
         target, price = self._order(self.order_id), int(self._facts["next_price"])
         for name, value, echoed, column in (
             ("price", price, "limit_price", "price"),
-            ("quantity", 2 * LOT, "order_quantity", "qtty"),
+            ("quantity", 2 * BOARD_LOT, "order_quantity", "qtty"),
         ):
             id_, reply = f"4.2 amend {name}", await self._client.ask("PUT", target, {name: value})
             result, findings = _one_result(id_, reply)
@@ -253,7 +255,7 @@ class _OrderCheck:
             what = "an untouched order becomes CANCELLED"
             findings.append(judged("7.2 cancel", what, is_met=is_met, found=status))
         row = await self._row()
-        ended = {"execqtty": 0, "remainqtty": 0, "cancelqtty": 2 * LOT, "status": "CANCELLED"}
+        ended = {"execqtty": 0, "remainqtty": 0, "cancelqtty": 2 * BOARD_LOT, "status": "CANCELLED"}
         flags = {"allowcancel": "N", "allowamend": "N"}
         findings += _fields("7.2 cancelled row", "the row of a cancelled order", row, ended)
         findings += _fields("7.1 flags", "the flags of an ended order", row, flags)

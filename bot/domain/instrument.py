@@ -65,7 +65,9 @@ PHASE_WORDS: Final = {
 
 
 BOARD_LOT: Final = 100
-"""Shares of a round lot on all three exchanges. Fewer are an odd lot, traded in a separate book."""
+"""Shares of a round lot on HOSE, HNX and UPCOM (Vietnam Exchange Decision 17/QĐ-HĐTV; HOSE 352).
+Fewer are an odd lot, traded in a separate book.
+"""
 
 
 class Lot(StrEnum):

@@ -22,7 +22,7 @@ from datetime import timedelta
 from typing import Final
 
 from bot.domain.entry import FLATTEN_NOTE, Numbers, RunState
-from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Instrument, Lot, Phase
+from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, PHASE_WORDS, Instrument, Lot, Phase
 from bot.domain.order import Intent, OrderType, Side
 from bot.domain.plan import StrategyMode
 from bot.domain.recovery import StoredFlatten
@@ -30,7 +30,7 @@ from bot.engine import gate, requests
 from bot.engine.control_state import Flattening, Standing
 from bot.engine.risk import sizing
 from bot.engine.risk.accounts import Means, means_of
-from bot.engine.risk.sizing import BOARD_LOT, OrderRequest, request_of
+from bot.engine.risk.sizing import OrderRequest, request_of
 from bot.engine.state import State, StrategyState
 from bot.strategy import Request, RequestKind
 

@@ -14,6 +14,7 @@ from typing import Any, Final, ParamSpec
 
 from bot.domain.entry import IntentMoved, OrderUpdated
 from bot.domain.errors import InvariantBroken, require
+from bot.domain.instrument import BOARD_LOT
 from bot.domain.message import (
     AccountRead,
     AmendOrder,
@@ -37,7 +38,6 @@ from bot.engine.account_state import SECOND
 from bot.engine.gate import guarded
 from bot.engine.index import fingerprint_of
 from bot.engine.risk.ledgers import expected_at
-from bot.engine.risk.sizing import BOARD_LOT
 from bot.engine.state import State, StrategyState
 from bot.engine.tracked import TrackedIntent, TrackedOrder
 

@@ -16,7 +16,7 @@ from bot.domain.entry import (
     Transition,
     Verdict,
 )
-from bot.domain.instrument import EXCHANGE_TZ, Instrument, Phase
+from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, Instrument, Phase
 from bot.domain.message import PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.plan import StrategyMode
@@ -33,7 +33,7 @@ from bot.engine.risk.accounts import (
     worst_price,
 )
 from bot.engine.risk.checks import judge
-from bot.engine.risk.sizing import BOARD_LOT, SIDES, OrderRequest, request_of
+from bot.engine.risk.sizing import SIDES, OrderRequest, request_of
 from bot.engine.risk.view import Opposite, View, invested, use_of
 from bot.engine.state import State, StrategyState
 from bot.engine.tracked import TrackedIntent

@@ -6,7 +6,7 @@ They are tried among those of `checks.py`, but not at all where the account has 
 from collections.abc import Iterator
 
 from bot.domain.entry import CheckResult
-from bot.domain.instrument import PHASE_WORDS
+from bot.domain.instrument import BOARD_LOT, PHASE_WORDS
 from bot.domain.order import Side
 from bot.engine.findings import AUCTIONS
 from bot.engine.risk.codes import (
@@ -19,7 +19,7 @@ from bot.engine.risk.codes import (
     percent,
     short_money,
 )
-from bot.engine.risk.sizing import AT_THE_MARKET, BOARD_LOT, OrderRequest, gap_of
+from bot.engine.risk.sizing import AT_THE_MARKET, OrderRequest, gap_of
 from bot.engine.risk.view import AccountUse, View
 
 

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.domain.entry import Numbers
-from bot.domain.instrument import Instrument
+from bot.domain.instrument import BOARD_LOT, Instrument
 from bot.domain.order import OrderType, Side
 from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit
 from bot.domain.quote import DepthLevel
@@ -27,9 +27,6 @@ from bot.engine.risk.accounts import Means, worst_price
 from bot.engine.risk.codes import PPM
 from bot.engine.state import State, StrategyState, WaitingClose
 from bot.strategy import Default, Request, RequestKind
-
-BOARD_LOT: Final = 100
-"""Shares of a whole lot on HOSE, HNX and UPCOM (Vietnam Exchange Decision 17/QĐ-HĐTV; HOSE 352)."""
 
 _MIRROR: Final = {
     PriceBasis.BID: PriceBasis.ASK,
