@@ -30,7 +30,7 @@ from bot.domain.plan import (
 from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
 from bot.domain.timetable import local_of
-from bot.engine.engine import EngineSettings, LoadedStrategy, invoke_plainly
+from bot.engine.settings import EngineSettings, LoadedStrategy, invoke_plainly
 from bot.runtime.history.backtest.result import BacktestSpec, Collected
 from bot.runtime.history.backtest.run import play_through, quiet
 from bot.runtime.history.store.store import ListedBars

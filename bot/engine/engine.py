@@ -70,27 +70,11 @@ from bot.engine.settings import (
     Guard,
     Invoke,
     LoadedStrategy,
-    StrategyFault,
-    UnknownPolicy,
-    invoke_plainly,
     unguarded,
 )
 from bot.engine.state import MakeContext, State
 from bot.engine.status import BotStatus, SymbolSeen, status_of, symbol_status_of
 from bot.strategy import Context
-
-__all__ = [
-    "BotStatus",
-    "Engine",
-    "EngineSettings",
-    "Guard",
-    "Invoke",
-    "LoadedStrategy",
-    "StrategyFault",
-    "UnknownPolicy",
-    "invoke_plainly",
-    "unguarded",
-]
 
 HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.Recovered: recover.on_recovered,

@@ -44,7 +44,8 @@ from bot.domain.message import (
 )
 from bot.domain.order import Intent
 from bot.domain.outcome import NotSent
-from bot.engine.engine import Engine, Guard
+from bot.engine.engine import Engine
+from bot.engine.settings import Guard
 from bot.journal.errors import OutcomeUnknown, Unreachable
 from bot.journal.folding import Fold
 from bot.journal.sends import Send

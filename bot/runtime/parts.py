@@ -8,7 +8,8 @@ from bot.broker.broker import Broker
 from bot.domain.account import SubAccount
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
-from bot.engine.engine import Engine, Guard
+from bot.engine.engine import Engine
+from bot.engine.settings import Guard
 from bot.runtime.activity import Tasks, TimeSlice
 from bot.runtime.brake import Brake
 from bot.runtime.commits import Commits

@@ -44,8 +44,8 @@ from bot.domain.plan import Limits, OrderPlan, StrategyMode, StrategyPlan, Wake,
 from bot.domain.quote import Depth, DepthLevel, Quote
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
-from bot.engine.engine import (
-    Engine,
+from bot.engine.engine import Engine
+from bot.engine.settings import (
     EngineSettings,
     Guard,
     LoadedStrategy,

@@ -29,7 +29,7 @@ from bot.domain.operations import Action, AmendAsked, CancelAsked, EarlierOrders
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Refused, Unknown
 from bot.domain.recovery import Recovery, StoredAmend, StoredIntent
-from bot.engine.engine import EngineSettings
+from bot.engine.settings import EngineSettings
 from bot.engine.tracked import AmendVerdict
 from tests.engine.stage import DAY, START, Stage, attempt_of, report_of, result_of
 

@@ -28,8 +28,8 @@ from bot.domain.recovery import (
     StoredFlatten,
     StoredIntent,
 )
-from bot.engine.engine import EngineSettings
 from bot.engine.flatten import AGAIN, SALES_MAX
+from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
 from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, attempt_of, report_of
 

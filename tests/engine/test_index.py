@@ -25,8 +25,8 @@ from bot.domain.operations import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.domain.order import OrderReport, OrderState, OrderType
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.domain.recovery import Recovery, StoredIntent
-from bot.engine.engine import EngineSettings
 from bot.engine.gate import IllegalMove
+from bot.engine.settings import EngineSettings
 from bot.engine.tracked import TrackedIntent, TrackedOrder
 from tests.engine.plain_scan import require_equal
 from tests.engine.stage import (

@@ -19,8 +19,8 @@ from bot.domain.outcome import Accepted, Outcome, Refused
 from bot.domain.plan import AccountLimits
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine import invariants
-from bot.engine.engine import EngineSettings
 from bot.engine.gate import guarded
+from bot.engine.settings import EngineSettings
 from bot.engine.state import Position, State
 from bot.engine.tracked import TrackedIntent, TrackedOrder
 from bot.runtime.supervisor import FaultGuard

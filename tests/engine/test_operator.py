@@ -29,7 +29,7 @@ from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, NotSent, Unknown
 from bot.domain.plan import Limits
 from bot.domain.recovery import Recovery
-from bot.engine.engine import EngineSettings
+from bot.engine.settings import EngineSettings
 from tests.engine.stage import DAY, START, Stage, limited, report_of, result_of
 
 

@@ -18,7 +18,7 @@ from bot.domain.message import (
 from bot.domain.operations import Action, AmendAsked, OperatorActed
 from bot.domain.order import SendState
 from bot.domain.outcome import TWO_FACTOR_CODES, Refused
-from bot.engine.engine import EngineSettings
+from bot.engine.settings import EngineSettings
 from bot.engine.two_factor import WORDS
 from tests.engine.stage import PLAN, Stage, report_of
 

@@ -35,8 +35,8 @@ from bot.domain.plan import Wake
 from bot.domain.quote import Bar, Depth, DepthLevel
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine import gate, wake
-from bot.engine.engine import (
-    Engine,
+from bot.engine.engine import Engine
+from bot.engine.settings import (
     EngineSettings,
     Invoke,
     LoadedStrategy,

@@ -36,7 +36,8 @@ from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import SendState
 from bot.domain.outcome import Accepted, NotSent
 from bot.domain.recovery import Recovery
-from bot.engine.engine import Engine, EngineSettings, LoadedStrategy, invoke_plainly
+from bot.engine.engine import Engine
+from bot.engine.settings import EngineSettings, LoadedStrategy, invoke_plainly
 from bot.journal.errors import OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.sends import Send

@@ -12,7 +12,8 @@ from bot.domain.message import PlaceOrder
 from bot.domain.order import Side
 from bot.domain.plan import OrderPlan, Wake
 from bot.domain.quote import Bar
-from bot.engine.engine import Engine, EngineSettings, LoadedStrategy, invoke_plainly
+from bot.engine.engine import Engine
+from bot.engine.settings import EngineSettings, LoadedStrategy, invoke_plainly
 from bot.testing import play
 from tests.engine.stage import HPG, PLAN, RULEBOOK, Stage, report_of
 

@@ -16,7 +16,7 @@ from bot.config.strategies.load import load_sound
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import AccountRead, InstrumentsRead, Recovered, TodaysOrdersRead
 from bot.domain.recovery import Recovery
-from bot.engine.engine import unguarded
+from bot.engine.settings import unguarded
 from bot.engine.wake import never
 from bot.journal.errors import Unreachable
 from bot.journal.reader import JournalReader

@@ -21,7 +21,7 @@ from bot.domain.message import Noted
 from bot.domain.notice import SEVERITIES, Notice, NoticeKind, Volume
 from bot.engine.account_status import LimitUse
 from bot.engine.control_state import Standing
-from bot.engine.engine import Guard
+from bot.engine.settings import Guard
 from bot.journal.thread import in_time
 from bot.journal.verify import last_note
 from bot.runtime.activity import Post

@@ -36,8 +36,8 @@ from bot.domain.message import Noted
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.engine.control_state import Standing
-from bot.engine.engine import Engine, Guard
-from bot.engine.settings import EngineSettings, Invoke, LoadedStrategy
+from bot.engine.engine import Engine
+from bot.engine.settings import EngineSettings, Guard, Invoke, LoadedStrategy
 from bot.runtime.activity import Post
 from bot.runtime.history.recording.tape import RecordedEngine, Tape
 from bot.runtime.timetable.feeds import slowness_of

@@ -5,7 +5,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 from bot.domain.plan import AccountLimits
-from bot.engine.engine import EngineSettings
+from bot.engine.settings import EngineSettings
 from bot.runtime.control.status import limit_fields
 from tests.cli.stage import call, make_project
 from tests.engine.stage import Stage, limited

@@ -34,9 +34,8 @@ from bot.domain.operations import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.domain.order import OrderState, OrderType, SendState
 from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import Recovery, StoredIntent
-from bot.engine.engine import EngineSettings
 from bot.engine.risk.accounts import means_of
-from bot.engine.settings import UnknownPolicy
+from bot.engine.settings import EngineSettings, UnknownPolicy
 from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage, limited, report_of, result_of
 from tests.rows import every_row
 

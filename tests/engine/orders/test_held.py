@@ -19,7 +19,8 @@ from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import Intent
 from bot.domain.outcome import Refused
 from bot.domain.recovery import Recovery
-from bot.engine.engine import Engine, EngineSettings, LoadedStrategy
+from bot.engine.engine import Engine
+from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.engine.state import Position
 from bot.strategy import Strategy
 from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, Stage, report_of

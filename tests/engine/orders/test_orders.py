@@ -23,9 +23,9 @@ from bot.domain.message import (
 )
 from bot.domain.order import ORDER_MOVES, SEND_MOVES, OrderState, SendState, Side
 from bot.domain.outcome import Accepted, NotSent, Refused
-from bot.engine.engine import EngineSettings, invoke_plainly
 from bot.engine.gate import IllegalMove
 from bot.engine.orders.orders import move_intent, move_unplaced
+from bot.engine.settings import EngineSettings, invoke_plainly
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
 from tests.engine.stage import RULEBOOK, START, Stage, report_of, result_of

@@ -27,8 +27,8 @@ from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Resolution
 from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
-from bot.engine.engine import EngineSettings
 from bot.engine.orders.unknown import NONCE_UNUSED
+from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
 from tests.engine.stage import DAY, PLAN, START, Stage, attempt_of, report_of, sell_intent
 

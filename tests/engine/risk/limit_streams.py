@@ -24,7 +24,7 @@ from bot.domain.message import AccountRead, PlaceOrder, Record
 from bot.domain.order import Intent, OrderState, OrderType, SendState, Side
 from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
-from bot.engine.engine import EngineSettings
+from bot.engine.settings import EngineSettings
 from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, report_of
 
 STEPS = 3

@@ -10,8 +10,9 @@ from bot.domain.operations import Action, AmendAsked, OperatorActed
 from bot.domain.order import OrderState, OrderType, SendState
 from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
-from bot.engine.engine import Engine, EngineSettings, LoadedStrategy, invoke_plainly
+from bot.engine.engine import Engine
 from bot.engine.risk.checks import judge
+from bot.engine.settings import EngineSettings, LoadedStrategy, invoke_plainly
 from bot.strategy import Strategy
 from tests.engine.risk import account_rows
 from tests.engine.risk.test_checks import REQUEST, VIEW

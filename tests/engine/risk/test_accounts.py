@@ -7,8 +7,8 @@ from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import Decision, Verdict
 from bot.domain.message import AccountRead, PlaceOrder, QuoteReceived
 from bot.domain.order import Side
-from bot.engine.engine import EngineSettings
 from bot.engine.risk.accounts import means_of
+from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
 from tests.engine.plain_scan import differences
 from tests.engine.stage import ACCOUNT, RULEBOOK, Stage, report_of

@@ -9,7 +9,7 @@ from bot.domain.account import AccountSnapshot, Holding, ShareholderRight
 from bot.domain.entry import Fill, Note, RunState
 from bot.domain.message import AccountRead, TradingDayStarted
 from bot.domain.recovery import Recovery
-from bot.engine.engine import EngineSettings
+from bot.engine.settings import EngineSettings
 from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, Stage, report_of
 
 SETTLES = datetime.fromisoformat("2026-11-23T13:00+07:00")

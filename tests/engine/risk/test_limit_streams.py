@@ -7,7 +7,8 @@ from bot.domain.message import PlaceOrder, Recovered, TimerFired
 from bot.domain.order import OrderState
 from bot.domain.plan import AccountLimits, Wake
 from bot.domain.recovery import RecoveredStrategy, Recovery
-from bot.engine.engine import Engine, EngineSettings, LoadedStrategy, invoke_plainly
+from bot.engine.engine import Engine
+from bot.engine.settings import EngineSettings, LoadedStrategy, invoke_plainly
 from bot.strategy import Strategy
 from tests.engine.risk.limit_streams import play
 from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, Stage, report_of

@@ -11,7 +11,7 @@ from bot.domain.order import OrderState, Side
 from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.account_state import DayTrade, Mark
-from bot.engine.engine import EngineSettings
+from bot.engine.settings import EngineSettings
 from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, report_of
 
 LIMIT = AccountLimits(max_loss_per_day=100_000)

@@ -9,10 +9,10 @@ from bot.domain.order import OrderState, OrderType, Side
 from bot.domain.plan import AccountLimits, Limits, OrderPlan, PriceBasis, SizeUnit
 from bot.domain.quote import Depth, DepthLevel
 from bot.domain.recovery import RecoveredStrategy, Recovery
-from bot.engine.engine import EngineSettings
 from bot.engine.requests import consider
 from bot.engine.risk.accounts import means_of
 from bot.engine.risk.sizing import CLOSE_WAITS_MAX, basis_for, file_quantity, shifted, snapped
+from bot.engine.settings import EngineSettings
 from bot.strategy import Request, RequestKind
 from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, Stage, report_of
 

@@ -12,7 +12,7 @@ from bot.domain.operations import AmendAsked
 from bot.domain.order import OrderType, Side
 from bot.domain.plan import When
 from bot.domain.recovery import RecoveredStrategy, Recovery
-from bot.engine.engine import EngineSettings
+from bot.engine.settings import EngineSettings
 from tests.engine.stage import DAY, PLAN, Stage, report_of
 
 LUNCH = When(frozenset(), time(11, 0), time(13, 30))

@@ -16,7 +16,8 @@ from datetime import timedelta
 from heapq import heappop, heappush
 from typing import Final
 
-from bot.engine.engine import Engine, Invoke, LoadedStrategy, StrategyFault
+from bot.engine.engine import Engine
+from bot.engine.settings import Invoke, LoadedStrategy, StrategyFault
 from bot.runtime.history.backtest.exchange import BarExchange
 from bot.runtime.history.backtest.fills import depth_of, quote_of, tape_after, touch_of
 from bot.runtime.history.backtest.indicator_columns import IndicatorColumns

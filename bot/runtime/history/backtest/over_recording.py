@@ -33,7 +33,8 @@ from bot.domain.quote import BarsRead, ClosesRead, Quote
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.domain.timetable import instant_of
-from bot.engine.engine import Engine, Invoke
+from bot.engine.engine import Engine
+from bot.engine.settings import Invoke
 from bot.runtime.history.backtest.conditions import assumptions_of_recording
 from bot.runtime.history.backtest.loop import Timer, timers_of
 from bot.runtime.history.backtest.played_market import PlayedMarket

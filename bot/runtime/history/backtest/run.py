@@ -33,7 +33,8 @@ from bot.domain.plan import PriceBasis
 from bot.domain.quote import ClosesRead
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.domain.timetable import instant_of
-from bot.engine.engine import Engine, Invoke, LoadedStrategy, StrategyFault
+from bot.engine.engine import Engine
+from bot.engine.settings import Invoke, LoadedStrategy, StrategyFault
 from bot.runtime.history.backtest.broker import BarBroker
 from bot.runtime.history.backtest.conditions import assumptions_of, require_possible
 from bot.runtime.history.backtest.exchange import BarExchange

@@ -16,8 +16,8 @@ from bot.domain.errors import Fault
 from bot.domain.message import Command, Event
 from bot.domain.order import Intent
 from bot.domain.rulebook import Rulebook
-from bot.engine.engine import Engine, Guard, Invoke
-from bot.engine.settings import EngineSettings, LoadedStrategy, StrategyFault
+from bot.engine.engine import Engine
+from bot.engine.settings import EngineSettings, Guard, Invoke, LoadedStrategy, StrategyFault
 from bot.engine.wake import MustYield
 from bot.runtime.history.recording.recordings import DUE, GO_ON, LAST_LOOK, LOOK
 from bot.strategy import Strategy

@@ -21,8 +21,7 @@ from bot.domain.plan import (
 )
 from bot.domain.quote import Bar
 from bot.domain.timetable import instant_of, local_of
-from bot.engine.engine import Invoke, invoke_plainly
-from bot.engine.settings import EngineSettings, LoadedStrategy
+from bot.engine.settings import EngineSettings, Invoke, LoadedStrategy, invoke_plainly
 from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec
 from bot.runtime.history.backtest.run import run_backtest
 from bot.runtime.history.bars import BarColumns, DayFrame, Gap

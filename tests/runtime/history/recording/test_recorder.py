@@ -11,7 +11,7 @@ from bot import __version__
 from bot.clock import monotonic_s
 from bot.domain.errors import Fault
 from bot.domain.message import TimePassed
-from bot.engine.engine import EngineSettings, invoke_plainly, unguarded
+from bot.engine.settings import EngineSettings, invoke_plainly, unguarded
 from bot.runtime.activity import Activity, RightOfWay
 from bot.runtime.history.recording.recorder import LOOK_S, STILL_LOOKS, Recorder
 from bot.runtime.history.recording.recordings import (
