@@ -18,6 +18,7 @@ from sqlalchemy.sql.visitors import cloned_traverse
 from bot.journal.encoding import Plain
 from bot.journal.engines import BEGIN_WRITING
 from bot.journal.errors import NotOwner, WrittenByAnother
+from bot.journal.open_files import OpenFiles
 from bot.journal.statements import Compiled, Statement, Step, Together, Values, as_one
 
 if TYPE_CHECKING:
@@ -190,9 +191,15 @@ class SqliteConnection(WriterConnection):
         self._cursor = self._raw.cursor()
 
     def begin(self, question: Statement) -> Sequence[Values]:
+        files: OpenFiles | None = self._pooled.info.get("files")
         with self._errors:
+            if files is not None:
+                files.require_in_place()
             self._cursor.execute(BEGIN_WRITING)
-        return self.rows(question, {})
+        found = self.rows(question, {})
+        if files is None:  # the log is made by the first transaction
+            self._pooled.info["files"] = OpenFiles(self._raw)
+        return found
 
     def release(self) -> None:
         self._cursor.close()  # while it is open, so is the file

@@ -1,0 +1,89 @@
+"""The files that a SQLite journal's writer has open: they must be where it found them.
+
+A file that is removed or replaced lives on for whoever has it open. The bot would go on writing,
+and nobody would ever read it: no command, no later start. So the files are looked for before each
+transaction. What the lost one holds is copied beside it while it can still be read.
+
+A log (`-wal`, `-shm`) that somebody tidied away costs nothing: what it holds goes into the
+journal's file, and the next connection makes a new one.
+"""
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final
+
+LOGS: Final = ("-wal", "-shm")
+RESCUED: Final = ".rescued-"
+"""How the name of such a copy goes on behind the journal's, before its number."""
+RESCUED_MAX: Final = 20
+"""How many copies may lie there: then no more are made."""
+
+Identity = tuple[int, int]
+
+
+class OpenFiles:
+    """What a connection has open since its first transaction, in which this is made."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        [(_, _, name)] = connection.execute("PRAGMA database_list").fetchall()
+        self._connection = connection
+        self._path = Path(name)
+        self._file = _identity(self._path)
+        self._logs = self._find_logs()
+        self._told = ""
+        """What was said of the file that is not there."""
+
+    def require_in_place(self) -> None:
+        """Raise what the driver would if it noticed. A connection that lost its log is closed."""
+        found = _identity(self._path)
+        if found != self._file:
+            self._told = self._told or self._save(found)
+            raise sqlite3.OperationalError(self._told)
+        self._told = ""
+        if self._find_logs() != self._logs:
+            [(_, pages, done)] = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            if pages == done:  # else a reader is in the way, for a moment
+                self._connection.close()
+            raise sqlite3.OperationalError("its log was removed while the bot had it open")
+
+    def _find_logs(self) -> tuple[Identity | None, ...]:
+        return tuple(_identity(self._beside(end)) for end in LOGS)
+
+    def _save(self, found: Identity | None) -> str:
+        """Copy what the lost file holds; return what happened, and what to do about it."""
+        done = "removed" if found is None else "replaced"
+        text = f"it was {done} while the bot had it open: put it back"
+        try:
+            copy = self._copy()
+        except (OSError, sqlite3.Error):
+            return text
+        return f"{text}, or stop the bot, put {copy} in its place and start it again"
+
+    def _copy(self) -> Path:
+        for number in range(1, RESCUED_MAX + 1):
+            copy = self._beside(f"{RESCUED}{number}")
+            with suppress(FileExistsError):
+                os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+                break
+        else:
+            raise FileExistsError(copy)
+        try:
+            with closing(sqlite3.connect(copy)) as target:
+                self._connection.backup(target)
+        except sqlite3.Error:
+            copy.unlink(missing_ok=True)  # a disk that is full takes no half of a journal either
+            raise
+        return copy
+
+    def _beside(self, end: str) -> Path:
+        return self._path.with_name(self._path.name + end)
+
+
+def _identity(path: Path) -> Identity | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
