@@ -62,13 +62,7 @@ class OpenFiles:
         return f"{text}, or stop the bot, put {copy} in its place and start it again"
 
     def _copy(self) -> Path:
-        for number in range(1, RESCUED_MAX + 1):
-            copy = self._beside(f"{RESCUED}{number}")
-            with suppress(FileExistsError):
-                os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-                break
-        else:
-            raise FileExistsError(copy)
+        copy = self._new_file()
         try:
             with closing(sqlite3.connect(copy)) as target:
                 self._connection.backup(target)
@@ -76,6 +70,14 @@ class OpenFiles:
             copy.unlink(missing_ok=True)  # a disk that is full takes no half of a journal either
             raise
         return copy
+
+    def _new_file(self) -> Path:
+        for number in range(1, RESCUED_MAX + 1):
+            copy = self._beside(f"{RESCUED}{number}")
+            with suppress(FileExistsError):
+                os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+                return copy
+        raise FileExistsError(f"{self._path} has {RESCUED_MAX} copies")
 
     def _beside(self, end: str) -> Path:
         return self._path.with_name(self._path.name + end)

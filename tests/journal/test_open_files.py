@@ -34,6 +34,28 @@ def decisions(file: Path) -> int:
         return stored.scalar(sa.select(sa.func.count()).select_from(tables.decisions)) or 0
 
 
+def move(file: Path, to: Path) -> None:
+    file.rename(to)
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def replace(file: Path) -> None:
+    older = file.with_name("older.db")
+    older.write_bytes(file.read_bytes())
+    older.rename(file)
+
+
+def copies(file: Path) -> list[Path]:
+    return list(file.parent.glob(f"{file.name}{RESCUED}*"))
+
+
+def modes(files: list[Path]) -> set[int]:
+    return {each.stat().st_mode & 0o777 for each in files}
+
+
 def rescued(file: Path, number: int = 1) -> Path:
     return file.with_name(f"{file.name}{RESCUED}{number}")
 
@@ -41,38 +63,37 @@ def rescued(file: Path, number: int = 1) -> Path:
 async def test_a_file_that_was_moved_away_takes_nothing_until_it_is_put_back(
     writer: Journal, file: Path
 ) -> None:
-    away = file.rename(file.with_name("away.db"))
+    away = file.with_name("away.db")
+    move(file, away)
 
     for _ in range(2):
         with pytest.raises(Unreachable, match="it was removed while the bot had it open: put it"):
             await writer.write([Story(2).decision])
-    away.rename(file)
+    move(away, file)
     await writer.write([Story(2).decision])
     await writer.close()
 
     assert decisions(file) == 2
-    assert not rescued(file, 2).exists()
+    assert copies(file) == [rescued(file)]
 
 
 async def test_what_a_removed_file_held_is_beside_it_for_its_owner(
     writer: Journal, file: Path
 ) -> None:
-    file.unlink()
+    remove(file)
 
     with pytest.raises(Unreachable, match=f"put {rescued(file)} in its place and start it again"):
         await writer.write([Story(2).decision])
     await writer.close()
 
     assert decisions(rescued(file)) == 1
-    assert rescued(file).stat().st_mode & 0o777 == 0o600
+    assert modes(copies(file)) == {0o600}
 
 
 async def test_nothing_is_written_beside_a_file_that_took_the_place(
     writer: Journal, file: Path
 ) -> None:
-    older = file.with_name("older.db")
-    older.write_bytes(file.read_bytes())
-    older.rename(file)
+    replace(file)
 
     with pytest.raises(Unreachable, match="it was replaced while the bot had it open"):
         await writer.write([Story(2).decision])
@@ -86,7 +107,7 @@ async def test_without_a_copy_none_is_promised(writer: Journal, file: Path, has_
     taken = [rescued(file, number) for number in range(1, RESCUED_MAX + (not has_room))]
     for each in taken:
         each.write_text("somebody's")
-    file.unlink()
+    remove(file)
 
     with pytest.raises(Unreachable) as raised:
         await writer.write([Story(2).decision])
@@ -98,7 +119,7 @@ async def test_without_a_copy_none_is_promised(writer: Journal, file: Path, has_
 
 @pytest.mark.parametrize("end", LOGS)
 async def test_a_log_that_was_removed_costs_nothing(writer: Journal, file: Path, end: str) -> None:
-    file.with_name(file.name + end).unlink()
+    remove(file.with_name(file.name + end))
 
     await writer.write([Story(2).decision])
     seen = decisions(file)
@@ -113,7 +134,7 @@ async def test_a_log_that_a_reader_needs_is_waited_for(
     with reading(sqlite_url) as reader:
         reader.execute(sa.select(tables.decisions)).all()
         await writer.write([Story(2).decision])
-        file.with_name(f"{file.name}-wal").unlink()
+        remove(file.with_name(f"{file.name}-wal"))
         with pytest.raises(Unreachable, match="its log was removed while the bot had it open"):
             await writer.write([Story(3).decision])
     await writer.write([Story(3).decision])
