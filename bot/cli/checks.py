@@ -18,6 +18,7 @@ from bot.runtime.timetable.feeds import (
     polls_of,
     room_for_polls,
     slowed_by,
+    slowness_of,
 )
 from bot.runtime.watches import HOOK_S_MAX, HookWatch
 
@@ -41,6 +42,7 @@ def report_good(
     quota: int,
     lines: Sequence[str],
     *,
+    quote_age_max_s: int,
     before: Plain | None = None,
     after: Plain | None = None,
     also: Sequence[Problem] = (),
@@ -51,6 +53,9 @@ def report_good(
     """
     plans = [each.plan for each in checked]
     warnings = [*also, *(problem for each in checked for problem in each.warnings)]
+    words = slowness_of(plans, quota, timedelta(seconds=quote_age_max_s))
+    if "QUOTE_AGE" in words:
+        warnings.append(Problem("E-CFG-054", f"the polls {words}"))
     for problem in () if invocation.quiet else warnings:
         show_problem(problem, before="warning ")
     listed = [problem_fields(each) for each in warnings]

@@ -1,7 +1,6 @@
 """Scenario files of the sandbox: found by name among the shipped ones or by path, read, checked."""
 
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +12,7 @@ from bot.config.market_files.file import with_recording
 from bot.config.model_check import dotted, in_order, problem_of
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.rulebook import load_rulebook
+from bot.config.shipped import find_scenario
 from bot.config.yaml_file import Location, YamlDocument, read_yaml
 from bot.domain.errors import NoRule
 from bot.domain.instrument import InstrumentKind
@@ -51,7 +51,6 @@ _LIKE: Final[Mapping[str, str]] = {
     "suffix": "a suffix, like .1",
 }
 """What was wanted of a text of a fixed form, by its key."""
-_SHIPPED: Final = Path(str(files("bot.sandbox"))) / "scenarios"
 
 
 def load_scenario(name: str, base_dir: Path) -> Scenario:
@@ -78,25 +77,6 @@ def load_scenario(name: str, base_dir: Path) -> Scenario:
     if problems := [_at(document, *each) for each in _unplayable(scenario, rulebook)]:
         raise OperatorMistake(problems)
     return with_recording(scenario, rulebook, path.parent)
-
-
-def find_scenario(name: str, base_dir: Path) -> Path:
-    """Return the file of a scenario: a shipped name, else a path relative to `base_dir`."""
-    shipped = _SHIPPED / f"{name}.yaml"
-    if shipped.is_file():
-        return shipped
-    path = base_dir / name
-    if path.is_file():
-        return path
-    message = (
-        f"no scenario '{name}': shipped ones are {', '.join(scenario_names())}; or name a file"
-    )
-    raise OperatorMistake.of("E-CFG-001", message)
-
-
-def scenario_names() -> list[str]:
-    """Return the names of the shipped scenarios."""
-    return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
 
 
 def _unplayable(scenario: Scenario, rulebook: Rulebook) -> Iterator[tuple[Location, str]]:

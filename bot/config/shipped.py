@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Final
 
 import bot
+from bot.config.problems import OperatorMistake
 
 DEMO: Final = "config/demo/bot.yaml"
 _PACKAGE: Final = Path(bot.__file__).parent
+_SCENARIOS: Final = _PACKAGE / "sandbox" / "scenarios"
 
 
 def shipped_dir() -> Path:
@@ -28,3 +30,22 @@ def shipped(name: str) -> Path:
     if not path.exists():
         raise FileNotFoundError(f"{name} did not come with this installation; looked for {path}")
     return path
+
+
+def find_scenario(name: str, base_dir: Path) -> Path:
+    """Return the file of a scenario: a shipped name, else a path relative to `base_dir`."""
+    shipped_one = _SCENARIOS / f"{name}.yaml"
+    if shipped_one.is_file():
+        return shipped_one
+    path = base_dir / name
+    if path.is_file():
+        return path
+    message = (
+        f"no scenario '{name}': shipped ones are {', '.join(scenario_names())}; or name a file"
+    )
+    raise OperatorMistake.of("E-CFG-001", message)
+
+
+def scenario_names() -> list[str]:
+    """Return the names of the shipped scenarios."""
+    return sorted(path.stem for path in _SCENARIOS.glob("*.yaml"))

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from bot.config.problems import OperatorMistake
-from bot.config.scenario_file import load_scenario, scenario_names
+from bot.config.scenario_file import load_scenario
+from bot.config.shipped import scenario_names
 
 HPG = "symbols:\n  - {symbol: HPG, exchange: HOSE, reference: 27_000}\n"
 WRONG_SYMBOL = "'symbols[0].symbol': wanted a symbol in capitals, like HPG; found 'hpg'"

@@ -168,6 +168,23 @@ def test_the_exchange_of_a_symbol_has_dates(tmp_path: Path) -> None:
         check_file(file, market=market_of(date(2024, 11, 19)))
 
 
+@pytest.mark.parametrize(("cash", "told"), [("5_000", ["E-CFG-055"]), ("500_000", [])])
+def test_cash_for_less_than_a_lot_of_a_cheap_share_is_a_warning(
+    tmp_path: Path, cash: str, told: list[str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(BASE.replace("shares: 100", f"cash: {cash}"), "utf-8")
+
+    warnings = check_file(file, market=MARKET).warnings
+
+    assert [each.code for each in warnings] == told
+    assert all(
+        "5_000 VND: it buys a lot of 100 shares only up to 50 VND a share" in each.message
+        and each.place.endswith("mine.yaml:5:22")
+        for each in warnings
+    )
+
+
 def test_an_unknown_symbol_is_a_warning_until_the_broker_is_asked(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(BASE.replace("[FPT]", "[FPT, NO, FTP]"), "utf-8")

@@ -7,7 +7,7 @@ import pytest
 
 from bot.clock import SystemClock
 from bot.config.rulebook import load_rulebook
-from bot.config.scenario_file import scenario_names
+from bot.config.shipped import scenario_names
 from bot.domain.entry import Fill
 from bot.domain.instrument import EXCHANGE_TZ
 from tests.story import once, tell, write_project

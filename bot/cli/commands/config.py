@@ -51,7 +51,15 @@ def check(invocation: Invocation) -> int:
         line += f", {counted(len(channels), 'channel')} for notices"
     summary: Plain = {"config": str(loaded.path), "mode": mode, "sha256": loaded.sha256}
     also = loaded.warnings
-    return report_good(invocation, checked, quota, [line], before=summary, also=also)
+    return report_good(
+        invocation,
+        checked,
+        quota,
+        [line],
+        quote_age_max_s=loaded.settings.risk.max_quote_age_s,
+        before=summary,
+        also=also,
+    )
 
 
 @define_command("show", group=command, example="bot config show --origin")

@@ -139,7 +139,7 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     yield from _rows(say("alert"), list(alerts_of(found)))
     yield from _rows("2FA", [_second_factor(say, found.inner("two_factor"))])
     yield from _rows(say("journal"), [found.text("journal")])
-    yield from _rows(say("requests"), list(_rate(say, found.inner("rate"))))
+    yield from _rows(say("requests"), list(_rate(say, found.inner("rate"), found.each("limits"))))
     yield from _rows(say("inbox"), list(_inbox(say, found.inner("inbox"))))
     if shown := [_drifted(row) for row in found.each("drift")[:DRIFT_SHOWN_MAX]]:
         yield from _rows(say("drift"), [", ".join(shown)])
@@ -249,7 +249,7 @@ def _second_factor(say: Say, state: Fields) -> str:
     return needed
 
 
-def _rate(say: Say, rate: Fields) -> Iterator[str]:
+def _rate(say: Say, rate: Fields, limits: Sequence[Fields]) -> Iterator[str]:
     used, limit, waiting = (rate.whole(name) for name in ("used", "per_minute", "waiting"))
     if limit:
         queued = say(", {count:,} waiting", count=waiting) if waiting else ""
@@ -264,6 +264,14 @@ def _rate(say: Say, rate: Fields) -> Iterator[str]:
             "{asked:,.0f} a minute, the quota leaves them {room:,.0f}"
         )
         yield say(text, slower=slower, asked=asked, room=room)
+    ages = (each.number("allowed") for each in limits if each.text("key") == "max_quote_age_s")
+    every, most = polls.number("quote_every_s"), next(ages, 0)
+    if every > most > 0:
+        text = (
+            "quotes come every {every:g} s, and on one older than {most:g} s "
+            "(risk.max_quote_age_s) no order goes out: QUOTE_AGE"
+        )
+        yield say(text, every=every, most=most)
     if starved := rate.text("starved"):
         yield starved
 

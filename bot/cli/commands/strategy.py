@@ -212,7 +212,7 @@ def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
     Named files need no other configuration. Without FILE: the configured ones. Needs no network.
     """
     from bot.cli.checks import plan_fields, rehearsed, report, report_good, wake_words
-    from bot.config.settings.model import BrokerSettings
+    from bot.config.settings.model import Settings
     from bot.config.strategies.load import check_files, market_of, strategy_files
 
     try:
@@ -223,15 +223,17 @@ def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
     except OperatorMistake as mistake:
         return report(invocation, mistake)
     plans = [each.plan for each in checked]
-    broker = loaded.settings.broker if loaded else BrokerSettings()
-    quota = broker.requests_per_minute
+    settings = loaded.settings if loaded else Settings()
+    quota, quote_age_max_s = settings.broker.requests_per_minute, settings.risk.max_quote_age_s
     lines = [
         f"ok {plan.source}: {plan.name}, {plan.use} on {', '.join(plan.symbols)}, "
         f"woken by {wake_words(plan)}"
         for plan in plans
     ]
     fields: Plain = {"strategies": [plan_fields(plan) for plan in plans]}
-    return report_good(invocation, checked, quota, lines, after=fields)
+    return report_good(
+        invocation, checked, quota, lines, quote_age_max_s=quote_age_max_s, after=fields
+    )
 
 
 @define_command("schema", group=command, example="bot strategy schema -o .bot/strategy.schema.json")

@@ -30,7 +30,7 @@ from bot.config.settings.sources import (
     process_environment,
     unknown_variables,
 )
-from bot.config.shipped import DEMO, shipped
+from bot.config.shipped import DEMO, find_scenario, shipped
 from bot.config.yaml_file import YamlDocument, parse_yaml, read_text
 
 DEFAULT: Final = "default"
@@ -156,7 +156,7 @@ def load_without_secrets(
         settings = Settings.model_validate(merged.data)
     except ValidationError as error:
         raise OperatorMistake([*problems, *problems_of(error, merged)]) from error
-    problems += _contradictions(settings, merged)
+    problems += _contradictions(settings, merged, path.absolute().parent)
     warnings = [*_open_lines(settings, merged, environment)]
     if settings.mode == "live":
         problems, warnings = [*problems, *warnings], []
@@ -181,7 +181,7 @@ def load_without_secrets(
 # -------------------------------------------------------------------------- what must hold together
 
 
-def _contradictions(settings: Settings, merged: Merged) -> Iterator[Problem]:
+def _contradictions(settings: Settings, merged: Merged, base_dir: Path) -> Iterator[Problem]:
     mode, url = settings.mode, settings.broker.base_url
     if url is not None and (fault := _address_fault(url, mode)):
         message = f"'broker.base_url': {fault}"
@@ -203,6 +203,21 @@ def _contradictions(settings: Settings, merged: Merged) -> Iterator[Problem]:
         if journal.startswith("postgresql"):
             message += ". In a password, write @ as %40, / as %2F, ? as %3F, # as %23 and % as %25"
         yield merged.blame("E-CFG-044", message, ("journal", "url"))
+    if settings.is_embedded:
+        yield from _unplayable(settings, merged, base_dir)
+
+
+def _unplayable(settings: Settings, merged: Merged, base_dir: Path) -> Iterator[Problem]:
+    """Yield what keeps the broker of this process from starting."""
+    sandbox, port = settings.sandbox, settings.health.port
+    try:
+        find_scenario(sandbox.scenario, base_dir)
+    except OperatorMistake as mistake:
+        message = f"'sandbox.scenario': {mistake.problems[0].message}"
+        yield merged.blame("E-CFG-001", message, ("sandbox", "scenario"))
+    if port and port == sandbox.port and "sandbox.port" in merged.origins:
+        message = f"'health.port' is {port}, and so is 'sandbox.port': they need two ports"
+        yield merged.blame("E-CFG-013", message, ("health", "port"))
 
 
 def _open_lines(

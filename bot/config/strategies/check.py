@@ -16,7 +16,7 @@ from bot.config.problems import OperatorMistake, Problem
 from bot.config.strategies.model import SYMBOLS_MAX, StrategyFile
 from bot.config.strategies.plugin_check import RefusedParameters, make, parameters_of
 from bot.config.yaml_file import Location, YamlDocument
-from bot.domain.instrument import Exchange, Instrument, Lot, Phase, SymbolTable
+from bot.domain.instrument import BOARD_LOT, Exchange, Instrument, Lot, Phase, SymbolTable
 from bot.domain.order import MARKET_TYPES, OrderType, type_word
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
@@ -36,6 +36,10 @@ _TYPE_WORDS: Final = {
     str: "text",
     bool: "true or false",
 }
+
+
+CHEAP_LOT: Final = 500_000
+"""VND that a lot costs at a price below which few shares trade: 5,000 VND."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +170,20 @@ def wakes(subject: Subject) -> Iterator[Problem]:
     if is_unwoken and "use" not in subject.unsound:
         message = f"nothing wakes {subject.file.use}: it needs {' or '.join(hooks)} under 'wake'"
         yield subject.document.at_key("E-CFG-035", message, ("wake",))
+
+
+@reads("order")
+def affordable(subject: Subject) -> Iterator[Problem]:
+    """Cash for not even a lot of a cheap share is a warning: it may be meant, or a slip."""
+    cash = subject.file.order.size.cash
+    if cash is not None and cash < CHEAP_LOT:
+        message = (
+            f"'order.size.cash' is {cash:_} VND: it buys a lot of {BOARD_LOT} shares only up to "
+            f"{cash // BOARD_LOT:,} VND a share, and of dearer ones nothing"
+        )
+        place = ("order", "size", "cash")
+        subject.warnings.append(subject.document.at_value("E-CFG-055", message, place))
+    yield from ()
 
 
 # ------------------------------------------------------------------------------------ the exchanges

@@ -144,6 +144,7 @@ def _rate(parts: Parts, broker: Broker) -> Fields:
             "made": round(polls.needed, 1),
             "room": polls.room,
             "slower": round(polls.slower, 2),
+            "quote_every_s": polls.quote_every.total_seconds(),
         },
     }
 

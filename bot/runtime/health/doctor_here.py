@@ -9,7 +9,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -173,7 +173,8 @@ def of_strategies(loaded: Loaded) -> tuple[Sequence[LoadedStrategy], Finding]:
 def of_quota(loaded: Loaded, strategies: Sequence[LoadedStrategy]) -> Finding:
     per_minute = loaded.settings.broker.requests_per_minute
     plans = [each.plan for each in strategies]
-    if words := slowness_of(plans, per_minute):
+    quote_age_max = timedelta(seconds=loaded.settings.risk.max_quote_age_s)
+    if words := slowness_of(plans, per_minute, quote_age_max):
         slower = slowed_by(polls_of(plans), per_minute)
         tell = fail if slower > SLOWER_MAX else warn  # as before the open
         fix = "wake seldomer, trade fewer symbols, or set broker.requests_per_minute to your key's"

@@ -169,7 +169,9 @@ def show_config(
     for each in found.broken:
         for problem in each.problems:
             complain(f"{each.name} does not run: {problem.head}")
-    if words := slowness_of(plans, loaded.settings.broker.requests_per_minute):
+    settings = loaded.settings
+    quote_age_max = timedelta(seconds=settings.risk.max_quote_age_s)
+    if words := slowness_of(plans, settings.broker.requests_per_minute, quote_age_max):
         show("polls", words)
 
 

@@ -105,15 +105,32 @@ def slowed_by(polls: Sequence[Poll], quota: int) -> float:
     return max(1.0, sum(poll.per_minute for poll in polls) / room_for_polls(quota))
 
 
-def slowness_of(plans: Iterable[StrategyPlan], quota: int) -> str:
-    """Say how much less often than their files ask for symbols are polled; empty: not at all."""
+def slowness_of(plans: Iterable[StrategyPlan], quota: int, quote_age_max: timedelta) -> str:
+    """Say how much less often than their files ask for symbols are polled; empty: not at all.
+
+    `quote_age_max`: on an older quote no order goes out.
+    """
     polls = polls_of(plans)
     slower = slowed_by(polls, quota)
     if slower <= 1:
         return ""
     wanted = sum(poll.per_minute for poll in polls)
     needs = f"need {wanted:.0f} a minute, the quota leaves {room_for_polls(quota)}"
-    return f"{needs}: each comes {slower:.1f} times less often"
+    words = f"{needs}: each comes {slower:.1f} times less often"
+    every, most = slowest_quote(fitted(polls, quota)), quote_age_max
+    if every > most:
+        words += (
+            f". Quotes come every {every.total_seconds():g} s, and on one older than "
+            f"{most.total_seconds():g} s (risk.max_quote_age_s) no order goes out: many will be "
+            "refused (QUOTE_AGE)"
+        )
+    return words
+
+
+def slowest_quote(polls: Iterable[Poll]) -> timedelta:
+    """Return how far apart the quotes of the symbol are that is asked for least often."""
+    quotes = (poll.interval for poll in polls if poll.kind == "quote")
+    return max(quotes, default=timedelta(0))
 
 
 def order_reads_per_minute(
@@ -179,6 +196,8 @@ class PollWatch:
         self._post = post
         self.asked = self.needed = 0.0
         """Requests a minute, as the strategies' files ask for them and as they are made."""
+        self.quote_every = timedelta(0)
+        """How far apart the quotes of a symbol are at most."""
         self.slower = 1.0
         """By which factor polls are made less often than the files ask for."""
         self._late_since: dict[str, datetime] = {}
@@ -189,6 +208,7 @@ class PollWatch:
         """Learn which polls were asked for, and how they are made."""
         self.asked = sum(poll.per_minute for poll in asked) * self._speed
         self.needed = sum(poll.per_minute for poll in polls) * self._speed
+        self.quote_every = slowest_quote(polls)
         self.slower = max(1.0, self.asked / self.needed) if polls else 1.0
 
     def due(self, poll: str, at: datetime, *, is_waiting: bool) -> None:

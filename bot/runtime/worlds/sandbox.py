@@ -134,11 +134,13 @@ class SandboxEnvironment:
 def settle_port(loaded: Loaded) -> Loaded:
     """Return the settings of an embedded sandbox with a port that can be listened on.
 
-    Where the usual one is taken and nobody chose it, that is any free one. Raises OperatorMistake
-    for a chosen one that is taken.
+    Where the usual one is taken, or health.port is the same, and nobody chose it, that is any free
+    one. Raises OperatorMistake for a chosen one that is taken.
     """
-    sandbox = loaded.settings.sandbox
-    if not sandbox.port or is_free(_HOST, sandbox.port):
+    sandbox, health = loaded.settings.sandbox, loaded.settings.health
+    if not sandbox.port:
+        return loaded
+    if sandbox.port != health.port and is_free(_HOST, sandbox.port):
         return loaded
     origin = loaded.origin_of("sandbox.port")
     if origin != DEFAULT:

@@ -9,7 +9,8 @@ import pytest
 from bot.cli.commands.session import LISTED, day_strip
 from bot.cli.show import UNCUT
 from bot.config.rulebook import load_rulebook, load_symbols
-from bot.config.scenario_file import load_scenario, scenario_names
+from bot.config.scenario_file import load_scenario
+from bot.config.shipped import scenario_names
 from tests.cli.stage import call, make_project
 
 AT = ("--at", "2026-11-19T14:31")

@@ -212,6 +212,18 @@ def test_polls_that_the_quota_slows_down_are_said_with_their_numbers() -> None:
     )
 
 
+def test_quotes_too_far_apart_for_orders_are_said_with_the_setting() -> None:
+    rate = {**RUNNING["rate"], "polls": {"slower": 1.0, "quote_every_s": 12.0}}
+    limits = [{"key": "max_quote_age_s", "allowed": 10}]
+
+    lines = list(lines_of({**RUNNING, "rate": rate, "limits": limits}, WHICH))
+
+    assert lines[-1].strip() == (
+        "quotes come every 12 s, and on one older than 10 s (risk.max_quote_age_s) no order goes "
+        "out: QUOTE_AGE"
+    )
+
+
 def test_an_order_made_elsewhere_is_told_apart() -> None:
     order = {**RUNNING["open_orders"][0], "intent_id": None}
     lines = list(lines_of({**RUNNING, "open_orders": [order]}, WHICH))

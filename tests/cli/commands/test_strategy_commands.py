@@ -65,8 +65,9 @@ def test_wakes_that_cost_more_than_the_quota_are_said(capsys: Capture, folder: P
     text = GOOD.replace("bar: 1m", "bar: 1m, depth: 1s")
     (folder / "mine.yaml").write_text(text, "utf-8")
 
-    _, out, _ = called(capsys, "strategy", "check", "mine.yaml")
+    _, out, err = called(capsys, "strategy", "check", "mine.yaml")
 
+    assert "warning E-CFG-054 the polls need 132 a minute" in err
     assert out.splitlines()[1:6] == [
         "  depth FPT      every 1s asked, 5s made   12.0 a minute",
         "  depth HPG      every 1s asked, 5s made   12.0 a minute",

@@ -1,5 +1,6 @@
 """Polls fit the quota, all slower by one factor where they must; one that starves is told once."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from bot.runtime.timetable.feeds import (
     fitted,
     order_reads_per_minute,
     room_for_polls,
+    slowness_of,
 )
-from tests.engine.stage import START
+from tests.engine.stage import PLAN, START
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
 
@@ -61,6 +63,20 @@ async def test_a_run_says_at_its_start_that_polls_are_slower_than_asked_for(tmp_
     story = await tell(config, minutes=1)
 
     assert ("polls", SLOWER) in story.shown.rows
+
+
+def test_quotes_that_come_too_seldom_for_orders_are_named_with_the_setting() -> None:
+    symbols = tuple(f"S{number}" for number in range(6))
+    plans = [replace(PLAN, symbols=symbols[:5]), replace(PLAN, symbols=symbols)]
+    most = timedelta(seconds=10)
+
+    assert slowness_of(plans[:1], 60, most) == ""
+    assert slowness_of(plans[1:], 60, most) == (
+        "need 36 a minute, the quota leaves 30: each comes 1.2 times less often. Quotes come every "
+        "12 s, and on one older than 10 s (risk.max_quote_age_s) no order goes out: many will be "
+        "refused (QUOTE_AGE)"
+    )
+    assert "QUOTE_AGE" not in slowness_of(plans[1:], 60, timedelta(seconds=12))
 
 
 SLOWER = "need 120 a minute, the quota leaves 30: each comes 4.0 times less often"

@@ -42,6 +42,13 @@ def test_where_the_usual_port_is_taken_and_nobody_chose_it_a_free_one_is(tmp_pat
     assert settled.sha256 == loaded.sha256
 
 
+def test_the_usual_port_makes_room_for_the_health_page(tmp_path: Path) -> None:
+    (tmp_path / "bot.yaml").write_text(f"health: {{port: {USUAL}}}\n")
+    loaded = load_settings(tmp_path / "bot.yaml", environment={})
+
+    assert settle_port(loaded).settings.sandbox.port not in {0, USUAL}
+
+
 @pytest.mark.parametrize("port", ["0", "null"])
 def test_who_wants_any_port_or_none_has_it_without_a_look(tmp_path: Path, port: str) -> None:
     (tmp_path / "bot.yaml").write_text(f"sandbox: {{port: {port}}}\n")
