@@ -1,4 +1,4 @@
-"""Files and environment become checked values here, and what is wrong is said with place and hint.
+"""Turns files and environment into checked values; errors come with place and hint.
 
-Nothing is run, sent or journalled here. Settings and checks of the parts themselves stay with them.
+Nothing is run, sent or journalled here. The parts keep their own settings and checks.
 """

@@ -1,9 +1,9 @@
 """How single values are written in our YAML files: read, checked, and described for editors.
 
-A reader is used as `Annotated[type, reader]`. It raises `PydanticCustomError` whose type is an
-error code, and whose text says what was wanted and found; `model_check.py` adds the key. Durations
-are `30s`, `5m`, `1h`; times of day `14:20`; shares and money whole numbers, with `_` between
-thousands if you like.
+A reader is used as `Annotated[type, reader]`. It raises a `PydanticCustomError` whose type is an
+error code and whose text says what was wanted and found; `model_check.py` adds the key. Durations
+are `30s`, `5m`, `1h`; times of day `14:20`; shares and money whole numbers, optionally with `_`
+between thousands.
 """
 
 import math
@@ -39,7 +39,7 @@ _TEXT_SCHEMA: Final = {"type": "string", "minLength": 1}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reader(Generic[Value]):
-    """A way to write one kind of value: how it is read, and its JSON schema for editors."""
+    """A notation for one kind of value: how it is read, and its JSON schema for editors."""
 
     read: Callable[[object], Value]
     schema: JsonSchemaValue
@@ -54,18 +54,18 @@ class Reader(Generic[Value]):
 
 
 def reader(schema: JsonSchemaValue) -> Callable[[Callable[[object], Value]], Reader[Value]]:
-    """Make a reader of the function that it decorates."""
+    """Make a reader from the decorated function."""
     return lambda read: Reader(read, schema)
 
 
 def wrong(code: str, wanted: str, found: object) -> PydanticCustomError:
-    """Return the error of one value, to be raised by a reader."""
+    """Return the error for one value, to be raised by a reader."""
     facts: dict[str, object] = {"wanted": wanted, "found": shown(found)}
     return PydanticCustomError(code, "wanted {wanted}; found {found}", facts)
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it: in YAML's words, quoted when text, cut when long."""
+    """Return a value as messages show it: in YAML's words, text in quotes, long values cut."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -79,7 +79,7 @@ def shown(value: object) -> str:
 
 
 def whole(minimum: int, maximum: int, what: str = "a whole number") -> Reader[int]:
-    """A whole number, both bounds inclusive; editors take `1_000` for text."""
+    """A whole number, both bounds inclusive; editors treat `1_000` as text."""
     wanted = f"{what} from {minimum:_} to {maximum:_}"
 
     def read(value: object) -> int:
@@ -102,7 +102,7 @@ def whole(minimum: int, maximum: int, what: str = "a whole number") -> Reader[in
 
 @reader({"anyOf": [_NUMBER_SCHEMA, {"const": FULL_SPEED}]})
 def pace(value: object) -> float:
-    """Market seconds in a second of the wall; `max` (infinite): as fast as the machine goes."""
+    """Market seconds per wall-clock second; `max` (infinite): as fast as the machine goes."""
     if value in {FULL_SPEED, math.inf}:
         return math.inf
     wanted = f"a number, or {FULL_SPEED}"
@@ -124,7 +124,7 @@ def speed_text(speed: float) -> str:
 
 @reader({"type": "boolean"})
 def flag(value: object) -> bool:
-    """Yes or no; `on`, `yes`, `off` and `no` are taken too."""
+    """Yes or no; `on`, `yes`, `off` and `no` are accepted too."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in _FLAGS:
@@ -133,7 +133,7 @@ def flag(value: object) -> bool:
 
 
 def text(pattern: str = r".{1,200}", wanted: str = "text", code: str = "E-CFG-013") -> Reader[str]:
-    """Text of a pattern; a plain number such as an account's id is text too."""
+    """Text that matches a pattern; a plain number such as an account's id counts as text."""
 
     def read(value: object) -> str:
         found = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
@@ -145,7 +145,7 @@ def text(pattern: str = r".{1,200}", wanted: str = "text", code: str = "E-CFG-01
 
 
 def interval(minimum: timedelta = timedelta(seconds=1)) -> Reader[timedelta]:
-    """A length of time, from `minimum` to a day; a bare number is refused, for it has no unit."""
+    """A length of time, from `minimum` to a day; a bare number is refused, as it has no unit."""
 
     def read(value: object) -> timedelta:
         found = _DURATION.fullmatch(value) if isinstance(value, str) else None
@@ -173,7 +173,7 @@ def local_time(value: object) -> time:
 
 @reader({"type": "string", "pattern": f"^{_PERCENT.pattern}$"})
 def parts_per_million(value: object) -> int:
-    """A percentage up to 100 %, in parts per million: exact, for it has four decimals at most."""
+    """A percentage up to 100 %, in parts per million: exact, as it has at most four decimals."""
     if not isinstance(value, str) or not _PERCENT.fullmatch(value):
         raise wrong("E-CFG-018", "a percentage with its sign, like 3% or 0.5%", value)
     parts = int(Decimal(value.rstrip("% ")) * 10_000)

@@ -1,6 +1,6 @@
 """`limits:` of a strategy file, and in bot.yaml those of every strategy and of an account.
 
-Its own module, for both files' models use it and neither knows the other.
+A separate module because the models of both files use it and do not import each other.
 """
 
 from datetime import timedelta
@@ -116,7 +116,7 @@ class AccountSection(Section):
 
     @property
     def words(self) -> str:
-        """The first limits to run into, in one line; empty where none of these is set."""
+        """The most important limits on one line; empty if none of them is set."""
         named = (
             (self.max_order_value, "{:,} VND an order"),
             (self.max_orders_per_minute, "{:,} orders a minute"),

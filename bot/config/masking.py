@@ -1,7 +1,7 @@
-"""What may be shown of an address or a line that could hold a password.
+"""Masks passwords in addresses and lines before they are shown.
 
-Rather too much is masked than too little: an address is typed by hand, so its password may hold an
-unencoded `@`, `/`, `?` or `&`, be in the query, or run over to the next line.
+Masking too much is better than too little: an address is typed by hand, so its password may contain
+an unencoded `@`, `/`, `?` or `&`, be in the query, or continue on the next line.
 """
 
 import re
@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 MASK: Final = "***"
 LINE_MAX: Final = 1_000
-"""A longer line is not shown at all: to look through one takes with the square of its length."""
+"""A longer line is not shown at all: searching one takes time quadratic in its length."""
 _SHOWN_SCHEMES: Final = re.compile(
     r"https?|(postgres(ql)?|mysql|mariadb|oracle|mssql|sqlite)(\+\w+)?"
 )
@@ -29,14 +29,14 @@ _SECRET_VALUE: Final = re.compile(
     r"(?i)((?:key|secret|token|password|otp|code)\w*['\"]?\s*:\s*|pass(?!file)\w*\s*=\s*)\S.*"
 )
 _SAID_PASSWORD: Final = re.compile(r"(?is)(pass(?!file)\w*\s*=\s*)\S.*")
-"""A parameter where none belongs, or an address in the words of libpq: `host=db password=…`."""
+"""A parameter outside its usual place, or an address in libpq's form: `host=db password=…`."""
 _SECRET_BEGUN: Final = re.compile(
     r"(?i)(?:key|secret|token|password|otp|code)\w*['\"]?\s*:\s*[|>]?[-+]?\s*(#.*)?$"
 )
 
 
 def masked_url(url: str) -> str:
-    """Return an address without its password; of a scheme that we do not know, the scheme alone."""
+    """Return an address without its password; for an unknown scheme, only the scheme."""
     return _SAID_PASSWORD.sub(rf"\1{MASK}", _without_password(url))
 
 
@@ -64,7 +64,7 @@ def _without_password(url: str) -> str:
 
 
 def _masked_query(query: str) -> str:
-    """Show parameters up to the first that may be secret: its value may hold any sign."""
+    """Keep parameters up to the first that may be secret: its value may contain any character."""
     shown = list[str]()
     for part in query.split("&") if query else ():
         name, _, value = part.partition("=")
@@ -76,9 +76,10 @@ def _masked_query(query: str) -> str:
 
 
 def masked_line(line: str, before: str = "") -> str:
-    """Return a line of a file without what may be a secret on it, or one begun on the line before.
+    """Return a line of a file with possible secrets masked, including one begun on the previous
+    line.
 
-    An `@` without an address ends one that began on the line above, unless it is a decorator.
+    An `@` without an address ends an address begun on the line above, unless it is a decorator.
     """
     if max(len(line), len(before)) > LINE_MAX or _SECRET_BEGUN.search(before):
         return MASK

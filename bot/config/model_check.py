@@ -1,7 +1,7 @@
 """Checks the data of a file against its model, and reports what is wrong as `Problem`s.
 
-A problem points at the key when it is unknown, at the value when it is wrong, at the parent's key
-when something is missing.
+A problem points at an unknown key, at a wrong value, or at the parent's key if something is
+missing.
 """
 
 import difflib
@@ -28,14 +28,14 @@ _WANTED: Final[Mapping[str, str]] = {
 
 
 class Section(BaseModel):
-    """Keys of a file: no others are taken, and a secret among them is in no message."""
+    """A mapping with fixed keys; no message quotes a secret in it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class FileModel(Section):
-    """The keys of a whole file. `not_yet` names keys of a later release, and why they are refused
-    today: taking a key that nothing reads would be a promise not kept.
+    """The keys of a whole file. `not_yet` names keys of a later release and why they are refused
+    today: accepting a key that nothing reads would be misleading.
     """
 
     not_yet: ClassVar[Mapping[str, str]] = {}
@@ -98,10 +98,10 @@ def dotted(location: Sequence[str | int]) -> str:
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """Return a suggestion when a known word is close; empty otherwise.
+    """Return a suggestion if a known word is close; else empty.
 
-    Two letters in the wrong order (FTP) are the likeliest slip; without that a word of three
-    letters has many that are equally close.
+    Two swapped letters (FTP) are the likeliest typo; otherwise a word of three letters has many
+    equally close neighbours.
     """
     by_lower, word = {each.lower(): each for each in known}, word.lower()
     places = reversed(range(len(word) - 1))
@@ -112,7 +112,7 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 
 def known_keys(model: type[BaseModel], location: Sequence[str | int]) -> tuple[str, ...]:
-    """Return the keys that the model knows at a place."""
+    """Return the keys that the model has at a place."""
     for step in location:
         if isinstance(step, int):
             continue

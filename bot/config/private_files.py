@@ -1,8 +1,7 @@
-"""Files for their owner alone: read only where nobody else could have read or changed them.
+"""Private files: read only if nobody else could have read or changed them.
 
-They are written whole. What is looked at is the file, the folder that holds it and every folder
-above, by the path as it is written and by where its links lead. Nothing that was read is ever part
-of a message.
+They are written atomically. The checks cover the file, its folder and every folder above, both
+along the path as written and where its links lead. Contents never appear in a message.
 """
 
 import os
@@ -19,7 +18,7 @@ LENGTH_MAX: Final = 4_096
 
 @dataclass(frozen=True, slots=True)
 class _Bits:
-    """The bits of a mode that a file and its folder may not have."""
+    """Mode bits that a file and its folder must not have."""
 
     file: int
     folder: int
@@ -27,21 +26,22 @@ class _Bits:
 
 _OWN: Final = _Bits(file=0o077, folder=0o077)
 _CREDENTIAL: Final = _Bits(file=0o037, folder=0o022)
-"""systemd lets a service's user read by an access list, which shows as the group's right to read
-(systemd.exec(5), LoadCredential=)."""
+"""systemd lets a service's user read through an access list, which shows as group read permission
+(systemd.exec(5), LoadCredential=).
+"""
 
 
 def read_private(file: Path) -> str:
-    """Return the text of a file of mode 0600 in a folder of mode 0700, both the reader's own.
+    """Return the text of a file of mode 0600 in a folder of mode 0700, both owned by the reader.
 
-    Raises OperatorMistake for a symbolic link, bits for group or others, another owner, or a folder
-    above that all can write to.
+    Raises OperatorMistake for a symbolic link, bits for group or others, another owner, or a
+    world-writable folder above.
     """
     return _read(file, _OWN)
 
 
 def read_credential(file: Path) -> str:
-    """Return what systemd keeps for a service; raises OperatorMistake where others can read it."""
+    """Return a systemd credential of the service; raises OperatorMistake if others can read it."""
     return _read(file, _CREDENTIAL)
 
 
@@ -85,10 +85,10 @@ def _require_folders(file: Path, bits: _Bits) -> None:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write a file of mode 0600, as a whole, in a folder of mode 0700, which is made if it is new.
+    """Write a file of mode 0600 atomically, in a folder of mode 0700 that is created if needed.
 
-    Raises OperatorMistake where others could read it, or where it cannot be written; then the file
-    of before stays.
+    Raises OperatorMistake if others could read it or it cannot be written; the previous file then
+    stays.
     """
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,10 +102,10 @@ def write_private(file: Path, text: str) -> None:
 
 
 def replace_private(file: Path, data: bytes) -> None:
-    """Put a file of mode 0600 in the place of `file`, on the disk, whole or not at all.
+    """Replace `file` by one of mode 0600, synced to disk, completely or not at all.
 
-    Raises OSError, and then leaves nothing half written. A process of our number may have been
-    killed at it before: in a container we have the same one each time.
+    Raises OSError and then leaves nothing half written. A temporary file may be left by a killed
+    process with our process id: in a container the id is the same each time.
     """
     beside = file.with_name(f".{file.name}.{os.getpid()}.new")
     beside.unlink(missing_ok=True)
@@ -122,6 +122,6 @@ def replace_private(file: Path, data: bytes) -> None:
 
 
 def refused(file: Path, why: str) -> OperatorMistake:
-    """Return what to raise for a file that holds a secret and must not be used."""
+    """Return the error for a file that holds a secret and must not be used."""
     problem = Problem("E-SEC-002", why, shown_path(file))
     return OperatorMistake((problem,), ExitCode.SECRET)

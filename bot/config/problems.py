@@ -1,7 +1,7 @@
-"""What is wrong, as an operator reads it, and the exit code that says so to a script.
+"""Problems as an operator reads them, and exit codes for scripts.
 
 Every mistake that an operator can make is an `OperatorMistake` with one `Problem` for each thing to
-put right; nothing else reaches the screen without being a bug. The codes are in `error_codes.yaml`.
+put right; anything else that reaches the screen is a bug. The codes are in `error_codes.yaml`.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ def shown_path(path: Path) -> str:
 
 
 class ExitCode(IntEnum):
-    """What the process answers when it ends; the numbers are stable."""
+    """Exit codes of the process; the numbers are stable."""
 
     DONE = 0
     BUG = 1
@@ -39,7 +39,7 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong. `message` says what was wanted, what was found and what to do.
+    """One problem. `message` says what was wanted, what was found and what to do.
 
     `line` and `column` count from 1; `snippet` is the line in question with a caret line under it.
     """
@@ -56,7 +56,7 @@ class Problem:
 
     @property
     def head(self) -> str:
-        """`file:line:col: CODE message`: all but the snippet."""
+        """`file:line:col: CODE message`: everything except the snippet."""
         text = f"{self.code} {self.message}"
         return f"{self.place}: {text}" if self.place else text
 
@@ -68,7 +68,7 @@ class Problem:
 
 
 class OperatorMistake(Exception):
-    """Something that the operator can put right. Shown without a traceback."""
+    """A mistake that the operator can correct. Shown without a traceback."""
 
     def __init__(self, problems: Iterable[Problem], exit_code: int = ExitCode.CONFIG) -> None:
         self.problems = tuple(problems)
@@ -77,5 +77,5 @@ class OperatorMistake(Exception):
 
     @classmethod
     def of(cls, code: str, message: str, exit_code: int = ExitCode.CONFIG) -> Self:
-        """Return a mistake of one problem that lies in no file."""
+        """Return a mistake with one problem that belongs to no file."""
         return cls((Problem(code, message),), exit_code)

@@ -1,6 +1,6 @@
 """Reads rulebook and symbols from the package, and an operator's changes from a file.
 
-Here, too, is the one place that says which of the settings of a fee counts.
+It is also the one place that decides which of the fee settings applies.
 """
 
 import csv
@@ -27,7 +27,9 @@ _RULES = Path(bot.domain.__file__).parent / "rules"
 
 
 def load_rulebook(on: date | None = None) -> Rulebook:
-    """Return the rules in effect on a day; None: the newest. Raises RuleDataError for no day."""
+    """Return the rules in effect on a day; None: the newest. Raises RuleDataError if no rules cover
+    it.
+    """
     return _rulebook(on)
 
 
@@ -41,7 +43,7 @@ def _rulebook(on: date | None) -> Rulebook:
 def _read(path: Path) -> Mapping[str, object]:
     try:
         data = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except (YAMLError, ValueError) as error:  # ValueError: a month 13, or not UTF-8
+    except (YAMLError, ValueError) as error:  # ValueError: a month 13, or invalid UTF-8
         raise RuleDataError(path.name, "YAML", str(error)) from error
     if not isinstance(data, dict):
         raise RuleDataError(path.name, "a mapping", data)
@@ -49,9 +51,9 @@ def _read(path: Path) -> Mapping[str, object]:
 
 
 def on_later_rules(rulebook: Rulebook, at: datetime) -> str:
-    """Say so when a market of that time is played by rules that came into effect later.
+    """Return a warning if a market of that day is played by rules that came into effect later.
 
-    Empty where the rules of its day are known.
+    Empty if the rules of its day are known.
     """
     day, since = at.astimezone(EXCHANGE_TZ).date(), rulebook.known_since
     if day >= since:
@@ -60,14 +62,14 @@ def on_later_rules(rulebook: Rulebook, at: datetime) -> str:
 
 
 def rulebook_of(loaded: Loaded, on: date | None = None) -> Rulebook:
-    """Return the rules of a day with what the operator changes: `market_rules`, the broker's fee.
+    """Return the rules of a day with the operator's changes: `market_rules`, the broker's fee.
 
     The file of changes is described at `Rulebook.with_override`. The broker's fee is the first of
     these that is set: `risk.fee_ppm` of bot.yaml, an environment variable or the command line, the
-    plain setting that most people want; `broker_fee_ppm` in the `market_rules` file, where a fee
-    changes along with other rules; the shipped rate. Two that differ are no mistake, so nothing is
-    said: the nearer one is meant. Raises OperatorMistake with file, line and column of what is
-    wrong in the file, and as `load_rulebook`.
+    plain setting that most people want; `broker_fee_ppm` in the `market_rules` file, for a fee that
+    changes along with other rules; the shipped rate. Two that differ are not a mistake and cause no
+    warning; the first applies. Raises OperatorMistake with file, line and column of errors in the
+    file, and what `load_rulebook` raises.
     """
     settings, rulebook = loaded.settings, load_rulebook(on)
     if settings.market_rules is not None:
@@ -86,7 +88,7 @@ def rulebook_of(loaded: Loaded, on: date | None = None) -> Rulebook:
 def paper_fee_ppm(settings: Settings) -> int:
     """Return the fee that a paper account is charged: `paper.fee_ppm`, else `risk.fee_ppm`.
 
-    A term of the account, kept from its opening, so the `market_rules` file has no say in it.
+    The fee is fixed when the account is opened, so the `market_rules` file does not affect it.
     """
     return settings.risk.fee_ppm if settings.paper.fee_ppm is None else settings.paper.fee_ppm
 

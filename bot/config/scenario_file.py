@@ -1,4 +1,6 @@
-"""Scenario files of the sandbox: found by name among the shipped ones or by path, read, checked."""
+"""Scenario files of the sandbox: finds them by name among the shipped ones or by path, reads and
+checks them.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -43,7 +45,7 @@ _WANTED: Final[Mapping[str, str]] = {
     "union_tag_invalid": "one of {expected_tags} after 'do'",
     "union_tag_not_found": "what it does: do, and its keys",
 }
-"""What was wanted, by the model's kind of error."""
+"""What was wanted, by the model's error type."""
 _LIKE: Final[Mapping[str, str]] = {
     "symbol": "a symbol in capitals, like HPG",
     "underlying": "a symbol in capitals, like HPG",
@@ -56,8 +58,8 @@ _LIKE: Final[Mapping[str, str]] = {
 def load_scenario(name: str, base_dir: Path) -> Scenario:
     """Return the scenario of a shipped name or a file, with the records that it replays.
 
-    Raises OperatorMistake with every error, of its market files too. Those are checked against the
-    shipped rules.
+    Raises OperatorMistake with every error, including those of its market files, which are checked
+    against the shipped rules.
     """
     path = find_scenario(name, base_dir)
     document = read_yaml(path)
@@ -68,7 +70,7 @@ def load_scenario(name: str, base_dir: Path) -> Scenario:
         places = [each["loc"] for each in details]
         found = [
             _problem(document, each)
-            for each in details  # a list is not too short because what is in it is wrong
+            for each in details  # a list is not too short if only its elements are wrong
             if each["type"] != "too_short"
             or not any(place[: len(each["loc"])] == each["loc"] != place for place in places)
         ]
@@ -80,7 +82,7 @@ def load_scenario(name: str, base_dir: Path) -> Scenario:
 
 
 def _unplayable(scenario: Scenario, rulebook: Rulebook) -> Iterator[tuple[Location, str]]:
-    """Yield where a scenario cannot be played by the rules of the exchanges, and why.
+    """Yield where a scenario conflicts with the rules of the exchanges, and why.
 
     The days of a replay are checked with its files.
     """
@@ -102,9 +104,9 @@ def _unplayable(scenario: Scenario, rulebook: Rulebook) -> Iterator[tuple[Locati
 
 
 def _problem(document: YamlDocument, detail: ErrorDetails) -> Problem:
-    """Say what is wrong in the words of every other file, at its place.
+    """Describe an error like those of every other file, at its place.
 
-    Steps that only the model knows, like which of several shapes was meant, are left out.
+    Steps that only the model knows, such as which of several shapes was meant, are left out.
     """
     where: Location = ()
     for step in detail["loc"][:-1]:

@@ -1,4 +1,4 @@
-"""Where the files that come with the project lie: configuration, strategies, migrations, docs.
+"""Finds the files that come with the project: configuration, strategies, migrations, docs.
 
 In a checkout they are at its top level; in an installed wheel under `bot/_shipped/`.
 """
@@ -17,8 +17,8 @@ _SCENARIOS: Final = _PACKAGE / "sandbox" / "scenarios"
 def shipped_dir() -> Path:
     """Return the folder that holds `config/`, `strategies/`, `migrations/` and `docs/`.
 
-    A checkout is known by its `pyproject.toml`; the folder beside an installed package may hold a
-    `config/` of somebody else.
+    A checkout is recognised by its `pyproject.toml`; beside an installed package there may be an
+    unrelated `config/`.
     """
     checkout = _PACKAGE.parent
     return checkout if (checkout / "pyproject.toml").is_file() else _PACKAGE / "_shipped"

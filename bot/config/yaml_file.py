@@ -1,9 +1,9 @@
-"""Reads a YAML file as YAML 1.2, and remembers the place of everything in it.
+"""Reads a YAML file as YAML 1.2, and records the place of everything in it.
 
 `14:20`, `NO` and `on` are text, as they look. A plain number with a leading zero is text too: other
-readers of YAML take `0123` for octal, so it never becomes a number. Refused with line and column:
-duplicate keys, tabs, tags, merge keys, many anchors, large and deep files. Lines that are quoted in
-a message have what looks like a secret masked.
+YAML readers take `0123` for octal, so it never becomes a number. Duplicate keys, tabs, tags, merge
+keys, many anchors, and large or deep files are refused with line and column. Lines quoted in a
+message have possible secrets masked.
 """
 
 import os
@@ -32,12 +32,12 @@ from bot.config.masking import LINE_MAX, masked_line
 from bot.config.problems import OperatorMistake, Problem, shown_path
 
 BYTES_MAX: Final = 200_000
-"""With the limits below this keeps the worst file under a second of reading."""
+"""Together with the limits below, this keeps the worst file under a second of reading."""
 ANCHORS_MAX: Final = 100
 DEPTH_MAX: Final = 20
 NODES_MAX: Final = 5_000
 DIGITS_MAX: Final = 40
-"""Of a number: what is longer is a text, for Python refuses to make a number of thousands."""
+"""Longest number in digits; anything longer is text, as Python refuses to convert thousands."""
 
 _CORE: Final = "tag:yaml.org,2002:"
 _INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*(_[0-9]+)*)")
@@ -48,7 +48,7 @@ _THOUSANDS: Final = re.compile(r"[0-9]{3}")
 _WORDS: Final = {"": None, "~": None, "null": None, "true": True, "false": False}
 _PLAIN: Final = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp", "value")
 _KNOWN_TAGS: Final = frozenset({None, "!", *(_CORE + name for name in _PLAIN)})
-"""None is a value without a tag, `!` one that has the tag of its kind."""
+"""None means no tag, `!` the default tag of the kind."""
 
 Location = tuple[str | int, ...]
 """The keys and indexes that lead to a value, like `("order", "size", "shares")`."""
@@ -65,7 +65,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """One file: its data (dict, list, str, int, float, bool, None) and where each part of it is."""
+    """One file: its data (dict, list, str, int, float, bool, None) and the place of each part."""
 
     name: str
     text: str
@@ -74,7 +74,7 @@ class YamlDocument:
     values: Mapping[Location, Span] = field(default_factory=dict)
 
     def position(self, location: Location) -> tuple[int, int]:
-        """Return line and column of a value; of what is missing, those of its parent's key."""
+        """Return line and column of a value; if it is missing, those of its parent's key."""
         span = self.values.get(location) or self._nearest_key(location)
         return span.line, span.column
 
@@ -83,12 +83,12 @@ class YamlDocument:
         return _problem(code, message, self.name, self.text, self._nearest_key(location), hint)
 
     def at_value(self, code: str, message: str, location: Location, hint: str = "") -> Problem:
-        """Return a problem that points at a value, or, when it is missing, at its parent's key."""
+        """Return a problem that points at a value or, if it is missing, at its parent's key."""
         span = self.values.get(location) or self._nearest_key(location)
         return _problem(code, message, self.name, self.text, span, hint)
 
     def _nearest_key(self, location: Location) -> Span:
-        """Return where the innermost part is that is written: a key, or an item of a list."""
+        """Return the location of the innermost part that exists: a key, or an item of a list."""
         for length in range(len(location), 0, -1):
             part = location[:length]
             span = (self.values if isinstance(part[-1], int) else self.keys).get(part)
@@ -98,15 +98,15 @@ class YamlDocument:
 
 
 def read_yaml(path: Path) -> YamlDocument:
-    """Read a file that holds one mapping. Raises OperatorMistake with all that is wrong in it."""
+    """Read a file that holds one mapping. Raises OperatorMistake with all its problems."""
     return parse_yaml(read_text(path), shown_path(path))
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file. Raises OperatorMistake when it cannot be read."""
+    """Return the text of a file. Raises OperatorMistake if it cannot be read."""
     name = shown_path(path)
     try:
-        # O_NONBLOCK: a pipe that nobody writes to is not waited for.
+        # O_NONBLOCK: do not wait on a pipe that nobody writes to.
         with open(path, "rb", opener=lambda file, flags: os.open(file, flags | os.O_NONBLOCK)) as f:
             if not stat.S_ISREG(os.fstat(f.fileno()).st_mode):
                 raise _mistake("E-CFG-001", "wanted a regular file; found a pipe or a device", name)
@@ -130,14 +130,14 @@ def read_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, name: str) -> YamlDocument:
-    """Parse text that holds one mapping. Raises OperatorMistake with all that is wrong in it."""
+    """Parse text that holds one mapping. Raises OperatorMistake with all its problems."""
     try:
         root = _tree(text, name)
     except MarkedYAMLError as error:
         what = ", ".join(str(part) for part in (error.context, error.problem) if part)
         mark, opened = error.problem_mark or error.context_mark, error.context_mark
         if opened and ("unexpected end" in what or "<stream end>" in what):
-            mark = opened  # what is never closed is mended where it begins
+            mark = opened  # something never closed is reported where it begins
         elif opened and mark and "a flow " in what and opened.line != mark.line:
             what += f"; it begins on line {opened.line + 1}"
         span = Span(mark.line + 1, mark.column + 1) if mark else Span(1, 1)
@@ -158,7 +158,7 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
 
 
 def snippet_of(text: str, span: Span, hint: str = "") -> str:
-    """Return the line with the one before it, and carets under what is meant."""
+    """Return the line with the one before it, and carets under the part in question."""
     lines = ["", *text.replace("\t", " ").splitlines()]
     quoted = [
         f"{number:>4} | {masked_line(lines[number], lines[number - 1])}".rstrip()
@@ -187,7 +187,7 @@ _Written = ScalarEvent | SequenceStartEvent | MappingStartEvent
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A value as it is written; `parts` of a list, of a mapping its keys and values in turn."""
+    """A value as written; `parts` are a list's items, or a mapping's keys and values in turn."""
 
     event: _Written
     parts: list["_Node"] = field(default_factory=list)
@@ -201,7 +201,7 @@ def _span(event: Event) -> Span:
 
 
 def _bounded_events(text: str, name: str) -> Iterator[Event]:
-    """Yield what the parser finds, as long as it is within the bounds."""
+    """Yield the parser's events as long as they are within the bounds."""
     depth = nodes = anchors = 0
     for event in YAML(typ="safe", pure=True).parse(text):
         line = event.start_mark.line + 1
@@ -222,10 +222,10 @@ def _bounded_events(text: str, name: str) -> Iterator[Event]:
 
 
 def _tree(text: str, name: str) -> _Node | None:
-    """Put the events together; None when the text holds no value.
+    """Build the tree from the events; None if the text holds no value.
 
-    An alias is the very node of its anchor. The library's own composer would scan the text once
-    more, after the bounds have been checked, and recurse as deep as it goes.
+    An alias is the same node as its anchor. The library's own composer would scan the text again
+    after the bounds were checked, and recurse without limit.
     """
     root: _Node | None = None
     opened: list[_Node] = []
@@ -257,7 +257,7 @@ def _tree(text: str, name: str) -> _Node | None:
 
 
 class _Builder:
-    """Makes data of nodes; collects all problems on the way."""
+    """Builds data from nodes, collecting all problems on the way."""
 
     def __init__(self, text: str, name: str) -> None:
         self._text = text
@@ -323,7 +323,7 @@ class _Builder:
             data[name] = self._value(value, here)
             event = value.event
             if isinstance(event, ScalarEvent) and event.style is None and event.value == "":
-                mark = key.event.end_mark  # the parser gives the place of what comes next
+                mark = key.event.end_mark  # the parser gives the position of the next token
                 self._values[here] = Span(mark.line + 1, mark.column + 2)
         return data
 

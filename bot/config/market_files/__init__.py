@@ -1,4 +1,4 @@
 """Files of recorded markets: read, checked, and refused with line and column.
 
-How a recorded day is replayed is in `sandbox/markets/replay/`.
+`sandbox/markets/replay/` replays the recorded days.
 """

@@ -1,4 +1,4 @@
-"""Whether a recorded row could have been: on a trading day, on the tick, in the band.
+"""Checks that a recorded row is plausible: on a trading day, on the tick, within the band.
 
 The limits are those of the rulebook for the day's reference. A check that fails raises WrongCell
 with what was wanted, what was found and what to do.
@@ -22,7 +22,7 @@ _THOUSAND: Final = 1_000
 _AGGRESSORS: Final = {"buy": Side.BUY, "sell": Side.SELL, "": None}
 _CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 VOLUME_MAX: Final = 1_000_000_000
-"""Shares in one row: about ten times what any share has traded on its greatest day."""
+"""Shares in one row: about ten times the most that any share has traded in a day."""
 _PRICES: Final = ("open", "high", "low", "close")
 _AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED})
 DAY: Final = slice(0, 10)

@@ -1,9 +1,9 @@
-"""Reads the recorded days that a scenario replays, and refuses all of them before the first event.
+"""Reads the recorded days that a scenario replays, and refuses bad ones before the first event.
 
-Formats: docs/market-files.md. The rows of the played days are checked in full, those of other days
-by their time: a file that is not sorted, or was moved to another time zone, is wrong as a whole. A
-day's reference is that of the daily file, if it has one; else, on the first day, the scenario's;
-else the close before (UPCOM: the average of the bars' closes by volume, to the nearest tick).
+Formats: docs/market-files.md. Rows of replayed days are checked in full, others only by their time,
+since a file that is not sorted or was shifted to another time zone is wrong as a whole. A day's
+reference is that of the daily file, if it has one; else, on the first day, the scenario's; else the
+previous close (UPCOM: the average of the bars' closes by volume, to the nearest tick).
 """
 
 import re
@@ -39,9 +39,9 @@ Rows = Mapping[date, list[Row]]
 
 
 def with_recording(scenario: Scenario, rulebook: Rulebook, base_dir: Path) -> Scenario:
-    """Return the scenario with the days that it replays, on the references of its first one.
+    """Return the scenario with the days it replays, on the references of the first one.
 
-    Unchanged when it replays nothing. Raises OperatorMistake with all that is wrong.
+    Unchanged if it replays nothing. Raises OperatorMistake with all problems.
     """
     replayed = {each.symbol: each for each in scenario.symbols if each.replay is not None}
     if not replayed:
@@ -60,7 +60,7 @@ def with_recording(scenario: Scenario, rulebook: Rulebook, base_dir: Path) -> Sc
 
 
 def _window(scenario: Scenario, rulebook: Rulebook) -> tuple[date, ...]:
-    """Return the days that are played. Raises OperatorMistake for a day that cannot be."""
+    """Return the days to replay. Raises OperatorMistake for an impossible day."""
     day, calendar = scenario.day, rulebook.calendar
     years = f"the calendar covers {min(calendar.years)} to {max(calendar.years)}"
     if day is None:
@@ -93,12 +93,12 @@ class _Reader:
             self._daily_table = table
 
     def problems(self) -> list[Problem]:
-        """Return all that is wrong, file by file."""
+        """Return all problems, file by file."""
         found = [problem for table in self._tables for problem in table.all_problems()]
         return [*self._missing, *found]
 
     def days_of(self, script: SymbolScript) -> dict[date, RecordedDay]:
-        """Return the played days of a symbol, without those that are wrong."""
+        """Return the replayed days of a symbol, without faulty ones."""
         kind = script.replay
         assert kind is not None, "only replayed symbols are read"
         place = self._base_dir / str(getattr(self._places, kind))
@@ -140,7 +140,7 @@ class _Reader:
         return table
 
     def _reference(self, script: SymbolScript, day: date) -> int | None:
-        """Return the daily file's reference, None when it has none; check its exchange too."""
+        """Return the daily file's reference, None if it has none; also check its exchange."""
         table = self._daily_table
         for row in self._daily[script.symbol].get(day, []):
             assert table is not None, "a daily row is of the daily file"
@@ -156,7 +156,7 @@ class _Reader:
 
 
 def _day(kind: RecordKind, table: MarketTable, rows: list[Row], limits: DayLimits) -> RecordedDay:
-    """Return a day of the rows that are right; the table notes the others."""
+    """Return a day made of its valid rows; the table notes the others."""
     if kind is RecordKind.DAILY:
         whole = list(_right(table, rows, lambda row: limits.bar(row, _OPENING)))
         return RecordedDay(limits.reference, whole=whole[0] if whole else None)
@@ -209,9 +209,10 @@ def _next_reference(limits: DayLimits, day: RecordedDay) -> int:
 def timed_rows(
     table: MarketTable, days: Collection[date], rulebook: Rulebook, *, may_repeat: bool
 ) -> Rows:
-    """Return the rows of `days` from a file of one symbol by time; `may_repeat`: two of one time.
+    """Return the rows of `days` from a file of one symbol by time; `may_repeat`: several may have
+    the same time.
 
-    Problems stay with the table.
+    Problems are kept in the table.
     """
     played = {str(day): day for day in days}
     index, before, known = table.header.index("time"), "", set[str]()
@@ -231,7 +232,7 @@ def timed_rows(
 def _check_time(
     table: MarketTable, number: int, line: str, before: str, rulebook: Rulebook
 ) -> None:
-    """Note what is wrong with the time of a row; `before` is its own when it is not a later one."""
+    """Note what is wrong with a row's time; `before` equals it unless the row is later."""
     row = table.row(number, line)
     if row is None:
         return
@@ -251,7 +252,7 @@ def _check_time(
 def daily_rows(
     table: MarketTable, symbols: Collection[str], days: Collection[date], rulebook: Rulebook
 ) -> dict[str, dict[date, list[Row]]]:
-    """Return the row of each of `symbols` on each of `days`. Problems stay with the table."""
+    """Return the row of each of `symbols` on each of `days`. Problems are kept in the table."""
     rows: dict[str, dict[date, list[Row]]] = {symbol: {} for symbol in symbols}
     latest: dict[str, date] = {}
     for row in table.rows():

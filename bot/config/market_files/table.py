@@ -1,7 +1,7 @@
 """A market file as a table of text: CSV or gzipped CSV, with the place of every cell.
 
-Commas separate, nothing is quoted, the first line names the columns; their order is free, columns
-that nobody asks for are passed over. Whatever is wrong is a `Problem` with file, line and column.
+Commas separate, nothing is quoted, the first line names the columns in any order; unused columns
+are ignored. Errors are `Problem`s with file, line and column.
 """
 
 import gzip
@@ -21,19 +21,19 @@ BYTES_MAX: Final = 200_000_000
 PROBLEMS_MAX: Final = 20
 _WHOLE: Final = re.compile(r"[0-9]+")
 _WHOLE_AS_FLOAT: Final = re.compile(r"([0-9]+)\.0+")
-"""As pandas writes a column of whole numbers in which one was missing."""
+"""As pandas writes a column of whole numbers with a missing value."""
 _PRICE_DIGITS_MIN: Final = 4
-"""A price written so with fewer digits is more likely in thousands of VND."""
+"""A price with a decimal point and fewer digits is more likely in thousands of VND."""
 _FRACTION: Final = re.compile(r"[0-9]*\.[0-9]+")
 _SHOWN_MAX: Final = 40
 _DIGITS_MAX: Final = 15
-"""Of a whole number: more than any price, volume or value has."""
+"""Digits of a whole number: more than any price, volume or value has."""
 
 Unpacked = BinaryIO | gzip.GzipFile
 
 
 class WrongCell(Exception):
-    """A row cannot be taken: which column, which code, and what an operator should know."""
+    """A row cannot be used: which column, which error code, and what an operator should know."""
 
     def __init__(self, column: str, code: str, message: str) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class WrongCell(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line: `cells` by column; `starts` says at which character, from 1, each begins."""
+    """One line: `cells` by column; `starts` is the character, from 1, at which each begins."""
 
     number: int
     cells: Mapping[str, str]
@@ -74,14 +74,14 @@ class Row:
 
 @dataclass(slots=True)
 class MarketTable:
-    """A file's lines, and what was found wrong with them, at most PROBLEMS_MAX."""
+    """A file's lines, and the problems found in them, at most PROBLEMS_MAX."""
 
     path: Path
     header: Sequence[str]
     lines: Sequence[str]
     problems: list[Problem] = field(default_factory=list)
     more: int = 0
-    """How many rows are wrong beyond those that are listed."""
+    """How many faulty rows there are beyond those listed."""
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows that have all their columns."""
@@ -91,7 +91,7 @@ class MarketTable:
                 yield row
 
     def row(self, number: int, line: str) -> Row | None:
-        """Split a line; None, and a problem, when it has not one cell for each column."""
+        """Split a line; None, and a problem, unless it has one cell for each column."""
         cells = line.split(",")
         if len(cells) != len(self.header):
             text = f"wanted {len(self.header)} columns as in line 1, found {len(cells)}"
@@ -116,7 +116,7 @@ class MarketTable:
             self.more += 1
 
     def all_problems(self) -> list[Problem]:
-        """Return the problems by line, then one that counts the unlisted ones."""
+        """Return the problems by line, then one that counts those not listed."""
         listed = in_order(self.problems)
         if not self.more:
             return listed
@@ -125,7 +125,7 @@ class MarketTable:
 
 
 def read_table(path: Path, wanted: Sequence[str]) -> MarketTable:
-    """Read a file that has the columns `wanted`. Raises OperatorMistake."""
+    """Read a file that has at least the columns `wanted`. Raises OperatorMistake."""
     with opened(path) as file:
         content = file.read(BYTES_MAX + 1)
     if len(content) > BYTES_MAX:
@@ -145,7 +145,9 @@ def read_table(path: Path, wanted: Sequence[str]) -> MarketTable:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Unpacked]:
-    """Open a file, unpacked, while it is read. Raises OperatorMistake for what cannot be read."""
+    """Open a file, decompressed, within the context. Raises OperatorMistake if it
+    cannot be read.
+    """
     try:
         with path.open("rb") as packed:
             if path.suffix != ".gz":
@@ -175,10 +177,10 @@ def header_names(path: Path, header: str, wanted: Sequence[str]) -> list[str]:
 
 
 def shown(text: str) -> str:
-    """Return a found text in quotes, cut to a line's length."""
+    """Return a cell's text in quotes, cut to the length of a line."""
     return repr(text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "…")
 
 
 def mistake(code: str, message: str, path: Path, line: int | None = None) -> OperatorMistake:
-    """Return a mistake that lies in a whole file, or in a whole line of it."""
+    """Return a mistake that concerns a whole file, or a whole line of it."""
     return OperatorMistake([Problem(code, message, str(path), line, line)])

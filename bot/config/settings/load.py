@@ -1,8 +1,8 @@
 """Loads the settings of a run, checks them, and remembers where each came from.
 
-A flag outranks the environment (`BOT_…`, `__` between steps), which outranks the file, which
-outranks the default. Nothing here talks to a network; all mistakes are named at once. Relative
-paths in the file start at its own folder.
+A flag takes precedence over the environment (`BOT_…`, `__` between steps), which takes precedence
+over the file and its defaults. Nothing here uses a network; all mistakes are reported at once.
+Relative paths in the file start at its own folder.
 """
 
 import hashlib
@@ -45,9 +45,9 @@ _POSTGRES: Final = re.compile(
 _DATED: Final = re.compile(r"\b(20[0-9]{2})-([01][0-9])-([0-3][0-9])\b")
 _LOOPBACK: Final = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(:[0-9]+)?(/.*)?")
 _THIS_MACHINE: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1|[/@].*", re.IGNORECASE)
-"""As PostgreSQL's library names it; a path is a socket in the file system."""
+"""Local hosts as PostgreSQL's library names them; a path is a socket in the file system."""
 _HOSTS_ELSEWHERE: Final = {"host": "PGHOST", "hostaddr": "PGHOSTADDR", "service": "PGSERVICE"}
-"""Where the host may be said, but for its place in an address: parameter, else its variable."""
+"""Where the host may be given outside its place in an address: parameter, else its variable."""
 VERIFIED: Final = "verify-full"
 
 
@@ -55,8 +55,8 @@ VERIFIED: Final = "verify-full"
 class Loaded:
     """Settings in effect. `origins`: dotted key to `flag`, `env BOT_…`, `bot.yaml:12`.
 
-    `journal_url` names SQLite files absolutely and may hold a password. `sha256` is of all that is
-    in effect but secrets. `warnings` do not keep the bot from starting.
+    `journal_url` names SQLite files absolutely and may hold a password. `sha256` covers everything
+    in effect except secrets. `warnings` do not prevent a start.
     """
 
     settings: Settings
@@ -76,7 +76,9 @@ class Loaded:
 
     @property
     def name(self) -> str:
-        """What people call this bot: `demo`, else its folder; of two files in it, also the file."""
+        """What people call this bot: `demo`, else its folder; if that holds two files, also the
+        file.
+        """
         path = self.path.absolute()
         if path == shipped(DEMO).absolute():
             return "demo"
@@ -86,12 +88,12 @@ class Loaded:
 
     @property
     def bot(self) -> Mapping[str, str]:
-        """Which bot this is, as `--json` says it."""
+        """The bot's identity, as in `--json` output."""
         config = str(self.path.absolute())
         return {"name": self.name, "mode": self.settings.mode, "config": config}
 
     def origin_of(self, key: str) -> str:
-        """Return where a dotted key was set; `default` when nowhere."""
+        """Return where a dotted key was set; `default` if nowhere."""
         return self.origins.get(key, DEFAULT)
 
     def secret_places(self, environment: Mapping[str, str]) -> SecretPlaces:
@@ -122,11 +124,11 @@ def load_settings(
     overrides: Mapping[str, object] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Loaded:
-    """Load and check the settings, with the broker's key and secret where a broker is named.
+    """Load and check the settings, including the broker's key and secret if a broker is named.
 
-    Raises OperatorMistake with everything that is wrong. `path` None: the file of `find_config`.
-    `overrides`: dotted keys that the command line set, None for what it did not. `environment`
-    None: the process's own.
+    Raises OperatorMistake with all problems. `path` None: the file of `find_config`. `overrides`:
+    dotted keys set on the command line, None for those not given. `environment` None: the process's
+    own.
     """
     environment = process_environment() if environment is None else environment
     loaded = load_without_secrets(path, overrides=overrides, environment=environment)
@@ -144,7 +146,7 @@ def load_without_secrets(
     overrides: Mapping[str, object] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Loaded:
-    """Load the settings as `load_settings` does, and look at no secret."""
+    """Load the settings as `load_settings` does, without reading any secret."""
     environment = process_environment() if environment is None else environment
     path = path or find_config(environment)
     text, name = read_text(path), shown_path(path)
@@ -178,7 +180,7 @@ def load_without_secrets(
     )
 
 
-# -------------------------------------------------------------------------- what must hold together
+# -------------------------------------------------------------------------------------- consistency
 
 
 def _contradictions(settings: Settings, merged: Merged, base_dir: Path) -> Iterator[Problem]:
@@ -223,14 +225,16 @@ def _unplayable(settings: Settings, merged: Merged, base_dir: Path) -> Iterator[
 def _open_lines(
     settings: Settings, merged: Merged, environment: Mapping[str, str]
 ) -> Iterator[Problem]:
-    """Yield what somebody on the line could read and change. With real money it is a mistake."""
+    """Yield connections that somebody on the network could read and change; a mistake with real
+    money.
+    """
     if host := unverified_host(settings.journal.url or "", environment):
         message = f"'journal.url': {unverified(host)}"
         yield merged.blame("E-CFG-053", message, ("journal", "url"))
 
 
 def _address_fault(url: str, mode: Mode) -> str:
-    """What is wrong with a broker's address; empty when nothing is."""
+    """Return what is wrong with a broker's address; empty if nothing is."""
     wanted = "wanted https://HOST or https://HOST:PORT"
     try:
         parts = urlsplit(url)
@@ -247,7 +251,7 @@ def _address_fault(url: str, mode: Mode) -> str:
 
 
 def is_dated(statement: str) -> bool:
-    """Tell whether a text names a day, like 2026-11-02."""
+    """Return whether a text contains a date like 2026-11-02."""
     for year, month, day in _DATED.findall(statement):
         try:
             date(int(year), int(month), int(day))
@@ -258,16 +262,16 @@ def is_dated(statement: str) -> bool:
 
 
 def is_journal_url(url: str) -> bool:
-    """Tell whether a journal can be kept at an address; nothing is opened."""
+    """Return whether a journal can be kept at an address; nothing is opened."""
     is_file = url.startswith(_SQLITE) and url.endswith(".db") and len(url) > len(_SQLITE + ".db")
     return is_file or _POSTGRES.fullmatch(url) is not None
 
 
 def unverified_host(url: str, environment: Mapping[str, str]) -> str:
-    """Return the other machine that a journal goes to without proof that it is the right one.
+    """Return the host of a journal on another machine whose identity is not verified.
 
-    Empty where there is none: a file, this machine, or `sslmode=verify-full` in the address itself,
-    where it can't be lost with a variable.
+    Empty for a file, this machine, or `sslmode=verify-full` in the address itself, where it cannot
+    get lost like an environment variable.
     """
     if not url.startswith("postgresql"):
         return ""
@@ -288,7 +292,7 @@ def unverified_host(url: str, environment: Mapping[str, str]) -> str:
 
 
 def unverified(host: str) -> str:
-    """What is wrong with an address whose host nobody checks, and what to do."""
+    """Return what is wrong with an address whose host is not verified, and what to do."""
     return (
         f"the database is on another machine ({host}), and nothing proves that it is the right "
         "one: anyone on the network path can read and change the journal. Add "

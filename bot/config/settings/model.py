@@ -29,7 +29,7 @@ _FEE: Final = "parts per million (1_500 for 0.15 %)"
 _SETTLED: Final = whole(1, 1_000_000_000, "settled shares")
 
 PREFIX: Final = "BOT_"
-"""What the names of the environment variables that set a setting begin with."""
+"""Prefix of the environment variables that set a setting."""
 NESTING: Final = "__"
 
 
@@ -136,7 +136,7 @@ class RiskSettings(Section):
 
     @property
     def all_strategies(self) -> Limits:
-        """The limits that every strategy has beside its own."""
+        """The limits that every strategy has besides its own."""
         return self.limits.to_domain()
 
     @property

@@ -1,9 +1,9 @@
-"""What `notify` in bot.yaml may hold, and where the addresses of its channels come from.
+"""The `notify` section of bot.yaml, and where the addresses of its channels come from.
 
 An address of Apprise holds a token or a password, so it is a secret. It belongs in a file of mode
 0600 (`notify.yaml`, a name and an address a line) or a systemd credential; outside live mode the
-environment may name some too. In bot.yaml itself one is taken where nobody else can read that file,
-or where it leads to this machine. No message ever shows one.
+environment may name some too. In bot.yaml itself an address is accepted only if nobody else can
+read that file, or if it leads to this machine. No message ever shows an address.
 """
 
 import os
@@ -34,11 +34,11 @@ CREDENTIAL: Final = "notify"
 CHANNELS_MAX: Final = 8
 URL_LENGTH_MAX: Final = 2_000
 TOKEN_LENGTH_MIN: Final = 6
-"""A shorter part of an address is too common a word to be hidden wherever it stands."""
+"""A shorter part of an address is too common a word to be masked wherever it occurs."""
 _BETWEEN_STEPS: Final = re.compile(r"[/?&]+")
 _SERVER: Final = re.compile(r"(localhost|\[[0-9a-f:]+\]|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+)(:\d+)?")
 _WORD: Final = re.compile(r"[a-z]{1,12}")
-"""A step of a path that is a word, as `hook`, is no token; hidden it would be so in every line."""
+"""A word in a path, such as `hook`, is no token; masking it would mask it in every line."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,19}")
 _SPAN: Final = re.compile(r"(\S{4,5}) ?- ?(\S{4,5})")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -46,12 +46,12 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 Volumes = Mapping[NoticeKind, Volume]
 Span = tuple[time, time]
-"""From and until, local to the exchange; it may go over midnight."""
+"""From and until, local to the exchange; it may span midnight."""
 
 
 @reader({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]})
 def addresses(value: object) -> tuple[Secret, ...]:
-    """Addresses of Apprise, which are in no message."""
+    """Addresses of Apprise, which never appear in messages."""
     try:
         found = texts.read(value)
     except PydanticCustomError:
@@ -81,7 +81,7 @@ def volumes(value: object) -> Volumes:
 
 @reader({"type": "object", "additionalProperties": volumes.schema})
 def volumes_by_channel(value: object) -> Mapping[str, Volumes]:
-    """The same for single channels, by their names."""
+    """The same for individual channels, by name."""
     if not isinstance(value, Mapping):
         raise wrong("E-CFG-013", "channels, like {phone: {fill: off}}", value)
     return {str(name): volumes.read(each) for name, each in value.items()}
@@ -109,7 +109,7 @@ class QuietHours(Section):
 
     @property
     def of(self) -> Mapping[Severity, Span]:
-        """The hours of each severity that has some."""
+        """The hours of each severity that has any."""
         spans = {Severity.WARNING: self.warning, Severity.INFO: self.info}
         return {severity: span for severity, span in spans.items() if span is not None}
 
@@ -134,7 +134,7 @@ class NotifySettings(Section):
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlan:
-    """One channel: its name, its address, where that was found, and how it tells each kind."""
+    """One channel: its name, its address, where that was found, and how it delivers each kind."""
 
     name: str
     address: Secret
@@ -146,8 +146,8 @@ class ChannelPlan:
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
-        """The address, and each part of it that may be a token: a service's own words quote them
-        in another order. The name of a server is none.
+        """The address, and each part of it that may be a token: a service's error messages quote
+        them in another order. A server's name is not one.
         """
         address = self.address.reveal()
         place, *path = _BETWEEN_STEPS.split(address.partition("://")[2].partition("#")[0])
@@ -171,7 +171,7 @@ def find_channels(
     is_live: bool,
     environment: Mapping[str, str],
 ) -> tuple[ChannelPlan, ...]:
-    """Return the channels of a configuration. Raises OperatorMistake, which shows no address.
+    """Return the channels of a configuration. Raises OperatorMistake, without showing any address.
 
     `origin` says where `notify.urls` was set.
     """
@@ -206,7 +206,7 @@ def find_channels(
 
 
 def silenced(plans: tuple[ChannelPlan, ...]) -> Iterator[Problem]:
-    """Yield the critical kinds that no channel would tell with a sound."""
+    """Yield the critical kinds that no channel delivers with a sound."""
     for kind in sorted(CRITICAL_KINDS):
         if plans and all(each.volume(kind) is not Volume.ON for each in plans):
             text = f"'notify': {kind} is critical, so at least one channel must have it on"
@@ -219,7 +219,8 @@ def _in_file(written: str, file: Path) -> dict[str, tuple[Secret, str]]:
     try:
         data = parse_yaml(written, shown_path(file)).data
     except OperatorMistake:
-        raise refused(file, f"{wanted}; found something else") from None  # its cause quotes it
+        # its cause quotes the file
+        raise refused(file, f"{wanted}; found something else") from None
     for name, url in data.items():
         if not _NAME.fullmatch(str(name)):
             raise refused(file, f"{wanted}; found another name")
@@ -229,7 +230,7 @@ def _in_file(written: str, file: Path) -> dict[str, tuple[Secret, str]]:
 
 
 def require_private(urls: tuple[Secret, ...], config: Path, origin: str, *, is_live: bool) -> None:
-    """Refuse addresses where others can read them, unless they lead to this machine."""
+    """Refuse addresses that others can read, unless they lead to this machine."""
     if all(_is_local(each) for each in urls):
         return
     if origin.startswith("env "):

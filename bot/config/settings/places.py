@@ -1,8 +1,8 @@
-"""Where a bot's configuration and state lie. What asks a running bot needs no more than this.
+"""Finds a bot's configuration and state directory; a command to a running bot needs no more.
 
-To load the settings takes many times as long as to ask, and a kill switch should work beside a
-configuration that somebody has just broken. So the state directory is found without reading them,
-where that cannot go wrong.
+Loading the settings takes many times as long as the command itself, and a kill switch must work
+even if somebody has just broken the configuration. So the state directory is found without loading
+them, where that is safe.
 """
 
 import hashlib
@@ -20,24 +20,25 @@ CONFIG_VARIABLE: Final = "BOT_CONFIG"
 STATE_KEY: Final = "state_dir"
 STATE_VARIABLE: Final = "BOT_STATE_DIR"
 KNOWN: Final = "last-run.json"
-"""In a state directory: which bot the last run was, and by which configuration."""
+"""In a state directory: the bot of the last run and its configuration."""
 _SETTING: Final = "BOT_"
 _KEYS: Final = frozenset({"BOT_BROKER__API_KEY", "BOT_BROKER__API_SECRET"})
-"""Settings that name no bot, and that a person gives by the environment."""
+"""Settings that do not identify a bot and are given in the environment."""
 _ESCAPE: Final = "\\"
-"""By which a key could be written that does not look like itself."""
+"""With it, a key could be written in a form that this module does not recognise."""
 _PLAIN: Final = re.compile(rf"{STATE_KEY}: +([\w./~-]*[A-Za-z_][\w./~-]*) *( #.*)?", re.ASCII)
 _WORDS: Final = frozenset({"null", "true", "false"})
-"""What a reader of YAML may take for something else than a text."""
+"""Words that YAML reads as something other than text."""
 _READ_MAX: Final = 200_000
 
 
 def find_config(environment: Mapping[str, str], folder: Path | None = None) -> Path:
     """Return the configuration in effect where the command line names none.
 
-    It is what BOT_CONFIG names, there or not; else ./bot.yaml, ./config/bot.yaml, the user's own in
-    the XDG folder; else the shipped demo's, which is always there. One that is there and cannot be
-    read, like a link to a disk that is away, is the one that is meant: reading it says why not.
+    It is the file named by BOT_CONFIG, whether it exists or not; else ./bot.yaml,
+    ./config/bot.yaml, the user's own in the XDG folder; else the shipped demo's, which always
+    exists. One that exists but cannot be read, like a link to a missing disk, is still chosen, so
+    that reading it reports why.
     """
     if named := environment.get(CONFIG_VARIABLE):
         return Path(named).expanduser()
@@ -55,9 +56,10 @@ def find_config(environment: Mapping[str, str], folder: Path | None = None) -> P
 
 
 def state_dir_at_sight(path: Path, environment: Mapping[str, str]) -> Path | None:
-    """Return the state directory of a configuration; None where only loading it can tell.
+    """Return the state directory of a configuration; None if only loading it can tell.
 
-    What a person usually writes is taken: no `state_dir`, or one plain word on a line of its own.
+    It understands what people usually write: no `state_dir`, or one plain word on a line of its
+    own.
     """
     if any(name.upper() == STATE_VARIABLE for name in environment):
         return None
@@ -81,8 +83,8 @@ def state_dir_at_sight(path: Path, environment: Mapping[str, str]) -> Path | Non
 
 
 def state_dir_of(given: str | None, path: Path, environment: Mapping[str, str]) -> Path:
-    """Return the folder that is `given`, else one by the path of the configuration: the shipped
-    demo's is called `demo`.
+    """Return the folder `given`, else one named after the configuration's path; the shipped demo's
+    is `demo`.
     """
     whole = path.absolute()
     if given is not None:
@@ -99,9 +101,11 @@ def remember_run(
     bot: Mapping[str, str],
     language: str,
 ) -> None:
-    """Keep which bot its configuration, whole as it is now, makes: for who finds no bot running."""
+    """Store which bot this configuration, as it is now, makes, for commands that find no running
+    bot.
+    """
     kept = {"bot": dict(bot), "language": language, "made_by": _makers(path, environment)}
-    with suppress(OSError):  # it spares time and nothing else
+    with suppress(OSError):  # it only saves time
         (state_dir / KNOWN).touch(mode=0o600)
         (state_dir / KNOWN).write_text(json.dumps(kept, ensure_ascii=False) + "\n")
 
@@ -109,10 +113,10 @@ def remember_run(
 def last_run(
     state_dir: Path, path: Path, environment: Mapping[str, str]
 ) -> tuple[Mapping[str, str], str] | None:
-    """Return the bot and the language of the last run; None unless loading would tell the same.
+    """Return the bot and the language of the last run; None unless loading would give the same.
 
-    That is so while nothing has changed that makes them: this program, the file, and the settings
-    in the environment, which are none but the broker's keys.
+    That holds while nothing they depend on has changed: this program, the file, and the settings in
+    the environment, where only the broker's keys may be set.
     """
     set_here = {name.upper() for name in environment if name.upper().startswith(_SETTING)}
     if set_here - {CONFIG_VARIABLE, *_KEYS}:
@@ -128,7 +132,7 @@ def last_run(
 
 
 def _makers(path: Path, environment: Mapping[str, str]) -> list[str]:
-    """Name what makes a bot; of a secret, only that there is one."""
+    """Return what determines a bot; of a secret, only that it is set."""
     keys = sorted(name.upper() for name, key in environment.items() if key)
     whole = hashlib.sha256(path.read_bytes()).hexdigest()
     return [__version__, str(path.absolute()), whole, *(name for name in keys if name in _KEYS)]

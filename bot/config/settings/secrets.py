@@ -1,9 +1,9 @@
 """Where the broker's key and secret come from, and for which host they were given.
 
-In this order: the environment (never in live mode), systemd credentials, a file of mode 0600. What
-others could read is no secret any more, and is refused (`private_files.py`). The file may name the
-`host` that the key was given for, as `bot secret set` does: then the key is sent to no other,
-whatever the configuration says. Nothing that was read is ever part of a message.
+In this order: the environment (never in live mode), systemd credentials, a file of mode 0600.
+Anything that others could read is refused (`private_files.py`). The file may name the `host` for
+which the key was issued, as `bot secret set` does: then the key is sent to no other host, whatever
+the configuration says. Secrets never appear in a message.
 """
 
 import json
@@ -25,11 +25,13 @@ from bot.protocol.secret import Secret
 CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 SECRETS_FILE: Final = "secrets.yaml"
 HOST: Final = "host"
-"""The key of the file that says for which host the others are."""
+"""The key of the file that names the host for which the others are."""
 _HEAD: Final = "# written by: bot secret set. Only its owner may read it.\n"
 
 _USABLE: Final = re.compile(r"[!-~]*")
-"""What a header can carry: with anything else the HTTP library would quote the key in its error."""
+"""What a header can carry; with other characters the HTTP library would quote the key
+in its error.
+"""
 
 Found = dict[str, Secret]
 
@@ -48,11 +50,11 @@ def in_configuration(document: YamlDocument) -> list[Problem]:
 
 @dataclass(frozen=True, slots=True)
 class SecretPlaces:
-    """The places where the secrets of one configuration may be."""
+    """The places that may hold the secrets of one configuration."""
 
     file: Path
     is_named: bool
-    """Whether the configuration names the file: then it has to be there."""
+    """Whether the configuration names the file, which then has to exist."""
     host: str
     """The host of `broker.base_url`; empty without one."""
     mode: Mode
@@ -68,7 +70,7 @@ class SecretPlaces:
         return cls(file, broker.secrets_file is not None, host, mode, environment)
 
     def find(self) -> Found:
-        """Return what was found of `api_key` and `api_secret`. Raises OperatorMistake."""
+        """Return the `api_key` and `api_secret` found. Raises OperatorMistake."""
         found = {key: (text, shown_path(self.file)) for key, text in self._in_file().items()}
         for key, file in self.credentials():
             found[key] = read_credential(file), str(file)
@@ -90,13 +92,13 @@ class SecretPlaces:
         return {key: Secret(text.strip()) for key, (text, _) in found.items()}
 
     def credentials(self) -> Iterator[tuple[str, Path]]:
-        """Yield what systemd keeps for this service: the key, and the file of it."""
+        """Yield the systemd credentials of this service: the key, and the file that holds it."""
         if folder := self.environment.get(CREDENTIALS_DIRECTORY):
             files = ((key, Path(folder) / f"broker__{key}") for key in SECRET_KEYS)
             yield from ((key, file) for key, file in files if os.path.lexists(file))
 
     def variables(self) -> Mapping[str, str]:
-        """Return the environment's variable of each key that has one."""
+        """Return the environment variable of each key that is set there."""
         names = {key: variable(("broker", key)) for key in SECRET_KEYS}
         return {key: name for key, name in names.items() if self.environment.get(name)}
 
@@ -118,7 +120,9 @@ class SecretPlaces:
         return found
 
     def kept(self) -> dict[str, str]:
-        """Return what the file holds, in the clear; nothing without one. Raises OperatorMistake."""
+        """Return the contents of the file in clear text; empty without one. Raises
+        OperatorMistake.
+        """
         if not os.path.lexists(self.file):
             return {}
         text = read_private(self.file)
@@ -136,12 +140,14 @@ class SecretPlaces:
         return {key: str(value) for key, value in found.items()}
 
     def put(self, key: str, text: str) -> None:
-        """Write one of them into the file, and for which host it is."""
+        """Write one secret into the file, and the host that it is for."""
         host = {HOST: self.host} if self.host else {}
         self._write({**self.kept(), **host, key: text})
 
     def remove(self, key: str) -> bool:
-        """Take one of them out of the file, which goes with its last; False if it held none."""
+        """Remove one secret from the file, and the file with the last one; False if
+        it held none.
+        """
         kept = self.kept()
         is_held = kept.pop(key, None) is not None
         if is_held and set(kept) & set(SECRET_KEYS):

@@ -16,7 +16,7 @@ SECRET_KEYS: Final = ("api_key", "api_secret")
 FLAG: Final = "flag"
 _ENV: Final = "env "
 COMMAND_LINE: Final = "command line"
-"""What a problem with an option begins with, which is in no file."""
+"""Prefix of a problem with an option, which is in no file."""
 
 Tree = dict[str, object]
 Steps = tuple[str, ...]
@@ -24,14 +24,14 @@ Steps = tuple[str, ...]
 
 @dataclass(slots=True)
 class Merged:
-    """The settings of all sources, one over the other, and which source each came from."""
+    """The settings of all sources, later ones over earlier ones, with the source of each."""
 
     document: YamlDocument
     data: Tree = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
 
     def put(self, steps: Steps, value: object, origin: str) -> None:
-        """Set one value over what an earlier source said."""
+        """Set one value, replacing that of an earlier source."""
         place = self.data
         for step in steps[:-1]:
             inner = place.get(step)
@@ -42,7 +42,7 @@ class Merged:
         self.origins[".".join(steps)] = origin
 
     def blame(self, code: str, message: str, steps: Steps) -> Problem:
-        """Return a problem with one value, at the place that said it."""
+        """Return a problem with one value, at the place that set it."""
         origin = self.origins.get(".".join(steps), "")
         if prefix := _prefix(origin):
             return Problem(code, f"{prefix}: {message}")
@@ -54,7 +54,7 @@ def merge(
 ) -> Merged:
     """Merge the sources; a later one wins. Keys of broker secrets are left out.
 
-    `flags`: dotted key to value; None is a flag that was not given.
+    `flags`: dotted key to value; None: the flag was not given.
     """
     merged = Merged(document)
     for steps, value in _leaves(document.data):
@@ -75,7 +75,8 @@ def merge(
 
 
 def settings_in(environment: Mapping[str, str]) -> Tree:
-    """Return the settings that variables like BOT_BROKER__DEVICE_ID set, in any case, as texts.
+    """Return the settings that variables like BOT_BROKER__DEVICE_ID set, upper or lower case, as
+    texts.
 
     Without such a variable pydantic-settings is not imported: that would slow every start.
     """
@@ -115,7 +116,7 @@ def process_environment() -> Mapping[str, str]:
 def unknown_variables(environment: Mapping[str, str]) -> list[Problem]:
     """Return a problem for each nested variable of ours whose section does not exist.
 
-    Names without `__` are left alone: other programs may have variables that begin with BOT_.
+    Names without `__` are ignored: other programs may have variables that begin with BOT_.
     """
     sections = [variable((name,)) for name in Settings.model_fields]
     later = {variable((name,)): why for name, why in Settings.not_yet.items()}
@@ -132,7 +133,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[Problem]:
 
 
 def problems_of(error: ValidationError, merged: Merged) -> list[Problem]:
-    """Return what is wrong, each at the place that said so."""
+    """Return the problems, each at the place that set the value."""
     problems = []
     for detail in error.errors(include_url=False):
         steps = [str(step) for step in detail["loc"]]
@@ -150,7 +151,7 @@ def problems_of(error: ValidationError, merged: Merged) -> list[Problem]:
 
 
 def _prefix(origin: str) -> str:
-    """What a problem begins with that is not in the file; empty for one that is."""
+    """Return the prefix of a problem that is not in the file; empty for one that is."""
     if origin.startswith(_ENV):
         return f"environment variable {origin.removeprefix(_ENV)}"
     return COMMAND_LINE if origin == FLAG else ""

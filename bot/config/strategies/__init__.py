@@ -1,4 +1,4 @@
-"""Strategy files and the classes that they name: found, trusted, checked, loaded.
+"""Strategy files and the classes that they name: finds, vets, checks and loads them.
 
-What a strategy decides when it runs is the engine's matter.
+What a strategy decides at run time is up to the engine.
 """

@@ -1,7 +1,7 @@
-"""What must hold between the keys of a strategy file, its class, and the rules of the exchanges.
+"""Consistency checks between the keys of a strategy file, its class, and the exchanges' rules.
 
-Each check names the keys that it reads and runs only when all of them are sound by themselves, so
-that one mistake is reported once.
+Each check names the keys that it reads and runs only if each of them is valid by itself, so that
+one mistake is reported once.
 """
 
 import re
@@ -44,14 +44,14 @@ CHEAP_LOT: Final = 500_000
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """The rules and listings that files are checked against, on one day."""
+    """The rules and listings of one day, against which files are checked."""
 
     rulebook: Rulebook
     symbols: SymbolTable
     on: date
 
     def instruments(self, plan: StrategyPlan) -> tuple[Instrument, ...]:
-        """Return the plan's symbols where they trade; unknown ones are left out."""
+        """Return the plan's symbols with their exchanges; unknown ones are left out."""
         found = (self.symbols.instrument(symbol, self.on) for symbol in plan.symbols)
         return tuple(each for each in found if each is not None)
 
@@ -67,7 +67,7 @@ class Market:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A file under check. `unsound` keys are wrong by themselves: in `file` they are left out."""
+    """A file under check. `unsound` keys are invalid by themselves and are left out of `file`."""
 
     document: YamlDocument
     file: StrategyFile
@@ -85,7 +85,7 @@ _CHECKS: Final = list[tuple[tuple[str, ...], Check]]()
 
 
 def reads(*keys: str) -> Callable[[Check], Check]:
-    """Register a check, which runs when these keys are sound by themselves."""
+    """Register a check, which runs only if these keys are valid by themselves."""
 
     def register(check: Check) -> Check:
         _CHECKS.append((keys, check))
@@ -135,7 +135,9 @@ def size_and_price(subject: Subject) -> Iterator[Problem]:
 
 @reads("symbols")
 def known_symbols(subject: Subject) -> Iterator[Problem]:
-    """An unknown one is a warning only: the broker's word at start outranks the shipped table."""
+    """An unknown symbol is only a warning: the broker's list at start takes precedence over the
+    shipped table.
+    """
     table, day, symbols = subject.market.symbols, subject.market.on, subject.file.symbols
     if not 1 <= len(symbols) <= SYMBOLS_MAX:
         message = f"'symbols': wanted 1 to {SYMBOLS_MAX}; found {len(symbols)}"
@@ -159,7 +161,7 @@ def wakes(subject: Subject) -> Iterator[Problem]:
     if wake.bar is not None and _DAY % wake.bar:
         message = "'wake.bar': wanted a width that divides a day evenly, like 1m, 5m, 15m or 1h"
         yield subject.at("E-CFG-026", message, "wake", "bar")
-    # A class that waits for bars alone never decides when only depth is polled.
+    # A class that only waits for bars never decides if only depth is polled.
     factory, widths = subject.factory, wake.model_dump()
     hooks = [
         key
@@ -216,7 +218,7 @@ def lots(subject: Subject) -> Iterator[Problem]:
 
 @reads("order", "symbols", "when")
 def order_types(subject: Subject) -> Iterator[Problem]:
-    """Whether each exchange takes the type, and in one of the phases that are asked for."""
+    """Whether each exchange takes the type in one of the requested phases."""
     wanted, rulebook = subject.file.order.price.market or OrderType.LO, subject.market.rulebook
     written = subject.document.data.get("order")
     key = "price" if isinstance(written, dict) and "price" in written else "type"
@@ -244,7 +246,7 @@ def order_types(subject: Subject) -> Iterator[Problem]:
 
 @reads("use", "params")
 def parameters(subject: Subject) -> Iterator[Problem]:
-    """Whether the class has these parameters, and then whether its own check takes them."""
+    """Whether the class has these parameters, and then whether its own check accepts them."""
     use, params, factory = subject.file.use, subject.file.params, subject.factory
     if factory is None:
         return
@@ -281,7 +283,7 @@ def parameters(subject: Subject) -> Iterator[Problem]:
 
 
 def refused_parameters(document: YamlDocument, error: RefusedParameters) -> Problem:
-    """Point at the parameter that the strategy's own words name, else at all of them."""
+    """Point at the parameter named in the strategy's own message, else at all of them."""
     params = document.data.get("params")
     given = params if isinstance(params, dict) else {}
     names = [word for word in re.findall(r"\w+", str(error)) if word in given]

@@ -1,11 +1,10 @@
-"""Calls a strategy's hook: timed, and with whatever it raises caught and named.
+"""Calls a strategy's hook, times it, and catches and describes whatever it raises.
 
-Strategies are trusted code in our process; a plug-in can do anything, and we say so in the docs.
-What this guards against is a mistake: an exception or a slow callback stops its strategy, not the
-others. Whatever a hook raises is its own, a `CancelledError` or `SystemExit` too: nobody cancels a
-call that does not wait. Only an interrupt from the keyboard passes. A fault is named by the line of
-the plug-in's own file, also where one of our functions raised it: that is the line which its writer
-can mend.
+Strategies are trusted code in our process; a plug-in can do anything, and the docs say so. This
+module guards against mistakes: an exception or a slow callback stops its strategy, not the others.
+Whatever a hook raises is its own, even a `CancelledError` or `SystemExit`, since nobody cancels a
+synchronous call. Only a keyboard interrupt passes through. The reported line is in the plug-in's
+own file, even if one of our functions raised: it is the line that the author can fix.
 """
 
 import inspect
@@ -27,11 +26,11 @@ ERROR_CHARACTERS_MAX: Final = 200
 
 
 class Interrupted(BaseException):
-    """Raised inside a hook that does not return, by whoever watches that."""
+    """Raised inside a hook that does not return, by its watchdog."""
 
 
 def invoke(strategy: Strategy, hook: str, argument: object | None) -> StrategyFault | None:
-    """Call `hook`; return what went wrong, None when all is well."""
+    """Call `hook`; return what went wrong, None if nothing did."""
     call = getattr(strategy, hook)
     started = performance_s()
     try:
@@ -53,19 +52,21 @@ def invoke(strategy: Strategy, hook: str, argument: object | None) -> StrategyFa
 
 
 def _carry_out(call: Callable[..., object], argument: object | None) -> None:
-    """What is raised in here, and only in here, is the hook's: `is_inside` looks for its frame."""
+    """Anything raised in here, and only in here, comes from the hook: `is_inside` looks for this
+    frame.
+    """
     call() if argument is None else call(argument)
 
 
 def is_inside(frame: FrameType | None) -> bool:
-    """Whether a frame is a hook's, or of something that a hook has called."""
+    """Return whether a frame belongs to a hook, or to something that a hook has called."""
     while frame is not None and frame.f_code is not _carry_out.__code__:
         frame = frame.f_back
     return frame is not None
 
 
 def words_of(error: BaseException) -> str:
-    """Name an exception and what it says, in one short line; some can't even say that."""
+    """Describe an exception in one short line; some cannot even convert themselves to text."""
     name = type(error).__name__
     try:
         text = f"{name}: {error}"
@@ -79,7 +80,7 @@ def place_of(
 ) -> tuple[Path | None, int]:
     """Return file and line of the innermost frame in the plug-in's own files.
 
-    Without such a frame it could not even be called: then where `function` begins.
+    Without such a frame the call itself failed: then the start of `function`.
     """
     own = files_of(factory)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

@@ -1,7 +1,7 @@
-"""Loads strategy files: text to checked plan, with everything that is wrong named at its place.
+"""Loads strategy files: from text to checked plan, reporting every problem at its place.
 
-The keys are in `model.py`, what must hold between them in `check.py`. Whatever passes here can
-still be refused by an exchange's rules of the day.
+`model.py` defines the keys, `check.py` their consistency. What passes here can still be refused by
+an exchange's rules of the day.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ CONTINUOUS: Final = timedelta(hours=3, minutes=45)
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """A strategy file that may run. `warnings` are what can only be known when it starts."""
+    """A strategy file that may run. `warnings` are what only the start can tell for certain."""
 
     plan: StrategyPlan
     factory: type[Strategy]
@@ -68,7 +68,9 @@ class SortedOut:
 
 
 def market_of(on: date | None = None, loaded: Loaded | None = None) -> Market:
-    """Return rules and listings of a day; None is today. `loaded`: with the operator's changes."""
+    """Return rules and listings of a day; None: today. `loaded`: includes the
+    operator's changes.
+    """
     day = on or SystemClock().now().astimezone(EXCHANGE_TZ).date()
     rulebook = rulebook_of(loaded) if loaded else load_rulebook()
     return Market(rulebook, load_symbols(), day)
@@ -77,8 +79,8 @@ def market_of(on: date | None = None, loaded: Loaded | None = None) -> Market:
 def check_file(path: Path, *, base_dir: Path | None = None, market: Market) -> CheckedFile:
     """Check one strategy file; nothing else needs to be configured.
 
-    `base_dir` None: its Python is looked for in the project that the file lies in. Raises
-    OperatorMistake with everything that is wrong.
+    `base_dir` None: its Python is looked up in the project that contains the file. Raises
+    OperatorMistake with all problems.
     """
     text = read_text(path)
     document = parse_yaml(text, shown_path(path))
@@ -123,10 +125,10 @@ def check_files(
 def sort_out(
     paths: Iterable[Path], *, base_dir: Path | None = None, market: Market
 ) -> tuple[tuple[CheckedFile, ...], tuple[BrokenFile, ...]]:
-    """Tell the files that can run together from those that are broken.
+    """Separate the files that can run together from broken ones.
 
-    Nobody can know which of two files of one name is meant: both are broken. Raises OperatorMistake
-    for a plug-in that somebody else can write to: where that is so, nothing is safe.
+    If two files have the same name, both count as broken, as either may be meant. Raises
+    OperatorMistake for a plug-in that somebody else can write to: then nothing is safe.
     """
     checked: list[CheckedFile] = []
     broken: list[BrokenFile] = []
@@ -150,11 +152,11 @@ def sort_out(
 
 
 def rehearse(checked: Sequence[CheckedFile], call: Invoke = invoke) -> tuple[CheckedFile, ...]:
-    """Show each strategy one made-up bar, and warn of those that want more bars than a day has, use
-    a name that does not exist, or never return, where `call` interrupts those.
+    """Show each strategy one invented bar, and warn about those that need more bars than a day has,
+    use an undefined name, or never return (if `call` interrupts those).
 
-    For checks alone: a run begins with classes that have seen nothing. Raises OperatorMistake for
-    an average that is longer than can be had.
+    Only for checks: a run begins with fresh classes. Raises OperatorMistake for an indicator period
+    beyond the limit.
     """
     warned: list[CheckedFile] = []
     problems: list[Problem] = []
@@ -192,7 +194,7 @@ def load_plans(loaded: Loaded, *, market: Market | None = None) -> tuple[Checked
 def load_strategies(loaded: Loaded, *, market: Market | None = None) -> tuple[LoadedStrategy, ...]:
     """Return the strategies of a configuration, ready for the engine.
 
-    Raises OperatorMistake for any that is broken, and what `load_sound` does.
+    Raises OperatorMistake for any broken one, and whatever `load_sound` raises.
     """
     found = load_sound(loaded, market=market)
     if found.broken:
@@ -203,11 +205,11 @@ def load_strategies(loaded: Loaded, *, market: Market | None = None) -> tuple[Lo
 def load_sound(
     loaded: Loaded, *, only: Sequence[str] = (), market: Market | None = None
 ) -> SortedOut:
-    """Return the strategies that can run, ready for the engine, and the broken ones beside them;
-    `only` keeps these names.
+    """Return the strategies that can run, ready for the engine, and the broken ones; `only` keeps
+    these names.
 
-    Raises OperatorMistake where none can run, where a name of `only` is unknown or broken, and, but
-    in the sandbox, when somebody else can write to the files that say what is traded, or to a
+    Raises OperatorMistake if none can run, if a name in `only` is unknown or broken, and (except in
+    the sandbox) if somebody else can write to the files that determine what is traded or to a
     shipped strategy.
     """
     files, market = strategy_files(loaded), market or market_of(loaded=loaded)
@@ -248,8 +250,8 @@ def strategy_files(loaded: Loaded) -> tuple[Path, ...]:
 
 
 class UnknownSymbols(OperatorMistake):
-    """The broker knows none of these `symbols`. Each is pointed at in the files of `plans`, as far
-    as those can be read again.
+    """The broker knows none of these `symbols`. Each is located in the files of `plans`, as far as
+    those can be read again.
     """
 
     def __init__(self, symbols: Collection[str], plans: Iterable[StrategyPlan] = ()) -> None:
@@ -275,7 +277,7 @@ class UnknownSymbols(OperatorMistake):
 
 
 def _named_in(path: Path) -> tuple[str, str]:
-    """Return `name` and `use` of a file that may hold anything; its own name without one."""
+    """Return `name` and `use` of a file with any content; the file's name if it has none."""
     try:
         data = read_yaml(path).data
     except OperatorMistake:
@@ -287,8 +289,8 @@ def _named_in(path: Path) -> tuple[str, str]:
 def _sound_part(
     document: YamlDocument,
 ) -> tuple[StrategyFile | None, frozenset[str], list[Problem]]:
-    """Check the keys, and leave out those that are wrong: the rest is looked at further, so that
-    one run names all mistakes. Return the rest, the keys left out, and what is wrong with them.
+    """Check the keys and leave out wrong ones: the rest is checked further, so that one run reports
+    all mistakes. Return the rest, the keys left out, and their problems.
     """
     try:
         return StrategyFile.model_validate(document.data), frozenset(), []

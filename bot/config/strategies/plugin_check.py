@@ -1,8 +1,8 @@
-"""What can be known of a strategy's class before it runs: its parameters, hooks and constructor.
+"""Checks a strategy's class before it runs: its parameters, hooks and constructor.
 
-A class that would fail, or never be woken, is refused here with its file and line: a hook that is
-misspelt or asynchronous is silent for ever, and a constructor that wants more than the engine gives
-it would keep all the others from starting.
+A class that would fail or never be called is refused here with file and line: a misspelt or
+asynchronous hook would never run, and a constructor with extra arguments would keep all other
+strategies from starting.
 """
 
 import inspect
@@ -34,15 +34,15 @@ from bot.strategy import (
 
 HOOKS: Final = tuple(name for name in vars(Strategy) if name.startswith("on_"))
 _CALLED: Final = (*HOOKS, "check")
-"""What a strategy's class may define; it is called as `Strategy` declares it."""
+"""The methods that a strategy's class may define; they are called as `Strategy` declares them."""
 
 PARAMETER_TYPES: Final = (int, float, str, bool)
 FAILURES: Final = (Exception, SystemExit)
-"""What a plug-in may raise when it is loaded or made: its author has to mend that."""
+"""What a plug-in may raise when it is imported or instantiated; its author has to fix that."""
 
 _BASE_NAMES: Final = frozenset(name for name in dir(Strategy) if not name.startswith("_"))
 _VIEWS: Final = (BarView, Indicator, PositionView, AccountView)
-"""What a hook looks at, and what is never missing."""
+"""What a hook is given, which is never None."""
 
 _MIDNIGHT: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -55,11 +55,11 @@ class Parameter(NamedTuple):
 
 
 class RefusedParameters(ValueError):
-    """The strategy's own `check` refuses its parameters; the text is its own."""
+    """The strategy's own `check` refused its parameters; the text is its own."""
 
 
 def require_sound(factory: type[Strategy]) -> None:
-    """Raise OperatorMistake with everything of a class that would fail, or never be called."""
+    """Raise OperatorMistake with everything in a class that would fail or never be called."""
     problems: list[Problem] = []
     if not _takes(factory, 1):
         message = (
@@ -86,7 +86,7 @@ def require_sound(factory: type[Strategy]) -> None:
 def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
     """Return the annotated class attributes, those of base classes first.
 
-    Raises OperatorMistake when an annotation is not int, float, str or bool, or a name is one that
+    Raises OperatorMistake if an annotation is not int, float, str or bool, or if a name is one that
     every strategy has.
     """
     try:
@@ -114,7 +114,7 @@ def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
 
 
 def hooks_of(factory: type[Strategy]) -> list[str]:
-    """Return the hooks that a class has a body of its own for."""
+    """Return the hooks that a class implements itself."""
     return [name for name in HOOKS if getattr(factory, name) is not getattr(Strategy, name)]
 
 
@@ -123,7 +123,7 @@ def make(
 ) -> Strategy:
     """Make an instance as the engine does, and let it check its parameters.
 
-    Raises RefusedParameters, or OperatorMistake when the constructor or `check` itself fails.
+    Raises RefusedParameters, or OperatorMistake if the constructor or `check` itself fails.
     """
     doing = "be made"
     try:
@@ -143,8 +143,8 @@ def make(
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What a strategy's first bar shows: the bars it needs before it can decide, and what fails
-    whatever the bar (None when nothing does).
+    """What a strategy's first bar reveals: the bars it needs before it can decide, and what fails
+    whatever the bar (None if nothing does).
     """
 
     bars: int
@@ -154,9 +154,9 @@ class Rehearsal:
 def rehearsal_of(strategy: Strategy, call: Invoke = invoke) -> Rehearsal:
     """Start it and show it one bar whose indicators have no value yet; ignore what it does.
 
-    What it raises may be that bar's fault, except for a name that does not exist: a typing mistake.
-    A hook that never returns is one too, where `call` interrupts it. Raises RefusedParameters when
-    it asks for an average that cannot be had.
+    What it raises may be the bar's fault, except for an undefined name, which is a typo. So is a
+    hook that never returns, if `call` interrupts it. Raises RefusedParameters if it uses an
+    indicator period beyond the limit.
     """
     windows = {f"warm_up = {type(strategy).warm_up}": type(strategy).warm_up}
 
@@ -204,7 +204,7 @@ def _hook_problems(factory: type[Strategy], name: str) -> Iterator[Problem]:
 
 
 def _hook_hint(name: str) -> str:
-    """Return which hook a method's name may mean, or what to do; empty for an ordinary method."""
+    """Return which hook a method name may mean, or what to do; empty for an ordinary method."""
     meant = [hook for hook in HOOKS if hook.replace("_", "") == name.lower().replace("_", "")]
     if meant:
         return f"did you mean {meant[0]!r}?"

@@ -1,10 +1,10 @@
 """Finds the class that a strategy file's `use` names, and says why a broken one is broken.
 
-Looked for in this order: entry points of the group `bot.strategies`, the files of the project's
+The order of lookup is: entry points of the group `bot.strategies`, the files of the project's
 `strategies/` folder and of the shipped one (by class or file name in snake case), a dotted path
-below the project; `path.py:Class` names a file. A file is executed only when it is the one that is
-wanted, or to list all, and only when nobody else can write to it. A plug-in is trusted code in our
-process: it can do anything, and the docs say so.
+below the project; `path.py:Class` names a file. A file is executed only if it is the one wanted, or
+to list all, and only if nobody else can write to it. A plug-in is trusted code in our process: it
+can do anything, and the docs say so.
 """
 
 import ast
@@ -49,7 +49,7 @@ class PluginRow:
 
 
 def project_of(folder: Path) -> Path:
-    """Return the folder whose `strategies/` holds the Python of a configuration in `folder`.
+    """Return the folder whose `strategies/` holds the plug-ins of a configuration in `folder`.
 
     `DIR`, `DIR/strategies`, `DIR/config` and `DIR/config/strategies` all belong to `DIR`.
     """
@@ -60,7 +60,7 @@ def project_of(folder: Path) -> Path:
 
 
 def plugin_folders(base_dir: Path) -> tuple[Path, ...]:
-    """Return the folders of strategies in Python, the project's own first."""
+    """Return the folders of plug-ins, the project's own first."""
     folders = [project_of(base_dir) / FOLDER, shipped(FOLDER)]
     return tuple(dict.fromkeys(folder for folder in folders if folder.is_dir()))
 
@@ -68,8 +68,8 @@ def plugin_folders(base_dir: Path) -> tuple[Path, ...]:
 def find_strategy(use: str, base_dir: Path) -> type[Strategy]:
     """Return the class that `use` names.
 
-    Raises OperatorMistake: E-CFG-031 without a file when there is no such strategy, E-CFG-032 with
-    file and line when its file is broken.
+    Raises OperatorMistake: E-CFG-031 without a file if there is no such strategy, E-CFG-032 with
+    file and line if its file is broken.
     """
     path, _, name = use.partition(":")
     if path.endswith(".py"):
@@ -99,7 +99,7 @@ def list_plugins(base_dir: Path) -> tuple[PluginRow, ...]:
             rows.append(PluginRow(point.name, where, mistake.problems[0].message))
         else:
             rows.append(PluginRow(point.name, where, factory=found))
-    of_files: dict[str, PluginRow] = {}  # the project's own file of a name hides a shipped one
+    of_files: dict[str, PluginRow] = {}  # a project file hides a shipped one of the same name
     for file in (file for folder in plugin_folders(base_dir) for file in _files(folder)):
         try:
             classes = _strategies_in(_run(file))
@@ -122,9 +122,9 @@ def snake_case(name: str) -> str:
 
 
 def _by_name(use: str, base_dir: Path) -> type[Strategy] | None:
-    """Look among entry points, then in the folders, then take it for a dotted path.
+    """Look among entry points, then in the folders, then treat it as a dotted path.
 
-    The project's own file of a name hides a shipped one. `strategies.sma.SmaCross` is
+    A project file hides a shipped one of the same name. `strategies.sma.SmaCross` means
     `strategies/sma.py:SmaCross`; nothing else is ever imported.
     """
     for point in _points().select(name=use):
@@ -144,7 +144,7 @@ def _by_name(use: str, base_dir: Path) -> type[Strategy] | None:
 
 @lru_cache(maxsize=1)
 def _points_on(_path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
-    """Read what is installed on a path; a package installed meanwhile is seen by the next start."""
+    """Read the entry points installed on a path; later installs are seen at the next start."""
     return importlib.metadata.entry_points(group=GROUP)
 
 
@@ -166,13 +166,13 @@ def _loaded(point: importlib.metadata.EntryPoint) -> type[Strategy]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """A pipe would be waited for, a link that leads nowhere cannot be read: neither is a file."""
+    """Skip pipes, which would block, and dangling links."""
     found = sorted(folder.glob("*.py"))
     return [file for file in found if file.is_file() and not file.stem.startswith("_")]
 
 
 def _class_names(file: Path) -> list[str]:
-    """Return the names of a file's classes without running it; none when it cannot be parsed."""
+    """Return the names of a file's classes without running it; empty if it cannot be parsed."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError, OSError):
@@ -212,23 +212,23 @@ def _require_strategy(value: object, what: str) -> type[Strategy]:
 
 
 class _Loader(SourceFileLoader):
-    """Neither reads nor writes bytecode: what runs is the text that was looked at."""
+    """Neither reads nor writes bytecode: the text that was checked is what runs."""
 
     def path_stats(self, path: str) -> NoReturn:
-        """Say that nothing is known of a cached file."""
+        """Report nothing about a cached file, so that none is used."""
         raise OSError(path)
 
 
 def _print(*values: object, file: TextIO | None = None, **how: Any) -> None:
-    """Print for a plug-in: to stderr, as stdout has what another program may read."""
+    """Print for a plug-in: to stderr, as other programs may read stdout."""
     builtins.print(*values, file=file or sys.stderr, **how)
 
 
 def _run(file: Path) -> ModuleType:
-    """Import a file under a name of its own, so that two `sma.py` do not meet.
+    """Import a file under a unique name, so that two `sma.py` do not collide.
 
-    One that somebody else can write to is never run, whatever the mode; but what is shipped is as
-    safe as the program that reads it.
+    A file that somebody else can write to is never run, whatever the mode; shipped files are as
+    safe as the program itself.
     """
     ours = shipped(FOLDER)
     if not (file.absolute().is_relative_to(ours) and file.resolve().is_relative_to(ours.resolve())):
@@ -263,7 +263,9 @@ def _words_of(error: BaseException) -> str:
 
 
 def _where_it_may_be(file: Path) -> str:
-    """Name the file of that name that lies with the others; people write where they look from."""
+    """Name the file of that name in the plug-in folders, for a path given relative to another
+    folder.
+    """
     if (file.parent / FOLDER / file.name).is_file():
         return f"Names are relative to the project folder: did you mean '{FOLDER}/{file.name}'?"
     return "What can be used: bot plugin list"

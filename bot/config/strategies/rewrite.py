@@ -1,7 +1,7 @@
-"""Writes other parameters into a strategy file and leaves the rest as it is, comments too.
+"""Writes other parameters into a strategy file and leaves the rest unchanged, including comments.
 
-What comes out is read again before anything is written: it must be the same plan with the new
-parameters and nothing else.
+The result is parsed again before anything is written: it must be the same plan with only the
+parameters changed.
 """
 
 import io
@@ -24,7 +24,7 @@ LINE_MAX: Final = 4_096
 
 
 def text_with(path: Path, parameters: Mapping[str, ParameterValue]) -> str:
-    """Return the text of a strategy file with these parameters put in, or changed."""
+    """Return the text of a strategy file with these parameters added or changed."""
     yaml = YAML()
     yaml.preserve_quotes, yaml.width = True, LINE_MAX
     yaml.indent(mapping=2, sequence=4, offset=2)
@@ -40,16 +40,16 @@ def text_with(path: Path, parameters: Mapping[str, ParameterValue]) -> str:
 def write_with(
     path: Path, target: Path, parameters: Mapping[str, ParameterValue], market: Market
 ) -> None:
-    """Write the strategy of a file with other parameters to `target`, whole or not at all.
+    """Write the strategy of a file with other parameters to `target`, completely or not at all.
 
-    `target` lies where the plug-in is found too, mostly beside `path`. Raises OperatorMistake when
-    the file could not be rewritten without changing more than that.
+    `target` must be where the plug-in can be found too, usually beside `path`. Raises
+    OperatorMistake if the file cannot be rewritten without changing more than that.
     """
     old = check_file(path, market=market).plan
     beside = target.with_name(f".{os.getpid()}.{target.name}")
     try:
         beside.write_text(text_with(path, parameters), encoding="utf-8")
-        # The plug-in is looked for from where the old file lies.
+        # The plug-in is looked up from the old file's folder.
         new = check_file(beside, base_dir=path.absolute().parent, market=market).plan
         wanted = {**old.parameters, **parameters}
         kept = replace(new, source=old.source, source_sha256=old.source_sha256)

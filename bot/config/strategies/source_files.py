@@ -1,11 +1,12 @@
 """The files that a strategy is made of: which have changed since a start, and who else may write.
 
-A running bot continues with what it read at its start; whoever edits a file meanwhile should know.
-The bot only hands out names and hashes: the command that shows them reads the files.
+A running bot continues with what it read at its start, and somebody who edits a file meanwhile
+should be told. The bot only reports names and hashes; the command that shows changes reads the
+files.
 
-A strategy's Python can do anything, so whoever can write to it trades. `require_trusted` looks at
-the file, at everything that a link in its path leads to, and at every folder above these. The
-owner's own group may write: Debian gives each user one, and a plain `umask 002` then harms nobody.
+A strategy's Python can do anything, so anybody who can write to it can trade. `require_trusted`
+checks the file, every link target in its path, and every folder above these. The owner's own group
+may write: Debian gives each user one, so a plain `umask 002` is harmless.
 """
 
 import grp
@@ -29,8 +30,8 @@ Hashes = Mapping[str, str]
 
 
 def hashes_of(strategies: Iterable["LoadedStrategy"]) -> dict[str, Hashes]:
-    """Return by strategy the files that it has just been loaded from."""
-    # `bot status` looks for changed files alone, and need not import what a strategy is made of.
+    """Return, by strategy, the hashes of the files it has just been loaded from."""
+    # `bot status` only looks for changed files and need not import strategies.
     from bot.config.strategies.invoke import files_of
 
     return {
@@ -43,7 +44,7 @@ def hashes_of(strategies: Iterable["LoadedStrategy"]) -> dict[str, Hashes]:
 
 
 def changed_files(hashes: Mapping[str, object]) -> list[str]:
-    """Return the files that hold another text now, or are gone; as they may be shown."""
+    """Return the files whose text has changed or that are gone, as they may be shown."""
     changed = []
     for name, known in hashes.items():
         try:
@@ -51,14 +52,16 @@ def changed_files(hashes: Mapping[str, object]) -> list[str]:
         except FileNotFoundError:
             is_changed = True
         except OSError:
-            continue  # not ours to read: nothing is known about it
+            continue  # we may not read it, so nothing is known
         if is_changed:
             changed.append(shown_path(Path(name)))
     return changed
 
 
 def _hash(file: Path) -> str:
-    """Of the text, as a strategy file's hash in the journal is: a byte order mark is no change."""
+    """Hash the text as the journal does for strategy files: a byte order mark makes
+    no difference.
+    """
     return sha256(file.read_bytes().decode("utf-8-sig", "replace").encode()).hexdigest()
 
 
@@ -81,7 +84,7 @@ def require_trusted(*files: Path) -> None:
 
 
 def _followed(path: Path) -> Iterator[Path]:
-    """Yield a path, then the same with one more of its links followed, until none is left."""
+    """Yield a path, then the path with one link after another resolved, until none is left."""
     for _ in range(LINKS_MAX):
         yield path
         link = next((each for each in (*reversed(path.parents), path) if each.is_symlink()), None)
@@ -92,7 +95,7 @@ def _followed(path: Path) -> Iterator[Path]:
 
 
 def _complaint(path: Path, *, may_be_sticky: bool) -> str:
-    """Who else can write here, and what to do; empty when nobody can."""
+    """Return who else can write here, and what to do; empty if nobody can."""
     found, ours = path.stat(), {os.geteuid(), 0, Path(bot.__file__).stat().st_uid}
     mode, place = found.st_mode, shlex.quote(str(path))
     if others := {found.st_uid, path.lstat().st_uid} - ours:
@@ -110,7 +113,7 @@ def _complaint(path: Path, *, may_be_sticky: bool) -> str:
         who, change = f"the group {group}", "g-w"
     else:
         return ""
-    # On a drive without modes of its own, as Windows has, chmod does nothing: hence the last words.
+    # On a drive without file modes, as on Windows, chmod does nothing: hence the last words.
     sudo = "" if os.geteuid() in {found.st_uid, 0} else "sudo "
     how = f"Do: {sudo}chmod {change} {place}. If that is not possible, move the bot to your home"
     return f"{who} can write here. {how}"
@@ -124,7 +127,7 @@ def _name_of(user: int) -> str:
 
 
 def _is_private(group: int, owner: int) -> bool:
-    """Whether a group is the owner's own: of the same name, and without another member."""
+    """Return whether a group is the owner's own: of the same name, and without other members."""
     try:
         user, found = pwd.getpwuid(owner), grp.getgrgid(group)
     except KeyError:
