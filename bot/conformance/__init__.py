@@ -1,4 +1,5 @@
-"""Does a server keep the document? What the document says, as data, and the run that asks.
+"""Does a server conform to the document? The document's statements as data, and the run that
+checks.
 
-The bot does not need it, and it knows neither engine nor journal.
+The bot does not need it, and it imports neither engine nor journal.
 """

@@ -1,12 +1,12 @@
-"""Who may ask: tiers, signatures, timestamps and nonces, and the usual mistakes with them.
+"""Access: tiers, signatures, timestamps and nonces, and the usual mistakes with them.
 
-The requests are rows of `access.yaml`. `check_nonce_memory` is a run of its own, for minutes: does
-the server keep nonces well enough to settle a lost order by them? A place whose answer is lost is
-proved never placed by using its nonce for a harmless read. That proof stands on four things: a
-nonce is accepted once, whatever the path; also when two requests come at the same moment; for at
-least 290 s; and a timestamp of 35 s ago is refused. 500 pairs without a failure mean that fewer
-than 0.6 in 100 are accepted twice (95 %). Source: broker open API 0.2.0-preview.3, 2.1 to 2.4,
-which promises five minutes.
+The requests are rows of `access.yaml`. `check_nonce_memory` is a separate run of several minutes:
+does the server remember nonces well enough to settle a lost order by them? A place whose answer is
+lost is proved never placed by using its nonce for a harmless read. That proof depends on four
+things: a nonce is accepted once, whatever the path; also when two requests come at the same moment;
+for at least 290 s; and a timestamp of 35 s ago is refused. 500 pairs without a failure mean that
+fewer than 0.6 in 100 are accepted twice (95 %). Source: broker open API 0.2.0-preview.3, 2.1 to
+2.4, which promises five minutes.
 """
 
 from collections import Counter
@@ -40,7 +40,7 @@ async def check_access(
 
 
 async def check_tiers(client: RawClient, facts: Facts) -> AsyncIterator[Finding]:
-    """Ask for each tier 2 path with the key alone: every one needs a signature (2.1)."""
+    """Request each tier 2 path with the key alone: every one needs a signature (2.1)."""
     any_order = Facts({"order_id": "ORD0", **facts.known}, facts.unknown)
     for path in dict.fromkeys(read.path for read in Read.rows() if not is_tier_one(read.path)):
         id_, what = f"2.1 signed {path}", "needs a signature"
@@ -71,7 +71,7 @@ async def _check(client: RawClient, facts: Facts, case: AccessCase) -> Finding:
 
 
 async def check_nonces(client: RawClient) -> AsyncIterator[Finding]:
-    """Use nonces twice: in one path, in another, and after a wrong signature."""
+    """Use nonces twice: on one path, on another, and after a wrong signature."""
     used = {"X-FH-NONCE": str(uuid4())}
     first, second = await client.get(ME, used), await client.get(ME, used)
     elsewhere = await client.get(ELSEWHERE, used)
@@ -85,7 +85,7 @@ async def check_nonces(client: RawClient) -> AsyncIterator[Finding]:
     nonce = {"X-FH-NONCE": str(uuid4())}
     await client.get(ME, {**nonce, "X-FH-SIGNATURE": "0" * 64})
     unspent, ignored = await client.get(ME, nonce), await client.get(TIER_ONE, used)
-    for id_, what, reply in (  # were a nonce spent there, a stranger could use nonces up
+    for id_, what, reply in (  # if these spent a nonce, a stranger could use nonces up
         ("2.2 nonce of a stranger", "a wrong signature uses up no nonce", unspent),
         ("2.1 nonce ignored", "tier 1 looks at no nonce", ignored),
     ):
@@ -96,7 +96,7 @@ async def check_nonces(client: RawClient) -> AsyncIterator[Finding]:
 IN_TURN: Final = 200
 AT_ONCE: Final = 300
 SHOWN_EVERY: Final = 50
-"""Pairs of one finding, so that a person sees it going on."""
+"""Pairs between two findings, so that a person sees progress."""
 KEPT: Final = timedelta(seconds=290)
 FORGOTTEN: Final = timedelta(seconds=310)
 LATE_MS: Final = 35_000
@@ -106,7 +106,7 @@ Pair = tuple[Reply, Reply]
 
 
 async def check_nonce_memory(client: RawClient) -> AsyncIterator[Finding]:
-    """Make the pairs while two nonces grow old, then use those again."""
+    """Send the pairs while two nonces grow old, then use those again."""
     kept, forgotten = _nonce(), _nonce()
     old = await client.get(ME, kept)
     older = await client.get(ME, forgotten)
@@ -136,7 +136,9 @@ async def _in_turn(client: RawClient, second: str) -> Pair:
 
 
 async def _at_once(client: RawClient) -> Pair:
-    """Neither waits for the other; what the quota refuses is tried again with another nonce."""
+    """Send both without waiting for either; if the quota refuses one, retry it with
+    another nonce.
+    """
     pair = await client.get_twice_at_once(ME, _nonce())
     for _ in range(TRIES_MAX - 1):
         if all(reply.status != 429 for reply in pair):
@@ -146,8 +148,8 @@ async def _at_once(client: RawClient) -> Pair:
 
 
 def _once_each(id_: str, how: str, pairs: Sequence[Pair]) -> Finding:
-    """Of each pair one is taken and the other refused for its nonce; an answer that got lost proves
-    nothing, so its pair fails too.
+    """Check that of each pair one is accepted and the other refused for its nonce; a lost answer
+    proves nothing, so its pair fails too.
     """
     kinds = Counter(_kind(pair) for pair in pairs)
     words = ", ".join(f"{count} {kind}" for kind, count in kinds.items())

@@ -1,7 +1,7 @@
-"""What a run leaves behind: an order that is still open is cancelled, or at least named.
+"""Cleans up after a run: cancels orders that are still open, or at least names them.
 
 A server may give a changed order another id, show its row late, or lose the answer to a place: then
-the run does not know what to cancel. So the day order book is compared with what it held before.
+the run does not know what to cancel, so the day order book is compared with its earlier contents.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from bot.protocol.status import is_final
 
 LOOKS_MAX: Final = 8
 PAUSE: Final = timedelta(seconds=4)
-"""Between two looks at the day order book: a row that is half a minute late is still found."""
+"""Between two reads of the day order book: a row that is half a minute late is still found."""
 DAY_ORDERS: Final = "/trading/v1/accounts/{account}/order-book"
 ORDERS: Final = "/trading/oa/sub-accounts/{account}/orders"
 
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 class Cleanup:
-    """The day order book as it was before the run; `clear` cancels what the run has left in it."""
+    """The day order book before the run; `clear` cancels what the run has left in it."""
 
     def __init__(self, client: RawClient, facts: Facts) -> None:
         self._client = client
@@ -32,14 +32,14 @@ class Cleanup:
         self._left: Sequence[Row] = ()
 
     async def remember(self) -> None:
-        """Take what is there for somebody else's."""
+        """Regard the present orders as somebody else's."""
         self._before = frozenset(str(row.get("orderid")) for row in await self._book() or ())
 
     async def clear(self, order_id: str, *, is_lost: bool) -> Finding:
-        """Cancel what is left of ours until nothing is.
+        """Cancel our remaining orders until none is left.
 
-        `order_id` is that of the place, whose row must have been seen; `is_lost` says that the
-        place was not answered, so that a row may come without our knowing its id.
+        `order_id` is the placed order, whose row must have been seen; `is_lost` says that the place
+        was not answered, so that a row with an unknown id may appear.
         """
         is_seen = False
         for look in range(LOOKS_MAX):
@@ -57,13 +57,13 @@ class Cleanup:
         return self._finding(order_id, is_clear=is_seen and not self._left)
 
     def given_up(self, order_id: str) -> Finding:
-        """Say what may be left when there is no time, or no quota, to clean up."""
+        """Say what may be left if there is no time, or no quota, to clean up."""
         return self._finding(order_id, is_clear=False)
 
     async def _look(self, order_id: str) -> bool:
-        """See what of ours is open; return whether the book shows what was placed.
+        """Find our open orders; return whether the book shows what was placed.
 
-        Ours by id or root; else a new buy of our stock at one of the two prices of the run.
+        They are ours by id or root id; else a new buy of our stock at one of the run's two prices.
         """
         book = await self._book()
         if book is None:

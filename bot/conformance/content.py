@@ -1,7 +1,7 @@
-"""What the document says of an answer beyond its fields: orders, sums, signs, and who is asked.
+"""What the document says about an answer beyond its fields: order, sums, signs, and subject.
 
-A rule gets the payload, the facts and the argument of its row, and returns what breaks it. The rows
-are in `content.yaml`. Source: broker open API 0.2.0-preview.3.
+A rule takes the payload, the facts and the argument of its row, and returns what breaks it. The
+rows are in `content.yaml`. Source: broker open API 0.2.0-preview.3.
 """
 
 import re
@@ -34,7 +34,7 @@ _BY_DEFAULT: Final = ["BBANDS", "EMA", "MACD", "RSI", "SMA", "SMA", "VOLUME_SMA"
 
 
 async def check_content(client: RawClient, facts: Facts) -> AsyncIterator[Finding]:
-    """Make every read of the table and judge its content."""
+    """Make every read of the table and check its content."""
     for case in ContentCase.rows():
         try:
             target = facts.target(case.path, case.query)
@@ -86,9 +86,9 @@ def _page(payload: Any, _: Facts, of: str) -> list[str]:
 
 
 def _uncrossed(payload: Any, facts: Facts, _: str) -> list[str]:
-    """In an auction bids and asks may cross: they are matched at its end.
+    """Bids and asks may cross only in an auction, which matches them at its end.
 
-    A level of price 0 is that of an auction order.
+    A level of price 0 holds auction orders.
     """
     if facts["phase"] in AUCTIONS:
         return []
@@ -100,7 +100,7 @@ def _uncrossed(payload: Any, facts: Facts, _: str) -> list[str]:
 
 
 def _scale(payload: Any, facts: Facts, of: str) -> list[str]:
-    """Whether the last price has the scale of the quote's reference, divided as `of` says."""
+    """Check that the last price has the scale of the quote's reference, divided as `of` says."""
     key, name, divisor = of.split()
     prices = [each[name] for each in payload[key] if each.get(name)]
     near = Decimal(facts["reference"]) / int(divisor)

@@ -1,4 +1,4 @@
-"""What the API's document says, row by row, read from the YAML files beside this module."""
+"""The contents of the API's document as rows, read from the YAML files beside this module."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -15,7 +15,9 @@ HERE: Final = Path(str(files("bot.conformance")))
 
 
 class _Row(BaseModel):
-    """One row of its `files`. `is_shown` False: the document only suggests it; else is drift."""
+    """One row of its `files`. `is_shown` False: the document only suggests it, so a failure is
+    drift.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     files: ClassVar[tuple[str, ...]] = ()
@@ -25,7 +27,7 @@ class _Row(BaseModel):
 
     @property
     def otherwise(self) -> Verdict:
-        """What it means when the row is not met."""
+        """The verdict if the row is not met."""
         return Verdict.FAIL if self.is_shown else Verdict.DRIFT
 
     @classmethod
@@ -35,11 +37,11 @@ class _Row(BaseModel):
 
 
 class Read(_Row):
-    """One read: where, under which key, in which shape. `shape` None: no source shows one.
+    """One read: where, under which key, in which shape. `shape` None: undocumented.
 
-    `is_free`: more fields than these are to be expected. `seldom`: endings of names that may be
-    missing in good answers. `is_nullable`: the whole payload may be null. `is_optional`: no source
-    promises the path, so that a 404 is no failure; nor is one with an error code of `absent`.
+    `is_free`: expect more fields than these. `seldom`: endings of names that may be missing in good
+    answers. `is_nullable`: the whole payload may be null. `is_optional`: the path is not
+    documented, so neither a 404 nor an error code in `absent` is a failure.
     """
 
     files = ("reads_account", "reads_quotes", "reads_stocks", "reads_news", "reads_earlier")
@@ -57,7 +59,7 @@ class Read(_Row):
 
 
 class Refusal(_Row):
-    """A read that is refused: with any of `status`, and any of `codes` unless there are none."""
+    """A read that is refused: with any of `status`, and any of `codes` if there are some."""
 
     files = ("refusals",)
 
@@ -69,7 +71,7 @@ class Refusal(_Row):
 
 
 class ContentCase(_Row):
-    """One read and what its content must satisfy: the name of a rule, and its argument."""
+    """One read and a condition on its content: the name of a rule, and its argument."""
 
     files = ("content",)
 
@@ -81,9 +83,9 @@ class ContentCase(_Row):
 
 
 class AccessCase(_Row):
-    """One request about who may ask, and the statuses it may be answered with.
+    """One request about access, and the statuses allowed in its answer.
 
-    `post` is a body, None for a GET; `codes` are the names of the document, another is drift.
+    `post` is a body, None for a GET; `codes` are the document's error codes; any other is drift.
     """
 
     files = ("access",)
@@ -102,7 +104,7 @@ class AccessCase(_Row):
 
 
 class IncompleteWrite(_Row):
-    """An order write without what every write needs, and its refusal: any of `codes`."""
+    """An order write that lacks a required part, and its refusal: any of `codes`."""
 
     files = ("incomplete",)
 
@@ -113,7 +115,7 @@ class IncompleteWrite(_Row):
 
 
 class BadBody(_Row):
-    """An order write that must be refused: the good body with changes, or a text as it is."""
+    """An order write that must be refused: the good body with changes, or a literal text."""
 
     what: str
     set: Mapping[str, Any] = {}
@@ -124,7 +126,7 @@ class BadBody(_Row):
 
 
 class OrderData(BaseModel):
-    """What is known of order writes; `refused` with 400, `rejected` inside a 200."""
+    """Data for the order writes; `refused` with 400, `rejected` inside a 200."""
 
     result: Any
     refused: tuple[BadBody, ...]

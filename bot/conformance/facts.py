@@ -1,7 +1,7 @@
-"""What has to be known before anything can be asked about: a stock, a fund, an account, the time.
+"""Finds what the requests need: a stock, a fund, an account, the time.
 
-Each fact is read from the server itself. One that is missing because its list is empty has its
-checks skipped; one that is missing because its list could not be read makes them fail.
+Each fact is read from the server itself. If it is missing because a list is empty, its checks are
+skipped; if a list could not be read, they fail.
 """
 
 import re
@@ -21,7 +21,7 @@ PREFERRED: Final[Mapping[str, tuple[str, ...]]] = {
     "forex": ("USDVND",),
     "crypto": ("BTC", "BTCUSDT"),
 }
-"""Which of a catalogue is taken when it is there; else the first."""
+"""Preferred entries of a catalogue; else the first is taken."""
 US_STOCKS: Final = ("AAPL", "MSFT", "NVDA", "TSLA", "GOOGL", "AMZN", "META")
 YIELD_ONLY: Final = ("VN10Y", "US10Y", "JP10Y", "DE10Y")
 DEALT_TRIED_MAX: Final = 12
@@ -38,7 +38,7 @@ _CATALOGUES: Final[Mapping[str, str]] = {
     "etf": "etfs",
 }
 _SPECIAL: Final = {"stock": ("us_stock", US_STOCKS), "bond": ("yield_bond", YIELD_ONLY)}
-"""Facts of their own that are looked for in a catalogue."""
+"""Further facts looked up in a catalogue."""
 MARKET_PHASE: Final = ("/trading/market/session", {"exchange": "{exchange}"})
 FUND_PATHS: Final = "/fund-trading/public/"
 FUND_COMPANIES: Final = FUND_PATHS + "fund-companies"
@@ -48,11 +48,11 @@ _LISTS: Final = (
     ("indicator", "/market/macro/indicators", "", "indicator"),
     ("certificate", FUND_PATHS + "fund-certificates?fund-type=STOCK_FUND", "", "name"),
 )
-"""Facts that are the first of a list: which path, under which key, and in which column."""
+"""Facts that are the first of a list: the path, the key, and the column."""
 
 
 class MissingFact(Exception):
-    """A check cannot be made. `is_failure`: because the server failed to say."""
+    """A check cannot be made. `is_failure`: because the server failed to answer."""
 
     def __init__(self, why: str, *, is_failure: bool = False) -> None:
         super().__init__(why)
@@ -67,7 +67,7 @@ class Facts:
     known: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, MissingFact] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
-    """What paths begin with that this server does not have at all, and why that is thought."""
+    """Prefixes of paths that this server does not have, and the evidence."""
 
     def __getitem__(self, name: str) -> str:
         if name in self.known:
@@ -87,7 +87,7 @@ class Facts:
         return _FACT.sub(lambda found: self[found[1]], text)
 
     def learn(self, name: str, value: object, reply: Reply) -> None:
-        """Keep a value that was found, or why there was none."""
+        """Store a value that was found, or why there was none."""
         if value not in {None, ""}:
             self.known[name] = str(value)
         elif reply.status == 200:
@@ -98,7 +98,7 @@ class Facts:
 
 
 async def find_facts(client: RawClient, *, account: str, stock: str | None) -> Facts:
-    """Find out everything that the checks need; `account` is an id, a suffix or a type."""
+    """Find everything that the checks need; `account` is an id, a suffix or a type."""
     facts = Facts()
     await _find_account(client, facts, account)
     for kind, step in _CATALOGUES.items():
@@ -162,7 +162,9 @@ async def _find_dealer(client: RawClient, facts: Facts, symbols: list[str]) -> N
 
 
 async def _find_time(client: RawClient, facts: Facts) -> None:
-    """Market time by the stock's quote: a sandbox may play another day than the wall's."""
+    """Market time according to the stock's quote: a sandbox may be on another day than the wall
+    clock.
+    """
     now = client.offset.now()
     if "stock" in facts.known:
         reply = await client.get(f"/market/quotes/stocks/{quote(facts['stock'])}")
@@ -208,7 +210,7 @@ async def _closed_day(client: RawClient, facts: Facts, today: date) -> date:
 
 
 def payload(reply: Reply, default: Any) -> Any:
-    """Return what is under `data` or `result`; `default` when that is missing or another type."""
+    """Return what is under `data` or `result`; `default` if that is missing or of another type."""
     body = reply.body or {}
     found = next((body[key] for key in _PAYLOAD if body.get(key) is not None), default)
     return found if isinstance(found, type(default)) else default

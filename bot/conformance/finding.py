@@ -1,4 +1,4 @@
-"""What a check found: one row of the table that `bot conformance` prints."""
+"""The result of a check: one row of the table that `bot conformance` prints."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -7,9 +7,9 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """OK and FAIL speak of what the document shows.
+    """OK and FAIL are about what the document shows.
 
-    DRIFT is a difference that a tolerant client lives with: a field added, missing or renamed, a
+    DRIFT is a difference that a tolerant client can handle: a field added, missing or renamed, a
     number sent as a text, or another choice where the document is silent. SKIPPED was not tried.
     """
 
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One assertion: `id` begins with the document's section, `found` says what was there."""
+    """One assertion: `id` begins with the document's section, `found` says what was found."""
 
     id: str
     what: str
@@ -30,7 +30,7 @@ class Finding:
 
 
 Show = Callable[[Finding], None]
-"""Gets a finding as soon as it is made."""
+"""Called with a finding as soon as it is made."""
 
 
 def nobody(_: Finding) -> None:
@@ -55,17 +55,17 @@ class Report:
 
     @property
     def is_conforming(self) -> bool:
-        """True when nothing failed and something was asked at all."""
+        """True if nothing failed and something was checked at all."""
         return self.counts[Verdict.FAIL] == 0 and self.counts[Verdict.OK] > 0
 
 
 def judged(
     id_: str, what: str, *, is_met: bool, found: object, otherwise: Verdict = Verdict.FAIL
 ) -> Finding:
-    """Return OK, or `otherwise`; with what was found."""
+    """Return OK or `otherwise`, with what was found."""
     return Finding(id_, what, Verdict.OK if is_met else otherwise, str(found))
 
 
 def skipped(id_: str, what: str, why: str) -> Finding:
-    """Return that it was not tried, and why."""
+    """Return that it was not checked, and why."""
     return Finding(id_, what, Verdict.SKIPPED, why)

@@ -34,10 +34,10 @@ Body = dict[str, Any]
 async def check_orders(
     client: RawClient, facts: Facts, *, on_left: Show = nobody
 ) -> AsyncIterator[Finding]:
-    """Place, look, amend, look, cancel, look; then what is refused. Clean up whatever happened.
+    """Place, read, amend, read, cancel, read; then orders to be refused. Always clean up.
 
-    A run that is cut off, by a signal or by a limit without end, cleans up too; cut off once more,
-    it names what may be left. `on_left` gets what a run has left that is cut off.
+    A run interrupted by a signal or an endless limit cleans up too; interrupted again, it names
+    what may be left. `on_left` gets what an interrupted run has left.
     """
     try:
         await learn_order_terms(client, facts)
@@ -66,11 +66,11 @@ async def check_orders(
 
 
 async def learn_order_terms(client: RawClient, facts: Facts) -> None:
-    """Find out prices and quantities for orders, good and bad. Raises MissingFact: none can be
-    tried now.
+    """Find prices and quantities for orders, valid and invalid. Raises MissingFact if no order can
+    be tried now.
 
-    Learnt are floor and ceiling, the ticks beside them, and quantities that buying power and
-    shares do not cover.
+    They are floor and ceiling, the ticks beside them, and quantities that buying power and shares
+    do not cover.
     """
     needed = ("account", "extended", "stock", "floor", "ceiling", "exchange")
     missing = [name for name in needed if name not in facts.known]
@@ -105,7 +105,7 @@ async def learn_order_terms(client: RawClient, facts: Facts) -> None:
 
 
 async def _available(client: RawClient, facts: Facts, side: str, name: str) -> int:
-    """Return a figure of available-trade, 0 when there is none."""
+    """Return a figure of available-trade, 0 if it is missing."""
     query = {"orderSide": side, "symbol": "{stock}", "quotePrice": "{floor}"}
     reply = await client.get(facts.target("/trading/v2/accounts/{account}/available-trade", query))
     found = payload(reply, {}).get(name)
@@ -115,7 +115,7 @@ async def _available(client: RawClient, facts: Facts, side: str, name: str) -> i
 class _OrderCheck:
     """One order and what is asserted about it.
 
-    `order_id` is empty until a place is taken; `is_lost`: whether its answer was.
+    `order_id` is empty until a place is accepted; `is_lost`: its answer was lost.
     """
 
     def __init__(self, client: RawClient, facts: Facts) -> None:
@@ -135,11 +135,11 @@ class _OrderCheck:
             "market_price": None,
             "stock_type": "STOCK",
         }
-        """The good body: both price keys always there, one of them null."""
+        """The good body: both price keys always present, one of them null."""
         self._cancel_body: Body = {"sub_account": facts["extended"]}
 
     async def place(self) -> AsyncIterator[Finding]:
-        """Place the order, and look at its row, the day order book and the buying power."""
+        """Place the order; check its row, the day order book and the buying power."""
         before = await _available(self._client, self._facts, "BUY", "pp0")
         for finding in self._placed(await self._client.ask("POST", self._target, self._good)):
             yield finding
@@ -206,7 +206,7 @@ class _OrderCheck:
         return [*findings, judged("4.2 place taken", what, is_met=is_live, found=found)]
 
     async def _row(self) -> Mapping[str, Any]:
-        """The detail row; a new one may show up a moment late."""
+        """Return the detail row; a new one may appear a moment late."""
         target = self._facts.target(f"{DAY_ORDERS}/{{order_id}}")
         for _ in range(LOOKS_MAX):
             if row := payload(await self._client.get(target), {}):
@@ -271,7 +271,7 @@ class _OrderCheck:
             yield judged(f"7.2 {method} again", what, is_met=is_met, found=found)
 
     async def refuse(self) -> AsyncIterator[Finding]:
-        """Try orders that must be refused; one that is taken is cancelled at once."""
+        """Try orders that must be refused; one that is accepted is cancelled at once."""
         for bad in order_data().refused:
             if bad.text is None:
                 reply = await self._client.ask("POST", self._target, self._changed(bad))
@@ -297,7 +297,7 @@ class _OrderCheck:
             yield judged(bad.id, bad.what, is_met=is_met, found=found, otherwise=otherwise)
 
     def _changed(self, bad: BadBody) -> Body:
-        """Return the good body as a row changes it; `{name}` is the number of a fact."""
+        """Return the good body with a row's changes; `{name}` is the number of a fact."""
         changes = {
             name: int(self._facts.fill(value))
             if isinstance(value, str) and value.startswith("{")
@@ -308,7 +308,7 @@ class _OrderCheck:
         return {name: value for name, value in changed.items() if name not in bad.drop}
 
     async def _undo(self, reply: Reply) -> None:
-        """Cancel an order that should never have been taken."""
+        """Cancel an order that should never have been accepted."""
         for result in rows(reply):
             if reply.status == 200 and result.get("order_status") not in REFUSING:
                 target = self._order(str(result.get("order_id")))

@@ -1,4 +1,4 @@
-"""Speaks to the server under test: raw requests, signed as documented or wrongly on purpose.
+"""Talks to the server under test: raw requests, signed as documented or deliberately wrong.
 
 The bot's own client is not used for this: it would not send what a conforming server refuses.
 """
@@ -36,16 +36,16 @@ WAIT_MAX: Final = timedelta(seconds=130)
 _OTP_PREFIX: Final = "OTP_"
 
 Headers = Mapping[str, str | None]
-"""Headers that replace ours; None leaves one out."""
+"""Headers that replace ours; None omits one."""
 UNSIGNED: Final[Headers] = dict.fromkeys(
     (HEADER_TIMESTAMP, HEADER_NONCE, HEADER_SIGNATURE, HEADER_BODY_HASH)
 )
-"""The key and nothing else, which is all that tier 1 needs (2.1)."""
+"""Only the key, which is all that tier 1 needs (2.1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, its body read once. `body` None: no JSON object."""
+    """An answer, its body parsed once. `body` None: not a JSON object."""
 
     status: int
     headers: Mapping[str, str]
@@ -91,14 +91,16 @@ def as_documented(signed: Signed) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Signing:
-    """A way to sign: `join` makes the signed text, `key` the key of the secret's text."""
+    """A way to sign: `join` makes the signed text, `key` turns the secret's text into the key."""
 
     join: Callable[[Signed], bytes] = as_documented
     key: Callable[[str], bytes] = str.encode
 
 
 def _from_hex(secret: str) -> bytes:
-    """The secret looks like hexadecimal; one that does not is made wrong in another way."""
+    """Decode a secret that looks like hexadecimal; one that does not is made wrong in
+    another way.
+    """
     try:
         return bytes.fromhex(secret)
     except ValueError:
@@ -115,7 +117,7 @@ class Key:
 
 
 class RawClient:
-    """Sends one request after another within the quota; after a 429 it waits and tries again.
+    """Sends one request after another within the quota; after a 429 it waits and retries.
 
     `token` is the 2FA token, once there is one.
     """
@@ -139,7 +141,7 @@ class RawClient:
         self._waiter = waiter
 
     async def pause(self, how_long: timedelta) -> None:
-        """Leave the server alone for so long."""
+        """Send nothing for this long."""
         await self._waiter.sleep_until(self._waiter.now() + how_long)
 
     async def get(self, target: str, headers: Headers | None = None) -> Reply:
@@ -157,7 +159,7 @@ class RawClient:
         stamp: Callable[[int], str] = str,
         raw: bytes | None = None,
     ) -> Reply:
-        """Send once, again after a 429. `stamp` writes the timestamp, `raw` is a body as it is."""
+        """Send once, again after a 429. `stamp` writes the timestamp, `raw` is a literal body."""
         content = raw if raw is not None else b"" if body is None else compact(body).encode()
         reply = Reply(0, {}, None, b"", trouble="not sent")
         for _ in range(TRIES_MAX):
@@ -171,7 +173,7 @@ class RawClient:
         return reply
 
     async def get_twice_at_once(self, target: str, headers: Headers) -> tuple[Reply, Reply]:
-        """Read over two connections at the same moment; an answer may be 429."""
+        """Read over two connections at the same moment; either answer may be 429."""
         for _ in range(2):
             await self._budget.take(Lane.CANCEL, target, wait_max=WAIT_MAX)
         both = [{**self._headers("GET", target, b"", Signing(), str), **headers} for _ in range(2)]
@@ -222,7 +224,7 @@ class RawClient:
 
 
 def target_of(path: str, query: Mapping[str, str]) -> str:
-    """Return path and query, percent-encoded; the path is taken as it is."""
+    """Return path and query, percent-encoded; the path is not encoded."""
     return f"{path}?{urlencode(query, quote_via=quote, safe='')}" if query else path
 
 

@@ -26,12 +26,12 @@ NO_SHAPE: Final = "fields not asserted: no source shows them"
 
 
 def is_tier_one(path: str) -> bool:
-    """Tell whether a GET of this path needs only the key (2.1)."""
+    """Return whether a GET of this path needs only the key (2.1)."""
     return path.startswith(_TIER_ONE)
 
 
 async def check_read(client: RawClient, facts: Facts, read: Read) -> AsyncIterator[Finding]:
-    """Ask and assert; the rest of a read that fails is not asserted."""
+    """Request and assert; if a read fails, its other assertions are skipped."""
     id_, what = f"{read.id} {STATUS}", f"{read.call}: HTTP 200"
     try:
         target = facts.target(read.path, read.query)
@@ -59,7 +59,7 @@ async def check_read(client: RawClient, facts: Facts, read: Read) -> AsyncIterat
 
 
 def missing_finding(id_: str, what: str, missing: MissingFact) -> Finding:
-    """Return SKIPPED where the server has no such thing, FAIL where it failed to say."""
+    """Return SKIPPED if the server has no such thing, FAIL if it failed to answer."""
     verdict = Verdict.FAIL if missing.is_failure else Verdict.SKIPPED
     return Finding(id_, what, verdict, missing.why)
 
@@ -112,7 +112,9 @@ def _listed(groups: Mapping[str, set[str]]) -> str:
 
 
 def _understood(read: Read, reply: Reply, target: str) -> Finding:
-    """Whether the bot's own client can read the answer, and it is about what was asked for."""
+    """Check that the bot's own client can read the answer, and that it is about the
+    right subject.
+    """
     codec, trouble = READS[read.call], ""
     steps = zip(codec.endpoint.path.split("/"), target.partition("?")[0].split("/"), strict=False)
     asked = {hole[1:-1]: value for hole, value in steps if hole.startswith("{")}
@@ -127,7 +129,7 @@ def _understood(read: Read, reply: Reply, target: str) -> Finding:
 
 
 async def check_refusal(client: RawClient, facts: Facts, refusal: Refusal) -> Finding:
-    """Ask for what the document refuses: an error, with an error body."""
+    """Request what the document refuses: expect an error with an error body."""
     try:
         target = facts.target(refusal.path, refusal.query)
     except MissingFact as missing:

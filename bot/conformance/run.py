@@ -1,7 +1,7 @@
-"""The whole run against one server: find out what it has, then assert line by line.
+"""The whole run against one server: find what it has, then assert line by line.
 
-Source: broker open API 0.2.0-preview.3. Nothing is placed, amended or sent by mail unless writes
-are wanted. A signal ends a run: the first stops the checks and gives the cleanup its time, a second
+Source: broker open API 0.2.0-preview.3. Nothing is placed, amended or mailed unless writes are
+requested. A signal ends a run: the first stops the checks and leaves time for the cleanup, a second
 one shortens that. Both times are bounded, and a request under way has its deadline: no broker can
 keep the process from ending.
 """
@@ -38,16 +38,16 @@ from bot.conformance.two_factor import (
 )
 
 PER_MINUTE: Final = 500
-"""Requests of a run; the least quota of the document is 600."""
+"""Requests of a run; the document's smallest quota is 600."""
 _OF_AN_ORDER: Final = "{order_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class ConformancePlan:
-    """Which server, and what to ask it.
+    """Which server, and what to check.
 
-    `ask_code` None: reads only. `of_nonces`: nothing but how it keeps nonces. `app`: the server is
-    in this process.
+    `ask_code` None: reads only. `of_nonces`: only how it keeps nonces. `app`: the server is in this
+    process.
     """
 
     base_url: str
@@ -71,8 +71,8 @@ async def conform(
 ) -> Report:
     """Make the run; `on_wait` gets until when the quota makes it wait.
 
-    Cancelled, or when `show` has lost its reader, it cleans up what it has placed before it ends;
-    `on_left` gets what became of that. Raises OperatorMistake for an unsafe address, no answer, a
+    If cancelled, or if `show` has lost its reader, it cleans up what it has placed before it ends;
+    `on_left` gets the result of that. Raises OperatorMistake for an unsafe address, no answer, a
     refused key or a limit without end, and the OSError of `show`.
     """
     offset = ClockOffset(wire)
@@ -131,7 +131,8 @@ async def _checks(
         yield finding
     async for finding in check_tiers(client, facts):
         yield finding
-    for read in Read.rows():  # an order's detail is read once there is an order: with writes, later
+    # an order's detail is read once there is an order: later, with the writes
+    for read in Read.rows():
         if plan.ask_code is None or _OF_AN_ORDER not in read.path:
             async for finding in check_read(client, facts, read):
                 yield finding
@@ -160,7 +161,7 @@ AGAIN_S_MAX: Final = 5.0
 
 
 class Interrupted(Exception):
-    """A signal has ended the run, which has cleaned up as far as it could."""
+    """A signal has ended the run, which has cleaned up as far as possible."""
 
     def __init__(self, number: signal.Signals) -> None:
         super().__init__(number.name)
@@ -182,7 +183,7 @@ async def until_signal(
             task.cancel()
         loop.call_later(again_s if seen else CLEANUP_S_MAX, task.cancel)
         seen.append(number)
-        with suppress(OSError):  # a terminal that is gone
+        with suppress(OSError):  # the terminal is gone
             on_signal(number)
 
     is_by_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

@@ -1,4 +1,4 @@
-"""Compares a payload with a shape as `reads_*.yaml` write it.
+"""Compares a payload with a shape in the notation of `reads_*.yaml`.
 
 A shape is a word for a scalar (`int`, `num?`, a word list), a mapping of names (`*` behind a name:
 required), or a list of one shape. `"?"` in a mapping says that the object may be null, `"[]"` that
@@ -40,7 +40,7 @@ class Differences:
 
 
 def compare(shape: Shape, value: object, words: Words) -> Differences:
-    """Find all differences; a field is gone when none of the objects it belongs in has it."""
+    """Find all differences; a field counts as missing if none of its objects has it."""
     found = Differences()
     _compare(shape, value, "", found, words)
     found.gone -= found.seen
@@ -104,7 +104,7 @@ def _compare_scalar(
             found.wrong[place] = f"{value!r:.40} is not a known {kind}"
     elif not SCALARS[kind](value):
         is_text = kind in {"int", "num"} and isinstance(value, str) and _NUMERIC.fullmatch(value)
-        if is_text:  # a tolerant client reads the number all the same
+        if is_text:  # a tolerant client can still read the number
             found.textual.add(place)
         else:
             found.wrong[place] = f"{_kind(value)} in place of {kind}"
@@ -115,7 +115,7 @@ def _kind(value: object) -> str:
 
 
 def shown(names: Mapping[str, str] | set[str]) -> str:
-    """Write places for a reader, a few of them."""
+    """Format places for a reader, a few of them."""
     if isinstance(names, Mapping):
         places = [f"{name}: {why}" for name, why in sorted(names.items())]
     else:
@@ -132,7 +132,7 @@ def _is_number(value: object) -> TypeGuard[int | Decimal]:
 
 
 def _parses(parse: Callable[[str], object]) -> Callable[[object], bool]:
-    """Return a check for texts that `parse` makes something of, without a ValueError."""
+    """Return a check that passes texts which `parse` accepts without a ValueError."""
 
     def check(value: object) -> bool:
         try:
@@ -162,4 +162,4 @@ SCALARS: Final[Mapping[str, Callable[[object], bool]]] = {
     "null": lambda value: value is None,
     "any": lambda _: True,
 }
-"""The words for scalars, beside the word lists of `words.yaml`."""
+"""The words for scalars, besides the word lists of `words.yaml`."""

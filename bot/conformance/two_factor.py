@@ -1,7 +1,7 @@
-"""The second factor: what an order write needs, and the OTP exchange.
+"""Two-factor authentication: what an order write needs, and the OTP exchange.
 
 Source: broker open API 0.2.0-preview.3, section 3. A run asks for two of the five codes a day: one
-to be used, and one whose ticket is locked by wrong codes.
+to use, and one to lock its ticket with wrong codes.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +24,7 @@ WRONG_CODES_MAX: Final = 3
 _WRONG_CODE: Final = Secret("000000")
 
 AskCode = Callable[[str], Awaitable[str]]
-"""Asks the user for the code that went to this masked destination."""
+"""Asks the user for the code sent to this masked destination."""
 
 
 async def check_incomplete(client: RawClient, facts: Facts) -> AsyncIterator[Finding]:
@@ -42,7 +42,7 @@ async def check_incomplete(client: RawClient, facts: Facts) -> AsyncIterator[Fin
 
 
 async def sign_in(client: RawClient, ask_code: AskCode) -> AsyncIterator[Finding]:
-    """Have a code sent, use it, and keep the token for the orders that follow."""
+    """Request a code, use it, and keep the token for the orders that follow."""
     asked = await client.ask("POST", REQUEST, EMAIL)
     is_sent = asked.status == 200
     yield judged("3 request", "a code is sent", is_met=is_sent, found=asked.status)
@@ -63,7 +63,7 @@ async def sign_in(client: RawClient, ask_code: AskCode) -> AsyncIterator[Finding
 
 
 def _token_findings(client: RawClient, reply: Reply) -> list[Finding]:
-    """Keep the token, and return what is asserted about it."""
+    """Keep the token, and return the assertions about it."""
     is_met, what = reply.status == 200, "the right code gives a token"
     names, body = ("session_token", "expires_at", "expires_at_epoch"), reply.body or {}
     findings = [
@@ -100,7 +100,7 @@ async def check_lock(client: RawClient) -> AsyncIterator[Finding]:
 
 
 async def check_revoke(client: RawClient, facts: Facts) -> AsyncIterator[Finding]:
-    """Revoke the token, and see that it is refused then."""
+    """Revoke the token, and check that it is refused afterwards."""
     if client.token is None:
         return
     reply = await client.ask("POST", REVOKE, {"session_token": client.token.reveal()})
