@@ -1,4 +1,4 @@
-"""The embedded broker as a drill plays it: with a clock of its own, and somebody who acts."""
+"""The embedded broker of a drill: with its own clock, and scripted operator requests."""
 
 import asyncio
 import math
@@ -22,7 +22,7 @@ from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
 
 LOCK = "lock"
-"""Not a request to the bot: another program takes the journal."""
+"""Not a request to the bot: another program locks the journal."""
 
 
 @dataclass
@@ -34,12 +34,12 @@ class Late:
     skew: timedelta
 
     def next_due(self) -> datetime | None:
-        """The next instant at which something happens there, by the bot's clock."""
+        """The next instant at which something happens in it, by the bot's clock."""
         due = self.sandbox.next_due()
         return None if due is None else due + self.skew
 
     def advance(self, to: datetime) -> None:
-        """Let everything happen that is due up to `to` of the bot's clock."""
+        """Process everything due up to `to` of the bot's clock."""
         to = max(to - self.skew, self.clock.now())
         self.clock.advance_to(to)
         self.sandbox.advance(to)
@@ -47,7 +47,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What somebody asks the bot, so long after the start of the story."""
+    """What somebody asks the bot, and how long after the start of the story."""
 
     after: timedelta
     request: Mapping[str, object]
@@ -55,7 +55,7 @@ class Act:
 
 @dataclass
 class Asked:
-    """The acts of a story, and what the bot answered: nothing where it did not."""
+    """The requests of a story, and the bot's answers: empty if it did not answer."""
 
     acts: Sequence[Act]
     replies: list[tuple[timedelta, Mapping[str, object]]] = field(default_factory=list)
@@ -79,7 +79,7 @@ class DrillEnvironment(SandboxEnvironment):
         self._spec, self._asked = spec, asked
 
     async def open(self, stack: AsyncExitStack) -> Access:
-        """Answer in this process, and let somebody come who acts."""
+        """Answer in this process, and schedule the story's requests."""
         access = await super().open(stack)
         person = asyncio.create_task(self._act())
 
@@ -92,7 +92,7 @@ class DrillEnvironment(SandboxEnvironment):
         return access
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, _report: Report) -> Driver:
-        """Walk both clocks."""
+        """Advance both clocks."""
         return SteppedMarket(
             clock=self._clock,
             activity=self._activity,
@@ -105,7 +105,7 @@ class DrillEnvironment(SandboxEnvironment):
         )
 
     async def _act(self) -> None:
-        """Ask while the stepped clock stands: what is asked counts as under way."""
+        """Ask while the stepped clock stands: the request counts as under way."""
         assert self.story_start is not None
         state_dir = self._spec.loaded.state_dir
         await self.turn.take()
@@ -126,7 +126,7 @@ class DrillEnvironment(SandboxEnvironment):
 
 
 async def hold(journal: Path, seconds: float) -> None:
-    """Have another connection hold a journal for so long; return once it does."""
+    """Have another connection lock a journal for this long; return once it does."""
     holds, loop = Event(), asyncio.get_running_loop()
 
     def keep() -> None:

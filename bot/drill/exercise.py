@@ -1,4 +1,4 @@
-"""What is broken in a drill, as `exercises.yaml` says it, and the row of what it came to."""
+"""The fault of a drill as `exercises.yaml` defines it, and its result row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,17 +15,17 @@ FILE: Final = Path(__file__).with_name("exercises.yaml")
 KILLS: Final = "kills"
 HALT: Final = "halt"
 SYMBOL: Final = "SYMBOL"
-"""In a fault's path: the symbol that the drill's own strategy trades."""
+"""In a fault's path: stands for the symbol that the drill's own strategy trades."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """One fault, and what it takes to pass. Spans are seconds.
+    """One fault, and the conditions to pass. Durations are seconds.
 
-    `names` is what the bot has to say of a fault that stays, as a regular expression, within
-    `named_within_s`; empty: it need not, where it can do without. `slip` multiplies every price of
-    the symbol, `skew_s` puts the broker's clock behind ours, `lock_s` has another program hold the
-    journal; they come beside the `faults`.
+    `names` is a regular expression for what the bot has to report about a lasting fault within
+    `named_within_s`; empty: it need not report it, if it can do without. `slip` multiplies every
+    price of the symbol, `skew_s` puts the broker's clock behind ours, `lock_s` has another program
+    lock the journal; they are added to the `faults`.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Exercise:
     answers_code: bool = field(default=False)
 
     def rules(self, symbol: SymbolScript) -> list[dict[str, Any]]:
-        """Return the faults of the scenario, about that symbol."""
+        """Return the scenario's faults, for that symbol."""
         found = list[dict[str, Any]]()
         for fault in self.faults:
             path = fault["match"].get("path", "*").replace(SYMBOL, symbol.symbol)
@@ -56,9 +56,9 @@ class Exercise:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What an exercise came to: a row of the table.
+    """The result of an exercise: a row of the table.
 
-    `did` is what the bot did, `problems` everything that broke a promise: none is a pass.
+    `did` is what the bot did, `problems` every broken promise: none means passed.
     """
 
     name: str
@@ -75,11 +75,11 @@ class Row:
 
 @cache
 def exercises() -> Sequence[Exercise]:
-    """Return the faults of a drill, in their order."""
+    """Return the faults of a drill, in order."""
     rows = read_yaml(FILE).data["exercises"]
     return TypeAdapter(tuple[Exercise, ...]).validate_python(rows)
 
 
 def names() -> list[str]:
-    """Return what a drill is made of: each fault, the kills and the halt."""
+    """Return the names of a drill's parts: each fault, the kills and the halt."""
     return [*(each.name for each in exercises()), KILLS, HALT]

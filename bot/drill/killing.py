@@ -1,8 +1,8 @@
 """The kills and the halt: real processes, a broker that outlives the bot, and SIGKILL.
 
-The broker's market runs by itself, `SPEED` times as fast as the wall, and the bot's request quota
-with it. The bot dies at random moments, while it starts or while it trades, and is started again;
-at the end all is left to settle, and journal and ledger are compared.
+The broker's market runs `SPEED` times as fast as the wall clock, and so does the bot's request
+quota. The bot is killed at random moments, while starting or trading, and started again; at the end
+everything settles, and journal and ledger are compared.
 """
 
 import json
@@ -33,34 +33,34 @@ SPEED: Final = 20
 PER_MINUTE_MAX: Final = 6_000
 BEAT_S: Final = 2
 EARLY: Final = 0.25
-"""How often the bot dies before it is up."""
+"""How often the bot is killed before it is up."""
 EARLY_S: Final = 1.5
 LIFE_S: Final = 1.5
-"""How long it lives at most: started and not waited for, and once it trades."""
+"""The longest it lives: from the start if not waited for, or from when it trades."""
 READY_S_MAX: Final = 30.0
 QUIET_S_MAX: Final = 40.0
 STOP_S_MAX: Final = 20.0
 LOOK_S: Final = 0.05
 STILL_S: Final = 1.5
-"""How long nothing may leave after the restart of a bot that was halted."""
+"""How long no order may be sent after the restart of a halted bot."""
 WEATHER: Final = (
     {"match": {"verb": "POST", "path": "*/orders", "prob": 0.1}, "point": "after_apply",
      "action": {"do": "rst"}},
     {"match": {"verb": "POST", "path": "*/orders", "prob": 0.3}, "point": "after_apply",
      "action": {"do": "delay", "seconds": 0.3}},
 )  # fmt: skip
-"""Answers that are lost or late, so that a kill meets orders under way."""
+"""Lost or late answers, so that kills hit orders under way."""
 
 Progress = Callable[[str], None]
 
 
 class Stuck(Exception):
-    """The bot did not come up, or not to rest."""
+    """The bot did not come up, or did not settle."""
 
 
 @dataclass
 class Process:
-    """The bot's process of the moment, and the broker beside it."""
+    """The bot's current process, and the broker beside it."""
 
     project: Project
     folder: Path
@@ -71,11 +71,11 @@ class Process:
 
     @property
     def outcome(self) -> Outcome:
-        """What journal and ledger say now."""
+        """Return what journal and ledger say now."""
         return outcome_of(self.folder / STATE)
 
     def start(self) -> None:
-        """Start the bot, and do not wait for it."""
+        """Start the bot without waiting for it."""
         words = ["run", "-q", "--no-input", "-c", str(self.project.config)]
         self.bot = subprocess.Popen(  # noqa: S603 - ourselves
             [sys.executable, "-m", "bot", *words],
@@ -84,11 +84,11 @@ class Process:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            process_group=0,  # Ctrl-C is for the drill, which ends the rest
+            process_group=0,  # Ctrl-C reaches only the drill, which ends the rest
         )
 
     def start_up(self, state: str = "RUNNING") -> None:
-        """Start the bot and wait until it is in a state. Raises Stuck."""
+        """Start the bot and wait until it reaches a state. Raises Stuck."""
         started = monotonic_s()
         self.start()
         self.until(lambda it: it["state"] == state, READY_S_MAX, f"to be {state}")
@@ -102,7 +102,7 @@ class Process:
             self.bot = None
 
     def stop(self) -> str:
-        """End the bot in good order; return what it said that it should not have."""
+        """Stop the bot in good order; return error output that it should not have made."""
         assert self.bot is not None
         self.bot.send_signal(signal.SIGTERM)
         try:
@@ -113,13 +113,13 @@ class Process:
         return "" if code == 0 else f"the bot stopped with exit code {code}: {said.strip()}"
 
     def ask(self, request: Mapping[str, object]) -> Mapping[str, Any]:
-        """Ask the bot; it may be dead, or not yet listening."""
+        """Send the bot a request; it may be dead, or not listening yet."""
         with suppress(NoBotRunning, OperatorMistake, TimeoutError, OSError):
             return ask(self.folder / STATE, request, timeout_s=5)
         return {}
 
     def status(self) -> Mapping[str, Any]:
-        """What it says of itself; nothing where nobody answers. A code is given where one lacks."""
+        """Return its status, empty if it does not answer. If it lacks a code, give it one."""
         found = self.ask({"do": "status"}).get("status", {})
         assert isinstance(found, dict)
         if found.get("state") == "NEEDS_2FA":
@@ -130,7 +130,7 @@ class Process:
     def until(
         self, is_so: Callable[[Mapping[str, Any]], object], seconds: float, what: str
     ) -> None:
-        """Look at the status until it is so. Raises Stuck."""
+        """Poll the status until the condition holds. Raises Stuck."""
         give_up, found = monotonic_s() + seconds, self.status()
         while monotonic_s() < give_up:
             found = self.status()
@@ -143,7 +143,7 @@ class Process:
         raise Stuck(f"waited {seconds:g} s for the bot {what}; it is {found.get('state')}")
 
     def come_to_rest(self) -> None:
-        """Take no new order, cancel all, wait until nothing is open. Raises Stuck."""
+        """Stop new orders, cancel all, wait until none is open. Raises Stuck."""
         self.ask(REST)
 
         def is_quiet(found: Mapping[str, Any]) -> bool:
@@ -160,7 +160,7 @@ class Process:
 
 @contextmanager
 def beside_a_broker(project: Project, folder: Path) -> Iterator[Process]:
-    """Yield a bot that has not been started, beside a broker that runs; both end here."""
+    """Yield a bot that is not started yet, beside a running broker; both end with the context."""
     script = project.scenario(WEATHER, speed=SPEED)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     secrets = {"api_key": script.key_text, "api_secret": script.secret_text}
@@ -228,7 +228,7 @@ def kill_often(project: Project, folder: Path, progress: Progress, kills: int = 
 
 
 def halt_once(project: Project, folder: Path, progress: Progress) -> Row:
-    """Halt a bot with open orders: none is left, none goes out, and a restart keeps it."""
+    """Halt a bot with open orders: none may be left or sent, and a restart must keep the halt."""
     started, problems, did = monotonic_s(), list[str](), list[str]()
     with beside_a_broker(project, folder) as process:
         try:

@@ -1,4 +1,6 @@
-"""Judges a finished story: the bot's journal against the broker's ledger, which it never reads."""
+"""Judges a finished story: the bot's journal against the broker's ledger, which the bot never
+reads.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,38 +17,41 @@ from bot.sandbox.house.ledger import read_ledger
 
 HAS_ORDER = frozenset({SendState.ACKED, SendState.MATCHED})
 FOR_A_PERSON = frozenset({SendState.REACHED, SendState.AMBIGUOUS})
-"""Open until the day's end, or until a person says: only the broker knows more."""
+"""Open until the day's end or a person's verdict: only the broker knows more."""
 UNSEEN_MAX = timedelta(seconds=90)
-"""From a change of somebody else's order to the answer that shows it, with a read that failed."""
+"""From a change of somebody else's order to the answer that shows it, allowing for
+one failed read.
+"""
 UNSETTLED = (UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}) - FOR_A_PERSON
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is left of a story in a state directory."""
+    """The results of a story in a state directory."""
 
     journal: str
     """the URL of its database"""
     orders: Mapping[str, Mapping[str, Any]]
-    """order id -> the last word of the broker's ledger on it"""
+    """order id -> its last line in the broker's ledger"""
     by_hand: frozenset[str] = frozenset()
     """The orders that somebody placed elsewhere."""
     ended_at: datetime | None = None
-    """The last time that the ledger names."""
+    """The last time in the ledger."""
 
     def is_last_minutes(self, order_id: str) -> bool:
-        """Tell whether the ledger's last word on an order came so late that a bot to whom it does
-        not belong, which reads the day order book once a minute, need not have seen it.
+        """Return whether the ledger's last line on an order came so late that a bot that does not
+        own it, and reads the day order book once a minute, need not have seen it.
         """
         at = datetime.fromisoformat(self.orders[order_id]["at"])
         return self.ended_at is not None and self.ended_at - at < UNSEEN_MAX
 
     def doubtful(self) -> frozenset[str]:
-        """Return the orders of which the bot has said that it cannot know whose they are: those
-        like one that it asks about, or has found by its looks, or that the broker had refused.
+        """Return the orders that the bot has reported as of unknown owner: those that look like one
+        in doubt, one found by its looks, or one that the broker had refused.
 
-        A copy that a proxy has made may be taken while the other is refused. Its row looks as one
-        that a person placed who saw the refusal: it is named, its symbol halted, and not touched.
+        A proxy's duplicate may be accepted while the original is refused. Its row looks like one
+        placed by a person who saw the refusal: the bot names it, halts its symbol and does not
+        touch it.
         """
         query = """
             select order_id from orders natural join (
@@ -67,18 +72,18 @@ class Outcome:
         return frozenset(row["order_id"] for row in self.rows(query))
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        """What the journal says; it is opened for reading alone."""
+        """Query the journal, opened read-only."""
         with reading(self.journal) as connection:
             return [dict(row) for row in connection.exec_driver_sql(query).mappings()]
 
 
 Promise = Callable[[Outcome], list[str]]
 _PROMISES = list[Promise]()
-"""What must hold of every outcome; each returns what breaks it."""
+"""What must hold for every outcome; each returns what breaks it."""
 
 
 def promise(check: Promise) -> Promise:
-    """Register a promise, to be held to every outcome."""
+    """Register a promise, to be checked on every outcome."""
     _PROMISES.append(check)
     return check
 
@@ -93,14 +98,14 @@ def outcome_of(state_dir: Path, journal: str | None = None) -> Outcome:
 
 
 def faults_in(outcome: Outcome, *, by_hand: frozenset[str] = frozenset()) -> Sequence[str]:
-    """Return everything that breaks a promise; nothing when all is well.
+    """Return everything that breaks a promise; empty if all is well.
 
-    `by_hand` are the orders that somebody placed elsewhere: they are shown, and nobody's.
+    `by_hand` are the orders placed elsewhere: the bot shows them but owns none.
     """
     outcome = replace(outcome, by_hand=by_hand)
     try:
         posts = outcome.rows("select intent_id from attempts where verb = 'POST'")
-    except Unreachable as error:  # a bot that never came up; why is said beside it
+    except Unreachable as error:  # the bot never came up; the reason is reported elsewhere
         return [str(error)]
     sent = Counter(row["intent_id"] for row in posts)
     raised = outcome.rows("select text, numbers from notes where kind = 'FAULT'")
@@ -131,8 +136,8 @@ def each_order_has_one_intent(outcome: Outcome) -> list[str]:
 
 @promise
 def no_intent_is_left_open(outcome: Outcome) -> list[str]:
-    """Each intent that was sent is an order, or is certainly none, or a person was told of it:
-    its POST got past the door and no row shows it, or more rows than intents do.
+    """Each intent that was sent is an order, or is definitely none, or a person was told about it:
+    its POST got through and no row shows it, or there are more rows than intents.
     """
     found = []
     alerts = [row["text"] for row in outcome.rows("select text from notes where kind = 'ALERT'")]
@@ -152,7 +157,7 @@ def no_intent_is_left_open(outcome: Outcome) -> list[str]:
 
 @promise
 def orders_agree_with_the_ledger(outcome: Outcome) -> list[str]:
-    """Executed quantity and amount are the ledger's, and what has ended there has ended here."""
+    """Executed quantity and amount match the ledger, and what has ended there has ended here."""
     found = []
     nobodys = outcome.by_hand | outcome.doubtful()
     for row in outcome.rows("select * from orders"):
@@ -189,7 +194,9 @@ def fills_add_up(outcome: Outcome) -> list[str]:
 
 @promise
 def moves_follow_one_another(outcome: Outcome) -> list[str]:
-    """The moves of each order follow one another, each once, and end where the order is now."""
+    """The moves of each order are consecutive, occur once each, and end at the order's present
+    state.
+    """
     found, at = [], dict[str, str]()
     query = """
         select order_id, from_state, to_state from transitions

@@ -1,7 +1,7 @@
-"""A user's bot, put beside a broker that we play: settings and strategies theirs, all else ours.
+"""A user's bot against a simulated broker: settings and strategies are theirs, the rest is ours.
 
 The settings are the user's file with variables of ours over it, as the environment outranks a file.
-So it is the very configuration, and yet neither its broker nor its journal nor its key is opened.
+So it is the user's own configuration, yet neither its broker nor its journal nor its key is used.
 """
 
 import json
@@ -26,9 +26,9 @@ DAY: Final = date(2026, 11, 19)
 START: Final = "09:30:00"
 TRADER: Final = "drill-trader"
 KNOWN_PRICES: Final = "market"
-"""The shipped scenario from which a symbol's price is taken where the user's own has none."""
+"""The shipped scenario used for a symbol's price if the user's own has none."""
 PRICE: Final = 25_000
-"""Of a symbol that neither knows."""
+"""Price of a symbol that neither has."""
 CASH: Final = 100_000_000_000
 SHARES: Final = 10_000
 NOWHERE: Final = "http://127.0.0.1:1"
@@ -62,8 +62,8 @@ _ROOM: Final = {
         "100%": ("max_price_gap",),
     },
 }
-"""What `risk` lets everything do in a drill: limits for a small account would refuse the orders
-that there are to break. A variable can't take a limit away, so each is at its most.
+"""Generous `risk` limits for a drill: limits for a small account would refuse the orders that the
+drill needs. A variable cannot remove a limit, so each is at its maximum.
 """
 _NOT_READ: Final = frozenset(
     {"CREDENTIALS_DIRECTORY", "BOT_BROKER__API_KEY", "BOT_BROKER__API_SECRET"}
@@ -72,7 +72,7 @@ _NOT_READ: Final = frozenset(
 
 @dataclass(frozen=True)
 class Project:
-    """The user's bot. `names`: their strategies; `symbols`: what those trade, as we play it."""
+    """The user's bot. `names`: its strategies; `symbols`: what they trade, as simulated."""
 
     config: Path
     folder: Path
@@ -87,7 +87,7 @@ class Project:
         return self.symbols[0]
 
     def scenario(self, faults: Sequence[object] = (), *, speed: float = 1.0) -> Scenario:
-        """Return the broker's day, with these faults."""
+        """Return the broker's day with these faults."""
         return Scenario.model_validate(
             {
                 "name": "drill",
@@ -105,7 +105,7 @@ class Project:
     def lay(
         self, story: Path, script: Scenario, base_url: str = NOWHERE, *, beat_s: int, **also: str
     ) -> Mapping[str, str]:
-        """Lay what a story needs into a folder; return the environment of its bot."""
+        """Write what a story needs into a folder; return the environment of its bot."""
         story.mkdir(mode=0o700, parents=True, exist_ok=True)
         secrets = _keep_key(story, script.key_text, script.secret_text)
         trader = {
@@ -144,7 +144,7 @@ def project_of(config: Path, folder: Path, seed: int) -> Project:
 
 
 def _keep_key(folder: Path, key: str, secret: str) -> Path:
-    """Write the played broker's key where the bot looks for one, in place of the user's."""
+    """Write the simulated broker's key where the bot looks for one, in place of the user's."""
     file = folder / "secrets.yaml"
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as opened:
@@ -173,7 +173,9 @@ def _environment(story: Path, base_url: str, secrets: Path) -> dict[str, str]:
 
 
 def _scripts(symbols: Sequence[str], loaded: Loaded) -> tuple[SymbolScript, ...]:
-    """Say how each symbol is played: the price of a scenario that knows it, a calm market."""
+    """Return how each symbol is simulated: the price of a scenario that has it, and a
+    calm market.
+    """
     known: dict[str, SymbolScript] = {}
     for name in (KNOWN_PRICES, loaded.settings.sandbox.scenario):
         with suppress(OperatorMistake):
@@ -196,7 +198,7 @@ def _scripts(symbols: Sequence[str], loaded: Loaded) -> tuple[SymbolScript, ...]
 
 
 def _account(wanted: str, symbols: Sequence[SymbolScript]) -> dict[str, Any]:
-    """Return the account that the configuration names, however it does."""
+    """Return the account that the configuration selects, in whatever form it does."""
     found: dict[str, Any] = {
         "id": "0009000011",
         "cash": CASH,

@@ -1,4 +1,4 @@
-"""A whole drill: every exercise in turn, each in a folder of its own."""
+"""A whole drill: every exercise in turn, each in its own folder."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ KINDS = {KILLS: kill_often, HALT: halt_once}
 def run(project: Project, only: Sequence[str], progress: Progress) -> Iterator[Row]:
     """Do the exercises, those named in `only` or all; yield each row as it comes.
 
-    `progress` is told what is going on. Raises Interrupted when a signal has ended one.
+    `progress` is called with what is going on. Raises Interrupted if a signal has ended one.
     """
     by_name: dict[str, Exercise] = {each.name: each for each in exercises()}
     for name in only or (*by_name, *KINDS):

@@ -1,8 +1,8 @@
-"""One fault, told as a story: the whole program in this process, on a stepped clock.
+"""Plays one fault as a story: the whole program in this process, on a stepped clock.
 
-Orders go out from the start, something breaks after a minute. What passes has to be settled at the
-end, and orders to go out again. What stays has to be named in `bot status`, and a halt under it has
-to end with no order open, or with the reason.
+Orders are sent from the start, and something breaks after a minute. After a passing fault,
+everything has to be settled at the end and orders sent again. A lasting fault has to be named in
+`bot status`, and a halt during it has to end with no order open, or give the reason.
 """
 
 import re
@@ -34,7 +34,7 @@ HALTED: Final = timedelta(minutes=5)
 RESTS: Final = timedelta(minutes=6)
 ENDS: Final = timedelta(minutes=8)
 GRACE: Final = timedelta(seconds=30)
-"""After the last fault that passes: by then orders have to go out again."""
+"""After the last passing fault: orders have to be sent again within this time."""
 CODE_AFTER: Final = timedelta(seconds=10)
 BEAT_S: Final = 10
 HALT: Final[Mapping[str, object]] = {"do": "halt", "reason": "the drill halts", "by": "bot drill"}
@@ -53,7 +53,7 @@ class Interrupted(Exception):
 
 @dataclass
 class Kept:
-    """A screen that shows nothing and keeps what a row tells."""
+    """A screen that shows nothing and collects what a row reports."""
 
     notes: list[Note] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Kept:
             self.notes.append(entry)
 
     def recovered(self, recovery: Recovery) -> None:
-        """Nothing was before."""
+        """Ignore it: there was nothing before."""
 
     def row(self, name: str, text: str) -> None:
         """Show nothing of the start."""
@@ -76,7 +76,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Told:
-    """A story that is over."""
+    """A finished story."""
 
     exercise: Exercise
     symbol: str
@@ -88,7 +88,7 @@ class Told:
     start: datetime
 
     def statuses(self) -> list[tuple[timedelta, Mapping[str, object]]]:
-        """When the bot was looked at, and what it said of itself."""
+        """When the bot's status was read, and what it was."""
         found = []
         for after, reply in self.asked.replies:
             status = reply.get("status")
@@ -98,7 +98,7 @@ class Told:
 
 
 async def drill(project: Project, exercise: Exercise, story: Path) -> Row:
-    """Tell the story of one fault and judge it. Raises Interrupted."""
+    """Play the story of one fault and judge it. Raises Interrupted."""
     started = performance_s()
     told = await tell(project, exercise, story)
     problems, did = judge(told)
@@ -145,7 +145,7 @@ def judge(told: Told) -> tuple[Sequence[str], str]:
     if not sent:
         rows = told.outcome.rows(
             "select verdict, code from decisions where code not in ('PAUSED', 'NO_SIGNAL')"
-            " order by rowid desc limit 1"  # at its end a drill rests
+            " order by rowid desc limit 1"  # at its end a drill settles
         )
         why = " ".join(map(str, rows[0].values())) if rows else "no strategy asked"
         problems.append(f"nothing was ordered: {why}")
@@ -166,7 +166,7 @@ def judge(told: Told) -> tuple[Sequence[str], str]:
 
 
 def _under_it(told: Told, sent_ms: Sequence[int]) -> tuple[list[str], list[str]]:
-    """A fault that stays: is it named, and does a halt under it end as it should?"""
+    """Judge a lasting fault: is it named, and does a halt during it end as it should?"""
     problems, did = [], list[str]()
     named = _named(told)
     if told.exercise.names and named is None:
@@ -191,7 +191,7 @@ def _under_it(told: Told, sent_ms: Sequence[int]) -> tuple[list[str], list[str]]
 
 
 def _named(told: Told) -> tuple[float, str] | None:
-    """When the bot first named the fault, in seconds after it, and in which words."""
+    """Return when the bot first named the fault, in seconds after it, and in which words."""
     pattern = told.exercise.names.replace(SYMBOL, re.escape(told.symbol))
     said = list[tuple[timedelta, str]]()
     for after, status in told.statuses():
