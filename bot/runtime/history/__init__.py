@@ -1,4 +1,5 @@
-"""The bot's memory of markets: bars kept and fetched, runs recorded and replayed, strategies tried.
+"""Past markets: bars kept and fetched, runs recorded and replayed, strategies tested.
 
-Not here: what decides or shows. Replay and backtest feed the engine; they hold no rule of trading.
+Deciding and showing happen elsewhere. Replay and backtest feed the engine; they hold no trading
+rules.
 """

@@ -1,4 +1,4 @@
-"""Bars as columns: what every store gives and every backtest, warm-up and report takes."""
+"""Bars as columns: provided by every store, used by every backtest, warm-up and report."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bot.domain.quote import Bar
 
 CHUNK_BARS: Final = 100_000
-"""At most so many bars are held of one symbol at once: 6 MB."""
+"""At most this many bars of one symbol are held at once: 6 MB."""
 
 Column = NDArray[np.int64]
 
@@ -45,9 +45,9 @@ class BarColumns:
 
 @dataclass(frozen=True, slots=True)
 class DayFrame:
-    """What the exchange fixed for one day of a symbol, as far as the data say; VND.
+    """What the exchange fixed for one day of a symbol, as far as the data have it; VND.
 
-    `ex_ratio`: what the close before is multiplied by on an ex-date, None on other days.
+    `ex_ratio`: the factor for the previous close on an ex-date, None on other days.
     """
 
     reference: int | None = None
@@ -67,7 +67,7 @@ class Gap:
 
 
 class BarSource(Protocol):
-    """Where bars of one width come from: a folder of files, the store, a list in a test."""
+    """A source of bars of one width: a folder of files, the store, a list in a test."""
 
     @property
     def width(self) -> timedelta: ...
@@ -85,7 +85,7 @@ class BarSource(Protocol):
         ...
 
     def frames(self, symbol: str, first: date, last: date) -> Mapping[date, DayFrame]:
-        """Return what is known of the days' references and bands; days may be missing."""
+        """Return the known references and bands by day; days may be missing."""
         ...
 
     def gaps(self, symbol: str, first: date, last: date) -> tuple[Gap, ...]:

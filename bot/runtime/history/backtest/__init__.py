@@ -1,4 +1,4 @@
-"""The engine on past days: a broker that fills from bars or recorded depth, and what came of it.
+"""The engine on past days: a broker that fills from bars or recorded depth, and the results.
 
-Not here: what only shows a result (cli), and where bars come from (history).
+Showing a result is up to the CLI, and bars come from the rest of `history`.
 """

@@ -1,8 +1,8 @@
 """The broker of a backtest: takes the engine's commands and answers with events.
 
-Money, shares, T+2, fee and tax are the sandbox's `Account`; whether an order may come in is asked
-of the exchange's own admission, by phase, type, lot, tick and band; rows are the broker's
-`OrderRecord`. What becomes of an order is the business of `exchange.py`.
+The sandbox's `Account` keeps cash, shares, T+2, fee and tax; the exchange's own admission checks
+phase, type, lot, tick and band; rows are the broker's `OrderRecord`. `exchange.py` fills and ends
+orders.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ _HTTP_OK: Final = 200
 
 
 class BarBroker:
-    """One sub-account at a broker whose exchange is made of bars."""
+    """One sub-account at a broker whose exchange consists of bars."""
 
     def __init__(self, rulebook: Rulebook, exchange: BarExchange, account: AccountScript) -> None:
         self.script = account
@@ -56,11 +56,11 @@ class BarBroker:
         self._number = FIRST_NUMBER
 
     def start_day(self) -> None:
-        """Show no row of an earlier day any more."""
+        """Stop showing rows of earlier days."""
         self._rows.clear()
 
     def answer(self, command: Command, at: datetime) -> list[Event]:
-        """Carry a command out and return what the engine hears of it."""
+        """Carry out a command and return the resulting events for the engine."""
         match command:
             case PlaceOrder(intent):
                 started = SendStarted(at, intent.intent_id)
@@ -79,8 +79,8 @@ class BarBroker:
                 return []
 
     def news(self, at: datetime) -> list[Event]:
-        """Return the rows of the orders that have changed by themselves since the last news: what
-        has ended need not be read again and again.
+        """Return the rows of orders that have changed by themselves since the last call: ended ones
+        need not be read again and again.
         """
         changed, self._exchange.news = self._exchange.news, {}
         return [self._row(order_id, at) for order_id in changed]
@@ -90,13 +90,13 @@ class BarBroker:
         return OrderRead(at, order_id, None if row is None else row.report(self._switches, at))
 
     def todays_orders(self, at: datetime) -> TodaysOrdersRead:
-        """Return today's rows, as a poll reads them."""
+        """Return today's rows, as a poll would read them."""
         self._exchange.news = {}
         rows = tuple([each.report(self._switches, at) for each in self._rows.values()])
         return TodaysOrdersRead(at, self.script.extended_id, rows, at)
 
     def account_read(self, at: datetime) -> AccountRead:
-        """Return cash and holdings, what is due by now settled."""
+        """Return cash and holdings, after settling what is due."""
         closes, extended = self._exchange.closes(), self.script.extended_id
         return account_read_of(self._account, closes, extended, at)
 
@@ -164,7 +164,7 @@ class BarBroker:
             return self._refused(self._rows[command.order_id], Refusal.NOT_OPEN)
         record, listed, market = order.record, order.listed, order.listed.market
         home = market.odd if record.lot is Lot.ODD else market.even
-        resting = RestingOrder(  # as the exchange's own check wants it
+        resting = RestingOrder(  # in the form that the exchange's own check takes
             record.order_id,
             record.account.id,
             OrderType.LO if order.kind is OrderType.MTL else order.kind,
@@ -200,7 +200,7 @@ class BarBroker:
 def account_read_of(
     account: Account, closes: Mapping[str, int], extended_id: str, at: datetime
 ) -> AccountRead:
-    """Return cash and holdings of a played account, as a poll reads them."""
+    """Return cash and holdings of a simulated account, as a poll would read them."""
     holdings = {
         each.symbol: Holding(
             each.symbol,

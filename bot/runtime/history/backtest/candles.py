@@ -1,7 +1,8 @@
-"""Candles for a picture: a long run's bars put together until they are few enough to be drawn.
+"""Candles for a chart: a long run's bars merged until they are few enough to draw.
 
-Never for deciding: a strategy gets the bars themselves. Times here are exchange-local seconds (a
-chart shows what it is given), so that a day's candle begins at its local midnight.
+They are never used for decisions; a strategy gets the bars themselves. Times here are
+exchange-local seconds (the chart shows them as given), so that a day's candle begins at its local
+midnight.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +15,11 @@ import numpy as np
 from bot.runtime.history.bars import BarColumns, BarSource
 
 CANDLES_MAX: Final = 4_000
-"""Of one symbol on a page: some 150 kB."""
+"""Candles of one symbol on a page: some 150 kB."""
 NEAR_BARS: Final = 30
-"""Of a trade, before and after it."""
+"""Bars shown before and after a trade."""
 TRADING_S: Final = 270 * 60
-"""What a day can hold at most, about: four and a half hours of minutes."""
+"""Roughly the most that a day can hold: four and a half hours of minutes."""
 LOCAL_S: Final = 7 * 3_600
 """The exchanges are at UTC+7 all year."""
 DAY_S: Final = 86_400
@@ -30,9 +31,10 @@ Candle = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Candles:
-    """The candles of one symbol, oldest first, each `seconds` wide; `bars`: of how many bars.
+    """The candles of one symbol, oldest first, each `seconds` wide; `bars`: how many bars they
+    merge.
 
-    `near` has the bars themselves around each local second that was asked for.
+    `near` has the unmerged bars around each requested local second.
     """
 
     symbol: str
@@ -50,8 +52,8 @@ def candles_of(
     limit: int = CANDLES_MAX,
     around: Sequence[int] = (),
 ) -> Candles:
-    """Return the candles of local days `first` to `last`, about `limit` of them at most, and the
-    bars before and after the local seconds `around`.
+    """Return the candles of local days `first` to `last`, at most about `limit`, and the bars
+    before and after the local seconds `around`.
     """
     seconds = _width(int(source.width.total_seconds()), (last - first).days + 1, limit)
     bars, rows, near = 0, list[Candle](), dict[int, tuple[Candle, ...]]()
@@ -65,7 +67,7 @@ def candles_of(
                 columns = (local, chunk.open, chunk.high, chunk.low, chunk.close)
                 near[second] = tuple(zip(*(each[part].tolist() for each in columns), strict=True))
         for row in _thinned(chunk, seconds):
-            if rows and rows[-1][0] == row[0]:  # a candle that two chunks share
+            if rows and rows[-1][0] == row[0]:  # a candle shared by two chunks
                 start, opened, high, low, _ = rows[-1]
                 rows[-1] = (start, opened, max(high, row[2]), min(low, row[3]), row[4])
             else:
@@ -74,7 +76,7 @@ def candles_of(
 
 
 def _width(bar_s: int, days: int, limit: int) -> int:
-    """Return the narrowest width that is the bars' own or wider and keeps to the limit."""
+    """Return the narrowest width that is at least the bars' own and keeps to the limit."""
     usual = [width for width in WIDTHS if width > bar_s and width % bar_s == 0]
     for width in (bar_s, *usual):
         a_day = max(1, TRADING_S // width) if width < DAY_S else DAY_S / width

@@ -1,5 +1,5 @@
-"""The conditions of a backtest: what it is refused for before its first event, all of it at once
-and at its place; and, under every result, what was modelled and what is not in the bars.
+"""The conditions of a backtest: reasons to refuse it before its first event, all at once and at
+their places; and, for every result, what was modelled and what the bars do not contain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,8 @@ from bot.runtime.history.backtest.result import BacktestSpec
 from bot.runtime.history.recording.recorded_days import RecordedDays
 
 UNSHOWN: Final = 10_000
-"""Shares at bid and at ask of a symbol whose depth was not recorded: its last price, a tick above.
+"""Shares at bid and ask if a symbol's depth was not recorded: at its last price and
+one tick above.
 """
 _OF_MODEL = {
     "touch": (
@@ -79,7 +80,7 @@ _OF_A_DAY = (
 
 
 def require_possible(spec: BacktestSpec) -> None:
-    """Raise OperatorMistake with all that keeps a backtest from running."""
+    """Raise OperatorMistake with everything that prevents a backtest."""
     if problems := [*_of_range(spec), *_of_strategies(spec)]:
         raise OperatorMistake(problems)
 
@@ -101,7 +102,7 @@ def _of_strategies(spec: BacktestSpec) -> Iterator[Problem]:
     for plan in (each.plan for each in spec.strategies):
         try:
             document = read_yaml(Path(plan.source))
-        except OperatorMistake:  # it can't be read again: then there are no lines to point at
+        except OperatorMistake:  # it cannot be read again, so there are no lines to point at
             document = YamlDocument(plan.source, "", {})
         if spec.recorded is not None:
             yield from _of_recording(plan, document, spec.recorded)
@@ -125,7 +126,9 @@ def _of_strategies(spec: BacktestSpec) -> Iterator[Problem]:
 def _of_recording(
     plan: StrategyPlan, document: YamlDocument, recorded: RecordedDays
 ) -> Iterator[Problem]:
-    """A recording has what its bot polled: a symbol or a depth that none wanted is not in it."""
+    """Check that the recording has what is needed: a symbol or depth that its bot never polled is
+    missing.
+    """
     for index, symbol in enumerate(plan.symbols):
         place: Location = ("symbols", index)
         if symbol not in recorded.quotes:
@@ -172,7 +175,7 @@ def _some(symbols: tuple[str, ...]) -> str:
 
 
 def assumptions_of(spec: BacktestSpec) -> tuple[str, ...]:
-    """Return what a result rests on, as sentences without a full stop."""
+    """Return the assumptions behind a result, as sentences without a full stop."""
     later = on_later_rules(spec.rulebook, instant_of(spec.first, time(12)))
     said = [
         _OF_MODEL[spec.fill],
@@ -196,7 +199,9 @@ def assumptions_of(spec: BacktestSpec) -> tuple[str, ...]:
 def assumptions_of_recording(
     spec: BacktestSpec, recorded: RecordedDays, cold: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the same of recorded days; `cold`: the symbols whose strategies began without bars."""
+    """Return the assumptions for recorded days; `cold`: the symbols whose strategies began without
+    bars.
+    """
     said = [_OF_PLAYED[spec.fill], _BETWEEN_LOOKS, _NO_MACHINE, _money(spec)]
     said.append("nobody reacts to our orders")
     symbols = sorted({symbol for each in spec.strategies for symbol in each.plan.symbols})

@@ -1,8 +1,8 @@
-"""The exchanges of a backtest: bars in the place of books. They fill orders and book each fill.
+"""The exchanges of a backtest, with bars in place of books. They fill orders and book each fill.
 
-An order takes part from the first bar or auction on that begins at or after its coming, so nothing
-fills by what its strategy had seen. What a bar fills is `fills.py`; phases are the exchange's own
-timetable, money and shares the sandbox's `Account`.
+An order takes part from the first bar or auction that begins at or after its arrival, so nothing
+fills from what its strategy had already seen. `fills.py` says what a bar fills; phases are the
+exchange's own timetable, cash and shares the sandbox's `Account`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,9 +45,9 @@ _NEEDS_PHASE: Final = {OrderType.ATO: Phase.OPEN, OrderType.ATC: Phase.PRE_CLOSE
 
 @dataclass(slots=True, eq=False)
 class Working:
-    """An order that works. `has_rested`: an auction or a bar has begun with it there.
+    """A working order. `has_rested`: an auction or a bar has begun since it arrived.
 
-    `ahead`: shares that were there before it at its price, by the model.
+    `ahead`: shares ahead of it at its price, according to the model.
     """
 
     record: OrderRecord
@@ -62,19 +62,19 @@ class Working:
 
     @property
     def urgency(self) -> tuple[bool, int]:
-        """What an auction goes by: first what has no limit, then the better price."""
+        """Sort key of an auction: orders without a limit first, then the better price."""
         limit = self.limit or 0
         return self.limit is not None, -limit if self.record.side is Side.BUY else limit
 
 
 @dataclass(slots=True)
 class Budget:
-    """What a bar has left for us; None: any number."""
+    """What a bar has left for our orders; None: any quantity."""
 
     left: int | None
 
     def take(self, wanted: int) -> int:
-        """Return as much as there is of `wanted`, and have so much less."""
+        """Return as much of `wanted` as is left, and subtract it."""
         if self.left is None:
             return wanted
         given = min(wanted, self.left)
@@ -86,7 +86,7 @@ class Budget:
 class Listed:
     """One symbol today: its prices, our orders, the volume of the last bar that traded.
 
-    `matched`: what the opening auction has given us of the bar that it is part of.
+    `matched`: how much of the opening auction's bar we have already received.
     """
 
     market: SymbolMarket
@@ -97,9 +97,9 @@ class Listed:
 
 
 class BarExchange:
-    """HOSE, HNX and UPCOM as bars show them, and what they do to the orders of one account.
+    """HOSE, HNX and UPCOM as bars show them, with the orders of one account.
 
-    `news`: the orders that have changed since somebody asked.
+    `news`: the orders that have changed since the last request.
     """
 
     def __init__(
@@ -114,18 +114,18 @@ class BarExchange:
             each: ExchangeDay(rulebook, each, at, NORMAL) for each in Exchange
         }
         self._open: dict[Exchange, ExchangeDay] = {}
-        """Of those, today's: where any symbol is listed."""
+        """The exchanges where any symbol is listed today."""
         self._listed: dict[str, Listed] = {}
 
     # ------------------------------------------------------------------------------- the day
 
     def next_listing(self, symbol: str) -> Listing | None:
-        """Return what a symbol starts the next day on, by its last one; None: it had none."""
+        """Return the listing with which a symbol starts the next day; None: it had none."""
         listed = self._listed.get(symbol)
         return None if listed is None else next_listing(self._rulebook, listed.market)
 
     def listed(self, symbol: str) -> Listed | None:
-        """Return the orders of a symbol, its prices and its tape; None: it is not listed."""
+        """Return the orders, prices and tape of a symbol; None: it is not listed."""
         return self._listed.get(symbol)
 
     def market(self, symbol: str) -> SymbolMarket:
@@ -137,7 +137,7 @@ class BarExchange:
         return {symbol: listed.market.anchor for symbol, listed in self._listed.items()}
 
     def take_in(self, record: OrderRecord, kind: OrderType, listed: Listed) -> None:
-        """Let an order wait for the next bar or auction; its money or shares are held back."""
+        """Let an order wait for the next bar or auction, and reserve its cash or shares."""
         placed = Working(record, kind, listed, ahead=listed.last_volume)
         listed.orders.append(placed)
         self.working[record.order_id] = placed
@@ -159,9 +159,9 @@ class BarExchange:
         return self._days[exchange].phase
 
     def enter(self, at: datetime, auctions: Mapping[str, Auction]) -> list[Exchange]:
-        """Pass the boundaries at an instant; return the exchanges whose phase is another now.
+        """Process the boundaries at an instant; return the exchanges whose phase has changed.
 
-        `auctions`: price and volume of the symbols that an ending auction has matched.
+        `auctions`: price and volume of the symbols matched by an ending auction.
         """
         moved = []
         for exchange, day in self._open.items():
@@ -180,13 +180,15 @@ class BarExchange:
         return moved
 
     def _leave(self, listed: Listed, phase: Phase, at: datetime) -> None:
-        """End what cannot live in a phase that begins, and fix the close where trading is over."""
+        """End the orders that cannot live in the new phase, and fix the close where trading is
+        over.
+        """
         is_over = phase in LIMIT_ORDERS_END
         if is_over and listed.market.tape.last is not None:
             listed.market.set_close()
         for order in list(listed.orders):
             if order.kind is OrderType.PLO:
-                if phase is Phase.CLOSED:  # filled at the day's close, by the last bar's volume
+                if phase is Phase.CLOSED:  # filled at the day's close, from the last bar's volume
                     close, grid = listed.market.tape.close, listed.market.grid
                     if close is not None and grid.floor < close < grid.ceiling:
                         budget = Budget(self._model.budget(listed.last_volume))
@@ -198,7 +200,7 @@ class BarExchange:
     # ------------------------------------------------------------------------------ matching
 
     def begin_bar(self, bar: Bar, at: datetime) -> None:
-        """Let what has come since the bar before take at the open of this one."""
+        """Let orders that arrived since the previous bar trade at the open of this one."""
         listed = self._listed.get(bar.symbol)
         if listed is None:
             return
@@ -213,7 +215,7 @@ class BarExchange:
                 self._take(order, bar.open, at)
 
     def _take(self, order: Working, price: int, at: datetime) -> None:
-        """Take what the modelled other side offers, and end what its type does not let rest."""
+        """Trade with the modelled other side, and end the order if its type does not rest."""
         record, grid = order.record, order.listed.market.grid
         if record.lot is Lot.ODD:
             return
@@ -238,7 +240,7 @@ class BarExchange:
         self.cancel(order, at, cause)
 
     def end_bar(self, bar: Bar, at: datetime) -> None:
-        """Let what rests fill inside a bar that has ended, and keep the bar on the day's tape."""
+        """Fill resting orders within a finished bar, and add the bar to the day's tape."""
         listed = self._listed.get(bar.symbol)
         if listed is None or not bar.volume:
             return
@@ -254,7 +256,7 @@ class BarExchange:
 
     @staticmethod
     def pass_over(listed: Listed, day: DayRows, ended: range, tape: Tape) -> None:
-        """Go on with the tape of after rows of a day that ended while no order worked."""
+        """Set the tape after the first rows of a day, passed while no order was working."""
         if tape is not listed.market.tape:
             listed.market.tape = tape
             listed.last_volume = next(filter(None, day.rows.volume[ended.stop - 1 :: -1]))
@@ -277,7 +279,7 @@ class BarExchange:
         self._trade(order, limit, given, at)
 
     def _uncross(self, listed: Listed, auction: Auction | None, at: datetime) -> None:
-        """Match our orders in a call auction at its one price, the better ones first."""
+        """Match our orders in a call auction at its one price, better-priced ones first."""
         model, grid, phase = self._model, listed.market.grid, listed.market.day.phase
         collected = [each for each in listed.orders if each.kind is not OrderType.PLO]
         for order in collected:
@@ -320,7 +322,7 @@ class BarExchange:
             self._end(order)
 
     def cancel(self, order: Working, at: datetime, cause: CancelCause) -> None:
-        """Take the open part of an order out."""
+        """Cancel the open part of an order."""
         record = order.record
         remaining = record.remaining
         self.account.apply(OrderCancelled(at, record.order_id, remaining, cause))

@@ -1,10 +1,10 @@
-"""The fast gear: bars over which nothing happens, without the engine.
+"""The fast gear: plays bars on which nothing happens without the engine.
 
-While nothing is open or due, a bar leads to nothing but a call of `on_bar` and a "no" that is
-counted. So here the hook alone is called, shown what the engine would show it. The first hook that
-requests anything, or raises, ends that: the engine is brought to the bar, takes it as any other,
-and is handed what the hook has done instead of calling it again. From there on it plays event by
-event until nothing is open.
+While nothing is open or due, a bar only leads to a call of `on_bar` and a counted "no request". So
+only the hook is called here, with the same view that the engine would give it. The first hook that
+requests something, or raises, ends this: the engine is brought up to the bar, processes it like any
+other, and gets the hook's result instead of calling it again. From there on it plays event by event
+until nothing is open.
 
     calm? ── on_bar, on_bar, on_bar, … a request! ─► catch up ─► the engine's own bar ─► … ─► calm?
 """
@@ -33,7 +33,7 @@ OPENS_AT_S: Final = int(since_midnight(OPENS_AT).total_seconds())
 
 
 def why_not(strategies: Iterable[LoadedStrategy]) -> str:
-    """Return why these strategies can't be played in the fast gear; empty: they can."""
+    """Return why these strategies cannot be played in the fast gear; empty if they can."""
     for each in strategies:
         name, wake = each.plan.name, each.plan.wake
         if wake.quote is not None and each.factory.on_quote is not Strategy.on_quote:
@@ -44,12 +44,12 @@ def why_not(strategies: Iterable[LoadedStrategy]) -> str:
 
 
 class HandOver:
-    """Calls hooks as `call` does; of one that was called already it hands over what it did."""
+    """Calls hooks as `call` does; for one already called it returns what that did."""
 
     def __init__(self, call: Invoke) -> None:
         self._call = call
         self.done: dict[int, Done] = {}
-        """By the identity of the strategy."""
+        """By the identity of the strategy object."""
 
     def __call__(
         self, strategy: Strategy, hook: str, argument: object | None
@@ -67,7 +67,7 @@ class HandOver:
             raise error
 
         own = vars(strategy).get("on_bar")
-        vars(strategy)["on_bar"] = raise_again  # who called it says in words what it raised
+        vars(strategy)["on_bar"] = raise_again  # the caller describes what it raised
         try:
             return self._call(strategy, hook, argument)
         finally:
@@ -77,7 +77,7 @@ class HandOver:
 
 
 class FastGear:
-    """Plays what is calm of a day. `bars` counts those that ended meanwhile."""
+    """Plays the calm parts of a day. `bars` counts those that ended meanwhile."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class FastGear:
         counts: Counter[str],
         deep: frozenset[str],
     ) -> None:
-        """`counts`: of decisions by code. `deep`: the symbols whose depth is shown, too."""
+        """`counts`: decisions by code. `deep`: the symbols whose depth is shown too."""
         self.bars = 0
         self._engine = engine
         self._exchange = exchange
@@ -101,7 +101,7 @@ class FastGear:
         self._since = 0
 
     def begin(self, day: MarketDay) -> None:
-        """Look ahead at a day; all bars of the day before have been taken or passed."""
+        """Look ahead at a day; all bars of the previous day have been taken or passed."""
         self._day, self._is_plain = day, None
         self._shown = []
         for symbol, rows in day.rows.items():
@@ -123,7 +123,7 @@ class FastGear:
 
     def pass_over(self, first: int, stop: int) -> int:
         """Pass over the instants from `first` on, before `stop`, while nothing happens; return the
-        one that the engine has to play next. They are numbers of the day's seconds.
+        next one that the engine has to play. They are indexes into the day's seconds.
         """
         day, passing = self._day, self._engine.passing
         assert day is not None, "a day has begun"
@@ -145,7 +145,7 @@ class FastGear:
         return stop if second == end else bisect_left(day.seconds, second, first, stop)
 
     def _is_believed(self, day: MarketDay) -> bool:
-        """Tell whether the engine would believe every quote and depth of the day."""
+        """Return whether the engine would trust every quote and depth of the day."""
         if self._is_plain is not None:
             return self._is_plain
         self._is_plain = False
@@ -153,7 +153,7 @@ class FastGear:
             if not (prices := set(rows.rows.close)):
                 continue
             listed = self._exchange.listed(symbol)
-            # On an ex-date the engine's band is the wider one, the quote's own may not be.
+            # On an ex-date the engine uses a wider band; the quote's own may differ.
             if listed is None or not all(map(listed.market.band.holds, prices)):
                 return False
             if symbol in self._deep:
@@ -165,8 +165,8 @@ class FastGear:
         return True
 
     def _call_hooks(self, end: int) -> int:
-        """Call the hooks of the bars that are shown before `end`; return the second of the first
-        that has to be the engine's, else `end`.
+        """Call the hooks of the bars shown before `end`; return the second of the first that the
+        engine has to play, else `end`.
         """
         heard = [each for _, listeners in self._shown for each in listeners if each.hearer.is_on]
         if len(heard) == 1:  # one strategy with one symbol
@@ -210,7 +210,7 @@ class FastGear:
     def _look_ahead(
         due: list[tuple[int, int, int]], heard: Sequence[Listener], place: int, row: int, end: int
     ) -> None:
-        """Note when a listener is to be called next, if it is, before the row `end`."""
+        """Store when a listener is next to be called before the row `end`, if at all."""
         ahead = heard[place].next_call(row, end)
         if ahead < end:
             heappush(due, (heard[place].passed.series.shown_at[ahead], place, ahead))
@@ -223,7 +223,7 @@ class FastGear:
     # -------------------------------------------------------------------------------- catching up
 
     def _catch_up(self, day: MarketDay, second: int) -> None:
-        """Bring engine and exchange to before a second of the day."""
+        """Bring engine and exchange up to just before a second of the day."""
         passing = self._engine.passing
         for passed, listeners in self._shown:
             series = passed.series
@@ -244,8 +244,8 @@ class FastGear:
     def _see(
         self, symbol: str, second: int, known: tuple[range, Tape] | None = None
     ) -> Seen | None:
-        """Return the last quote and depth until a second; None: none of the bars passed over.
-        `known`: the tape of after some of them.
+        """Return the last quote and depth up to a second; None: none of the passed bars. `known`:
+        the tape after some of them.
         """
         assert self._day is not None, "a day has begun"
         rows = self._day.rows[symbol]

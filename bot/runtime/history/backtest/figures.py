@@ -1,11 +1,11 @@
-"""The figures of a backtest, from its result, beside what doing nothing would have brought on the
-same days. What can't be told is None, never 0.
+"""The figures of a backtest, from its result, with what doing nothing would have earned on the same
+days. Unknown figures are None, never 0.
 
-Ratios are floats (0.05 is 5 %): every division here is one of statistics and rounds nothing. Money
-is whole VND. The conventions, which every result names (`CONVENTIONS`):
+Ratios are floats (0.05 is 5 %); as statistics they are not rounded. Money is whole VND. The
+conventions, stated with every result (`CONVENTIONS`):
 
 - Daily returns go from close to close, the first from the capital. A year has 250 trading days,
-  money at no risk earns nothing, and a standard deviation is the sample's (n - 1).
+  the risk-free rate is zero, and a standard deviation is the sample's (n - 1).
 - Sharpe: mean of the daily returns by their standard deviation, times the root of 250. Sortino: the
   same by the root of the mean square of the losing days, over all days. Both need 10 days.
 - The return of a year: the whole return to the power of 250 by the days, from 60 days on.
@@ -34,23 +34,23 @@ from bot.runtime.history.bars import BarSource
 DAYS_A_YEAR: Final = 250
 RATIO_DAYS_MIN: Final = 10
 YEAR_DAYS_MIN: Final = 60
-"""With fewer days a ratio, or the return of a year, says nothing."""
+"""With fewer days a ratio, or a yearly return, is meaningless."""
 WORST_DAYS: Final = 5
 LAPSED: Final = frozenset({OrderState.CANCELLED, OrderState.EXPIRED})
 UNSETTLED: Final = ("NOT_SETTLED", "SELLABLE")
-"""Codes of exits that came before T+2 had brought the shares."""
+"""Codes of exits that came before their shares had settled at T+2."""
 CONVENTIONS: Final = (
     "Sharpe and Sortino from daily returns, 250 days a year, no risk-free rate, sample deviation",
     "a trade is a sale against the average cost, fees and tax included",
     "slippage is against the last price seen at the decision",
 )
 INDEX: Final = "VNINDEX"
-"""Its file may lie among the bars, in points with two decimals."""
+"""Its file may be among the bars, in points with two decimals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What a day did to the account: VND, and the same by the equity of the close before."""
+    """What a day did to the account: in VND, and relative to the equity of the previous close."""
 
     day: date
     change: int
@@ -59,9 +59,9 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Drawdown:
-    """The deepest fall of the equity: from `peak` to `trough`, back at the old height `recovered`.
+    """The deepest fall of the equity: from `peak` to `trough`, back at the old level `recovered`.
 
-    `depth` is below 0; `days` are trading days from the peak until it was back, or until the end.
+    `depth` is below 0; `days` are trading days from the peak to the recovery, or to the end.
     """
 
     depth: float
@@ -87,7 +87,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of one result. None: too little to tell by. Ratios are floats, 0.05 is 5 %."""
+    """The figures of one result. None: not enough data. Ratios are floats, 0.05 is 5 %."""
 
     days: int
     capital: int
@@ -122,14 +122,14 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Benchmarks:
-    """What doing nothing would have brought; None: unknown."""
+    """What doing nothing would have earned; None: unknown."""
 
     buy_and_hold: float | None
     index_return: float | None
 
 
 def figures_of(result: BacktestResult, benchmarks: Benchmarks) -> Figures:
-    """Return the figures of a result, beside what doing nothing would have brought."""
+    """Return the figures of a result, with what doing nothing would have earned."""
     equity, days = result.equity, daily(result.equity, result.capital)
     gains = [day.gain for day in days]
     trips = round_trips(result.fills, result.decisions)
@@ -181,7 +181,7 @@ def figures_of(result: BacktestResult, benchmarks: Benchmarks) -> Figures:
 
 
 def daily(equity: Sequence[EquityPoint], capital: int) -> tuple[Day, ...]:
-    """Return what each day did, the first against the capital; none after all money is gone."""
+    """Return each day's result, the first against the capital; ends when all money is gone."""
     found = []
     before = capital
     for point in equity:
@@ -205,14 +205,14 @@ def monthly(equity: Sequence[EquityPoint], capital: int) -> Mapping[tuple[int, i
 
 
 def sharpe(gains: Sequence[float]) -> float | None:
-    """Return the Sharpe ratio of a year; None with too few days or where nothing moved."""
+    """Return the yearly Sharpe ratio; None with too few days or without any movement."""
     if len(gains) < RATIO_DAYS_MIN or (deviation := stdev(gains)) == 0:
         return None
     return fmean(gains) / deviation * sqrt(DAYS_A_YEAR)
 
 
 def sortino(gains: Sequence[float]) -> float | None:
-    """Return the Sortino ratio of a year; None with too few days or without a losing day."""
+    """Return the yearly Sortino ratio; None with too few days or without a losing day."""
     if len(gains) < RATIO_DAYS_MIN:
         return None
     downside = sqrt(fmean(min(gain, 0.0) ** 2 for gain in gains))
@@ -220,14 +220,14 @@ def sortino(gains: Sequence[float]) -> float | None:
 
 
 def year_return(total: float | None, days: int) -> float | None:
-    """Return a whole return as that of a year of 250 days; None from too few days."""
+    """Return a total return annualised to 250 days; None with too few days."""
     if total is None or total <= -1 or days < YEAR_DAYS_MIN:
         return None
     return float((1 + total) ** (DAYS_A_YEAR / days) - 1)
 
 
 def drawdowns(equity: Sequence[EquityPoint], capital: int) -> tuple[float, ...]:
-    """Return how far below its highest close the equity stood at each close; at most 0."""
+    """Return at each close how far the equity was below its highest close; at most 0."""
     found, peak = [], capital
     for point in equity:
         peak = max(peak, point.equity)
@@ -236,7 +236,7 @@ def drawdowns(equity: Sequence[EquityPoint], capital: int) -> tuple[float, ...]:
 
 
 def deepest_drawdown(equity: Sequence[EquityPoint], capital: int) -> Drawdown | None:
-    """Return the deepest fall, the first of equals; None where the equity never fell."""
+    """Return the deepest fall, the first of equals; None if the equity never fell."""
     falls = drawdowns(equity, capital)
     if not falls or min(falls) == 0:
         return None
@@ -245,7 +245,7 @@ def deepest_drawdown(equity: Sequence[EquityPoint], capital: int) -> Drawdown | 
     back = next((at for at in range(trough, len(falls)) if falls[at] == 0), None)
     return Drawdown(
         depth=falls[trough],
-        peak=local_day(equity[max(peak, 0)]),  # the capital is from before the first close
+        peak=local_day(equity[max(peak, 0)]),  # the capital dates from before the first close
         trough=local_day(equity[trough]),
         recovered=None if back is None else local_day(equity[back]),
         days=(len(falls) - 1 if back is None else back) - peak,
@@ -274,15 +274,15 @@ def _costs(result: BacktestResult) -> Costs:
 
 
 def _counted(codes: Iterable[str]) -> Mapping[str, int]:
-    """Return how often each code came, the most frequent first."""
+    """Return how often each code occurred, the most frequent first."""
     return dict(Counter(codes).most_common())
 
 
 def benchmarks_of(result: BacktestResult, source: BarSource) -> Benchmarks:
-    """Return both returns, as far as the data tell: ratios are floats, None where unknown.
+    """Return both returns as far as the data allow; ratios are floats, None if unknown.
 
-    Buy and hold puts the same money into each symbol at its first close. What a share fell by on an
-    ex-date is paid, as a backtest pays it, and put into more of the symbol.
+    Buy and hold puts the same money into each symbol at its first close. A share's fall on an
+    ex-date is paid out, as in a backtest, and reinvested in the symbol.
     """
     if not result.equity:
         return Benchmarks(None, None)

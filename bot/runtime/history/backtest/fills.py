@@ -1,21 +1,20 @@
 """What a bar fills of an order: the three models of docs/paper.md, over bars instead of depth.
 
-An order that has just come takes at the open of the next bar; what rests fills inside a bar at its
-own limit; an auction has one price. Who was there before us is not in a bar, so it is modelled: the
-constants below are all there is to it. Every function is pure and looks at one bar.
+A new order trades at the open of the next bar; resting orders fill inside a bar at their own limit;
+an auction has one price. A bar does not show who was ahead of us, so that is modelled, entirely by
+the constants below. Every function is pure and looks at one bar.
 
-touch: whole, as soon as the bar reaches the limit; what takes pays the open.
+touch: completely, as soon as the bar reaches the limit; a taker pays the open.
 
-depth: at most `SHARE_PERCENT` of the bar's volume; what takes pays one tick of spread.
+depth: at most `SHARE_PERCENT` of the bar's volume; a taker pays one tick of spread.
 
-queue: as depth, and what rests fills only where the bar trades through its limit, or after the
-shares that were ahead of it have traded at its price.
+queue: as depth, but a resting order fills only if the bar trades through its limit, or after the
+shares ahead of it have traded at its price.
 
-What a poll would see of the bars that have ended follows the same model: the last price, and a
-depth around it.
+Polls see finished bars through the same model: the last price, and a depth around it.
 
-In none of them does a buy fill where nobody sold below the ceiling, or a sale where nobody paid
-more than the floor.
+In none of them does a buy fill if nobody sold below the ceiling, or a sale if nobody paid more than
+the floor.
 """
 
 from collections.abc import Mapping
@@ -34,16 +33,17 @@ from bot.sandbox.exchange.market import SymbolMarket, Tape
 from bot.sandbox.markets.mirror.model import FillName
 
 SHARE_PERCENT: Final = 10
-"""Of a bar's volume, at most; one board lot always."""
+"""At most this much of a bar's volume, but always one board lot."""
 OPENING_PERCENT: Final = 60
-"""Of the volume of a bar that holds the opening auction and more (as docs/market-files.md has it).
+"""Share of the volume of a bar that holds the opening auction and more (as in
+docs/market-files.md).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class FillModel:
-    """`is_whole`: any quantity at once. `ticks`: what taking pays beyond the price shown.
-    `has_queue`: a bar that only touches a limit first fills those who were there before.
+    """`is_whole`: any quantity at once. `ticks`: what a taker pays beyond the price shown.
+    `has_queue`: a bar that only touches a limit first fills those ahead of us.
     """
 
     is_whole: bool
@@ -51,7 +51,7 @@ class FillModel:
     has_queue: bool
 
     def budget(self, volume: int) -> int | None:
-        """Return how many of a bar's shares orders of ours may have; None: any number."""
+        """Return how many of a bar's shares our orders may have; None: any number."""
         if self.is_whole:
             return None
         return max(volume * SHARE_PERCENT // 100 // BOARD_LOT * BOARD_LOT, BOARD_LOT)
@@ -69,7 +69,7 @@ MODELS: Final[Mapping[FillName, FillModel]] = MappingProxyType(
 def touch_of(last: int, grid: PriceGrid) -> tuple[int | None, int | None]:
     """Return the modelled bid and ask: the last price, and one tick above.
 
-    At the ceiling nobody sells, at the floor nobody buys.
+    At the ceiling there is no ask, at the floor no bid.
     """
     bid = last if last > grid.floor else None
     if last <= grid.floor:
@@ -78,7 +78,9 @@ def touch_of(last: int, grid: PriceGrid) -> tuple[int | None, int | None]:
 
 
 def taking_price(model: FillModel, side: Side, price: int, grid: PriceGrid) -> int | None:
-    """Return what an order pays that takes at once while `price` is shown; None: nobody offers."""
+    """Return the price for an order that takes at once while `price` is shown; None:
+    nobody offers.
+    """
     if model.ticks == 0:
         is_locked = price >= grid.ceiling if side is Side.BUY else price <= grid.floor
         return None if is_locked else price
@@ -87,29 +89,31 @@ def taking_price(model: FillModel, side: Side, price: int, grid: PriceGrid) -> i
 
 
 def is_worth(side: Side, limit: int, price: int) -> bool:
-    """Tell whether a limit allows a price."""
+    """Return whether a limit allows a price."""
     return price <= limit if side is Side.BUY else price >= limit
 
 
 def best_of(bar: Bar, side: Side) -> int:
-    """Return the bar's best price for that side: what its limit has to reach."""
+    """Return the bar's best price for that side, which has to reach the order's limit."""
     return bar.low if side is Side.BUY else bar.high
 
 
 def is_reached(side: Side, limit: int, bar: Bar, grid: PriceGrid) -> bool:
-    """Tell whether the bar reaches a limit, somewhere else than at the locked end of the band."""
+    """Return whether the bar reaches a limit, other than at the locked end of the band."""
     best = best_of(bar, side)
     is_locked = best >= grid.ceiling if side is Side.BUY else best <= grid.floor
     return not is_locked and is_worth(side, limit, best)
 
 
 def traded_at_limit(bar: Bar, grid: PriceGrid) -> int:
-    """Return the shares of a bar at its lowest or highest price, spread evenly over its prices."""
+    """Return the shares traded at a bar's lowest or highest price, spread evenly over
+    its prices.
+    """
     return bar.volume // (1 + (bar.high - bar.low) // grid.ticks.tick_at(bar.high))
 
 
 def tape_after(tape: Tape, day: DayRows, first: int, end: int) -> Tape:
-    """Return a tape with the bars of the rows from `first` to before `end` on it, too."""
+    """Return a tape extended by the bars of the rows from `first` up to, not including, `end`."""
     opens, highs, lows, closes, volumes = (each[first:end] for each in day.rows.columns[1:])
     if not any(volumes):
         return tape
@@ -126,7 +130,7 @@ def tape_after(tape: Tape, day: DayRows, first: int, end: int) -> Tape:
 
 
 def quote_of(market: SymbolMarket, tape: Tape, at: datetime) -> Quote:
-    """Return the quote of a symbol whose day has this tape so far."""
+    """Return the quote of a symbol with this tape of the day so far."""
     listing, band = market.listing, market.band
     last, reference = tape.last or listing.reference, listing.reference
     symbol, exchange = listing.instrument.symbol, listing.instrument.exchange

@@ -1,10 +1,10 @@
-"""At which bars a hook may request something, found over whole columns.
+"""Finds the bars at which a hook may request something, over whole columns at once.
 
-Most hooks read averages and prices, compare them, and request where that holds. What such an
-`on_bar` does at a bar hangs on what it reads there and on nothing else, so its conditions can be
-evaluated for all bars of a day at once; at the bars that come out the hook itself is called, and
-its word counts. Only what is understood to the last word is foreseen: statements, names and calls
-outside of what is written here, or a value that is not there yet, leave every bar to the hook.
+Most hooks read averages and prices, compare them, and make a request if a condition holds. What
+such an `on_bar` does depends only on what it reads at that bar, so its conditions can be evaluated
+for all bars of a day at once; at the bars found, the hook itself is called and decides. Only code
+that is understood completely is evaluated: statements, names and calls other than those handled
+here, or a missing value, leave every bar to the hook.
 """
 
 import ast
@@ -24,9 +24,9 @@ from bot.runtime.history.backtest.rows import Series
 from bot.strategy import Strategy
 
 KEPT_MAX: Final = 16
-"""For so many states of a strategy it is kept where on a day it may act."""
+"""How many states of a strategy have their results for a day cached."""
 EXACT_MAX: Final = 2**53
-"""Up to here whole numbers are compared and added as floats without a loss."""
+"""Up to this, whole numbers are compared and added as floats without loss."""
 
 _CLOSES_BY: Final = frozenset({"limit", "market", "why"})
 _FIXED: Final = REQUESTS | {"on_bar"}
@@ -47,22 +47,22 @@ _REACH: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Mult: operator.mul,
 }
 _SPEC: Final = re.compile(r"[,_]?(\.\d+)?[feg%]?")
-"""How a number is written into a reason without a chance to fail for some number."""
+"""Format specifications in a reason that cannot fail for any number."""
 
 Truth = bool | NDArray[np.bool_]
 
 
 class NotForeseen(Exception):
-    """This hook does what is not understood here."""
+    """This hook does something that is not understood here."""
 
 
 class NotYet(Exception):
-    """A value is not there for all bars, or a parameter is none that can be reckoned with."""
+    """A value is not available for all bars, or a parameter is not a usable number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An indicator at each bar, and a bar earlier."""
+    """An indicator at each bar, and one bar earlier."""
 
     values: NDArray[np.float64]
     previous: NDArray[np.float64]
@@ -86,7 +86,7 @@ class Foreseen:
 
     def next(self, series: Series, row: int, end: int) -> int | None:
         """Return the first bar from `row` to before `end` at which the hook may request something,
-        `end` where there is none; None where that can't be said.
+        `end` if there is none; None if that cannot be determined.
         """
         hook, indicators = self._hook, self._indicators
         if hook is None:
@@ -115,7 +115,7 @@ class Foreseen:
     def _parameters(self, hook: Hook) -> dict[str, int | float]:
         own, kind, found = vars(self._strategy), type(self._strategy), dict[str, int | float]()
         if not own.keys().isdisjoint(_FIXED):
-            raise NotForeseen  # what it calls is not what its class says
+            raise NotForeseen  # what it calls is not what its class defines
         for name in hook.parameters:
             value: Any = next(
                 (vars(each)[name] for each in kind.__mro__ if name in vars(each)), None
@@ -172,7 +172,7 @@ class _Reading:
         self._acts = np.zeros(bars, dtype=np.bool_)
 
     def acts(self) -> NDArray[np.bool_]:
-        """Return of each bar whether the hook may request something there."""
+        """Return for each bar whether the hook may request something there."""
         self._run(self._hook.body)
         return self._acts
 
@@ -212,7 +212,7 @@ class _Reading:
                 raise NotForeseen
 
     def _free(self, name: str) -> str:
-        """Return a name that is given once: then it means one thing wherever it is read."""
+        """Return a name that is assigned once, so that it means the same wherever it is read."""
         own = {self._hook.self_name, self._hook.bar_name}
         if name in own or name in self._locals or name in self._truths:
             raise NotForeseen
@@ -242,7 +242,7 @@ class _Reading:
                 raise NotForeseen
 
     def _is_harmless(self, call: ast.Call) -> bool:
-        """Tell whether a `close` without shares can neither fail nor change anything."""
+        """Return whether a `close` without shares can neither fail nor change anything."""
         if call.args or not {each.arg for each in call.keywords} <= _CLOSES_BY:
             return False
         given = [*call.args, *(each.value for each in call.keywords)]
@@ -292,7 +292,7 @@ class _Reading:
         return bool(number)
 
     def _joined(self, values: Sequence[ast.expr], *, is_all: bool) -> Truth:
-        """Return what an `and` or an `or` comes to; what decides by itself ends it, as there."""
+        """Return the value of an `and` or an `or`, stopping early as Python does."""
         found: Truth = is_all
         for each in values:
             truth = self._truth(each)
@@ -349,7 +349,7 @@ class _Reading:
                 return self._foreseen.indicator("rsi", 14)
             case ast.BinOp(left, how, right) if type(how) in _REACH:
                 one, other = self._plain(left), self._plain(right)
-                # Whole numbers have no bound in Python, and 64 bits in a column.
+                # Whole numbers are unbounded in Python but have 64 bits in a column.
                 are_single = isinstance(one, int) and isinstance(other, int)
                 if are_single or "f" in {np.asarray(each).dtype.kind for each in (one, other)}:
                     return _REACH[type(how)](one, other)  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
-"""How the `on_bar` of a class reads, where its source is just the code that runs.
+"""Finds the source of a class's `on_bar`, if it is exactly the code that runs.
 
-The file of a class may be another by now, so its definition counts only where it compiles to the
-very code of the hook.
+The file may have changed since, so its definition counts only if it compiles to exactly the code of
+the hook.
 """
 
 import ast
@@ -16,13 +16,13 @@ from typing import Final
 from bot.strategy import Strategy
 
 HOOKS_MAX: Final = 100
-"""Of so many hooks it is kept how they read."""
+"""Hooks whose source is cached."""
 REQUESTS: Final = frozenset({"buy", "sell", "close", "cancel", "skip"})
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """How an `on_bar` reads. `parameters`: what it looks up on its strategy, in order."""
+    """The source of an `on_bar`. `parameters`: what it looks up on its strategy, in order."""
 
     body: Sequence[ast.stmt]
     self_name: str
@@ -31,8 +31,8 @@ class Hook:
 
 
 def hook_of(factory: type[Strategy]) -> Hook | None:
-    """Return how the hook of a class reads; None: it is no plain function of the class's own file,
-    or what it calls on itself is not what strategies have.
+    """Return the source of a class's hook; None if it is not a plain function in the class's own
+    file, or if it calls something on itself that strategies do not have.
     """
     function = factory.on_bar
     is_plain = isinstance(function, FunctionType) and not hasattr(function, "__wrapped__")

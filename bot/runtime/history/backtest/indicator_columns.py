@@ -1,8 +1,8 @@
-"""Indicators over columns of closes, read at a bar that moves along them.
+"""Indicators over columns of closes, read at a position that moves along them.
 
-The values are those of `IndicatorSet`, bit for bit: the same handles of TA-Lib, begun at the same
-bar on the same history. Only that a handle runs through all the closes that lie ahead when its
-indicator is first read, so that going on by a thousand bars costs no more than by one.
+The values equal those of `IndicatorSet` bit for bit: the same TA-Lib handles, started at the same
+bar on the same history. But a handle runs through all the closes ahead when its indicator is first
+read, so that advancing a thousand bars costs no more than one.
 """
 
 import math
@@ -14,38 +14,38 @@ from bot.engine.indicators import FUNCTIONS, Handle, IndicatorSet, start
 from bot.strategy import BARS_MAX, BARS_MIN, Indicator
 
 Ready = tuple[str, list[float]]
-"""How a read is called, and its values: `values[at]` is the one before `values[at + 1]`."""
+"""The call that reads it, and its values: `values[at]` is the one before `values[at + 1]`."""
 
 
 @dataclass(slots=True)
 class _Column:
-    """`values[i + 1]` is the value when `i` of the closes ahead have been taken."""
+    """`values[i + 1]` is the value once `i` of the closes ahead have been taken."""
 
     handle: Handle
     values: list[float]
 
 
 class IndicatorColumns(IndicatorSet):
-    """What an `IndicatorSet` is to the engine: `update` takes the next bar's close.
+    """Replaces an `IndicatorSet` for the engine: `update` takes the next bar's close.
 
-    `at` is how many of the closes ahead have been taken; who moves it has moved along the bars.
-    `ready` has by name and length what is known for all that lies ahead, and is NaN nowhere.
+    `at` is how many of the closes ahead have been taken; callers move it along with the bars.
+    `ready` holds, by name and length, indicators known for everything ahead and without NaN.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.at = 0
         self.has_missed = False
-        """A value was asked for without the history for it; who has seen that takes it back."""
+        """Set when a value was requested without enough history; the reader resets it."""
         self.ready: dict[str, dict[int, Ready]] = {name: {} for name in FUNCTIONS}
         self.changes = 0
-        """How often what is ready has become another."""
+        """How often `ready` has been replaced."""
         self._history = deque[float](maxlen=BARS_MAX)
         self._ahead: list[float] = []
         self._columns: dict[tuple[str, int], _Column] = {}
 
     def look_ahead(self, closes: Sequence[int]) -> None:
-        """Take in the closes of the bars that come next; those before have all been taken."""
+        """Take in the closes of the next bars; the previous ones have all been taken."""
         assert self.at == len(self._ahead), "bars are taken in their order"
         self._history.extend(self._ahead)
         self._ahead, self.at = list(map(float, closes)), 0
@@ -68,8 +68,8 @@ class IndicatorColumns(IndicatorSet):
         self.at += 1
 
     def begun_again(self, keep: int, ratio: float | None) -> IndicatorSet:
-        """Multiply all closes but the last `keep` by a ratio, or leave them out where there is
-        none; all indicators begin again. The set stays the one whose `at` others move.
+        """Multiply all closes but the last `keep` by a ratio, or drop them if there is none, and
+        restart all indicators. The object stays the same, as others move its `at`.
         """
         before = len(self._history) + self.at - keep
         assert before <= len(self._history), "what lies ahead is on the level of its day"
@@ -100,12 +100,12 @@ class IndicatorColumns(IndicatorSet):
             raise ValueError(f"{name}({period}): wanted {BARS_MIN} to {BARS_MAX} bars")
         at = self.at
         if len(self._history) + at < period:
-            return None  # which is asked at each bar until there is enough
+            return None  # it is called again at each bar until there is enough
         started = start(name, period, [*self._history, *self._ahead[:at]][-BARS_MAX:])
         if started is None:
             return None
         handle, previous = started
-        unread = [0.0] * at  # nobody goes back to bars at which it had not been read
+        unread = [0.0] * at  # nobody goes back to bars at which it was not read
         values = [*unread, previous, handle.value, *map(handle.update, self._ahead[at:])]
         column = _Column(handle, values)
         self._columns[name, period] = column

@@ -1,6 +1,7 @@
-"""On which reference and band each symbol begins a day, and which close is known of it before.
+"""The reference and band with which each symbol begins a day, and its last close before.
 
-The data's own reference outranks what follows from the day before: the close, on UPCOM the average.
+The data's own reference takes precedence over one derived from the previous day (close; UPCOM:
+average).
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,11 +17,11 @@ from bot.runtime.history.backtest.market import Market, MarketDay
 from bot.sandbox.exchange.message import Listing
 
 OPENS_AT: Final = time(8, 45)
-"""When the day's reads are made, local: before any exchange opens."""
+"""When the day's reads are made, local time: before any exchange opens."""
 
 
 class Listings:
-    """Lists the symbols of each day. `told`: what had to be supposed, in sentences."""
+    """Lists the symbols of each day. `told`: the assumptions made, as sentences."""
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class Listings:
         self._last_day: dict[str, date] = {}
 
     def look_back(self, market: Market, first: date) -> None:
-        """Learn the last day before the first one: its close is what the first is judged by."""
+        """Read the last day before the first one, whose close the first day is checked against."""
         found = []
         for symbol in self._known:
             before = market.before(symbol, first)
@@ -63,7 +64,9 @@ class Listings:
         return tuple(found)
 
     def of(self, day: MarketDay) -> list[Listing]:
-        """Return what the symbols of a day start on; one of which nothing is known yet is out."""
+        """Return the listings of a day's symbols; one about which nothing is known
+        yet is omitted.
+        """
         listed = []
         for symbol, each in day.symbols.items():
             frame, before = each.frame, self._exchange.next_listing(symbol)
@@ -88,7 +91,7 @@ class Listings:
         return listed
 
     def end(self, day: date, listed: Iterable[str]) -> None:
-        """Note which symbols have traded on a day: their close is of then."""
+        """Record which symbols have traded on a day, as their last close is from then."""
         for symbol in listed:
             if self._exchange.market(symbol).tape.last is not None:
                 self._last_day[symbol] = day

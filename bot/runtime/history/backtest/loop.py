@@ -1,6 +1,6 @@
 """The loop of a backtest: an event goes into the engine, the broker answers its commands.
 
-Here, too, is when more happens in a day than bars: timers, phases, auctions, settlements.
+It also finds the instants with more than bars: timers, phases, auctions, settlements.
 """
 
 from bisect import bisect_left
@@ -19,13 +19,13 @@ from bot.runtime.history.backtest.market import MarketDay
 from bot.runtime.history.backtest.result import Collected
 
 EVENTS_MAX: Final = 10_000
-"""That one event may lead to; more is a loop."""
+"""Events that one event may lead to; more means a loop."""
 DEADLINES_MAX: Final = 100_000
-"""Between two instants."""
+"""Deadlines between two instants."""
 
 
 class Loop:
-    """Drives an engine. `now` is how far time has come."""
+    """Drives an engine. `now` is the time reached."""
 
     def __init__(
         self, engine: Engine, broker: BarBroker, collected: Collected, *, now: datetime
@@ -36,7 +36,7 @@ class Loop:
         self._collected = collected
 
     def pass_to(self, at: datetime) -> None:
-        """Let the deadlines pass that lie before an instant, each at its own time."""
+        """Process the deadlines before an instant, each at its own time."""
         for _ in range(DEADLINES_MAX):
             due = self._engine.next_due()
             if due is None or due >= at:
@@ -46,7 +46,7 @@ class Loop:
         raise AssertionError(f"more than {DEADLINES_MAX} deadlines before {at}")
 
     def handle(self, event: Event) -> None:
-        """Give the engine an event and carry out what it wants, until it wants nothing more."""
+        """Give the engine an event and carry out its commands, until there are none."""
         engine, broker, keep = self._engine, self._broker, self._collected.keep
         waiting = deque([event])
         for _ in range(EVENTS_MAX):
@@ -68,7 +68,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """A local time of day that a strategy asks for, and the symbols that it trades."""
+    """A local time of day at which strategies are woken, with their symbols."""
 
     at: time
     strategy: str
@@ -76,7 +76,7 @@ class Timer:
 
 
 def timers_of(strategies: Iterable[LoadedStrategy]) -> list[Timer]:
-    """Return the timers of all strategies in the order of a day."""
+    """Return the timers of all strategies, ordered by time of day."""
     timers = (
         Timer(at, each.plan.name, each.plan.symbols)
         for each in strategies
@@ -86,9 +86,10 @@ def timers_of(strategies: Iterable[LoadedStrategy]) -> list[Timer]:
 
 
 def engines_own(day: MarketDay, deadlines: Iterable[time]) -> list[int]:
-    """Return the instants that bring more than bars, by their numbers, and the day's end.
+    """Return the instants that need the engine, by their indexes, and the day's end.
 
-    A phase begins, an auction is matched, a bar of the day before is shown, or a deadline has come.
+    At these a phase begins, an auction is matched, a bar of the previous day is shown, or a
+    deadline is due.
     """
     seconds = {round(since_midnight(each).total_seconds()) for each in deadlines} | day.moves
     for rows in day.rows.values():
@@ -99,5 +100,5 @@ def engines_own(day: MarketDay, deadlines: Iterable[time]) -> list[int]:
 
 
 def since_midnight(local: time) -> timedelta:
-    """Return how far a local time is in its day."""
+    """Return the time since midnight of a local time."""
     return timedelta(hours=local.hour, minutes=local.minute, seconds=local.second)

@@ -1,11 +1,11 @@
-"""The market of a backtest: turns bars into the instants of a day, in the order of time.
+"""The market of a backtest: turns bars into the instants of a day, in time order.
 
-At one instant things happen in the order of the fields of `Instant`: bars that end there fill what
-rested in them, an auction is matched and phases move, strategies are shown what has closed, and
-bars that begin there fill what takes. Nothing of a bar is shown before it has ended.
+At one instant things happen in the order of the fields of `Instant`: bars that end there fill
+resting orders, an auction is matched and phases change, strategies are shown the bars that have
+closed, and bars that begin there fill takers. Nothing of a bar is shown before it has ended.
 
 Strategies get the bars that polling would have built: in trading phases a bar without a trade is
-flat at the price before. What trades in an auction comes with the bar that its source stamps.
+flat at the previous price. Auction trades come with the bar that the source assigns them to.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,16 +40,16 @@ from bot.runtime.history.bars import BarSource, DayFrame
 DAY: Final = timedelta(days=1)
 EPOCH: Final = date(1970, 1, 1)
 LOOK_BACK: Final = timedelta(days=30)
-"""How far before the first day its last close is looked for: over Tet."""
+"""How far before the first day its last close is searched: longer than Tet."""
 _LOCAL_S: Final = 7 * 3_600
 _SOME_DAY: Final = date(2026, 1, 1)
-"""None of before June 1975, until when Saigon's clocks were an hour ahead of today's."""
+"""Any day after June 1975: until then Saigon's clocks were an hour ahead of today's."""
 
 
 @dataclass(slots=True)
 class Instant:
-    """What happens at one time. `auctions`: price and volume of what an ending auction matched; the
-    volume is None where it is not known from that of the bar that has just ended.
+    """What happens at one time. `auctions`: price and volume matched by an ending auction; the
+    volume is None if it is not known apart from that of the bar just ended.
 
     `moves`: a phase begins on some exchange.
     """
@@ -65,7 +65,8 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class SymbolDay:
-    """One symbol on one day: where it trades, and what is known of its frame before the first bar.
+    """One symbol on one day: where it trades, and what is known about its limits before the first
+    bar.
 
     `is_moved`: its first day on another exchange. `close` is its last one before.
     """
@@ -90,7 +91,7 @@ class MarketDay:
     midnight: datetime
 
     def at(self, second: int) -> datetime:
-        """Return a second of the local day."""
+        """Return a second of the local day as an instant."""
         return self.midnight + timedelta(seconds=second)
 
     def instant(self, second: int) -> Instant:
@@ -122,14 +123,16 @@ def span_in_day(second: int, width: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=LAYOUTS_MAX)
 def _spans(seconds: tuple[int, ...], width: int) -> tuple[list[int], list[int]]:
-    """Return the starts of the bars of a width that these belong to, and the end of each bar."""
+    """Return the starts of the wider bars that these belong to, and the end of each bar."""
     starts = [span_in_day(second, width)[0] for second in seconds]
     return starts, [span_in_day(start, width)[1] for start, _ in groupby(starts)]
 
 
 @lru_cache(maxsize=LAYOUTS_MAX)
 def _quoted_at(starts: tuple[int, ...], width: int, end: int) -> list[int]:
-    """Return when a poll would show the price of each bar: at its end, trading's at the latest."""
+    """Return when a poll would show the price of each bar: at its end, at the latest when trading
+    ends.
+    """
     return [min(start + width, max(start, end)) for start in starts]
 
 
@@ -144,7 +147,7 @@ class Market:
         wanted: Mapping[str, Sequence[timedelta]],
         known: Mapping[str, Instrument],
     ) -> None:
-        """`wanted`: the symbols, and the widths of bars that strategies take of each."""
+        """`wanted`: the symbols, and the bar widths that strategies take of each."""
         self._rulebook = rulebook
         self._table = table
         self._source = source
@@ -156,7 +159,7 @@ class Market:
         self._lasts: dict[str, int] = {}
         self._seconds = SecondsOfDays()
         self._of_a_day: dict[str, Bar] = {}
-        """Bars of a whole day, shown when the next day's trading begins."""
+        """Daily bars, shown when the next day's trading begins."""
 
     def days(self, first: date, last: date) -> Iterator[MarketDay]:
         """Yield the trading days on which any symbol has a bar, in order."""
@@ -168,7 +171,7 @@ class Market:
         while day <= last:
             if self._rulebook.calendar.is_trading_day(day):
                 rows = {symbol: each.of(day) for symbol, each in readers.items()}
-                # That no bar is of a day is not known before it is over.
+                # Whether a day has no bar is not known before it is over.
                 begun = any(name in self._lasts and day <= end for name, end in self._ends.items())
                 if begun or any(map(len, rows.values())):
                     known = {symbol: each.get(day, DayFrame()) for symbol, each in frames.items()}
@@ -209,13 +212,13 @@ class Market:
             if symbol in self._lasts and (ratio := frames[symbol].ex_ratio) is not None:
                 ticks, last = self._rulebook.ticks_of(instrument), self._lasts[symbol]
                 level = frames[symbol].reference or ticks.up(round(last * ratio) - 1)
-                self._lasts[symbol] = level  # what no trade has shown yet is at the reference
+                self._lasts[symbol] = level  # without a trade so far, the price is the reference
             self._show(placed[symbol], layout)
         seconds = self._seconds.of(frozenset(moves), placed.values())
         return MarketDay(day, symbols, placed, frozenset(moves), seconds, midnight)
 
     def _trade(self, symbol: str, own: Rows, layout: Layout, midnight: datetime) -> DayRows:
-        """Put each bar where it begins, where its auction is matched and where it ends."""
+        """Place each bar where it begins, where its auction is matched and where it ends."""
         width, hours = self._width, layout.hours
         if layout.is_early:
             own = own.until(hours.end)
@@ -236,10 +239,10 @@ class Market:
         return day
 
     def _show(self, day: DayRows, layout: Layout) -> None:
-        """Have each bar that strategies take shown where it has closed, flat ones between them."""
+        """Schedule each bar that strategies take when it has closed, with flat ones in between."""
         symbol, width, hours = day.symbol, self._width, layout.hours
-        # Nobody knows of a span without a trade whether one is still to come that day, so each
-        # is flat, as polls would see it. Only after its last day of all a symbol has no price.
+        # At a span without a trade nobody knows whether one will still come that day, so each is
+        # flat, as polls would see it. Only after its very last day does a symbol have no price.
         is_known = symbol in self._ends and local_of(day.midnight).date() <= self._ends[symbol]
         grid = layout.grid if is_known else ()
         whole = with_flat(day.rows, grid, self._lasts.get(symbol))
@@ -275,7 +278,7 @@ class _Reader:
 
 
 def _by_day(source: BarSource, symbol: str, first: date, last: date) -> Iterator[tuple[date, Rows]]:
-    """Yield the rows of each local day; a day may be cut in two by a chunk's end."""
+    """Yield the rows of each local day; the end of a chunk may cut a day in two."""
     kept_day, kept = 0, Rows()
     for chunk in source.chunks(symbol, first, last):
         local = chunk.start + _LOCAL_S

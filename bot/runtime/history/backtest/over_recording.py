@@ -2,8 +2,8 @@
 
     recorded days ── the market's events ─► PlayedMarket ─► Engine ── orders ─► PlayedMarket
 
-Of the recording only the market counts. Who traded then, what its operator did and how broker and
-machine were is left out; days begin and end as they did, timers come at these strategies' times.
+Only the market is taken from the recording. Its strategies, operator, broker and machine are left
+out; days begin and end as recorded, timers fire at these strategies' times.
 """
 
 from collections import deque
@@ -56,16 +56,16 @@ OF_ALL: Final = (
     *(PhaseChanged, InstrumentsRead, ClosesRead, Reconciled, EarlierOrdersRead),
     *(TodaysOrdersRead, TradingDayEnded),
 )
-"""Events that every strategy of that day heard alike."""
+"""Events that apply to every strategy of that day alike."""
 OF_A_START: Final = (EarlierOrdersRead, Reconciled)
-"""Of the beginning of a day: where the recorded bot was started again, this one runs on."""
+"""Events at the beginning of a day: the recorded bot may have been restarted, this one runs on."""
 
 
 def play_recording(
     spec: BacktestSpec, recorded: RecordedDays, progress: Progress, *, invoke: Invoke
 ) -> BacktestResult:
-    """Play the days of a recording and return what came of it. Raises OperatorMistake for one that
-    is damaged.
+    """Play the days of a recording and return the result. Raises OperatorMistake if
+    it is damaged.
     """
     run = _Run(spec, recorded, invoke)
     try:
@@ -77,7 +77,7 @@ def play_recording(
 
 
 class _Run:
-    """One backtest on its way."""
+    """One backtest in progress."""
 
     def __init__(self, spec: BacktestSpec, recorded: RecordedDays, invoke: Invoke) -> None:
         self._spec, self._recorded = spec, recorded
@@ -123,14 +123,14 @@ class _Run:
     # ------------------------------------------------------------------------------- the events
 
     def events(self, progress: Progress) -> Iterator[Event]:
-        """Yield what these strategies hear of the days, each from its beginning to its last event;
-        an account is what it is worth then.
+        """Yield the events of the days for these strategies, each day from its beginning to its
+        last event; an account read has the account's value at that time.
         """
         spec, every = self._spec, timers_of(self._spec.strategies)
         today, now, timers = None, None, deque[tuple[datetime, Timer]]()
         begun_at = datetime.min.replace(tzinfo=UTC)
         for event in self._recorded.events(spec.first, spec.last, progress):
-            begun = None  # the day that begins with a run's start, or in one that goes on
+            begun = None  # the day that begins when a run starts, or within a continuing one
             if isinstance(event, Recovered):
                 begun = event.recovery.trading_date
             elif isinstance(event, TradingDayStarted):
@@ -146,11 +146,12 @@ class _Run:
                 self._payments.start_day(today, self._symbols)
                 self._begun.clear()
                 timers = deque((instant_of(today, each.at), each) for each in every)
-                while timers and timers[0][0] < event.at:  # nobody was there to hear it
+                while timers and timers[0][0] < event.at:  # the recording bot was not running then
                     timers.popleft()
             if today is None or begun is not None or (heard := self._heard(event)) is None:
                 continue
-            # A timer comes at its second, what is read then by an answer: a phase, a depth.
+            # A timer fires at its second; what was read then (a phase, a depth) came with an
+            # answer.
             while timers and begun_at < event.at >= timers[0][0]:
                 at, timer = timers.popleft()
                 yield TimerFired(at, timer.strategy, timer.at)
@@ -161,7 +162,9 @@ class _Run:
             yield OperatorActed(now, Action.STOP, "the end of the backtest", "backtest")
 
     def _heard(self, event: Event) -> Event | None:
-        """Return what these strategies hear of an event; the market plays the account."""
+        """Return the events for these strategies from a recorded one; the market simulates the
+        account.
+        """
         match event:
             case QuoteReceived(at=at, quote=quote):
                 self._payments.see(at, quote)
@@ -207,8 +210,8 @@ class _Run:
 
 
 class ExDatePayments:
-    """Those of a played account. All of a day are paid at once: the engine sees one change of cash
-    that one right has to explain.
+    """Ex-date payments of a simulated account. All payments of a day are made at once: the engine
+    sees one change of cash, which one right has to explain.
     """
 
     def __init__(self, market: PlayedMarket, rulebook: Rulebook) -> None:
@@ -216,20 +219,22 @@ class ExDatePayments:
         self._market, self._rulebook = market, rulebook
         self._day = date.min
         self._held: dict[str, int] = {}
-        """What the account held when the day began: that is who gets something."""
+        """What the account held when the day began, which determines who is entitled."""
         self._awaited: dict[str, int] = {}
-        """By symbol, the close before; its reference is still to come."""
+        """By symbol, the previous close; its reference is still to come."""
         self._falls: dict[str, int] = {}
-        """By symbol, what a share fell by."""
+        """By symbol, the fall of one share."""
 
     def start_day(self, day: date, symbols: Collection[str]) -> None:
-        """Note what is held before a day begins; of the first one it is worth its reference."""
+        """Record the holdings before a day begins; on the first day they are valued at the
+        reference.
+        """
         held = self._market.account.held
         self._held = {symbol: held(symbol) for symbol in symbols} if self._day != date.min else {}
         self._day = day
 
     def learn(self, event: ClosesRead) -> None:
-        """Note who goes ex on this day; it may be told more than once, and late."""
+        """Record which symbols go ex on this day; may be called more than once, and late."""
         for close in event.closes:
             symbol = close.symbol
             is_new = symbol not in self._awaited and symbol not in self._falls
@@ -240,7 +245,7 @@ class ExDatePayments:
                     self._awaited[symbol] = close.price
 
     def see(self, at: datetime, quote: Quote) -> None:
-        """Take the reference from the first quote in trading; pay when the last one is known."""
+        """Take the reference from the first quote in trading; pay once the last one is known."""
         is_open = self._rulebook.phase_at(quote.exchange, at) is not Phase.CLOSED
         if quote.symbol not in self._awaited or quote.reference is None or not is_open:
             return
@@ -253,7 +258,7 @@ class ExDatePayments:
             self._pay(at)
 
     def end_day(self, at: datetime) -> None:
-        """Pay what is still to be paid; who was not quoted is told as a loss."""
+        """Pay what is still due; report symbols without a quote as a loss."""
         for symbol in self._awaited:
             self._tell_loss(symbol)
         self._awaited.clear()
@@ -281,10 +286,10 @@ def pay_falls(
     falls: Mapping[str, tuple[int, int]],
     at: datetime,
 ) -> tuple[list[ShareholderRight], list[str]]:
-    """Pay in cash what shares fell by on their ex-date: by symbol, a share's fall and the shares
+    """Pay in cash the falls of shares on their ex-date: by symbol, a share's fall and the shares
     held. Return the rights that explain it, and sentences.
 
-    The engine sees one change of cash a day, so there is one right for all of it at most.
+    The engine sees one change of cash a day, so there is at most one right for all of it.
     """
     net, rights, told = 0, list[ShareholderRight](), list[str]()
     for symbol, (a_share, held) in falls.items():

@@ -1,7 +1,7 @@
-"""What a strategy is shown of bars that the engine does not take one by one.
+"""What a strategy sees of bars that the engine does not process one by one.
 
 The same as the engine would show it: the bar, the indicators over all bars up to it, what was read,
-the time, the quote. A thing is made when the strategy looks at it, for most bars nobody does.
+the time, the quote. Each is created only when the strategy looks at it; for most bars it does not.
 """
 
 from collections import Counter
@@ -31,19 +31,21 @@ from bot.strategy import (
 _SKIP: Final = RequestKind.SKIP
 _new: Final = float.__new__
 HEARD_AFTER: Final = 8
-"""Of so many bars each is heard, from one on at which the hook may act: it may do so often."""
+"""After a bar at which the hook may act, so many bars are all played: it may act again soon."""
 _UNKEPT: Final = 3
-"""How often a view is referred to that nobody has kept: by its listener, by the name of it there,
-and by the count."""
+"""References to a view that nobody else keeps: from its listener, from a local name there, and from
+the counting call.
+"""
 
 Seen = tuple[Quote, Depth | None]
 See = Callable[[str, int], Seen | None]
-"""Quote and depth of a symbol in a second of the local day, None where they are those that the
-engine has shown last."""
+"""Quote and depth of a symbol in a second of the local day, None if unchanged since the engine last
+showed them.
+"""
 
 
 class Passed:
-    """The bars of a series on a day, at the one that `indicators` has come to."""
+    """The bars of a series on a day, at the position that `indicators` has reached."""
 
     def __init__(self, series: Series, indicators: IndicatorColumns, see: See) -> None:
         self.indicators = indicators
@@ -58,12 +60,12 @@ class Passed:
 
     @property
     def seen(self) -> Seen | None:
-        """Return quote and depth at that time; None: those that were there before these bars."""
+        """Return quote and depth at that time; None if unchanged since before these bars."""
         return self._see(self.series.symbol, self.series.shown_at[self.indicators.at - 1])
 
 
 class PassedContext(Context):
-    """A context that can be put before bars that are passed; assigning to it ends that."""
+    """A context for passed bars; assigning a field ends that mode."""
 
     __slots__ = ("_depth", "_now", "_quote", "passed")
 
@@ -100,16 +102,16 @@ class PassedContext(Context):
 
 @dataclass(slots=True)
 class Place:
-    """Of how many bars a view shows the last one."""
+    """The number of bars of which a view shows the last."""
 
     at: int
 
 
 class PassedBar(BarView):
-    """A closed bar whose numbers are those of a row; it becomes a `Bar` when that is asked for.
+    """A closed bar with the numbers of a row; it becomes a `Bar` on demand.
 
-    One view goes along all the bars, as its place does. Where it has been kept it stays where it
-    is from then on (`pin`), and another goes on.
+    One view moves along all the bars, with its place. If a strategy keeps it, it is pinned to its
+    bar (`pin`) and a new one moves on.
     """
 
     __slots__ = ("_indicators", "_place", "_reads", "_ready", "_series")
@@ -128,7 +130,7 @@ class PassedBar(BarView):
         _set_read(self, read)
 
     def pin(self) -> None:
-        """Show the same bar from now on."""
+        """Keep showing the same bar from now on."""
         _set_place(self, Place(self._place.at))
 
     def sma(self, bars: int) -> Indicator:
@@ -144,10 +146,10 @@ class PassedBar(BarView):
         return self.read("rsi", bars) if found is None else self._look(*found)
 
     def _look(self, name: str, values: list[float]) -> Indicator:
-        """Return a value that is known to be there, and note that it was looked at."""
+        """Return a value that is known to exist, and note that it was read."""
         at = self._indicators.at
         found = self._reads[name] = _new(Indicator, values[at + 1])
-        found.previous = values[at]  # so it costs half of what a call of the class does
+        found.previous = values[at]  # half the cost of calling the class
         return found
 
     @property
@@ -181,7 +183,7 @@ class PassedBar(BarView):
         return self._series.rows.volume[self._place.at - 1]
 
 
-# What is frozen is filled through its slots, once.
+# Frozen fields are set through their slots, once.
 _slots = vars(PassedBar)
 _set_indicators: Callable[[PassedBar, IndicatorColumns], None] = _slots["_indicators"].__set__
 _set_place: Callable[[PassedBar, Place | IndicatorColumns], None] = _slots["_place"].__set__
@@ -195,7 +197,7 @@ _set_read: Callable[[BarView, Read], None] = vars(BarView)["read"].__set__
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a hook has done that was called before the engine had come to its bar."""
+    """The result of a hook that was called before the engine had reached its bar."""
 
     requests: list[Request]
     reads: Reads
@@ -203,16 +205,17 @@ class Done:
 
 
 class Listener:
-    """An instance that bars are shown to; it is shown one after the other."""
+    """An instance to which bars are shown one after the other."""
 
     def __init__(self, hearer: Hearer, passed: Passed, counts: Counter[str]) -> None:
-        """`counts`: of decisions by code."""
+        """`counts`: decisions by code."""
         context, strategy = hearer.instance.context, hearer.instance.strategy
         assert isinstance(context, PassedContext), "the engine was made with it"
         self.hearer, self.passed, self.context = hearer, passed, context
         self._counts = counts
         self._strategy = strategy
-        self._is_deaf = type(strategy).on_bar is Strategy.on_bar  # which the engine asks once, too
+        # the engine checks this only once, too
+        self._is_deaf = type(strategy).on_bar is Strategy.on_bar
         self._hook: tuple[object, ...] = ()
         self._look_at_the_hook()
         self._view = PassedBar(passed, context.reads, self._read)
@@ -221,7 +224,7 @@ class Listener:
         self._error: BaseException | None = None
 
     def _look_at_the_hook(self) -> None:
-        """Learn what is called: a strategy may put another hook, or class, in its place."""
+        """Check what is called: a strategy may have replaced its hook or class."""
         kind, own = type(self._strategy), vars(self._strategy).get("on_bar")
         if self._hook != (kind, kind.on_bar, own):
             self._hook = kind, kind.on_bar, own
@@ -229,25 +232,28 @@ class Listener:
             self._foreseen = Foreseen(self._strategy, self.passed.indicators)
 
     def begin(self) -> None:
-        """Be put before the bars that come, from the next one of the series on."""
+        """Start with the bars ahead, from the series' next one on."""
         self.context.passed = self.passed
         self._look_at_the_hook()
-        self.passed.indicators.has_missed = False  # what a hook of the engine's turn has missed
+        # anything missed by a hook that the engine called
+        self.passed.indicators.has_missed = False
         bars_before = self.hearer.series.count - self.passed.indicators.at
         self._first = self._warm_up - bars_before - 1
         self._view = PassedBar(self.passed, self.context.reads, self._read)
 
     def end(self) -> None:
-        """Show nothing more for now: who has kept the last bar keeps that one."""
+        """Stop showing bars; a strategy that has kept the last bar keeps that one."""
         self._view.pin()
 
     def is_called_for(self, row: int) -> bool:
-        """Tell whether its hook is called for a bar: it has one, and the history that it needs."""
+        """Return whether its hook is called for a bar: it has one, and the history
+        that it needs.
+        """
         return not self._is_deaf and row >= self._first
 
     def hear_all(self, first: int, end: int) -> int:
-        """Call the hook with the bars from `first` to before `end`; return the one that the engine
-        has to judge, else `end`. What leads to nothing is settled.
+        """Call the hook with the bars from `first` up to `end`; return the first one that the
+        engine has to judge, else `end`. Bars that lead to nothing are settled.
         """
         warm = min(end, max(first, self._first))
         if first < warm:
@@ -301,8 +307,8 @@ class Listener:
         return row
 
     def next_call(self, first: int, end: int) -> int:
-        """Return the first bar from `first` to before `end` at which its hook is to be called, or
-        the engine is to tell that it lacks bars; `end`: none.
+        """Return the first bar from `first` up to `end` at which its hook must be called, or at
+        which the engine must report missing bars; `end`: none.
         """
         warm = min(end, max(first, self._first))
         if first < warm and self.context.position:
@@ -313,7 +319,9 @@ class Listener:
         return warm if ahead is None else ahead
 
     def pass_by(self, first: int, end: int) -> None:
-        """Count the "no"s of the bars from `first` to before `end`, where it need not be called."""
+        """Count the "no request" results of the bars from `first` up to `end`, without calling the
+        hook.
+        """
         warm = min(end, max(first, self._first))
         if first < warm:
             self._counts["WARMING"] += warm - first
@@ -321,9 +329,9 @@ class Listener:
             self._counts["NO_SIGNAL"] += end - warm
 
     def hear(self, row: int) -> bool:
-        """Call the hook with a bar; False when the engine has to judge what it has done.
+        """Call the hook with a bar; return False if the engine has to judge the result.
 
-        Who holds shares and cannot decide for want of bars is told of by the engine.
+        If it holds shares but lacks bars to decide, the engine reports that.
         """
         if row < self._first:
             return not self.context.position
@@ -343,14 +351,14 @@ class Listener:
         return not (has_missed or self.context.requests) or self._is_no()
 
     def _another(self) -> PassedBar:
-        """Leave the view to who has kept it, and go on with another."""
+        """Leave the view to the strategy that has kept it, and continue with a new one."""
         self._view.pin()
         self._view = PassedBar(self.passed, self.context.reads, self._read)
         return self._view
 
     def _is_no(self) -> bool:
-        """Tell whether all that the hook has requested leads to nothing."""
-        # It may have asked any bar that it has kept, the engine's own among them.
+        """Return whether everything that the hook has requested leads to nothing."""
+        # It may have read any bar that it has kept, including the engine's own.
         indicators = self.passed.indicators
         self._is_cold, indicators.has_missed = indicators.has_missed, False
         wanted = self.context.requests
@@ -359,7 +367,9 @@ class Listener:
         return len(wanted) <= REQUESTS_MAX and all(each.kind is _SKIP for each in wanted)
 
     def settle(self, row: int) -> None:
-        """Count the "no" of a hook that the engine need not judge, and be ready for the next."""
+        """Count the "no request" of a hook that the engine need not judge, and get ready for the
+        next.
+        """
         context, counts = self.context, self._counts
         if self._is_cold or row < self._first:
             counts["WARMING"] += 1
@@ -375,7 +385,7 @@ class Listener:
         context.reads.clear()
 
     def done(self) -> Done:
-        """Return what the hook has done, and be ready for the next."""
+        """Return what the hook has done, and get ready for the next."""
         context = self.context
         done = Done(context.requests[:], dict(context.reads), self._error)
         self._is_cold, self._error = False, None
@@ -384,7 +394,7 @@ class Listener:
         return done
 
     def _read(self, name: str, period: int) -> Indicator:
-        """Return an indicator, and note that it was looked at."""
+        """Return an indicator, and note that it was read."""
         value = self.passed.indicators.read(name, period)
         self.context.reads[f"{name}({period})"] = value
         return value

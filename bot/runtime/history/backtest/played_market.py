@@ -1,9 +1,9 @@
-"""Plays a recorded market: its quotes and depths move a mirrored exchange, its broker is played.
+"""Plays a recorded market: its quotes and depths drive a mirrored exchange with a simulated broker.
 
     recorded quote, depth ─► mirrored market ─► Engine ── orders ─► mirrored market ─► rows
 
-Account, orders and rows come from a house of the sandbox. What is not of the market passes on to
-the engine as it is.
+Account, orders and rows come from a sandbox house. Events that are not about the market pass on to
+the engine unchanged.
 """
 
 from collections import deque
@@ -59,8 +59,8 @@ _REFUSED: Final = frozenset({"REJECTED", "FAILED"})
 
 
 class PlayedMarket:
-    """A house with one account; `quotes` and `instruments` say what is listed, `deep` which of
-    these show depths, `at` when it begins.
+    """A house with one account; `quotes` and `instruments` define the listings, `deep` the symbols
+    with depths, `at` the start.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class PlayedMarket:
         scenario = Scenario(symbols=symbols, accounts=(script,), fill=fill).on(at)
         self.script = script
         self.rights: tuple[ShareholderRight, ...] = ()
-        """What corporate actions have paid here, for every read of the account to explain."""
+        """What corporate actions have paid here, so that every account read can explain it."""
         self._house = House(scenario, rulebook)
         self._deep = deep
         self._symbols = {each.symbol for each in symbols}
@@ -98,7 +98,7 @@ class PlayedMarket:
         return self._house.accounts[self.script.id]
 
     def closes(self) -> Mapping[str, int]:
-        """Return the last price of each symbol, its reference where it has none yet."""
+        """Return the last price of each symbol, or its reference if it has none yet."""
         boards = {symbol: self._house.venue.board(symbol) for symbol in self._symbols}
         return {symbol: board.last or board.reference for symbol, board in boards.items()}
 
@@ -109,11 +109,11 @@ class PlayedMarket:
         kept: Collected,
         heard: Callable[[Event], Event | None] = lambda event: event,
     ) -> None:
-        """Give an engine the market of these events, and play what it orders.
+        """Give an engine the market of these events, and simulate its orders.
 
-        `heard` says what of an event the engine is to hear. An answer comes after all that was
-        recorded of its instant, as it came on the day: an order whose cancel has just left still
-        works for a strategy that is woken then.
+        `heard` returns the events for the engine from a recorded one. An answer comes after
+        everything recorded at its instant, as on the day itself: an order whose cancel has just
+        been sent is still working for a strategy woken then.
         """
         waiting, now = deque[Event](), datetime.min.replace(tzinfo=UTC)
 
@@ -150,11 +150,11 @@ class PlayedMarket:
         pass_to(now)
 
     def _as_played(self, event: Event | None) -> Event | None:
-        """Show the market what the event shows; return what the engine hears of it."""
+        """Apply the event to the market; return the events for the engine."""
         match event:
             case QuoteReceived(at, quote) if quote.symbol in self._symbols:
                 self._see("mirror_quote", at, **quote_facts(quote))
-                if quote.symbol not in self._deep:  # suppose one: the last price, a tick above
+                if quote.symbol not in self._deep:  # assume one: the last price, and one tick above
                     board = self._house.venue.board(quote.symbol)
                     above = self._rulebook.ticks_of(board.instrument).up(quote.last)
                     has_bid = quote.last > (quote.floor or 0)
@@ -181,7 +181,7 @@ class PlayedMarket:
     # ------------------------------------------------------------------------- the broker
 
     def _answer(self, command: Command, at: datetime) -> list[Event]:
-        """Carry a command out and return what the engine hears of it."""
+        """Carry out a command and return the resulting events for the engine."""
         match command:
             case PlaceOrder(intent):
                 order: JsonValue = {

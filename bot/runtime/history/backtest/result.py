@@ -1,6 +1,6 @@
-"""What a backtest is asked, what is collected of it on its way, and what it answers.
+"""The input of a backtest, what is collected while it runs, and its result.
 
-The report, the optimiser and tests read these.
+The report, the optimiser and tests use these.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.markets.mirror.model import FillName
 
 ACCOUNT_ID: Final = "0000000001"
-"""Of the account that a backtest trades with."""
+"""Id of the account that a backtest trades with."""
 PLAIN: Final = frozenset({"NO_SIGNAL", "SKIP", "WARMING"})
 """Codes of the plain "no"s: one for each bar and symbol, so they are counted and not kept."""
 ALERTS_SHOWN: Final = 10
@@ -32,8 +32,8 @@ ALERTS_SHOWN: Final = 10
 class BacktestSpec:
     """One backtest: strategies on the days `first` to `last` (local, both included).
 
-    Money is VND. `holdings` are settled shares at the start, of the first strategy that has them;
-    `unowned` ones no strategy has bought. The same spec gives the same result.
+    Money is VND. `holdings` are settled shares at the start, owned by the first strategy that
+    trades them; no strategy owns those in `unowned`. The same spec gives the same result.
     """
 
     strategies: tuple[LoadedStrategy, ...]
@@ -47,11 +47,11 @@ class BacktestSpec:
     unowned: Mapping[str, int] = field(default_factory=dict)
     fill: FillName = "queue"
     recorded: RecordedDays | None = None
-    """What is played instead of bars; `source` is then made of its quotes."""
+    """Played instead of bars; `source` is then made of its quotes."""
 
 
 def owned_at(spec: BacktestSpec, references: Mapping[str, int]) -> Mapping[str, RecoveredStrategy]:
-    """Return whose the held shares are at the start, the first strategy's that trades them, at
+    """Return the owners of the shares held at the start (the first strategy that trades them), at
     these references.
     """
     owned: dict[str, dict[str, tuple[int, int]]] = {}
@@ -64,7 +64,9 @@ def owned_at(spec: BacktestSpec, references: Mapping[str, int]) -> Mapping[str, 
 
 @dataclass(frozen=True, slots=True)
 class EquityPoint:
-    """The account at the close of a day: cash with what is due, and the shares at their close."""
+    """The account at the close of a day: cash including amounts due, and the shares
+    at their close.
+    """
 
     at: datetime
     cash: int
@@ -77,12 +79,12 @@ class EquityPoint:
 
 @dataclass(frozen=True, slots=True)
 class BacktestResult:
-    """What came of it. Entries are those that a journal would hold, in their order.
+    """The result of a backtest. Entries are those that a journal would hold, in order.
 
-    `decisions`: all but the plain "no"s; those are only counted, by code, in `counts` (every
-    decision is). `assumptions` and `gaps` are sentences to show with any figure. `why_slow` is
+    `decisions`: all except plain "no request" ones, which are only counted; `counts` has every
+    decision by code. `assumptions` and `gaps` are sentences to show with any figure. `why_slow` is
     empty in the fast gear. `closes`: first and last close of each symbol, for buy and hold.
-    `looks`: how many recorded quotes and depths were played, where these were played and no bars.
+    `looks`: how many recorded quotes and depths were played, if not bars.
     """
 
     plans: tuple[StrategyPlan, ...]
@@ -105,7 +107,7 @@ class BacktestResult:
 
 @dataclass(slots=True)
 class Collected:
-    """What has come of a run so far; `orders` holds the newest state of each, `closes` the first
+    """What a run has produced so far; `orders` holds the latest state of each, `closes` the first
     and the last close of each symbol.
     """
 
@@ -118,7 +120,7 @@ class Collected:
     closes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def keep(self, entry: Entry) -> None:
-        """Take one entry of the journal."""
+        """Collect one journal entry."""
         match entry:
             case Decision():
                 self.counts[entry.code] += 1
@@ -136,8 +138,8 @@ class Collected:
     def end_day(
         self, at: datetime, account: Account, closes: Mapping[str, int], listed: Iterable[str]
     ) -> None:
-        """Note what the account is worth when a day of trading has ended, and the closes of what
-        was listed on it.
+        """Record the account's worth at the end of a trading day, and the closes of the symbols
+        listed on it.
         """
         for symbol in listed:
             self.closes[symbol] = self.closes.get(symbol, (closes[symbol], 0))[0], closes[symbol]
@@ -155,8 +157,8 @@ class Collected:
         looks: int = 0,
         why_slow: str = "",
     ) -> BacktestResult:
-        """Return what has come of it all. The gaps of the symbols' bars come after `gaps`, and what
-        the bot would have alerted its owner to after the assumptions, the first ones in full.
+        """Return the result. The gaps of the symbols' bars follow `gaps`, and what the bot would
+        have alerted its owner to follows the assumptions, the first ones in full.
         """
         more = len(self.alerts) - ALERTS_SHOWN
         symbols = {symbol for each in spec.strategies for symbol in each.plan.symbols}

@@ -1,8 +1,8 @@
-"""The bars of a day as rows of numbers, where each belongs on a day of its exchange, and when it
+"""The bars of a day as rows of numbers: where each belongs on its exchange's day, and when it
 begins, ends and is shown. Times are seconds from local midnight.
 
-A bar becomes an object only where somebody is to see it: a day has hundreds, and of most of them
-nobody wants more than the close.
+A bar becomes an object only if somebody is to see it: a day has hundreds, and for most of them only
+the close is needed.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,11 +21,11 @@ from bot.sandbox.exchange.day import LIMIT_ORDERS_END
 from bot.sandbox.markets.replay.data import EARLY_S
 
 Auction = tuple[int, int | None]
-"""Its price, and its volume where that is known."""
+"""Its price, and its volume if known."""
 LAYOUTS_MAX: Final = 100
-"""Of how many days it is kept when their bars lie where: many are alike."""
+"""Days whose layout is cached: many are alike."""
 _CLOSE = 3
-"""Of a row without its start."""
+"""Index in a row without its start."""
 DAY_S: Final = 86_400
 
 
@@ -48,17 +48,17 @@ class Rows:
         return self.start, self.open, self.high, self.low, self.close, self.volume
 
     def extend(self, other: "Rows") -> None:
-        """Put later rows behind."""
+        """Append later rows."""
         for column, more in zip(self.columns, other.columns, strict=True):
             column.extend(more)
 
     def until(self, second: int) -> "Rows":
-        """Return those that begin before a second of the day."""
+        """Return the rows that begin before a second of the day."""
         end = bisect_left(self.start, second)
         return self if end == len(self) else Rows(*(column[:end] for column in self.columns))
 
     def add(self, start: int, rows: "Rows", first: int, end: int) -> None:
-        """Put a row behind that has in it those of `rows` from `first` to before `end`."""
+        """Append a row that merges those of `rows` from `first` up to, not including, `end`."""
         self.start.append(start)
         self.open.append(rows.open[first])
         self.high.append(max(rows.high[first:end]))
@@ -68,9 +68,9 @@ class Rows:
 
 
 def joined(starts: Sequence[int], rows: Rows) -> Rows:
-    """Return the rows by their new starts, those of one start put together.
+    """Return the rows by their new starts, merging those with the same start.
 
-    The price of before is none of theirs: flat rows that come first count where all are flat.
+    Leading flat rows, which only repeat the earlier price, count only if all rows are flat.
     """
     if len(set(starts)) == len(starts):
         return rows if starts == rows.start else Rows(list(starts), *rows.columns[1:])
@@ -109,7 +109,7 @@ def with_flat(rows: Rows, grid: Sequence[int], last: int | None) -> Rows:
 
 @dataclass(slots=True)
 class Series:
-    """Bars of a width that strategies are shown, and in which second each is."""
+    """Bars of a width as strategies see them, and the second at which each is shown."""
 
     symbol: str
     width: int
@@ -128,10 +128,10 @@ class Series:
 class DayRows(Series):
     """The bars of a symbol's day that trade, and the `series` that strategies are shown of it.
 
-    `ended_at` says of each row when it ends, `begun_at` of those that trade continuously, whose
-    numbers are `begun`, when they begin to; `quoted_at` is when a poll would show another price.
-    `auctions`: price and volume of what an auction has matched that ends then. `held`: the bar of
-    the whole day before, and when it is shown.
+    `ended_at` is the end of each row; `begun_at` is when the rows with numbers `begun` start to
+    trade continuously; `quoted_at` is when a poll would show a new price. `auctions`: price and
+    volume matched by the auction that ends then. `held`: the daily bar of the day before, and when
+    it is shown.
     """
 
     ended_at: list[int] = field(default_factory=list)
@@ -144,7 +144,7 @@ class DayRows(Series):
 
     @property
     def layout(self) -> list[list[int]]:
-        """The lists of seconds in which anything happens; nobody changes them."""
+        """The lists of seconds in which anything happens; they are never modified."""
         return [self.ended_at, self.begun_at, self.quoted_at, *(s.shown_at for s in self.series)]
 
     @property
@@ -154,13 +154,15 @@ class DayRows(Series):
 
 
 class SecondsOfDays:
-    """The seconds in which anything happens on a day, in order; many days have the same."""
+    """The seconds in which anything happens on a day, in order; cached, as many days
+    have the same.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], tuple[list[list[int]], tuple[int, ...]]] = {}
 
     def of(self, moves: frozenset[int], placed: Collection[DayRows]) -> tuple[int, ...]:
-        """Return those of a day with phases that begin in `moves`."""
+        """Return the seconds of a day whose phases begin in `moves`."""
         lists = [each for rows in placed for each in rows.layout]
         others = moves.union(*(rows.others for rows in placed))
         key = (others, *map(id, lists))
@@ -169,12 +171,12 @@ class SecondsOfDays:
             if len(self._known) == LAYOUTS_MAX:
                 self._known.clear()
             known = lists, tuple(sorted(others.union(*lists)))
-            self._known[key] = known  # which keeps the lists, so that no other has their ids
+            self._known[key] = known  # this keeps the lists alive, so that no other gets their ids
         return known[1]
 
 
 def within(seconds: Sequence[int], first: int, last: int) -> range:
-    """Return where a sorted list lies from `first` to `last`, both included."""
+    """Return the index range of a sorted list from `first` to `last`, both included."""
     return range(bisect_left(seconds, first), bisect_right(seconds, last))
 
 
@@ -182,7 +184,7 @@ def within(seconds: Sequence[int], first: int, last: int) -> range:
 class Hours:
     """The day of one exchange in seconds from local midnight; None: it has no such auction.
 
-    From `collects_from` on there is nothing but the closing one.
+    From `collects_from` on there is only the closing auction.
     """
 
     spans: tuple[tuple[int, int, Phase], ...]
@@ -216,14 +218,14 @@ class Hours:
         return tuple(start for start, _, _ in self.spans[1:])
 
     def continuous_from(self, second: int, until: int) -> int | None:
-        """Return when a bar of these seconds begins to trade continuously."""
+        """Return when a bar of these seconds starts to trade continuously."""
         spans = (each for each in self.spans if each[2] is Phase.PROGRESS)
         return next(
             (max(start, second) for start, end, _ in spans if start < until and second < end), None
         )
 
     def placed(self, second: int, width: int) -> int:
-        """Return the start of a bar; one stamped just before or after trading is put into it."""
+        """Return the start of a bar; one stamped just before or after trading is moved into it."""
         if width >= DAY_S:
             return 0
         if second == self.closing:
@@ -246,7 +248,7 @@ class Hours:
 
 
 class Places(dict[int, tuple[int, int | None, int]]):
-    """Where a bar of a second belongs, begins to trade and ends: each is thought about once."""
+    """Where a bar of a second belongs, starts to trade and ends; computed once each."""
 
     def __init__(self, hours: Hours, width: int) -> None:
         super().__init__()
@@ -261,8 +263,8 @@ class Places(dict[int, tuple[int, int | None, int]]):
         return place
 
     def of(self, seconds: tuple[int, ...]) -> tuple[list[int], ...]:
-        """Return the start of each bar of a day; of each start when it ends; of those that trade
-        continuously when they begin to, and which they are. Nobody changes these lists.
+        """Return the start of each bar of a day; the end of each start; and for bars that trade
+        continuously, when they start to and which they are. The lists are never modified.
         """
         known = self._of.get(seconds)
         if known is not None:
@@ -284,8 +286,8 @@ class Places(dict[int, tuple[int, int | None, int]]):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the bars of a source belong on a day of an exchange. `is_early`: it ends before its
-    time, and what the source has of later was never traded.
+    """Where the bars of a source belong on a day of an exchange. `is_early`: the day ends early,
+    and later bars in the source were never traded.
     """
 
     hours: Hours
@@ -295,7 +297,7 @@ class Layout:
 
     @classmethod
     def on(cls, rulebook: Rulebook, exchange: Exchange, day: date, width: int) -> "Layout":
-        """Return that of bars of a width, in seconds, on a trading day."""
+        """Return the layout for bars of a width, in seconds, on a trading day."""
         hours = Hours.of(rulebook.timetable_on(exchange, day))
         is_early = day in rulebook.calendar.early_closes
         return cls(hours, hours.grid(width), Places(hours, width), is_early)

@@ -1,8 +1,9 @@
-"""Runs a backtest in the slow gear: the whole engine, event by event. This is the truth.
+"""Runs a backtest in the slow gear: the whole engine, event by event. Its results are the
+reference.
 
     Market ── instants ─► loop ── events ─► Engine ── commands ─► BarBroker ── events ─► Engine …
 
-Deadlines of the engine that lie before an instant are met first, at their own time.
+Engine deadlines before an instant are processed first, at their own time.
 """
 
 from bisect import bisect_left
@@ -69,7 +70,9 @@ def quiet(_done: float) -> None:
 
 
 def invoke_untimed(strategy: Strategy, hook: str, argument: object | None) -> StrategyFault | None:
-    """Call a hook and say what it raised; how long it takes depends on the machine, not the day."""
+    """Call a hook and describe what it raised; its duration depends on the machine, not the day, so
+    it is not timed.
+    """
     fault = call_timed(strategy, hook, argument)
     return None if fault is None or fault.is_overrun else fault
 
@@ -81,11 +84,11 @@ def run_backtest(
     invoke: Invoke = invoke_untimed,
     why_slow: str = "",
 ) -> BacktestResult:
-    """Run strategies over bars and return what came of it. `progress` is told how much is done.
+    """Run strategies over bars and return the result. `progress` is called with the share done.
 
-    The same spec gives the same result. `why_slow`: why the whole engine is to play every bar, for
-    who compares the two; otherwise that is found out. Raises OperatorMistake with all that keeps
-    it from running.
+    The same spec gives the same result. `why_slow`: a reason to play every bar on the whole engine,
+    for comparing the two gears; by default it is determined. Raises OperatorMistake with everything
+    that prevents the run.
     """
     require_possible(spec)
     if spec.recorded is not None:
@@ -109,9 +112,9 @@ def play_through(
     collected: Collected,
     why_slow: str = "every entry is to be heard",
 ) -> BacktestResult:
-    """Run what has been checked. `table` says where symbols trade, the strategies' own word what it
-    does not know; `collected` hears every entry. `why_slow`: empty for the fast gear, in which a
-    plain "no" is counted and is no entry.
+    """Run a checked spec. `table` says where symbols trade, the strategies' own word what it does
+    not list; `collected` gets every entry. Empty `why_slow` selects the fast gear, in which a plain
+    "no request" is counted but makes no entry.
     """
     run = _Run(spec, invoke, table, collected, why_slow)
     run.listings.look_back(run.market, spec.first)
@@ -124,7 +127,7 @@ def play_through(
 
 
 class _Run:
-    """One backtest on its way: engine, broker and what was collected."""
+    """One backtest in progress: engine, broker and collected results."""
 
     def __init__(
         self,
@@ -143,7 +146,7 @@ class _Run:
         self.market = Market(
             spec.rulebook, table, spec.source, _wanted(spec.strategies), _known(spec)
         )
-        # The broker tells of every change at once, so nothing has to be asked for, or is old.
+        # The broker reports every change at once, so nothing has to be read or becomes old.
         shared = replace(spec.settings.account_limits, max_account_age=None)
         settings = replace(
             spec.settings,
@@ -220,21 +223,21 @@ class _Run:
             self._fire(at, timer)
         at = max(self._loop.now, instant_of(day.day, ENDS_AT))
         self._loop.pass_to(at)
-        self._loop.handle(TradingDayEnded(at, day.day))  # which compares for the last time
+        self._loop.handle(TradingDayEnded(at, day.day))  # it makes the last comparison
         self.listings.end(day.day, self._listed)
         self._collected.end_day(at, self._account, self._exchange.closes(), self._listed)
 
     def _begin(self, day: MarketDay, at: datetime) -> None:
-        """Read what a day begins with, in the order in which a start reads it."""
+        """Read what a day begins with, in the order of a real start."""
         self._loop.pass_to(at)
         broker = self._broker
         closes = self.listings.closes(day)
         listings = self.listings.of(day)
-        falls = {  # what a share has lost on its ex-date: what it was the bars don't say
+        falls = {  # by how much a share fell on its ex-date: the bars do not say what it paid
             symbol: (self._exchange.market(symbol).anchor - listing.reference, held)
             for listing in listings
             if day.symbols[symbol := listing.instrument.symbol].frame.ex_ratio is not None
-            if (held := self._account.held(symbol))  # and so it was listed the day before
+            if (held := self._account.held(symbol))  # so it was listed the day before
         }
         rights, told = pay_falls(self._account, self.spec.rulebook, day.day, falls, at)
         self._rights += rights
@@ -264,7 +267,9 @@ class _Run:
         self._loop.handle(Reconciled(at))
 
     def _deposit(self, listings: list[Listing]) -> Mapping[str, RecoveredStrategy]:
-        """Put the held shares into the account, as those of the first strategy that trades them."""
+        """Deposit the held shares into the account, owned by the first strategy that
+        trades them.
+        """
         references = {each.instrument.symbol: each.reference for each in listings}
         for symbol, shares in sorted(self.spec.holdings.items()):
             if symbol not in references:
@@ -278,7 +283,7 @@ class _Run:
         return owned_at(self.spec, references)
 
     def _happen(self, instant: Instant) -> None:
-        """Let everything of an instant happen but the bars that begin there."""
+        """Process everything at an instant except the bars that begin there."""
         at, broker, exchange = instant.at, self._broker, self._exchange
         for bar in instant.ended:
             exchange.end_bar(bar, at)
@@ -305,7 +310,7 @@ class _Run:
         self._loop.handle(TimerFired(at, timer.strategy, timer.at))
 
     def _quote(self, symbol: str, at: datetime) -> None:
-        """Show what a poll would see now: the last price of the bars that have ended."""
+        """Show what a poll would see now: the last price of the finished bars."""
         if symbol not in self._listed:
             return
         market = self._exchange.market(symbol)
@@ -316,7 +321,7 @@ class _Run:
     # ------------------------------------------------------------------------------- the result
 
     def result(self) -> BacktestResult:
-        """Stop the strategies and return what came of it. Raises OperatorMistake for no day."""
+        """Stop the strategies and return the result. Raises OperatorMistake if there was no day."""
         spec = self.spec
         if not self._collected.equity:
             text = f"no bar of any symbol is of {spec.first} to {spec.last}: choose other days"
@@ -334,7 +339,7 @@ class _Run:
 
 
 def _wanted(strategies: tuple[LoadedStrategy, ...]) -> Mapping[str, tuple[timedelta, ...]]:
-    """Return the symbols of the strategies, and the widths of bars that they take of each."""
+    """Return the symbols of the strategies, and the bar widths that they take of each."""
     found: dict[str, dict[timedelta, None]] = {}
     for plan in (each.plan for each in strategies):
         for symbol in plan.symbols:
@@ -345,6 +350,6 @@ def _wanted(strategies: tuple[LoadedStrategy, ...]) -> Mapping[str, tuple[timede
 
 
 def _known(spec: BacktestSpec) -> Mapping[str, Instrument]:
-    """Return where each symbol trades, before the table of its days is asked."""
+    """Return where each symbol trades; the day's table takes precedence."""
     given = {i.symbol: i for each in spec.strategies for i in each.instruments}
     return {s: given.get(s, Instrument(s, Exchange.HOSE)) for s in _wanted(spec.strategies)}

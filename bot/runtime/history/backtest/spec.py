@@ -1,4 +1,4 @@
-"""Makes the spec of a backtest of what a person names: strategy files, bars, days, money."""
+"""Builds the spec of a backtest from user input: strategy files, bars, days, money."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,9 +34,9 @@ STORE: Final = "data"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person asks for. None of a day: as far as there are bars; no data: what is stored.
+    """A person's request. A day of None: as far as there are bars; no data: the store.
 
-    `loaded` None: the shipped rules, and the limits of a bot that sets none.
+    `loaded` None: the shipped rules and the default limits.
     """
 
     files: Sequence[Path]
@@ -48,11 +48,11 @@ class Wanted:
     fill: FillName = "queue"
     loaded: Loaded | None = None
     base_dir: Path | None = None
-    """Where the strategies' Python is looked for; None: in the project that each file lies in."""
+    """Where the strategies' Python is looked up; None: in the project of each file."""
 
 
 def data_of(wanted: Wanted) -> Sequence[Path]:
-    """Return where the bars are: as named, else the store of the configuration, else the sample."""
+    """Return where the bars are: as given, else the configuration's store, else the sample."""
     if gone := [each for each in wanted.data if not each.exists()]:
         text = f"--data {shown_path(gone[0])}: there is no such file or folder"
         raise OperatorMistake.of("E-DATA-001", f"{text}; leave --data out for the stored bars")
@@ -77,7 +77,7 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
         LoadedStrategy(each.plan, each.factory, market.instruments(each.plan)) for each in checked
     )
     symbols = {symbol for each in strategies for symbol in each.plan.symbols}
-    if wanted.data and recorded is None:  # what the store has was checked on its way in
+    if wanted.data and recorded is None:  # the store was checked when it was filled
         instruments = {each.symbol: each for one in strategies for each in one.instruments}
         odd = [
             each for name, each in sorted(instruments.items()) if _is_odd(source, each, rulebook)
@@ -108,7 +108,7 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
 def _ends(
     source: BarSource, symbols: Sequence[str], recorded: RecordedDays | None
 ) -> tuple[date, date]:
-    """Return the first and last day that there is anything of; of no symbol known, of any."""
+    """Return the first and last day with data; if no symbol is known, of any symbol."""
     if recorded is not None:
         return recorded.days[0], recorded.days[-1]
     found = [span for symbol in symbols if (span := source.span(symbol)) is not None]
@@ -120,7 +120,7 @@ def _ends(
 
 
 def _is_odd(source: BarSource, instrument: Instrument, rulebook: Rulebook) -> bool:
-    """Tell whether a close is off the tick: then all of the bars are worth a look, row by row."""
+    """Return whether a close is off the tick: then all bars are worth checking, row by row."""
     span, ticks = source.span(instrument.symbol), rulebook.ticks_of(instrument)
     closes = set[int]()
     for chunk in source.chunks(instrument.symbol, *span) if span else ():

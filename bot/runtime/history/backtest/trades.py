@@ -1,12 +1,12 @@
-"""Fills put together into round trips: what was bought, what its sale brought, and why. And all
-fills as a file, CSV or Parquet: for a spreadsheet, or for somebody's own look.
+"""Combines fills into round trips: what was bought, what its sale brought, and why. Also writes all
+fills to a file, CSV or Parquet, for spreadsheets and analysis.
 
-By average cost, as the engine keeps a strategy's position: a sale takes its share of what the
-position has cost, buying fees included, rounded down to the VND; the last sale takes the rest, so
-no VND is lost between trips. One sell order is one trip, however many fills it had.
+Costs are averages, as in the engine's positions: a sale takes its share of the position's cost,
+buying fees included, rounded down to the VND; the last sale takes the rest, so no VND is lost
+between trips. One sell order is one trip, however many fills it had.
 
-In the file there is one row for each fill, in the order of time; times are local to the exchange,
-money is whole VND.
+The file has one row for each fill, in time order; times are local to the exchange, money is whole
+VND.
 """
 
 import csv
@@ -50,7 +50,7 @@ ENDINGS: Final = (".csv", ".parquet")
 class RoundTrip:
     """Shares bought and sold again by one sell order. VND; `fee` and `tax` are the sale's own.
 
-    `cost` holds the fees of buying. `opened` is when the position began that these shares are of.
+    `cost` includes the buying fees. `opened` is when the position of these shares began.
     """
 
     strategy: str
@@ -72,7 +72,7 @@ class RoundTrip:
 
 @dataclass(frozen=True, slots=True)
 class OpenPosition:
-    """Shares that were bought and are still held at the end; `cost` holds the fees of buying."""
+    """Shares bought and still held at the end; `cost` includes the buying fees."""
 
     strategy: str
     symbol: str
@@ -84,8 +84,8 @@ class OpenPosition:
 
 @dataclass(frozen=True, slots=True)
 class Trips:
-    """All round trips in the order of their sales, what is still open, and shares sold that no
-    fill had bought (held from the start, or come without a purchase): these are in no trip.
+    """All round trips in the order of their sales, what is still open, and sold shares that no fill
+    had bought (held from the start, or received without a purchase), which are in no trip.
     """
 
     closed: tuple[RoundTrip, ...]
@@ -94,7 +94,9 @@ class Trips:
 
 
 def whys(decisions: Iterable[Decision]) -> Mapping[str, Decision]:
-    """Return the decision behind each intent, by its id: the first, later ones are of cancels."""
+    """Return the decision behind each intent, by its id: the first one, as later ones are about
+    cancels.
+    """
     found: dict[str, Decision] = {}
     for each in decisions:
         if each.request_id is not None:
@@ -103,7 +105,7 @@ def whys(decisions: Iterable[Decision]) -> Mapping[str, Decision]:
 
 
 def round_trips(fills: Iterable[Fill], decisions: Iterable[Decision]) -> Trips:
-    """Put fills, in their order, together into round trips and what is left open."""
+    """Combine fills, in order, into round trips and what is left open."""
     behind = whys(decisions)
     held: dict[tuple[str, str], OpenPosition] = {}
     closed: dict[str, RoundTrip] = {}
@@ -138,7 +140,7 @@ def round_trips(fills: Iterable[Fill], decisions: Iterable[Decision]) -> Trips:
 
 
 def _sold(position: OpenPosition, fill: Fill, taken: int, why: str) -> RoundTrip:
-    """Return the trip of one sale; of one that is larger than the position, its part in it."""
+    """Return the trip of one sale; for a sale larger than the position, of the covered part."""
     return RoundTrip(
         strategy=position.strategy,
         symbol=fill.symbol,
@@ -167,7 +169,7 @@ def _joined(earlier: RoundTrip, later: RoundTrip) -> RoundTrip:
 
 
 def require_writable(path: Path) -> None:
-    """Raise OperatorMistake for a file of another kind, a folder that is not there, no polars."""
+    """Raise OperatorMistake for an unknown file type, a missing folder, or missing polars."""
     if path.suffix not in ENDINGS:
         text = f"--trades {path}: wanted a name that ends in {' or '.join(ENDINGS)}"
         raise OperatorMistake.of("E-BT-007", text)
@@ -183,7 +185,7 @@ def require_writable(path: Path) -> None:
 
 @contextmanager
 def written(what: str) -> Iterator[None]:
-    """Raise OperatorMistake for what the system refuses, and say of which option that is."""
+    """Turn what the system refuses into an OperatorMistake that names the option."""
     try:
         yield
     except OSError as error:
@@ -192,15 +194,15 @@ def written(what: str) -> Iterator[None]:
 
 
 def write_trades(path: Path, result: BacktestResult) -> int:
-    """Write all fills, whole or not at all; return how many."""
+    """Write all fills, completely or not at all; return how many."""
     rows = list(_rows(result))
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if path.suffix == ".parquet":
-            import polars as pl  # an extra: only those who want Parquet have it
+            import polars as pl  # an extra, needed for Parquet only
 
             columns = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
-            packed = BytesIO()  # what a disk refuses is then an OSError, not one of polars
+            packed = BytesIO()  # so that a full disk raises OSError and not a polars error
             pl.DataFrame(dict(zip(COLUMNS, columns, strict=True))).write_parquet(packed)
             beside.write_bytes(packed.getbuffer())
         else:

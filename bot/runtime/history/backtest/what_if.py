@@ -1,16 +1,15 @@
-"""A recorded day as it might have been: with fills by a model, or with other strategies.
+"""Replays a recorded day differently: with fills by a model, or with other strategies.
 
     recorded quote, depth ─► mirrored market ─► Engine ── orders ─► mirrored market ─► rows
 
-Traded again (`trade_again`), what the recording holds of the market, the phases, the timers and the
-operator goes to the engine as it did; account, orders and rows come from a house that is played
-here. So what differs from the recorded day are the fills that the model supposes, and what follows
-from them.
+With `trade_again`, the engine gets the recorded market, phases, timers and operator as before;
+account, orders and rows come from a house simulated here. So only the fills assumed by the model
+differ from the recorded day, and what follows from them.
 
-Other strategies (`what_if`) see the market, the phases, the second factor and the operator of that
-day, and its account as it was at the start of each run. Nothing of the recorded orders reaches
-them, and no order of theirs leaves: who would have filled it is not in the recording. So each order
-ends unsent, and a strategy goes on as if it had none.
+With `what_if`, other strategies see the market, phases, 2FA and operator of that day, and its
+account as of the start of each run. They see none of the recorded orders, and none of their own is
+sent, as the recording cannot tell who would have filled it. So each order ends unsent, and the
+strategy continues as if it had none.
 """
 
 from collections import Counter
@@ -93,25 +92,26 @@ OF_THE_MACHINE: Final = (
     *(BrokerHealthChanged, JournalHealthChanged, ReadHealthChanged),
     *(ClockOffsetChanged, ClockStepped, StoodStill, DiskSeen),
 )
-"""Events of the network and the machine of that day. Its deadlines stay: what is due at the instant
-of a poll came before or after it."""
+"""Events of that day's network and machine. Deadlines stay: what was due at the instant of a poll
+came before or after it.
+"""
 COUNTED: Final = (
     *("recorded", "played", "the same order", "the same fill", "other shares", "other price"),
     *("only recorded", "only played"),
 )
-"""What orders are counted by, as far as there are any."""
+"""What orders are counted by, if there are any."""
 OF_ORDERS: Final = (
     *(SendStarted, PlaceAnswered, CancelAnswered, AmendAnswered, NonceBurnt, OrderRead),
     *(AmendAsked, CancelAsked, VerdictAsked, BreakAccepted, ReconcileAsked, EarlierOrdersRead),
     *(FaultFound, Noted),
 )
-"""Events of the recorded orders, and of our own bugs of that day."""
+"""Events about the recorded orders, and that day's faults in the bot."""
 UNSENT: Final = "a replay sends nothing"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One order that was sent, and what it came to."""
+    """One order that was sent, and its result."""
 
     at: datetime
     strategy: str
@@ -125,13 +125,13 @@ class Order:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What makes it the same order on both sides."""
+        """What identifies the same order on both sides."""
         return (self.at, self.strategy, self.symbol, self.side, self.quantity, self.price)
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The orders of a recorded day as they were, and as the fill model has them."""
+    """The orders of a recorded day as recorded, and as the fill model has them."""
 
     day: date
     fill: FillName
@@ -139,7 +139,7 @@ class Compared:
     played: tuple[Order, ...]
 
     def counts(self) -> Mapping[str, int]:
-        """Count the orders by what is equal about them."""
+        """Count the orders by which of their values are equal."""
         ours = {each.key: each for each in self.played}
         counts: Counter[str] = Counter(recorded=len(self.recorded), played=len(self.played))
         for each in self.recorded:
@@ -187,15 +187,15 @@ def trade_again(state_dir: Path, day: date, *, fill: FillName = "queue") -> Comp
 
 
 def heard(event: Event) -> Event | None:
-    """Return what an engine hears of a recorded event: nothing of its orders and its machine."""
+    """Return the events for the engine from a recorded one, without its orders and its machine."""
     if isinstance(event, Recovered):
         return Recovered(event.at, Recovery(event.recovery.trading_date))
-    is_known = isinstance(event, EarlierOrdersRead)  # which a played house answers itself
+    is_known = isinstance(event, EarlierOrdersRead)  # a simulated house answers this itself
     return None if isinstance(event, (*OF_ORDERS, *OF_THE_MACHINE)) and not is_known else event
 
 
 def played_market(events: Iterable[Event], rulebook: Rulebook, fill: FillName) -> PlayedMarket:
-    """Return a market of what these events show, with an account that begins as theirs did."""
+    """Return a market showing these events, with an account that begins like the recorded one."""
     quotes, instruments = dict[str, Quote](), dict[str, Instrument]()
     first, account, deep = None, None, set[str]()
     for event in events:
@@ -220,7 +220,7 @@ def played_market(events: Iterable[Event], rulebook: Rulebook, fill: FillName) -
 
 
 def orders_of(kept: Collected) -> list[Order]:
-    """Return the orders of a run, in the order in which they were decided."""
+    """Return the orders of a run, in the order of their decisions."""
     by_intent = {each.intent_id: each for each in kept.orders.values()}
     found = []
     for each in kept.decisions:
@@ -237,7 +237,9 @@ def orders_of(kept: Collected) -> list[Order]:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What was decided on a day, and what would have been; `damage` where a recording ends."""
+    """The decisions of a day, and what they would have been; `damage`: where a recording breaks
+    off.
+    """
 
     day: date
     recorded: tuple[Decision, ...]
@@ -246,7 +248,7 @@ class WhatIf:
 
 
 def load_strategies_from(files: Sequence[Path], day: date) -> tuple[LoadedStrategy, ...]:
-    """Load strategy files by the rules of a day. Raises OperatorMistake with all their mistakes."""
+    """Load strategy files under the rules of a day. Raises OperatorMistake with all mistakes."""
     market = market_of(day)
     return tuple(
         LoadedStrategy(each.plan, each.factory, market.instruments(each.plan))
@@ -260,7 +262,7 @@ def what_if(
     strategies: Sequence[LoadedStrategy],
     progress: Progress = lambda _: None,
 ) -> WhatIf:
-    """Feed a recorded day to other strategies. Raises Unusable when nothing of it can be read."""
+    """Feed a recorded day to other strategies. Raises Unusable if nothing of it can be read."""
     folders = recorded_runs(state_dir, day)
     recorded, now, damage = list[Decision](), list[Decision](), list[str]()
     for at, folder in enumerate(folders):
@@ -285,7 +287,7 @@ def what_if(
 
 
 class Other:
-    """An engine of other strategies in the place of a recorded one."""
+    """An engine with other strategies in place of a recorded one."""
 
     def __init__(self, head: Head, strategies: Sequence[LoadedStrategy]) -> None:
         player = Player()
@@ -303,9 +305,9 @@ class Other:
         self._account: AccountRead | None = None
 
     def decisions_at(self, row: Row, ways: Codecs) -> list[Decision]:
-        """Take in what a row says of the market, and return what is decided on it."""
+        """Feed a row's market data, and return the decisions it leads to."""
         event: Event | None = ways.event.read(row.event) if row.event else None
-        match event:  # without what the recorded orders have to do with it
+        match event:  # without anything about the recorded orders
             case Recovered(recovery=recovery):
                 without = replace(
                     recovery, intents=(), orders=(), amends=(), later_ids={}, cancels={}

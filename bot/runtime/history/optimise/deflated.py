@@ -1,16 +1,16 @@
-"""How likely a Sharpe ratio is real, when it is the best of many that were tried.
+"""The probability that a Sharpe ratio is real, given that it is the best of many trials.
 
 The deflated Sharpe ratio of D. H. Bailey and M. Lopez de Prado, "The Deflated Sharpe Ratio:
 Correcting for Selection Bias, Backtest Overfitting, and Non-Normality", Journal of Portfolio
 Management 40 (5), 2014. All ratios here are of one day, not of a year:
 
-    expected best of N trials that are worth nothing, whose ratios have the variance V
+    expected best of N worthless trials whose ratios have the variance V
         SR0 = sqrt(V) * ((1 - g) * Z(1 - 1/N) + g * Z(1 - 1/(N e)))      g: Euler-Mascheroni
     probability that the true ratio is above SR0, from T days with skewness s and kurtosis k
         DSR = P((SR - SR0) * sqrt(T - 1) / sqrt(1 - s * SR + (k - 1) / 4 * SR^2))
 
 Z is the inverse of P, the normal distribution; k is 3 for a normal one. N counts trials as if they
-were independent: neighbours are not, so the figure is on the careful side.
+were independent; neighbours are not, so the figure is conservative.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _NORMAL: Final = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class Deflated:
-    """The probability with all that it was made of; ratios of one day."""
+    """The probability and everything it was computed from; ratios are daily."""
 
     probability: float
     sharpe: float
@@ -41,7 +41,7 @@ class Deflated:
 
 
 def expected_best(trials: int, of_variance: float) -> float:
-    """Return the best daily Sharpe ratio to be expected of trials that are worth nothing."""
+    """Return the expected best daily Sharpe ratio among worthless trials."""
     first = _NORMAL.inv_cdf(1 - 1 / trials)
     second = _NORMAL.inv_cdf(1 - 1 / (trials * e))
     return sqrt(of_variance) * ((1 - EULER_MASCHERONI) * first + EULER_MASCHERONI * second)
@@ -50,7 +50,9 @@ def expected_best(trials: int, of_variance: float) -> float:
 def probability_above(
     sharpe: float, bar: float, *, days: int, skewness: float, kurtosis: float
 ) -> float | None:
-    """Return how likely the true daily ratio is above `bar`; None where the moments forbid it."""
+    """Return the probability that the true daily ratio is above `bar`; None if the moments do not
+    allow it.
+    """
     spread = 1 - skewness * sharpe + (kurtosis - 1) / 4 * sharpe**2
     if spread <= 0:
         return None
@@ -58,7 +60,9 @@ def probability_above(
 
 
 def moments(gains: Sequence[float]) -> tuple[float, float, float] | None:
-    """Return daily Sharpe ratio, skewness and kurtosis; None with too few days or no movement."""
+    """Return daily Sharpe ratio, skewness and kurtosis; None with too few days or
+    without movement.
+    """
     if len(gains) < RATIO_DAYS_MIN or (deviation := pstdev(gains)) == 0:
         return None
     mean = fmean(gains)
@@ -69,7 +73,7 @@ def moments(gains: Sequence[float]) -> tuple[float, float, float] | None:
 
 def deflated_sharpe(gains: Sequence[float], sharpes: Sequence[float]) -> Deflated | None:
     """Return the deflated ratio of the chosen trial's daily gains, given the daily ratios of all
-    trials; None where there are too few of either.
+    trials; None with too few of either.
     """
     found = moments(gains)
     if found is None or len(sharpes) < TRIALS_MIN:

@@ -1,10 +1,10 @@
-"""The file of a search's trials as its one writer appends to it: a module of its own, for it is
-Optuna's class and Optuna is slow to import.
+"""Appends to the file of a search's trials. A separate module because it subclasses Optuna, which
+is slow to import.
 
-Optuna's own takes a lock file and forces each line to the disk, six times a trial: on a busy disk
-the search waits longer for that than two workers need for a trial. Here the folder is locked by
-the search, and a line is handed to the system, which a kill does not take back. The disk is forced
-now and then; a power cut costs the trials since, which are made again.
+Optuna's own backend takes a lock file and syncs each line to disk, six times a trial: on a busy
+disk the search waits longer for that than two workers need for a trial. Here the search locks the
+folder, and a line is written without a sync, which survives a kill. The file is synced now and
+then; a power cut costs the trials since then, which are repeated.
 """
 
 import json
@@ -20,10 +20,10 @@ SYNC_LINES: Final = 50
 
 
 class TrialsFile(JournalFileBackend):
-    """Appends to a file that nobody else writes; what a crash has cut short is cut off."""
+    """Appends to a file with a single writer; a partial last line left by a crash is truncated."""
 
     def __init__(self, path: Path) -> None:
-        if path.exists():  # a last line without its end, and the zeros that a power cut may leave
+        if path.exists():  # a partial last line, and zeros that a power cut may leave
             data = path.read_bytes()
             whole = data.rstrip(b"\0")
             whole = whole[: whole.rfind(b"\n") + 1]
@@ -33,7 +33,7 @@ class TrialsFile(JournalFileBackend):
         self._path, self._unsynced = path, 0
 
     def append_logs(self, logs: Sequence[Mapping[str, Any]]) -> None:
-        """Append lines, whole as far as the system is concerned."""
+        """Append lines, each written completely."""
         lines = [json.dumps(log, separators=(",", ":")) + "\n" for log in logs]
         self._unsynced += len(lines)
         with self._path.open("ab") as file:

@@ -1,6 +1,6 @@
-"""What a search is asked, what it answers, and the figures of a trial in a window of days.
+"""The input and result of a search, and the figures of a trial in a window of days.
 
-What goes to a worker and comes back is plain data, for it may be another process or machine.
+Workers get and return plain data, as they may be other processes or machines.
 
 Walk-forward windows: each fold is searched on all days before its test, and tested on the next.
 
@@ -9,8 +9,7 @@ Walk-forward windows: each fold is searched on all days before its test, and tes
     fold 2   [ searched            ][ test ]
     fold 3   [ searched                  ][ test        ]
 
-The search itself sees the days before the last test alone: no trial was chosen by what the last
-test shows.
+The search itself sees only the days before the last test, so no trial is chosen by the last test.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,20 +26,22 @@ from bot.sandbox.markets.mirror.model import FillName
 
 FOLDS: Final = 3
 FIRST_BLOCKS: Final = 2
-"""The first fold is searched on as many blocks of days, each as long as a test."""
+"""The first fold is searched on this many blocks of days, each as long as a test."""
 DAYS_MIN: Final = (FIRST_BLOCKS + 1) * RATIO_DAYS_MIN
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Days by their number: searched from 0 to `until`, tested from there to before `end`."""
+    """Day numbers: searched from 0 up to `until`, tested from there up to `end` (exclusive)."""
 
     until: int
     end: int
 
 
 def folds_of(days: int, wanted: int) -> tuple[Fold, ...]:
-    """Return up to `wanted` folds, as many as leave each test its days; none where not one does."""
+    """Return up to `wanted` folds, as many as leave enough days for each test; empty if not one
+    does.
+    """
     for count in range(wanted, 0, -1):
         block = days // (count + FIRST_BLOCKS)
         if block >= RATIO_DAYS_MIN:
@@ -55,9 +56,9 @@ def folds_of(days: int, wanted: int) -> tuple[Fold, ...]:
 class Job:
     """What every trial of a search has in common. Paths must mean the same on every worker.
 
-    `code`: the hash of strategy file and plug-in; a worker with other files refuses. `config`: the
-    bot's configuration, empty without one; `rules`: the hash of its risk settings; `base_dir`:
-    where the strategy's Python is looked for, empty: in the project of its file.
+    `code`: the hash of strategy file and plug-in; a worker with different files refuses. `config`:
+    the bot's configuration, empty without one; `rules`: the hash of its risk settings; `base_dir`:
+    where the strategy's Python is looked up, empty: in the project of its file.
     """
 
     strategy: str
@@ -75,7 +76,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a trial: the gain of each day (0.01 is 1 %), trades, and money in VND."""
+    """The result of a trial: the gain of each day (0.01 is 1 %), trades, and money in VND."""
 
     days: tuple[date, ...]
     gains: tuple[float, ...]
@@ -86,13 +87,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A trial that could not be played at all, in words for the operator: it ends the search."""
+    """A trial that could not be played at all, described for the operator: it ends the search."""
 
     problem: str
 
 
 class Objective(StrEnum):
-    """What a search makes as large as it can, on the days that it may see."""
+    """What a search maximises on the days that it may see."""
 
     SHARPE = "sharpe"
     SORTINO = "sortino"
@@ -100,7 +101,7 @@ class Objective(StrEnum):
 
 
 def whole_return(gains: Sequence[float]) -> float | None:
-    """Return the return over some days; None without a day."""
+    """Return the total return over some days; None without days."""
     return prod(1 + gain for gain in gains) - 1 if gains else None
 
 
@@ -112,8 +113,8 @@ FIGURE: Final[Mapping[Objective, Callable[[Sequence[float]], float | None]]] = {
 
 
 class TrialState(StrEnum):
-    """PLAYED: it has figures. REFUSED: the strategy's own check refuses its values. SILENT: it was
-    played and has no figure, mostly because it never traded.
+    """PLAYED: it has figures. REFUSED: the strategy's own check refused its values. SILENT: it was
+    played but has no figure, usually because it never traded.
     """
 
     PLAYED = "played"
@@ -135,7 +136,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class FoldFigures:
-    """A fold: the trial that was best on its searched days, and what its test then showed."""
+    """A fold: the trial that was best on its searched days, and its result on the test."""
 
     searched: tuple[date, date]
     tested: tuple[date, date]
@@ -147,7 +148,7 @@ class FoldFigures:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A trial one step beside the best in one parameter; None: refused, or without a figure."""
+    """A trial one step from the best in one parameter; None: refused, or without a figure."""
 
     name: str
     values: Values
@@ -157,7 +158,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search that has ended, or was interrupted. `before`: the strategy with its own values.
+    """A finished or interrupted search. `before`: the strategy with its own values.
 
     `days` are all days; the search saw those before `seen`. `repeated`: trials that had the values
     of an earlier one and took its result.
@@ -181,7 +182,7 @@ class Search:
         return tuple(trial for trial in self.trials if trial.state is TrialState.PLAYED)
 
     def ranked(self) -> list[Trial]:
-        """Return what was played, best first, each set of values once."""
+        """Return the played trials, best first, each set of values once."""
         order = sorted(self.played, key=lambda trial: (-(trial.value or 0.0), trial.number))
         return list(
             {tuple(sorted(trial.values.items())): trial for trial in reversed(order)}.values()
@@ -189,7 +190,7 @@ class Search:
 
     @property
     def best(self) -> Trial | None:
-        """The trial that is chosen: the best on the days that the search may see."""
+        """The chosen trial: the best on the days that the search may see."""
         return next(iter(self.ranked()), None)
 
     def inside(self, trial: Trial) -> float | None:
@@ -197,7 +198,7 @@ class Search:
         return self.figure(trial, 0, self.seen)
 
     def outside(self, trial: Trial) -> float | None:
-        """Return the objective on the days that no trial was chosen by."""
+        """Return the objective on the days that did not influence the choice."""
         return self.figure(trial, self.seen, len(self.days)) if self.folds else None
 
     def figure(self, trial: Trial, start: int, end: int) -> float | None:
@@ -207,7 +208,7 @@ class Search:
         return FIGURE[self.objective](gains)
 
     def fold_figures(self) -> tuple[FoldFigures, ...]:
-        """Return each fold with its own best: walk forward."""
+        """Return each fold with its own best trial: walk-forward."""
         found = []
         for fold in self.folds:
             ranked = [

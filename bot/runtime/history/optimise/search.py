@@ -1,10 +1,9 @@
-"""The search itself: asks for values, has them tried by an executor, and tells what came of them.
+"""The search itself: asks for values, has an executor try them, and reports the results.
 
-It knows nothing of where trials run: an `Executor` is handed in, processes of this machine or
-workers of a cluster. Trials are told in the order in which they were asked, with a fixed number of
-them under way, so that a seed gives the same search however many workers there are and whichever is
-quicker. A worker that dies takes nothing along: what was under way is handed out again, and each
-number is told once.
+It does not know where trials run: the `Executor` passed in uses processes of this machine or
+workers of a cluster. Results are reported to Optuna in the order of asking, with a fixed number
+under way, so that a seed gives the same search whatever the number and speed of workers. If a
+worker dies nothing is lost: its trials are handed out again, and each number is reported once.
 """
 
 from collections import deque
@@ -34,21 +33,22 @@ from bot.runtime.history.optimise.space import Space, Values, size_of
 from bot.runtime.history.optimise.study import StudyLog, open_folder, require_optuna
 
 UNDER_WAY: Final = 8
-"""Trials handed out at once; more where there are many workers. Each is chosen without knowing the
-others' results, so more of them search less well."""
+"""Trials handed out at once; more where there are many workers. Each is chosen without the others'
+results, so more of them make the search less efficient.
+"""
 BROKEN_MAX: Final = 3
-"""So often the executor may break down: then it is something else than bad luck."""
+"""After this many breakdowns of the executor it is no longer bad luck."""
 GRID_MAX: Final = 100_000
 
 Run = Callable[[Job, Values], Outcome | Failure]
 Refuse = Callable[[Values], str | None]
 Told = Callable[[int, Trial | None], None]
-"""How many trials have ended, and the best so far."""
+"""Called with the number of finished trials, and the best so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is searched. `refuse` says in words why values can't be tried, None if they can."""
+    """What is searched. `refuse` returns why values cannot be tried, None if they can."""
 
     job: Job
     run: Run
@@ -61,7 +61,9 @@ class Question:
 
     @property
     def kept(self) -> Mapping[str, object]:
-        """What a folder is compared by: with another of these its trials mean something else."""
+        """What identifies a folder's search: with any of these changed its trials mean something
+        else.
+        """
         job = self.job
         return {
             "strategy": job.code,
@@ -88,10 +90,10 @@ def search(
     workers: int = 1,
     told: Told = quiet,
 ) -> Search:
-    """Make the trials that the folder does not hold yet, and return all that is known then.
+    """Make the trials that the folder lacks, and return everything known then.
 
-    Raises OperatorMistake: for a folder with another question, a range that is too short, a
-    strategy that can't be played, workers that keep dying.
+    Raises OperatorMistake for a folder with another question, a range that is too short, a strategy
+    that cannot be played, or workers that keep dying.
     """
     require_optuna()
     with open_folder(folder, question.kept):
@@ -130,7 +132,7 @@ def search(
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """Makes a trial of an outcome: its value on the days that the search may see."""
+    """Makes a trial of an outcome: computes its value on the days that the search may see."""
 
     objective: Objective
     seen: int
@@ -147,7 +149,7 @@ class _Judge:
 
 
 class _Workers:
-    """An executor that is made anew when it breaks: what was under way is handed out again."""
+    """An executor that is recreated when it breaks: its pending trials are handed out again."""
 
     def __init__(self, make: Callable[[], Executor], question: Question) -> None:
         self._make, self._question = make, question
@@ -160,11 +162,11 @@ class _Workers:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """End the workers; wait for those that rest, for one that plays might go on for long."""
+        """End the workers; wait only for idle ones, as one that plays might take long."""
         self._close(wait=all(future.done() for future in self._under_way))
 
     def _close(self, *, wait: bool) -> None:
-        """Give up what is under way. Not every executor can be told to do so as it closes."""
+        """Abandon pending trials. Not every executor can do so while closing."""
         for future in self._under_way:
             future.cancel()
         self._executor.shutdown(wait=wait)
@@ -179,7 +181,7 @@ class _Workers:
         return future
 
     def result(self, future: Future[Outcome | Failure]) -> Outcome:
-        """Wait for what came of a trial, through breakdowns of the executor."""
+        """Wait for the result of a trial, through breakdowns of the executor."""
         while True:
             current = self._current(future)
             try:
@@ -223,8 +225,8 @@ def _make_trials(
     limit: int,
     told: Told,
 ) -> int:
-    """Make the trials that are missing, at most `limit` of them under way; return how many of them
-    only repeated others.
+    """Make the missing trials, at most `limit` of them under way; return how many only repeated
+    others.
     """
     done, wanted = log.trials(), question.trials
     waiting = deque[tuple[int, Values, Future[Outcome | Failure]]]()
@@ -232,7 +234,7 @@ def _make_trials(
     kept = {_key(trial.values): trial for trial in done}
     best, ended, repeated = best_of(done), len(done), 0
     size, names = size_of(question.space), [each.name for each in question.space]
-    if size is not None and size <= min(wanted, GRID_MAX):  # then every combination, once
+    if size is not None and size <= min(wanted, GRID_MAX):  # then try every combination, once
         wanted = size
         for row in product(*(each.values for each in question.space)):
             log.queue(dict(zip(names, row, strict=True)))
@@ -273,7 +275,7 @@ def _key(values: Values) -> tuple[tuple[str, object], ...]:
 def _neighbours(
     found: Search, question: Question, played: _Workers, judge: _Judge
 ) -> tuple[Neighbour, ...]:
-    """Play what lies one step beside the best, where no trial has yet: a peak or a plateau?"""
+    """Play the untried neighbours of the best, one step away: is it a peak or a plateau?"""
     best = found.best
     if best is None:
         return ()

@@ -2,8 +2,8 @@
 
     fast=3..20  slow=20..100:5  ratio=1.5..4.0  ratio=1.5..4.0:0.5  side=long|short  on=true|false
 
-A range holds both its ends; `:5` is its step (whole numbers have 1, others none). Each value is of
-the type that the strategy's class gives the parameter.
+A range includes both ends; `:5` is its step (default 1 for whole numbers, none for others). Each
+value has the type that the strategy's class gives the parameter.
 """
 
 import re
@@ -25,12 +25,12 @@ _KINDS: Final = {int: "whole numbers", float: "numbers", str: "texts", bool: "tr
 _FLAGS: Final = {"true": True, "false": False}
 SHAPES: Final = "NAME=LOW..HIGH, NAME=LOW..HIGH:STEP or NAME=A|B|C"
 NEAR: Final = 20
-"""A neighbour in a range without a step is a twentieth of it away."""
+"""In a range without a step, a neighbour is a twentieth of the range away."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """All numbers from `low` to `high`; with a step those that are whole steps above `low`."""
+    """All numbers from `low` to `high`; with a step, `low` plus whole steps."""
 
     name: str
     low: float
@@ -40,7 +40,7 @@ class Span:
 
     @property
     def size(self) -> int | None:
-        """How many values; None: as many as a float can tell apart."""
+        """How many values; None: without a step there is no useful number."""
         return None if self.step is None else floor((self.high - self.low) / self.step + 1e-9) + 1
 
     @property
@@ -52,7 +52,7 @@ class Span:
         return tuple(round(value) if self.is_whole else value for value in found)
 
     def neighbours(self, value: ParameterValue) -> tuple[ParameterValue, ...]:
-        """Return the values one step below and above, as far as they are in the range."""
+        """Return the values one step below and above, within the range."""
         assert isinstance(value, int | float), "a range holds numbers"
         step = self.step or (self.high - self.low) / NEAR
         near = [value - step, value + step]
@@ -77,7 +77,7 @@ class Choice:
         return len(self.values)
 
     def neighbours(self, value: ParameterValue) -> tuple[ParameterValue, ...]:
-        """Return the values named before and after it."""
+        """Return the values listed before and after it."""
         at = self.values.index(value)
         return (*self.values[max(0, at - 1) : at], *self.values[at + 1 : at + 2])
 
@@ -91,14 +91,14 @@ Space = tuple[Dimension, ...]
 
 
 def size_of(space: Space) -> int | None:
-    """Return how many combinations there are; None where a range has no step."""
+    """Return the number of combinations; None if a range has no step."""
     sizes = [each.size for each in space]
     return None if None in sizes else prod(size for size in sizes if size is not None)
 
 
 def read_space(words: Iterable[str], factory: type[Strategy], use: str) -> Space:
-    """Return the space that the words say, in their order. Raises OperatorMistake with all that is
-    wrong: a parameter that the strategy has not, a wrong type, an empty range.
+    """Return the space described by the words, in order. Raises OperatorMistake with all problems:
+    a parameter that the strategy does not have, a wrong type, an empty range.
     """
     known = parameters_of(factory)
     found: dict[str, Dimension] = {}
@@ -152,7 +152,7 @@ def _dimension(name: str, text: str, known: Mapping[str, Parameter], use: str) -
 
 
 def _value(name: str, word: str, kind: type) -> ParameterValue:
-    """Return one value of a parameter, of the type that it has."""
+    """Return one value of a parameter, in the parameter's type."""
     word = word.strip()
     try:
         if kind is bool:
@@ -172,7 +172,7 @@ def _wrong(message: str) -> OperatorMistake:
 
 
 def words_of(values: Values) -> str:
-    """Return values as a person reads them: `fast 5, ratio 2.25`."""
+    """Format values for a person: `fast 5, ratio 2.25`."""
     return ", ".join(
         f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in values.items()

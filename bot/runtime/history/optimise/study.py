@@ -1,10 +1,10 @@
-"""The search's memory: a folder with what was asked and what each trial brought.
+"""The folder of a search: its question and the result of each trial.
 
     question.json    what is searched: another question needs another folder
     trials.log       Optuna's journal; each trial is appended, and survives a kill
     lock             held by the search that runs
 
-Trials that were under way when a search ended are marked failed and asked again with their values.
+Trials under way when a search ended are marked failed and queued again with their values.
 """
 
 import fcntl
@@ -41,8 +41,8 @@ _REASON: Final = "reason"
 
 @contextmanager
 def open_folder(folder: Path, question: Mapping[str, object]) -> Iterator[None]:
-    """Hold the folder of a search. Raises OperatorMistake when it holds another question, or
-    another search runs in it.
+    """Lock the folder of a search. Raises OperatorMistake if it holds another question, or another
+    search runs in it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -70,7 +70,7 @@ def open_folder(folder: Path, question: Mapping[str, object]) -> Iterator[None]:
 
 
 def require_optuna() -> None:
-    """Raise OperatorMistake where the library is not installed."""
+    """Raise OperatorMistake if the library is not installed."""
     try:
         importlib.import_module("optuna")
     except ImportError:
@@ -78,7 +78,9 @@ def require_optuna() -> None:
 
 
 class StudyLog:
-    """The trials of a search: asked of Optuna by number, told, and read again after a restart."""
+    """The trials of a search: asked from Optuna by number, reported, and read again after a
+    restart.
+    """
 
     def __init__(self, folder: Path, space: Space, seed: int) -> None:
         import optuna
@@ -94,12 +96,12 @@ class StudyLog:
             storage=storage, study_name=NAME, direction="maximize", load_if_exists=True
         )
         self._asked: dict[int, optuna.Trial] = {}
-        # What was under way is marked failed, and its values are queued to be tried again.
+        # Trials under way are marked failed, and their values are queued again.
         for trial in self._study.get_trials(deepcopy=False, states=(self._states.RUNNING,)):
             self._study.tell(trial.number, state=self._states.FAIL)
             if len(trial.params) == len(self._distributions):
                 self._study.enqueue_trial(trial.params)
-        # A search that goes on draws other numbers than one that begins, and the same each time.
+        # A continued search draws other numbers than a new one, but the same each time.
         done = len(self._study.get_trials(deepcopy=False))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -109,12 +111,14 @@ class StudyLog:
 
     @property
     def before(self) -> Outcome | None:
-        """What the strategy did with its own values, if that is known already."""
+        """The result of the strategy with its own values, if already known."""
         found = self._study.user_attrs.get(_BEFORE)
         return _outcome(found) if found else None
 
     def forget(self) -> None:
-        """Leave no search behind, where none can be made: another question may take the folder."""
+        """Leave no search behind if none can be made, so that another question may
+        take the folder.
+        """
         for name in (LOG, QUESTION):
             (self._folder / name).unlink(missing_ok=True)
 
@@ -122,7 +126,7 @@ class StudyLog:
         self._study.set_user_attr(_BEFORE, _plain(outcome))
 
     def trials(self) -> list[Trial]:
-        """Return all that have ended, by number."""
+        """Return all finished trials, by number."""
         states = (self._states.COMPLETE, self._states.PRUNED)
         found = []
         for each in self._study.get_trials(deepcopy=False, states=states):
@@ -146,7 +150,7 @@ class StudyLog:
         return trial.number, dict(trial.params)
 
     def tell(self, trial: Trial) -> None:
-        """Keep what came of a trial."""
+        """Store the result of a trial."""
         asked = self._asked.pop(trial.number)
         if trial.outcome is not None:
             asked.set_user_attr(_OUTCOME, _plain(trial.outcome))
@@ -158,7 +162,7 @@ class StudyLog:
             self._study.tell(asked, state=self._states.PRUNED)
 
     def queue(self, values: Values) -> None:
-        """Have values tried before Optuna chooses any."""
+        """Queue values to be tried before Optuna chooses any."""
         self._study.enqueue_trial(dict(values), skip_if_exists=True)
 
 

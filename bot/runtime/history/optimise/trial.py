@@ -1,8 +1,8 @@
-"""What a search tries: a strategy with some values of its parameters, over all the days.
+"""One trial of a search: a strategy with some values of its parameters, over all the days.
 
-`question_of` makes a search's question of what a person names; `run_trial` plays one trial of it,
-in a worker. Each process reads strategy and bars once and keeps them. What a trial brings is its
-gain of each day; windows are cut from these, so that one run serves every fold.
+`question_of` builds a search's question from user input; `run_trial` plays one trial of it, in a
+worker. Each process reads strategy and bars once and keeps them. The result is the gain of each
+day, from which windows are cut, so that one run serves every fold.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from bot.runtime.history.optimise.search import Question
 from bot.runtime.history.optimise.space import Values, read_space, words_of
 
 JOBS_KEPT: Final = 2
-"""A worker serves one search; a cluster's worker perhaps a second."""
+"""A worker serves one search; a cluster's worker perhaps two."""
 
 
 def question_of(
@@ -41,7 +41,9 @@ def question_of(
     folds: int,
     seed: int,
 ) -> tuple[str, Question]:
-    """Return the strategy's name and what is searched. Raises OperatorMistake for what can't be."""
+    """Return the strategy's name and what is searched. Raises OperatorMistake for an impossible
+    search.
+    """
     spec = spec_of(wanted)
     [strategy], [file], loaded = spec.strategies, wanted.files, wanted.loaded
     job = Job(
@@ -74,7 +76,7 @@ def run_trial(job: Job, values: Values) -> Outcome | Failure:
     """Play a trial in this process."""
     try:
         result = play(job, values)
-    except (OperatorMistake, OSError) as error:  # a mistake does not pickle
+    except (OperatorMistake, OSError) as error:  # an OperatorMistake does not pickle
         return Failure(str(error))
     days = daily(result.equity, result.capital)
     end = result.equity[-1].equity if result.equity else result.capital
@@ -108,7 +110,7 @@ class Refusal:
             make(self.strategy.factory, plan.symbols[0], {**plan.parameters, **values})
         except RefusedParameters as error:
             return str(error)
-        except OperatorMistake as mistake:  # a bug in the check: of which values is half of it
+        except OperatorMistake as mistake:  # a bug in the check: the values are half of the story
             text = f"that was with {words_of(values)}: mend it, or leave them out of --space"
             told = OperatorMistake.of("E-OPT-006", text).problems
             raise OperatorMistake((*mistake.problems, *told), mistake.exit_code) from mistake
@@ -116,7 +118,7 @@ class Refusal:
 
 
 def code_of(strategy: LoadedStrategy) -> str:
-    """Return the hash of all that says what a strategy does: its file and its Python."""
+    """Return the hash of everything that determines a strategy: its file and its Python."""
     digest = sha256(strategy.plan.source_sha256.encode())
     for file in sorted(files_of(strategy.factory)):
         digest.update(file.read_bytes())
@@ -125,7 +127,7 @@ def code_of(strategy: LoadedStrategy) -> str:
 
 @lru_cache(maxsize=JOBS_KEPT)
 def prepared(job: Job) -> BacktestSpec:
-    """Read what a job names, once in a process. Raises OperatorMistake."""
+    """Read what a job refers to, once in a process. Raises OperatorMistake."""
     path = Path(job.strategy)
     wanted = Wanted(
         files=(path,),

@@ -13,7 +13,7 @@ from typing import Any, Final
 from bot.config.problems import ExitCode, OperatorMistake
 
 CONNECT_S: Final = 10.0
-"""So long a cluster may take to answer, and again to show its first worker."""
+"""How long a cluster may take to answer, and again to show its first worker."""
 MISSING: Final = (
     "a cluster needs Dask, which is not installed: pip install 'vnbot[cluster]' here and on every "
     "worker, then again"
@@ -23,8 +23,8 @@ MakeExecutor = Callable[[], Executor]
 
 
 class _Processes(ProcessPoolExecutor):
-    """Ends its workers where nobody waits for them: a trial may go on for long, and a process does
-    not leave before its workers.
+    """Ends its workers on exit without waiting for them: a trial may take long, and a process does
+    not exit before its workers.
     """
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002
@@ -34,13 +34,15 @@ class _Processes(ProcessPoolExecutor):
 
 
 def processes(count: int) -> MakeExecutor:
-    """Return what makes processes of this machine. They are spawned: a fork would copy threads."""
+    """Return a factory of processes on this machine. They are spawned: a fork would
+    copy threads.
+    """
     context = get_context("spawn")
     return lambda: _Processes(count, mp_context=context, initializer=_follow_the_search)
 
 
 def _follow_the_search() -> None:
-    """Leave Ctrl-C to the search, which ends its workers, and end when it was killed itself."""
+    """Leave Ctrl-C to the search, which ends its workers, and exit if the search was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     search = parent_process()
     assert search is not None, "a worker has a parent"
@@ -54,9 +56,9 @@ def _follow_the_search() -> None:
 
 @contextmanager
 def cluster(address: str, connect_s: float = CONNECT_S) -> Iterator[tuple[MakeExecutor, int]]:
-    """Yield what reaches a cluster's workers, and how many there are now; let go of it at the end.
+    """Yield an executor on a cluster's workers, and how many there are now; disconnect at the end.
 
-    Raises OperatorMistake when it does not answer in time, or has no worker.
+    Raises OperatorMistake if it does not answer in time, or has no worker.
     """
     try:
         from distributed import Client
@@ -73,7 +75,7 @@ def cluster(address: str, connect_s: float = CONNECT_S) -> Iterator[tuple[MakeEx
 
     def connect() -> Any:
         try:
-            # A client that never came up hangs when it is thrown away, and shows a traceback.
+            # A client that never connected hangs when closed, and shows a traceback.
             create_connection(place, timeout=connect_s).close()
             client = reach(address, timeout=connect_s, set_as_default=False)
         except (OSError, ValueError) as error:

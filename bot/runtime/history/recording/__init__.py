@@ -1,4 +1,4 @@
-"""A run on disk, call by call, and the same calls made again.
+"""Records a run to disk, call by call, and repeats the same calls.
 
-Not here: what the calls decide. That is the engine's, which is only fed once more.
+The engine decides what the calls lead to; it is only fed again.
 """

@@ -1,7 +1,7 @@
-"""The first call of a replay that came out otherwise: both sides, whole and as a person reads them.
+"""The first call of a replay with another result: both sides, complete and in words.
 
-What both sides have alike at the start and the end of the call is left out, and accounts are
-masked: this is shown.
+Entries equal on both sides at the start and the end of the call are left out. Accounts are masked,
+as this is shown.
 """
 
 import re
@@ -25,16 +25,16 @@ ABOUT: Final = frozenset(
 WORTH_SAYING: Final = ABOUT | {
     *("side", "quantity", "price", "limit_price", "state", "from_state", "to_state", "reason")
 }
-"""Fields that are told to a person also where they do not differ."""
+"""Fields reported to a person even if they do not differ."""
 IN_FRONT: Final = frozenset(
     {"at", "strategy", "symbol", "verdict", "code", "why", "side", "quantity", "price"}
 )
-"""Fields of a decision that its sentence begins with."""
+"""Fields of a decision with which its sentence begins."""
 VALUE_MAX, TOLD_MAX = 80, 300
-"""Characters of one value and of one line for a person."""
+"""Longest value, and longest line for a person, in characters."""
 _CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WRAPPED: Final = re.compile(r"^(?:intent|quote|depth|snapshot|numbers) (?=.)")
-"""In front of what a value is alone in holding."""
+"""A path before a value that adds nothing for a person."""
 _IN_UTC: Final = re.compile(r"[0-9-]{10}T[0-9:.]{8,15}\+00:00")
 
 
@@ -49,7 +49,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first call that came out otherwise: what went in, and both sides, whole."""
+    """The first call with another result: its input, and both sides, complete."""
 
     number: int
     at: datetime
@@ -67,7 +67,7 @@ def difference_of(
     now: Sequence[Command],
     accounts: Collection[str],
 ) -> Difference:
-    """Say what differs; `heard` is an event, or the kind of a call without one."""
+    """Describe the difference; `heard` is an event, or the kind of a call without one."""
 
     def masked(text: str) -> str:
         for account in accounts:
@@ -102,7 +102,7 @@ def _entry_of(command: Command) -> object:
 
 
 def _told(one: object, other: object) -> str:
-    """Return a sentence: what it is about and, beside `other` of its kind, the figures that
+    """Return a sentence: what it is about and, compared with `other` of its kind, the figures that
     differ.
     """
     leaves, others = dict(_leaves(one)), dict(_leaves(other))
@@ -128,7 +128,7 @@ def _told(one: object, other: object) -> str:
 
 
 def _leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:
-    """Yield what a value holds, each by its way there: `intent quantity`."""
+    """Yield the parts of a value, each with its path: `intent quantity`."""
     held: Iterator[tuple[object, object]]
     if isinstance(value, CheckResult):
         if value.passed:
@@ -159,7 +159,7 @@ def _value(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     text = visible(str(value))
-    if _IN_UTC.fullmatch(text):  # what a decision saw holds its times as text
+    if _IN_UTC.fullmatch(text):  # what a decision saw stores its times as text
         return _value(datetime.fromisoformat(text))
     return text if len(text) <= VALUE_MAX else f"{text[:VALUE_MAX]}…"
 
@@ -168,7 +168,9 @@ def _value(value: object) -> str:
 
 
 def _words_of(one: object, other: object) -> str:
-    """Name an entry by what it is about and, beside `other` of its kind, by what differs."""
+    """Describe an entry by what it is about and, compared with `other` of its kind, by the
+    differences.
+    """
     assert is_dataclass(one), "commands and entries are frozen values"
     names = [each.name for each in fields(one)]
     if type(one) is type(other):
@@ -180,7 +182,7 @@ def _words_of(one: object, other: object) -> str:
 
 
 def _shown(value: object) -> str:
-    """Return a value in words: times as the exchange's clock had them, and nothing that is None."""
+    """Format a value: times in exchange time, without anything that is None."""
     if isinstance(value, StrEnum):
         return str(value)
     if isinstance(value, datetime):

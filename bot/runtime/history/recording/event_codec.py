@@ -1,9 +1,9 @@
-"""How events and commands are written in a recording, and read back exactly as they were.
+"""Encodes events and commands for a recording, and reads them back exactly.
 
-Made from the annotations of the frozen dataclasses: a value of one is the list of its fields, with
-its class's name before it where the annotation leaves several to choose from. Which fields a class
-had is kept beside the recording (`Shapes`), so a field that was added since takes its default. What
-the annotations do not allow for is refused when the codec is made, not when a value is written.
+It is derived from the annotations of the frozen dataclasses: a value is the list of its fields,
+preceded by the class name if the annotation allows several. The fields of each class are stored
+beside the recording (`Shapes`), so a field added later takes its default. Unsupported annotations
+are refused when the codec is made, not when a value is written.
 """
 
 import json
@@ -26,17 +26,17 @@ _TEXTS: Final[Mapping[type, Way]] = {
     date: date.fromisoformat,
     time: time.fromisoformat,
 }
-"""What is written in ISO 8601, and how it is read."""
+"""Types written as ISO 8601, and how they are read."""
 
 
 class UnknownShape(Exception):
-    """Something was written with a class or a field that this release does not have."""
+    """Something was written with a class or a field that this release lacks."""
 
 
 class Codec:
     """Writes and reads values of one annotation, which may be a union of classes.
 
-    `shapes` None: those of this release. Raises UnknownShape when it can't read that of others.
+    `shapes` None: those of this release. Raises UnknownShape if it cannot read the given ones.
     """
 
     def __init__(self, hint: Any, shapes: Shapes | None = None) -> None:
@@ -56,7 +56,7 @@ class Codec:
     # --------------------------------------------------------------------------- by annotation
 
     def _ways(self, hint: Any) -> tuple[Way, Way]:
-        """Return how a value of an annotation becomes what JSON knows, and comes back."""
+        """Return how a value of an annotation is converted to JSON values and back."""
         origin, arguments = get_origin(hint), get_args(hint)
         if origin in (Union, UnionType):
             return self._of_union(arguments)
@@ -74,7 +74,7 @@ class Codec:
                 lambda items: frozenset(map(read, items)),
             )
         if origin is not None and issubclass(origin, Mapping):
-            # JSON has only text as keys: others are pairs. The order of the keys is kept.
+            # JSON only has text keys: others become pairs. The order of keys is kept.
             key, value = self._ways(arguments[0]), self._ways(arguments[1])
             if arguments[0] is str and value[0] is _same:
                 return dict, _same
@@ -109,7 +109,7 @@ class Codec:
         )
 
     def _of_union(self, options: tuple[Any, ...]) -> tuple[Way, Way]:
-        """What JSON knows is itself; of dataclasses the name tells them apart."""
+        """JSON values stay as they are; dataclasses are told apart by name."""
         kinds = [each for each in options if each not in _PLAIN]
         if not kinds:
             return _same, _same
@@ -144,7 +144,7 @@ class Codec:
 
     def _of_dataclass(self, kind: type) -> tuple[Way, Way]:
         if kind not in self._known:
-            self._known[kind] = (_same, _same)  # nothing of ours holds itself
+            self._known[kind] = (_same, _same)  # none of our types contains itself
             self._known[kind] = self._made(kind)
         return self._known[kind]
 
@@ -177,7 +177,7 @@ class Codec:
 
 
 def codec_of(kinds: Iterable[Any]) -> Codec:
-    """Return the codec of a union that is put together here."""
+    """Return the codec of a union composed here."""
     return Codec(Union[tuple(kinds)])  # noqa: UP007
 
 
@@ -186,7 +186,7 @@ def _same(value: Any) -> Any:
 
 
 def _below(kind: Any) -> tuple[type, ...]:
-    """The classes that a value of a dataclass may really have."""
+    """The concrete classes that a value of a dataclass may have."""
     found = kind.__subclasses__() if is_dataclass(kind) and isinstance(kind, type) else ()
     return tuple(each for direct in found for each in (direct, *_below(direct)))
 

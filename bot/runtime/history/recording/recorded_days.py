@@ -1,7 +1,7 @@
-"""Recorded days as a market to trade on: what they show of which symbols, and their events.
+"""Recorded days as a market to trade on: their symbols, data and events.
 
-The recordings are read twice, a part at a time: once to know what there is (a market lists its
-symbols before it opens), and again as they are played. So a long day costs no memory.
+The recordings are read twice, a part at a time: once to find what they contain (a market lists its
+symbols before it opens), and again while they are played, so that a long day needs no memory.
 """
 
 import json
@@ -46,7 +46,7 @@ DAY_MARK: Final = "date="
 BAR: Final = timedelta(minutes=1)
 OPENS_AT, ENDS_AT = time(9), time(14, 45)
 PAUSE_MIN: Final = timedelta(minutes=2)
-"""In which nobody recorded: a shorter one is no gap worth a word."""
+"""A shorter pause without recording is not worth mentioning as a gap."""
 WHOLE: Final = "all symbols"
 _LOOKED_AT: Final = frozenset(
     each.__name__
@@ -59,11 +59,12 @@ _LOOKED_AT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RecordedDays:
-    """What recorded days hold. `folders` are those of their runs, in order, each with its day.
+    """The contents of recorded days. `folders` are those of their runs, in order, each with its
+    day.
 
     `quotes`: the first one of each symbol. `looks`: how many quotes and depths there are of each.
-    `bars`: what the quotes make of minutes, for charts and benchmarks. `days` are those that begin
-    in the recording: only from its beginning on can a day be traded.
+    `bars`: minutes built from the quotes, for charts and benchmarks. `days` are those whose
+    beginning was recorded: only these can be traded.
     """
 
     folders: tuple[tuple[date, Path], ...]
@@ -80,7 +81,7 @@ class RecordedDays:
         return frozenset(symbol for symbol, (_, depths) in self.looks.items() if depths)
 
     def events(self, first: date, last: date, progress: Progress) -> Iterator[Event]:
-        """Yield what was heard on local days, in order. Raises Unusable."""
+        """Yield the events of local days, in order. Raises Unusable."""
         wanted = [folder for day, folder in self.folders if first <= day <= last]
         for at, folder in enumerate(wanted):
             _, ways = read_head(folder)
@@ -91,9 +92,10 @@ class RecordedDays:
 
 
 def day_folders(path: Path) -> Mapping[date, Path]:
-    """Return the recorded days that a path names: one, `recorded`, or a bot's state folder with it.
+    """Return the recorded days that a path names: one day, `recorded`, or a bot's state folder that
+    has it.
 
-    Nothing: it is no recording.
+    Empty: it is no recording.
     """
     path = path.absolute()
     named = [path] if path.name.startswith(DAY_MARK) else []
@@ -115,7 +117,7 @@ def read_days(
     calendar: TradingCalendar,
     progress: Progress = lambda _: None,
 ) -> RecordedDays | None:
-    """Return what recordings hold of these days; None where a path is of bars. Raises
+    """Return the contents of recordings of these days; None if a path holds bars. Raises
     OperatorMistake for a mixture, for two recordings of one day, and for a damaged one.
     """
     named = [(path, day_folders(path)) for path in paths]
@@ -167,7 +169,7 @@ class _Scan:
     _bars: dict[tuple[str, datetime], list[int]] = field(default_factory=dict)
     _volumes: dict[str, int] = field(default_factory=dict)
     _going_ex: dict[tuple[str, date], int] = field(default_factory=dict)
-    """By symbol and day, the close before; the reference is still to come."""
+    """By symbol and day, the previous close; the reference is still to come."""
     _frames: dict[str, dict[date, DayFrame]] = field(default_factory=lambda: defaultdict(dict))
 
     def read(self, days: Mapping[date, Path], progress: Progress) -> RecordedDays:
@@ -196,7 +198,7 @@ class _Scan:
         )
 
     def _read_day(self, day: date, runs: Sequence[Path]) -> None:
-        """Read the runs of a day and name the parts of its trading that none has heard."""
+        """Read the runs of a day and find the parts of trading that none has recorded."""
         opens, ends = (instant_of(day, each) for each in (OPENS_AT, ENDS_AT))
         heard = opens
         for folder in runs:

@@ -1,8 +1,8 @@
-"""Writes the tape of a run to files, on a thread of its own and never in the way of an order.
+"""Writes the tape of a run to files, on its own thread and without delaying orders.
 
-It takes what waits once a second, a few calls at a time so that nobody waits for it, and lets an
-order on its way go first. When the queue is full the recording has a gap and says so; when the disk
-is, it ends and says so. Trading goes on.
+Once a second it writes what is queued, a few calls at a time so that nothing waits for it, and lets
+orders under way go first. A full queue leaves a reported gap in the recording; a full disk ends it,
+with a report. Trading continues.
 """
 
 import asyncio
@@ -47,24 +47,24 @@ from bot.runtime.watches import free_on
 
 FLUSH_S: Final = 1.0
 PART_ROWS: Final = 5_000
-"""To close a part it is read whole: some 35 MB."""
+"""Closing a part reads it completely: some 35 MB."""
 PART_S: Final = timedelta(minutes=30)
-"""Market time after which a part is closed."""
+"""A part is closed after this much market time."""
 AT_ONCE: Final = 8
-"""Calls that are written before others have their turn: a tenth of a millisecond."""
+"""Calls written before others get their turn: a tenth of a millisecond."""
 BUSY_S: Final = 0.002
 BUSY_MAX: Final = 250
 """How often in a row the thread lets an order go first."""
 STOP_S: Final = 5.0
 LOOK_S: Final = 5.0
 STILL_LOOKS: Final = 6
-"""Looks at a thread that writes, and has written nothing since the look before: its disk hangs."""
+"""After this many looks at a thread that has not written anything meanwhile, its disk hangs."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class NoRecording:
-    """Stands for a recorder where nothing is recorded."""
+    """Null object for a run that is not recorded."""
 
     def stop(self) -> None: ...
 
@@ -76,7 +76,7 @@ def begin_recording(
     way: RightOfWay,
     activity: Activity,
 ) -> "Recorder | NoRecording":
-    """Record a run from its first event on, where its engine keeps a tape."""
+    """Record a run from its first event on, if its engine keeps a tape."""
     engine, market = parts.engine, parts.environment.market
     if not isinstance(engine, RecordedEngine):
         return NoRecording()
@@ -112,9 +112,9 @@ def begin_recording(
 
 
 class Recorder:
-    """The thread that writes a tape to files. `say` is told, on the loop, what goes wrong; `way`
-    says whether an order is on its way. While the queue is half full something is under way
-    (`activity`), so that a clock which waits for us waits.
+    """The thread that writes a tape to files. `say` is called on the loop with problems; `way`
+    returns whether an order is under way. While the queue is half full something counts as under
+    way (`activity`), so that a clock that waits for activity waits.
     """
 
     def __init__(
@@ -151,15 +151,15 @@ class Recorder:
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
 
     def start(self) -> None:
-        """Begin to write; called on the loop."""
+        """Start writing; called on the loop."""
         self._loop = asyncio.get_running_loop()
         self._tape.on_full = self._hold
         self._thread.start()
         self._loop.call_later(self._look_s, self._look)
 
     def _look(self) -> None:
-        """Look, on the loop, whether the thread comes along; one whose disk takes nothing is given
-        up, for it can say nothing itself.
+        """Check, on the loop, whether the thread makes progress; one whose disk accepts nothing is
+        given up, as it cannot report that itself.
         """
         if self._stopping or not self._tape.is_open:
             return
@@ -173,7 +173,7 @@ class Recorder:
         self._give_up(f"{why}. Look at {self._state_dir}")
 
     def hurry(self) -> None:
-        """Write what waits now."""
+        """Write what is queued now."""
         self._wake.set()
 
     def _hold(self) -> None:
@@ -189,11 +189,11 @@ class Recorder:
 
     def _on_loop(self, do: Callable[..., object], *arguments: object) -> None:
         assert self._loop is not None
-        with suppress(RuntimeError):  # the loop has ended: nobody is there to hear it
+        with suppress(RuntimeError):  # the loop has ended, so nobody can be told
             self._loop.call_soon_threadsafe(do, *arguments)
 
     def stop(self) -> None:
-        """Write what waits and end the recording cleanly; wait for that, but not for ever."""
+        """Write what is queued and end the recording cleanly; wait for that, but not for ever."""
         self._stopping = True
         self._wake.set()
         self._thread.join(STOP_S)
@@ -213,7 +213,8 @@ class Recorder:
                 self._close_part()
         except (OSError, sqlite3.Error) as error:
             self._give_up(f"it can't be written ({error})")
-        except BaseException as error:  # a bug here is none of the order path's, nor one of polars
+        # a bug here must not affect the order path, nor one in polars
+        except BaseException as error:
             self._give_up(f"a bug of ours ({type(error).__name__}: {error})")
 
     def _give_up(self, why: str) -> None:
@@ -225,7 +226,7 @@ class Recorder:
         self._on_loop(self._say, f"the recording of this run ends: {why}. Trading goes on")
 
     def _write_waiting(self) -> None:
-        """Write what waits as blocks of the day it belongs to."""
+        """Write queued calls as blocks of the day they belong to."""
         calls, rows = self._tape.calls, list[Row]()
         if not calls:
             return
@@ -257,7 +258,7 @@ class Recorder:
         self._on_loop(self._let_go)
 
     def _give_way(self) -> None:
-        """Let others have the interpreter, and an order its way."""
+        """Yield the interpreter to others, and let an order go first."""
         sleep(0)
         for _ in range(BUSY_MAX):
             if self._stopping or not self._way.is_taken or len(self._tape.calls) >= self._tape.full:
@@ -287,7 +288,7 @@ class Recorder:
                 self._head = replace(self._head, began=day)
             oldest = day - timedelta(days=self._keep_days - 1)
             for each in days_of(self._state_dir):
-                if each < oldest:  # it is kept no longer
+                if each < oldest:  # past its retention
                     shutil.rmtree(day_folder(self._state_dir, each))
             write_head(folder, self._head)
             self._day, self._parts = day, 0

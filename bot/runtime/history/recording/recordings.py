@@ -1,13 +1,13 @@
-"""The files of recordings: one folder a day and run, a head that says of what, and parts.
+"""The files of recordings: one folder per day and run, with a head that identifies it, and parts.
 
     recorded/date=2026-11-19/run=000003/head.json
                                        part-0001-5b1e….parquet     closed, named by its own hash
                                        part-0002.db                open: SQLite, a block a second
                                        begun                       which parts hold something
 
-A part is written where it stands and closed by a rename, so a kill costs the last block and no part
-spoils another. With polars a closed part is Parquet, without it it stays SQLite; the rows are the
-same. The last column of a row is a hash over all rows of the run so far: whatever is flipped,
+A part is written in place and closed by a rename, so a kill costs the last block and parts cannot
+damage each other. With polars a closed part is Parquet, otherwise it stays SQLite; the rows are the
+same. The last column of a row is a hash over all rows of the run so far, so anything altered,
 missing or moved shows at its row.
 """
 
@@ -37,9 +37,9 @@ FORMAT: Final = 1
 FOLDER: Final = "recorded"
 HEAD: Final = "head.json"
 BEGUN: Final = "begun"
-"""Gets a line for each part once something is in it: its number, and since when (Unix seconds)."""
+"""Gets a line for each part that has content: its number, and since when (Unix seconds)."""
 GO_ON, LOOK, GAP, END = "go_on", "look", "gap", "end"
-"""Kinds of rows beside the events': due hooks called, a fault of a look, rows lost, a clean end."""
+"""Kinds of rows besides events: due hooks called, a fault in a look, rows lost, a clean end."""
 DUE, LAST_LOOK = "due", "last look"
 """Which look it was."""
 _SCHEMA: Final = "create table blocks (first integer primary key, crc integer, data blob)"
@@ -47,13 +47,13 @@ _RUN: Final = re.compile(r"run=([0-9]{6,})")
 _PART: Final = re.compile(r"part-([0-9]{4,})(?:\.db|-[0-9a-f]{16}\.parquet)")
 _BEGUN: Final = re.compile(r"([0-9]{1,6}) ([0-9]{1,10})")
 _FIELD, _ROW = "\x1f", "\x1e"
-"""Neither is ever in JSON, which escapes them."""
+"""Neither occurs in JSON, which escapes them."""
 
 
 class Row(NamedTuple):
-    """One call of the engine: what went in, what was odd about it, what came out.
+    """One call of the engine: its input, anomalies, and output.
 
-    `at_us` is the event's time, `event`, `odd` and `commands` are JSON, empty for none. `seal` is
+    `at_us` is the event's time; `event`, `odd` and `commands` are JSON, empty for none. `seal` is
     the hash of all rows of the run up to here.
     """
 
@@ -68,7 +68,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedStrategy:
-    """What a strategy was: `files` are those it was loaded from, with their hashes."""
+    """A strategy of the run: `files` are those it was loaded from, with their hashes."""
 
     plan: StrategyPlan
     instruments: tuple[Instrument, ...]
@@ -77,7 +77,7 @@ class RecordedStrategy:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Of which run a recording is: all that its engine was made of."""
+    """Identifies the run of a recording: everything its engine was made of."""
 
     version: str
     run: int
@@ -94,7 +94,7 @@ class Unusable(Exception):
 
 
 def sealed(before: str, row: Row, commands: str) -> str:
-    """Return the seal of a row that follows one sealed `before`, as if these were its commands."""
+    """Return the seal of a row after one with seal `before`, as if it had these commands."""
     hashed = blake2b(before.encode(), digest_size=8)
     for text in (str(row.number), row.kind, row.event, row.odd, commands):
         hashed.update(text.encode())
@@ -103,7 +103,7 @@ def sealed(before: str, row: Row, commands: str) -> str:
 
 
 class Codecs:
-    """How the values of one recording are written or read."""
+    """How the values of one recording are encoded and decoded."""
 
     def __init__(self, shapes: Shapes | None = None) -> None:
         self.event = Codec(Event, shapes)
@@ -117,7 +117,7 @@ class Codecs:
 
 @cache
 def codecs() -> Codecs:
-    """Those of this release: slow to make, and the same for every run."""
+    """The codecs of this release: slow to make, and the same for every run."""
     return Codecs()
 
 
@@ -125,7 +125,7 @@ def codecs() -> Codecs:
 
 
 def days_of(state_dir: Path) -> tuple[date, ...]:
-    """Return the recorded days, the oldest first."""
+    """Return the recorded days, oldest first."""
     found = list[date]()
     for folder in (state_dir / FOLDER).glob("date=*"):
         with suppress(ValueError):
@@ -138,12 +138,12 @@ def day_folder(state_dir: Path, day: date) -> Path:
 
 
 def runs_of(state_dir: Path, day: date) -> tuple[Path, ...]:
-    """Return the folders of a day's runs, in their order; copies of other names are none."""
+    """Return the folders of a day's runs, in order; copies under other names do not count."""
     return runs_in(day_folder(state_dir, day))
 
 
 def runs_in(folder: Path) -> tuple[Path, ...]:
-    """Return the same of the folder of a day, wherever it lies."""
+    """Return the runs in the folder of a day, wherever it is."""
     found = folder.glob("run=*")
     return tuple(sorted(each for each in found if _RUN.fullmatch(each.name)))
 
@@ -155,10 +155,10 @@ def next_run(state_dir: Path) -> int:
 
 
 def parts_of(folder: Path) -> tuple[Path, ...]:
-    """Return a run's parts in order; none where nothing was recorded yet. Raises Unusable where one
-    is missing.
+    """Return a run's parts in order; empty if nothing was recorded yet. Raises Unusable if one is
+    missing.
 
-    A kill between the rename and the removal leaves a part twice: closed, it is whole.
+    A kill between the rename and the removal leaves a part twice; the closed one is complete.
     """
     found: dict[int, Path] = {}
     for path in (*sorted(folder.glob("part-*.db")), *sorted(folder.glob("part-*.parquet"))):
@@ -177,7 +177,7 @@ def parts_of(folder: Path) -> tuple[Path, ...]:
 
 
 def _begun_in(folder: Path) -> dict[int, datetime]:
-    """Return since when each part holds something; recordings of earlier releases do not say it."""
+    """Return since when each part has content; recordings of earlier releases lack this."""
     try:
         lines = (folder / BEGUN).read_text(encoding="ascii", errors="replace").splitlines()
     except FileNotFoundError:
@@ -192,10 +192,10 @@ def _begun_in(folder: Path) -> dict[int, datetime]:
 
 
 def write_head(folder: Path, head: Head) -> None:
-    """Make a run's folder with its head, which comes by a rename."""
+    """Create a run's folder with its head, which is renamed into place."""
     for each in (folder.parent.parent, folder.parent, folder):  # of a bot, of a day, of a run
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
-        each.chmod(0o700)  # one of an earlier release may be open to others
+        each.chmod(0o700)  # one made by an earlier release may be open to others
     facts = {
         "format": FORMAT,
         "version": head.version,
@@ -209,7 +209,7 @@ def write_head(folder: Path, head: Head) -> None:
 
 
 def read_head(folder: Path) -> tuple[Head, Codecs]:
-    """Return of which run a recording is, and how to read it. Raises Unusable."""
+    """Return the run that a recording is of, and how to read it. Raises Unusable."""
     path, version = folder / HEAD, "?"
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
@@ -235,13 +235,13 @@ def read_head(folder: Path) -> tuple[Head, Codecs]:
 
 
 class OpenPart:
-    """The part that is being written: rows come in blocks, each a transaction of its own."""
+    """The part being written: rows come in blocks, each its own transaction."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self._number, self._name = number, f"part-{number:04d}"
         self._folder = folder
         self._path = folder / f"{self._name}.db"
-        self._path.touch(0o600)  # SQLite gives the side files of WAL the mode of this one
+        self._path.touch(0o600)  # SQLite gives the WAL side files the mode of this one
         self._connection = sqlite3.connect(
             self._path, isolation_level=None, check_same_thread=False
         )
@@ -251,7 +251,7 @@ class OpenPart:
         self.rows = 0
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Write a block; it is whole or not there."""
+        """Write a block, completely or not at all."""
         text = _ROW.join(_FIELD.join(map(str, row)) for row in rows)
         data = zlib.compress(text.encode("utf-8"), 6)
         values = (rows[0].number, zlib.crc32(data), data)
@@ -264,7 +264,7 @@ class OpenPart:
         self.rows += len(rows)
 
     def close(self, *, parquet: bool) -> None:
-        """Close it; as Parquet, beside and by a rename, where that is wanted."""
+        """Close it; if wanted as Parquet, written beside it and renamed into place."""
         self._connection.execute("pragma journal_mode=delete")
         rows = list(_rows_in(self._connection, self._path)) if parquet else []
         self._connection.close()
@@ -275,7 +275,7 @@ class OpenPart:
         columns = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
         texts = dict.fromkeys(("event", "odd", "commands", "seal"), pl.String)
         schema = {"number": pl.Int64, "at_us": pl.Int64, "kind": pl.Categorical, **texts}
-        packed = BytesIO()  # what a disk refuses is then an OSError, not one of polars
+        packed = BytesIO()  # so that a full disk raises OSError and not a polars error
         pl.DataFrame(columns, schema=schema).write_parquet(packed, compression_level=9)
         new = self._folder / f"{self._name}.new"
         new.touch(0o600)
@@ -286,9 +286,9 @@ class OpenPart:
 
 
 def rows_of(path: Path) -> Iterator[Row]:
-    """Yield the rows of a part. Raises Unusable at the first that can't be trusted.
+    """Yield the rows of a part. Raises Unusable at the first that cannot be trusted.
 
-    Raises OperatorMistake for Parquet where there is no polars.
+    Raises OperatorMistake for Parquet without polars.
     """
     if path.suffix == ".parquet":
         yield from _rows_of_parquet(path)
@@ -328,7 +328,9 @@ def _rows_of_parquet(path: Path) -> Iterator[Row]:
 
 
 def has_polars() -> bool:
-    """Whether closed parts can be Parquet: polars is imported now, not beside an order."""
+    """Whether closed parts can be Parquet; it imports polars now, not while orders
+    are under way.
+    """
     try:
         import polars as pl  # noqa: F401
     except ImportError:

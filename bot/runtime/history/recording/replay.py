@@ -1,8 +1,8 @@
 """Feeds recorded days to the same engine again, and compares what it decides, call by call.
 
-Every run of a day gets an engine of its own, made of what its head says. A run that began on an
-earlier day is fed from there. The two are equal when every row's seal comes out again: it hashes
-what went in and what came out, of all rows so far.
+Every run of a day gets its own engine, built from the run's head. A run that began on an earlier
+day is fed from there. The results are equal if every row's seal is reproduced: it hashes input and
+output of all rows so far.
 """
 
 import json
@@ -50,14 +50,14 @@ PROGRESS_EVERY: Final = 500
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Progress = Callable[[float], None]
-"""Hears how much is done, from 0 to 1."""
+"""Called with the share done, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunReplayed:
-    """What a run's replay came to. `ended` says how its recording ends: empty, cleanly.
+    """The result of a run's replay. `ended` says how its recording ends; empty: cleanly.
 
-    `digest` is empty where nothing was recorded yet, or what was can't be read.
+    `digest` is empty if nothing was recorded yet, or it cannot be read.
     """
 
     run: int
@@ -73,7 +73,7 @@ class RunReplayed:
 
 @dataclass(frozen=True, slots=True)
 class DayReplayed:
-    """What a day's replay came to."""
+    """The result of a day's replay."""
 
     day: date
     runs: tuple[RunReplayed, ...]
@@ -98,10 +98,10 @@ class DayReplayed:
 
 @dataclass(slots=True)
 class Script:
-    """What was odd in a recorded call, played back to the engine's hooks and steps.
+    """The anomalies of a recorded call, played back to the engine's hooks and steps.
 
-    A fault of a hook or step is given back as it was when the same one is raised again; an overrun
-    is a matter of the machine and is always given back, and a hook that was stuck is not called.
+    A fault of a hook or step is returned as recorded if the same one is raised again; an overrun
+    depends on the machine and is always returned, and a hook that was stuck is not called.
     """
 
     hooks: dict[int, StrategyFault] = field(default_factory=dict)
@@ -130,11 +130,11 @@ class Script:
 
 
 class Player:
-    """Stands between an engine and what it is given, as the tape did in the run."""
+    """Sits between an engine and its inputs, as the tape did in the run."""
 
     def __init__(self) -> None:
         self.script = Script()
-        self._guard = FaultGuard(Path(os.devnull))  # which is no folder: no report is kept
+        self._guard = FaultGuard(Path(os.devnull))  # not a folder, so no report is written
 
     def invoke(
         self, strategy: Strategy, hook: str, argument: object | None
@@ -151,7 +151,7 @@ class Player:
         return fault if has_raised else None
 
     def guard(self, step: Callable[[], object]) -> Fault | None:
-        """Make a step of the engine; of a look only its fault is known."""
+        """Make a step of the engine; for a look only its fault is known."""
         script = self.script
         recorded, script.step = script.steps.get(script.step), script.step + 1
         if script.look:
@@ -160,20 +160,20 @@ class Player:
         return fault and (recorded or fault)
 
     def must_yield(self) -> bool:
-        """Say whether the recorded run had to make way here."""
+        """Return whether the recorded run had to yield here."""
         script = self.script
         script.asked += 1
         return script.asked - 1 in script.yields
 
 
 def replay_day(state_dir: Path, day: date, progress: Progress = lambda _: None) -> DayReplayed:
-    """Replay every run of a day. Raises Unusable when nothing of it can be."""
+    """Replay every run of a day. Raises Unusable if none can be."""
     folders = recorded_runs(state_dir, day)
 
     def replayed(at: int, folder: Path) -> RunReplayed:
         try:
             head, ways = read_head(folder)
-        except Unusable as error:  # the other runs are none the worse for it
+        except Unusable as error:  # the other runs are not affected
             run = int(folder.name.removeprefix("run="))
             return RunReplayed(run, "", 0, 0, "", "", (), damage=str(error))
         return _replay_run(
@@ -194,7 +194,7 @@ def recorded_runs(state_dir: Path, day: date) -> tuple[Path, ...]:
 
 
 def strategies_of(head: Head) -> tuple[LoadedStrategy, ...]:
-    """Load the classes that a recorded run used. Raises OperatorMistake for those that are gone."""
+    """Load the classes that a recorded run used. Raises OperatorMistake for missing ones."""
     base = Path(head.base_dir)
     if not base.is_dir():
         text = f"run {head.run} read its strategies from {base}, which is gone: put it back"
@@ -206,7 +206,7 @@ def strategies_of(head: Head) -> tuple[LoadedStrategy, ...]:
 
 
 def folders_of(state_dir: Path, head: Head, day: date) -> Iterator[Path]:
-    """Yield the folders of a run up to a day. Raises Unusable where its first days are gone."""
+    """Yield the folders of a run up to a day. Raises Unusable if its first days are gone."""
     name, days = f"run={head.run:06d}", days_of(state_dir)
     if head.began not in days:
         raise Unusable(
@@ -264,7 +264,7 @@ def _replay_run(
 
 
 def sealed_rows(parts: Sequence[Path], progress: Progress) -> Iterator[Row]:
-    """Yield the rows of a run's parts as long as their seals hold. Raises Unusable."""
+    """Yield the rows of a run's parts as long as their seals are valid. Raises Unusable."""
     seal, number = "", 0
     for at, part in enumerate(parts):
         rows = list(rows_of(part))
@@ -281,7 +281,7 @@ def sealed_rows(parts: Sequence[Path], progress: Progress) -> Iterator[Row]:
 def make_again(
     engine: Engine, player: Player, script: Script, kind: str, event: Event | None
 ) -> list[Command]:
-    """Make a recorded call again."""
+    """Repeat a recorded call."""
     player.script = script
     if event is not None:
         return engine.handle(event)
@@ -290,7 +290,7 @@ def make_again(
     if kind == LOOK and script.look == DUE:
         engine.next_due()
     elif kind == LOOK:
-        engine.reason_not_to_amend("")  # one that raises is the same whatever it looked at
+        engine.reason_not_to_amend("")  # one that raises does so whatever it is asked about
     return []
 
 

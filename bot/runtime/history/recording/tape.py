@@ -1,9 +1,9 @@
-"""The engine's side of a recording: every call that changes the engine, with what was odd in it.
+"""The engine's side of a recording: every call that changes the engine, with its anomalies.
 
-What decides is what goes in: events, how many hooks a turn of the loop had time for, and what was
-raised in a hook or in a step of the engine. What only looks at the engine between events changes
-nothing unless it raises; then that is a row of its own. Here a call is put in a bounded queue and
-nothing else is done: it costs an order a microsecond.
+The inputs that determine decisions are the events, how many hooks a turn of the loop had time for,
+and what was raised in a hook or a step of the engine. Looks at the engine between events change
+nothing unless they raise, which makes a row of its own. Here a call is only put in a bounded queue,
+which costs an order a microsecond.
 """
 
 from collections import deque
@@ -23,12 +23,12 @@ from bot.runtime.history.recording.recordings import DUE, GO_ON, LAST_LOOK, LOOK
 from bot.strategy import Strategy
 
 QUEUE_MAX: Final = 20_000
-"""Calls that wait to be written: minutes of a busy market."""
+"""Calls waiting to be written: minutes of a busy market."""
 
 
 @dataclass(slots=True)
 class Call:
-    """One call of the engine as it waits to be written; `lost` calls were dropped before it."""
+    """One call of the engine waiting to be written; `lost` calls were dropped before it."""
 
     at: datetime
     kind: str
@@ -39,13 +39,13 @@ class Call:
 
 
 class Tape:
-    """Stands between an engine and what it is given, and notes what was odd in each call."""
+    """Sits between an engine and its inputs, and notes the anomalies of each call."""
 
     def __init__(
         self, invoke: Invoke, guard: Guard, must_yield: MustYield, room: int = QUEUE_MAX
     ) -> None:
         self._room, self.full = room, room // 2
-        """Half full, a clock that waits for us waits; one that goes on does not."""
+        """When it is half full, a clock that waits for us waits; a real one does not."""
         self._invoke, self._guard, self._must_yield = invoke, guard, must_yield
         self.calls: deque[Call] = deque()
         self.lost = 0
@@ -78,7 +78,7 @@ class Tape:
         return fault
 
     def must_yield(self) -> bool:
-        """Say whether somebody else should have a turn before the next hook."""
+        """Return whether something else should get a turn before the next hook."""
         is_over = self._must_yield()
         if is_over:
             self._odd.append(("yield", self._asked))
@@ -86,7 +86,7 @@ class Tape:
         return is_over
 
     def take(self, at: datetime, kind: str, event: Event | None, commands: list[Command]) -> None:
-        """Keep what a call was and gave. Full, it is dropped and counted."""
+        """Queue a call and its result; if the queue is full, drop and count it."""
         odd = self._odd
         self._begin()
         if not self.is_open:
@@ -100,7 +100,7 @@ class Tape:
             self.on_full()
 
     def looked(self, at: datetime, what: str) -> None:
-        """Somebody has looked at the engine; that leaves a trace only where it has raised."""
+        """Somebody has looked at the engine; record it only if that raised."""
         if self._odd:
             self._odd.append((what, 0))
             self.take(at, LOOK, None, [])
@@ -109,7 +109,7 @@ class Tape:
 
 
 class RecordedEngine(Engine):
-    """An engine whose every call is kept on a tape."""
+    """An engine whose every call goes to a tape."""
 
     def __init__(
         self,
@@ -132,12 +132,12 @@ class RecordedEngine(Engine):
         self._event: Event | None = None
 
     def handle(self, event: Event) -> list[Command]:
-        """As an engine does; `go_on`, which ends it, keeps both."""
+        """Like the engine's; `go_on`, which ends it, records both."""
         self._event = event
         return super().handle(event)
 
     def go_on(self) -> list[Command]:
-        """As an engine does."""
+        """Like the engine's."""
         commands, event = super().go_on(), self._event
         self._event = None
         kind = GO_ON if event is None else type(event).__name__
@@ -145,19 +145,19 @@ class RecordedEngine(Engine):
         return commands
 
     def next_due(self) -> datetime | None:
-        """As an engine does."""
+        """Like the engine's."""
         due = super().next_due()
         self.tape.looked(self._state.now, DUE)
         return due
 
     def reason_not_to_send(self, intent: Intent) -> str | None:
-        """As an engine does."""
+        """Like the engine's."""
         reason = super().reason_not_to_send(intent)
         self.tape.looked(self._state.now, LAST_LOOK)
         return reason
 
     def reason_not_to_amend(self, intent_id: str) -> str | None:
-        """As an engine does."""
+        """Like the engine's."""
         reason = super().reason_not_to_amend(intent_id)
         self.tape.looked(self._state.now, LAST_LOOK)
         return reason

@@ -1,4 +1,4 @@
-"""Bars on disk: files of many kinds read, checked, imported and fetched into a store of our own.
+"""Bars on disk: reads and checks files of many kinds, and imports or fetches bars into our store.
 
-Not here: what is done with bars. A backtest or a warm-up asks for a `BarSource` and no more.
+Users of bars, such as a backtest or a warm-up, only need a `BarSource`.
 """

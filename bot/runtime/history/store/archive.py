@@ -1,12 +1,12 @@
-"""The bot's own store of bars: one folder, and a manifest that says where each range came from.
+"""The bot's own store of bars: one folder, and a manifest with the origin of each range.
 
     bars/<width>/<SYMBOL>.parquet    with polars when the symbol is first kept, else .csv.gz
     daily/days.csv.gz                reference, ceiling, floor and ex-ratio of days, as far as known
     manifest.json                    ranges: from where, when, adjusted or not
 
-Each file is written beside and renamed, bars before the manifest: a kill leaves bars that the
-manifest does not know yet, and the same import writes it. One writer at a time. Bars that are there
-are never replaced in silence.
+Each file is written beside the old one and renamed, bars before the manifest: after a kill there
+may be bars that the manifest lacks, which repeating the import adds. There is one writer at a time.
+Existing bars are never replaced silently.
 """
 
 import fcntl
@@ -45,9 +45,9 @@ DAYS: Final = "daily/days.csv.gz"
 _LOCK: Final = ".lock"
 _FORMAT: Final = 1
 _NEXT_TO: Final = timedelta(days=1)
-"""Ranges of one origin so near to each other are one: no day lies between them."""
+"""Ranges of one origin this close to each other are merged: no day lies between them."""
 RANGES_MAX: Final = 1_000
-"""Of one symbol and width; older ones are forgotten."""
+"""Ranges of one symbol and width; older ones are dropped."""
 
 
 class Origin(StrEnum):
@@ -59,7 +59,7 @@ class Origin(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What is done where stored bars differ from new ones: refuse all, keep them, replace them."""
+    """What to do if stored bars differ from new ones: refuse all, keep them, replace them."""
 
     REFUSE = "refuse"
     KEEP = "keep"
@@ -82,7 +82,9 @@ class StoredRange:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What came of adding bars: how many are new, were there, and differ from those there."""
+    """The result of adding bars: how many are new, existed already, and differ from
+    existing ones.
+    """
 
     new: int
     same: int
@@ -91,22 +93,22 @@ class Added:
 
 
 class Archive:
-    """The store in a folder, which need not be there yet."""
+    """The store in a folder, which may not exist yet."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def source(self, width: timedelta | None = None) -> OpenedBars:
-        """Open what is stored. Raises OperatorMistake where there is nothing."""
+        """Open what is stored. Raises OperatorMistake if there is nothing."""
         return open_bars(self.folder, width=width)
 
     def widths(self) -> list[timedelta]:
-        """Return the widths of which bars are stored, narrowest first."""
+        """Return the widths of the stored bars, narrowest first."""
         found = [name for name in WIDTHS if bar_files(self.folder / "bars" / name)]
         return [timedelta(seconds=WIDTHS[name]) for name in found]
 
     def ranges(self) -> tuple[StoredRange, ...]:
-        """Return what the manifest knows. Raises OperatorMistake for one that cannot be read."""
+        """Return the ranges in the manifest. Raises OperatorMistake if it cannot be read."""
         path = self.folder / MANIFEST
         try:
             found = json.loads(path.read_text("utf-8"))
@@ -133,7 +135,7 @@ class Archive:
             raise OperatorMistake.of("E-DATA-006", text, ExitCode.DATABASE) from error
 
     def stored(self, like: BarColumns) -> tuple[Path, BarColumns]:
-        """Return the file of such bars, there or to be, and what is stored of the symbol."""
+        """Return the file for such bars, existing or not, and what is stored of the symbol."""
         folder = self.folder / "bars" / width_name(timedelta(seconds=like.seconds))
         files = [file for file in bar_files(folder) if symbol_of(file) == like.symbol]
         if not files:
@@ -143,7 +145,7 @@ class Archive:
         return files[0], joined(read(files[0], like.symbol, like.seconds))
 
     def require_same(self, bars: Iterable[BarColumns]) -> None:
-        """Raise OperatorMistake where stored bars of one symbol differ from these."""
+        """Raise OperatorMistake if stored bars of one symbol differ from these."""
         new = joined(bars)
         added = _compared(self.stored(new)[1], new)
         if added.differing:
@@ -151,7 +153,7 @@ class Archive:
 
     @contextmanager
     def writing(self) -> Iterator["Writer"]:
-        """Give the one writer. Raises OperatorMistake while there is another."""
+        """Yield the writer. Raises OperatorMistake while there is another one."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = (self.folder / _LOCK).open("a")
@@ -184,11 +186,11 @@ class Writer:
         is_adjusted: bool = False,
         days: tuple[date, date] | None = None,
     ) -> Added:
-        """Add the bars of one symbol; they are in order. Nothing is written where one is refused.
+        """Add the bars of one symbol; they are in order. If one is refused, nothing is written.
 
-        `days` were asked for, where that is more than those with a bar.
-        Raises OperatorMistake when stored bars differ and `overlap` is to refuse, and where
-        adjusted bars would lie beside those that are not.
+        `days` are those requested, if more than those with a bar. Raises OperatorMistake if stored
+        bars differ and `overlap` is to refuse, and if adjusted bars would be mixed with unadjusted
+        ones.
         """
         new = joined(bars)
         width = width_name(timedelta(seconds=new.seconds))
@@ -208,7 +210,7 @@ class Writer:
         if added.differing and overlap is Overlap.REFUSE:
             raise _differs(new.symbol, added)
         if added.new or (added.differing and overlap is Overlap.REPLACE):
-            # Both in order of time; where both have a bar, that of `over`.
+            # Both in order of time; where both have a bar, `over` wins.
             base, over = (new, old) if overlap is Overlap.KEEP else (old, new)
             only = np.flatnonzero(~np.isin(base.start, over.start))
             both = joined([_rows_at(base, only), over])
@@ -221,7 +223,7 @@ class Writer:
         return added
 
     def add_days(self, days: Iterable[tuple[str, str, date, DayFrame]], *, replaces: bool) -> int:
-        """Add frames of days to those stored, and return how many are new or fuller now."""
+        """Add frames of days to those stored, and return how many are new or more complete."""
         path = self._archive.folder / DAYS
         stored = {(s, d): (e, f) for s, e, d, f in DayFiles([path] if path.exists() else ()).rows()}
         changed = 0
@@ -237,7 +239,7 @@ class Writer:
         return changed
 
     def note(self, new: StoredRange) -> None:
-        """Write down where days came from; also of days that turned out to have no bars."""
+        """Record where days came from, including days that turned out to have no bars."""
         kept: list[StoredRange] = []
         kind = attrgetter("width", "symbol", "origin", "source", "is_adjusted")
         for each in self._ranges:
@@ -261,7 +263,7 @@ class Writer:
 
 
 def joined(bars: Iterable[BarColumns]) -> BarColumns:
-    """Return the parts of one symbol as one. At least one part is given."""
+    """Return the parts of one symbol joined. At least one part is given."""
     parts = list(bars)
     figures = (np.concatenate([getattr(p, name) for p in parts]) for name in ("start", *FIGURES))
     return BarColumns(parts[0].symbol, parts[0].seconds, *figures)

@@ -1,7 +1,7 @@
-"""One file of bars, read block by block: a year of minutes in a blink, ten million in few MB.
+"""Reads a file of bars block by block: fast for a year of minutes, ten million bars in a few MB.
 
-Formats: docs/market-files.md. Where a block is in order its digits are added up column by column;
-where anything is wrong it is read again row by row, and what is wrong is told with its place.
+Formats: docs/market-files.md. A well-formed block is parsed column by column; otherwise it is
+parsed again row by row, and every error is reported with its place.
 """
 
 import re
@@ -29,22 +29,22 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.runtime.history.bars import CHUNK_BARS, BarColumns, Column
 
 BLOCK_BYTES: Final = 1 << 18
-"""Read at once: some six thousand bars, so that fifty open files fit."""
+"""Read at once: some six thousand bars, so that fifty open files fit in memory."""
 FIGURES: Final = ("open", "high", "low", "close", "volume")
 INDICES: Final = frozenset({"VNINDEX", "VN30", "HNXINDEX", "HNX30", "UPCOMINDEX"})
-"""Not shares: their points are kept as hundredths, so that they are whole numbers too."""
+"""Not shares: their points are stored as hundredths, so that they are whole numbers too."""
 DAY_S: Final = 86_400
 OFFSET_S: Final = int((EXCHANGE_TZ.utcoffset(datetime(2024, 1, 1)) or timedelta()).total_seconds())  # noqa: DTZ001
-"""What local time is ahead of UTC: the same all year."""
+"""Local time's offset from UTC: the same all year."""
 _TIME: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ T]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?))?")
 _ZERO: Final = ord("0")
 _DIGITS_MAX: Final = 15
 _FORM: Final = np.frombuffer(b"0000-00-00 00:00:00", np.uint8)
 _FORM_WIDTHS: Final = (10, 16, 19)
 SAMPLE_BYTES: Final = 1 << 15
-"""Read at once by those who want only the first bars."""
+"""Read at once if only the first bars are needed."""
 _WITHIN_DAY_S: Final = 6 * 3_600
-"""Bars of one day are nearer to each other than those of two."""
+"""Bars of one day are closer together than those of two days."""
 _HUNDREDTHS: Final = 100
 _POINTS: Final = re.compile(r"[0-9]+(\.[0-9]{1,2})?")
 
@@ -66,7 +66,7 @@ class CsvBars:
         return all_between(read_columns(self.path, self.symbol, self.seconds), since, until)
 
     def span(self) -> tuple[int, int] | None:
-        """Return the first and the last start; what lies between them is not looked at."""
+        """Return the first and the last start without reading what is between."""
         first = next(read_columns(self.path, self.symbol, self.seconds, block_bytes=SAMPLE_BYTES))
         with opened(self.path) as file:
             names = header_of(self.path, file)
@@ -74,14 +74,14 @@ class CsvBars:
         line = last[last.rstrip(b"\n").rfind(b"\n") + 1 :]
         try:
             ends = Reading(self.path, names, self.seconds, self.symbol).figures(line)[0]
-        except OperatorMistake:  # it does not know which line it was; whoever reads them all does
+        except OperatorMistake:  # the line number is unknown here; reading the whole file finds it
             ends = [columns.start for columns in read_columns(self.path, self.symbol, 1)][-1]
         return int(first.start[0]), int(ends[-1])
 
 
 @dataclass(frozen=True, slots=True)
 class HeldBars:
-    """The bars of one symbol in memory; perhaps from a file of many, each from one of its lines."""
+    """The bars of one symbol in memory; perhaps from a file of many, each with its line."""
 
     columns: BarColumns
     path: Path | None = None
@@ -104,7 +104,7 @@ def between(columns: BarColumns, since: int, until: int) -> BarColumns:
 
 
 def all_between(bars: Iterable[BarColumns], since: int, until: int) -> Iterator[BarColumns]:
-    """Yield the bars that start from `since` to before `until`; no more are read than that."""
+    """Yield the bars that start from `since` to before `until`, reading no more than those."""
     for columns in bars:
         if columns.start[0] >= until:
             return
@@ -122,9 +122,9 @@ def rows_of(columns: BarColumns, first: int, end: int) -> BarColumns:
 
 
 def usual_width(starts: Column, said: int | None = None) -> int | None:
-    """Return the usual distance of bars in seconds; None where too few of them say.
+    """Return the usual distance of bars in seconds; None if there are too few.
 
-    It is the width that is `said` where all distances are multiples of that, and not of the usual.
+    It is `said` if all distances are multiples of that, and not of the usual one.
     """
     distances = np.diff(starts)
     within = distances[distances < _WITHIN_DAY_S]
@@ -171,7 +171,7 @@ def _time_column(names: Sequence[str]) -> str:
 
 
 def blocks_of(path: Path, file: Unpacked, block_bytes: int) -> Iterator[bytes]:
-    """Yield whole lines, each with its end."""
+    """Yield whole lines, with their line ends."""
     left = b""
     while read := file.read(block_bytes):
         whole, end, rest = (left + read).rpartition(b"\n")
@@ -185,7 +185,7 @@ def blocks_of(path: Path, file: Unpacked, block_bytes: int) -> Iterator[bytes]:
 
 
 class Reading:
-    """One pass over a file: the last start so far, and how many lines have gone by."""
+    """One pass over a file: the last start so far, and the number of lines passed."""
 
     def __init__(self, path: Path, names: list[str], seconds: int, symbol: str) -> None:
         self._path, self._names, self._seconds = path, names, seconds
@@ -201,7 +201,7 @@ class Reading:
         return self.taken(found, lambda: block)
 
     def taken(self, found: Figures | None, text: Callable[[], bytes]) -> Figures:
-        """Take the columns where they are in order, else read the rows' text one by one.
+        """Use the columns if they are well-formed, else parse the rows one by one.
 
         Raises OperatorMistake with all wrong rows.
         """
@@ -224,7 +224,7 @@ class Reading:
         return found
 
     def _added_up(self, block: bytes) -> Figures | None:
-        """Return the columns, all cells of one at once; None when one has another form."""
+        """Return the columns, each parsed at once; None if a cell has another form."""
         data, columns = np.frombuffer(block, np.uint8), len(self._names)
         found_ends = np.flatnonzero((data == ord(",")) | (data == ord("\n")))
         if len(found_ends) % columns:
@@ -258,7 +258,7 @@ class Reading:
         return tuple(np.array(rows, np.int64).reshape(-1, len(self._wanted)).T.copy())
 
     def _start_of(self, row: Row, last: int) -> int:
-        """Return when a row's bar starts, which is after the last one. Raises WrongCell."""
+        """Return the start of a row's bar, which must be after the last one. Raises WrongCell."""
         column = _time_column(self._names)
         text = row.cells[column]
         found = _TIME.fullmatch(text)
@@ -300,7 +300,7 @@ def _points(row: Row, column: str) -> int:
 
 
 def _wholes(data: Bytes, starts: Column, ends: Column) -> Column | None:
-    """Return whole numbers, None when a cell is anything else."""
+    """Return whole numbers, None if a cell is anything else."""
     widths = ends - starts
     if len(widths) == 0 or widths.min() < 1 or widths.max() > _DIGITS_MAX:
         return None if len(widths) else widths
@@ -315,7 +315,7 @@ def _wholes(data: Bytes, starts: Column, ends: Column) -> Column | None:
 
 
 def _times(data: Bytes, starts: Column, ends: Column) -> Column | None:
-    """Return times as Unix seconds, None when one is written otherwise or is no time."""
+    """Return times as Unix seconds, None if one has another form or is not a time."""
     if len(starts) == 0:
         return starts
     width = int(ends[0] - starts[0])

@@ -1,6 +1,6 @@
-"""Files of bars and of days, written beside and renamed: there is the old one or the new, no half.
+"""Writes files of bars and of days beside the old ones and renames them: never a partial file.
 
-The same bars give the same bytes: no time of writing is in a file.
+The same bars give the same bytes: files contain no time of writing.
 """
 
 import gzip
@@ -21,9 +21,9 @@ _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001
 
 @contextmanager
 def written_beside(path: Path) -> Iterator[IO[bytes]]:
-    """Give a file to write; it takes the place of `path` when all is on the disk.
+    """Yield a file to write; it replaces `path` once everything is on disk.
 
-    Raises OperatorMistake where it cannot be written, and then leaves `path` as it was.
+    Raises OperatorMistake if it cannot be written, and then leaves `path` unchanged.
     """
     new = path.with_name(f".{path.name}.new")
     try:

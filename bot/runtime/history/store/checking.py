@@ -1,7 +1,7 @@
-"""Whether bars could have been: ticks, bands, lots, hours and days, by the rules of the exchanges.
+"""Checks that bars are plausible: ticks, bands, lots, hours and days, by the exchanges' rules.
 
-What makes bars useless is fatal: prices in thousands or off the tick, days on which nobody trades.
-The rest is told and kept: a band is only as sure as the reference that it is drawn around.
+Errors that make bars useless are fatal: prices in thousands or off the tick, days without trading.
+Other findings are reported and the bars kept, as a band is only as certain as its reference.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -28,11 +28,11 @@ from bot.sandbox.markets.replay.market import day_spans
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _SATURDAY: Final = 5
 _FACTOR: Final = 300
-"""A price so many times off the day's reference was written in another unit."""
+"""A price off the day's reference by this factor is in another unit."""
 _PARQUET: Final = ".parquet"
 _TRADING: Final = frozenset({Phase.OPEN, Phase.PROGRESS, Phase.PRE_CLOSED, Phase.POST_SESSION})
 Rows = NDArray[np.int64]
-"""Two lines: the number of each row in its file, and the start of its bar."""
+"""Two lines: each row's number in its file, and the start of its bar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,9 @@ class Fault:
 
 @dataclass(slots=True)
 class Checked:
-    """What was found in the bars of one symbol: at most PROBLEMS_MAX of each kind, and how many."""
+    """The findings on the bars of one symbol: at most PROBLEMS_MAX of each kind, and
+    their number.
+    """
 
     symbol: str
     bars: int = 0
@@ -64,15 +66,15 @@ class Checked:
     fatal_count: int = 0
     told_count: int = 0
     ex_dates: dict[date, str] = field(default_factory=dict)
-    """Days on which the share seems to have gone ex, which no file says, in words."""
+    """Days on which the share seems to have gone ex without any file saying so, in words."""
 
     def note(self, rows: Rows, column: str, code: str, message: str) -> None:
-        """Note rows that make the bars useless."""
+        """Record rows that make the bars useless."""
         self.fatal_count += rows.shape[1]
         _fill(self.fatal, rows, column, code, message)
 
     def tell(self, rows: Rows, column: str, code: str, message: str) -> None:
-        """Note rows that are odd, and may be kept."""
+        """Record rows that are odd but may be kept."""
         self.told_count += rows.shape[1]
         _fill(self.told, rows, column, code, message)
 
@@ -83,7 +85,9 @@ def _fill(faults: list[Fault], rows: Rows, column: str, code: str, message: str)
 
 
 class BarCheck:
-    """Checks one symbol, chunk by chunk. `instrument_on`: what it was on a day, None: not known."""
+    """Checks one symbol, chunk by chunk. `instrument_on`: the instrument on a day,
+    None: not known.
+    """
 
     def __init__(
         self,
@@ -102,7 +106,7 @@ class BarCheck:
         self.found = Checked(symbol)
 
     def add(self, columns: BarColumns) -> None:
-        """Look at the next bars; a day may go on in the next ones."""
+        """Check the next bars; a day may continue in the following ones."""
         days = (columns.start + OFFSET_S) // DAY_S
         numbers, firsts = np.unique(days, return_index=True)
         for number, first, end in zip(numbers, firsts, [*firsts[1:], len(days)], strict=True):
@@ -140,7 +144,7 @@ class BarCheck:
         self._before = instrument
 
     def _spans(self, exchange: Exchange) -> list[tuple[int, int]]:
-        """Return when bars may begin, in seconds of the local day; a little early is no fault."""
+        """Return when bars may begin, in seconds of the local day, with some tolerance before."""
         day = next(iter(self._rulebook.calendar.trading_days))
         return [
             (span.start - (EARLY_S if span.phase is Phase.PROGRESS else 0), span.end)
@@ -181,7 +185,9 @@ class BarCheck:
 
 
 def is_closed(calendar: TradingCalendar, day: date) -> bool:
-    """Return whether the exchanges are known to be closed: before the calendar, on weekends."""
+    """Return whether the exchanges are known to be closed; before the calendar
+    begins, on weekends.
+    """
     if calendar.covers(day):
         return not calendar.is_trading_day(day)
     return day.weekday() >= _SATURDAY
@@ -190,10 +196,11 @@ def is_closed(calendar: TradingCalendar, day: date) -> bool:
 def placed(
     path: Path, faults: Sequence[Fault], more: int, lines: Sequence[int] = ()
 ) -> list[Problem]:
-    """Return faults as problems with file, line and column, by line; then how many more there are.
+    """Return faults as problems with file, line and column, by line; then the number of further
+    ones.
 
-    `lines`: of each row in a file of many symbols. A row of a Parquet file is counted as a line
-    under a header.
+    `lines`: the line of each row in a file of many symbols. A row of a Parquet file is counted as a
+    line under a header.
     """
     numbers = {fault.row: lines[fault.row] if lines else fault.row + 2 for fault in faults}
     starts = _starts(path, set(numbers.values()))

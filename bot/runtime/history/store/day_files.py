@@ -1,7 +1,7 @@
 """Daily files: what the exchange fixed for each day, and daily bars of many symbols.
 
-A file is known by its header: `symbol,date,…` holds days (bars, and perhaps `reference`, `ceiling`,
-`floor`, `ex_ratio`), `symbol,ex_date,ratio` ex-dates. Others are passed over.
+A file is recognised by its header: `symbol,date,…` holds days (bars, and perhaps `reference`,
+`ceiling`, `floor`, `ex_ratio`), `symbol,ex_date,ratio` ex-dates. Others are ignored.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ _ADJUSTED: Final = "adjusted"
 _HEADER_BYTES: Final = 4_096
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _RATIO_MAX: Final = 2
-"""Of an ex-date: above 1 only where shares are drawn together, which is not done here."""
+"""Of an ex-date: above 1 only for reverse splits, which do not occur here."""
 _Value = TypeVar("_Value")
 _Take = Callable[[Row], tuple[str, DayFrame]]
 DayRow = tuple[str, str, date, DayFrame]
@@ -39,7 +39,7 @@ def is_of_days(path: Path) -> bool:
 
 
 class DayFiles:
-    """The daily files around some bars; a symbol's rows are read when they are first asked for."""
+    """The daily files around some bars; a symbol's rows are read on first use."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
@@ -48,7 +48,7 @@ class DayFiles:
     def frames(self, symbol: str) -> Mapping[date, DayFrame]:
         """Return what is known of a symbol's days. Raises OperatorMistake with all wrong rows.
 
-        An adjusted row has no frame. Where files differ, the first in order of name counts.
+        An adjusted row has no frame. If files differ, the first by name counts.
         """
         return {day: frame for _, _, day, frame in self.rows(symbol) if frame != DayFrame()}
 
@@ -74,7 +74,7 @@ class DayFiles:
 
 
 def fuller(first: DayFrame, second: DayFrame) -> DayFrame:
-    """Return a frame with what the second knows where the first is empty."""
+    """Return a frame completed with the second one's values."""
     return replace(
         first,
         **{name: value for name, value in asdict(second).items() if getattr(first, name) is None},
@@ -98,9 +98,9 @@ def daily_bars(path: Path) -> dict[str, HeldBars]:
 def _taken(
     table: MarketTable, take: Callable[[Row], _Value], symbol: str | None = None
 ) -> Iterator[tuple[str, date, _Value]]:
-    """Yield symbol, day and what is taken of each row, perhaps of one symbol alone.
+    """Yield symbol, day and the extracted value of each row, optionally of one symbol only.
 
-    Raises OperatorMistake after the last, with all that is wrong.
+    Raises OperatorMistake after the last row, with all problems.
     """
     column = "ex_date" if "ex_date" in table.header else "date"
     at = table.header.index("symbol")

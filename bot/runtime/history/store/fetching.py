@@ -1,8 +1,8 @@
-"""Bars from the broker's history call into the store, a stretch of days at a time.
+"""Fetches bars from the broker's history call into the store, one stretch of days at a time.
 
-Each stretch is checked and kept before the next is asked for, so a fetch that is cut off goes on
-where it was: a stretch that the manifest has from the broker is not asked for again. Where stored
-bars differ they stay, and it is said. Today is left out: its bars are not over.
+Each stretch is checked and stored before the next is requested, so an interrupted fetch continues
+where it stopped: a stretch that the manifest has from the broker is not requested again. Stored
+bars that differ stay, and this is reported. Today is left out, as its bars are not complete.
 """
 
 from collections.abc import Awaitable, Callable
@@ -31,13 +31,15 @@ from bot.runtime.history.store.importing import Progress, Rules
 from bot.runtime.worlds.system import read_market_clock
 
 RESOLUTIONS: Final = {"5m": "5", "15m": "15", "30m": "30", "1d": "1D"}
-"""Widths that the call has. Where its hours begin is not documented, so they are not asked for."""
+"""Widths offered by the call. Where its hours begin is not documented, so they are
+not requested.
+"""
 _STRETCH_DAYS: Final = {"5m": 28, "15m": 28, "30m": 28, "1d": 364}
 """The longest range of a call is not documented: these are a few hundred to two thousand bars."""
 TRIES_MAX: Final = 5
-"""Of one call that the quota refuses; each waits until the quota says."""
+"""Tries of one call refused by the quota; each waits as the quota says."""
 DAYS: Final = 90
-"""Fetched where no first day is named."""
+"""Days fetched if no first day is given."""
 
 UNKNOWN: Final = "E-DATA-010"
 
@@ -47,7 +49,7 @@ AskHistory = Callable[[str, Query], Awaitable[PriceHistory]]
 
 @dataclass(slots=True)
 class Fetched:
-    """What came of one symbol: calls made and spared, bars new, there already, and different."""
+    """The result for one symbol: calls made and saved, bars new, already stored, and different."""
 
     symbol: str
     asked: int = 0
@@ -61,7 +63,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class FetchPlan:
-    """What is wanted: days without a first or last are `DAYS` of them up to yesterday."""
+    """What is wanted; without a first or last day, `DAYS` days up to yesterday."""
 
     symbols: tuple[str, ...]
     width: timedelta
@@ -74,7 +76,7 @@ class FetchPlan:
 async def fetch_from_broker(
     loaded: Loaded, archive: Archive, rules: Rules, plan: FetchPlan, progress: Progress
 ) -> list[Fetched]:
-    """Fetch from the configured broker. Raises OperatorMistake; what came before is kept."""
+    """Fetch from the configured broker. Raises OperatorMistake; what was fetched before is kept."""
     clock, address, done = SystemClock(), loaded.settings.broker.base_url, list[Fetched]()
     if address is None:
         text = "broker.base_url names no broker: the sandbox inside a bot has no history to fetch. "
@@ -193,7 +195,7 @@ class HistoryFetch:
     ) -> BarColumns | None:
         """Return the answer's bars of the asked days in VND, None without one.
 
-        Raises OperatorMistake with all that makes them useless.
+        Raises OperatorMistake with everything that makes them useless.
         """
         symbol, width = found.symbol, self.plan.width
         listing = self.rules.symbols.instrument(symbol, last)
@@ -214,7 +216,7 @@ class HistoryFetch:
         return bars
 
     def _check(self, found: Fetched, bars: BarColumns, listing: Instrument | None) -> None:
-        """Keep what is odd in the bars. Raises OperatorMistake where they are useless."""
+        """Record what is odd in the bars. Raises OperatorMistake if they are useless."""
         check = BarCheck(
             bars.symbol,
             self.rules.rulebook,

@@ -1,4 +1,6 @@
-"""Files of others into the store: checked as a whole first, so that all of it comes or nothing."""
+"""Imports other files into the store: all are checked first, so that everything comes
+or nothing.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,13 +17,13 @@ from bot.runtime.history.store.checking import BarCheck, Checked, Fault, placed
 from bot.runtime.history.store.store import OpenedBars, open_bars
 
 Progress = Callable[[float], None]
-"""Is told how much is done, from 0 to 1."""
+"""Called with the share done, from 0 to 1."""
 ALWAYS: Final = (date(1990, 1, 1), date(2200, 1, 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What bars are checked against."""
+    """The rules that bars are checked against."""
 
     rulebook: Rulebook
     symbols: SymbolTable
@@ -29,7 +31,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """The bars of one symbol and what was found in them; `told` has a place where there is one."""
+    """The bars of one symbol and the findings on them; `told` has places where known."""
 
     source: OpenedBars
     symbol: str
@@ -40,7 +42,7 @@ class CheckedFile:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What came of one symbol."""
+    """The result for one symbol."""
 
     symbol: str
     width: timedelta
@@ -58,7 +60,7 @@ def check_source(
     is_adjusted: bool = False,
     progress: Progress = lambda _: None,
 ) -> list[CheckedFile]:
-    """Check the bars of symbols. What cannot be read is fatal too."""
+    """Check the bars of symbols. Unreadable bars are fatal too."""
     checked: list[CheckedFile] = []
     for symbol in symbols:
         checked.append(_check(source, rules, symbol, is_adjusted=is_adjusted))
@@ -117,7 +119,7 @@ def import_files(
     """Check files and folders, then add their bars and days to the store.
 
     Returns what was imported, what is odd in it, and how many days have a reference or a ratio now.
-    Raises OperatorMistake with all that is wrong, before anything is written.
+    Raises OperatorMistake with all problems, before anything is written.
     """
     problems: list[Problem] = []
     checked: list[CheckedFile] = []

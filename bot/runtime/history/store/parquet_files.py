@@ -1,6 +1,6 @@
 """Bars in Parquet, read and written a part at a time through polars (the extra `data`).
 
-What is wrong in a row is told as it would be in the same rows as CSV under a header.
+Errors are reported as they would be for the same rows as CSV under a header.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,7 +34,7 @@ PART_BARS: Final = 8_192
 """Read and written at once: fifty files are open in one run."""
 _HUNDREDTHS: Final = 100
 _START_MAX: Final = 7_258_118_400
-"""The year 2200: what is more is no number of seconds."""
+"""The year 2200: a larger number is not in seconds."""
 _TIME: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:00)?)?$"
 
 
@@ -51,7 +51,7 @@ class ParquetBars:
         return all_between(read_parquet(self.path, self.symbol, self.seconds), since, until)
 
     def span(self) -> tuple[int, int] | None:
-        """Return the first and the last start; what lies between them is not looked at."""
+        """Return the first and the last start without reading what is between."""
         first = next(read_parquet(self.path, self.symbol, self.seconds))
         (last,) = read_parquet(self.path, self.symbol, self.seconds, from_row=-1)
         return int(first.start[0]), int(last.start[-1])
@@ -69,9 +69,9 @@ def has_polars() -> bool:
 def read_parquet(
     path: Path, symbol: str, seconds: int, *, from_row: int = 0
 ) -> Iterator[BarColumns]:
-    """Yield all bars of a file, a part at a time; -1 as `from_row` is the last one alone.
+    """Yield all bars of a file, a part at a time; `from_row` -1 means only the last one.
 
-    Raises OperatorMistake as `read_columns`.
+    Raises OperatorMistake like `read_columns`.
     """
     if not has_polars():
         text = f"{shown_path(path)} is Parquet: to read it, pip install 'vnbot[data]'"
@@ -108,7 +108,7 @@ def read_parquet(
 
 @contextmanager
 def _damage_told(path: Path) -> Iterator[None]:
-    """Raise OperatorMistake for what polars raises, or panics about, over a damaged file."""
+    """Turn what polars raises (or panics) on a damaged file into OperatorMistake."""
     import polars as pl
 
     try:
@@ -127,7 +127,7 @@ def write_parquet(path: Path, bars: Iterable[BarColumns]) -> None:
         pl.DataFrame({name: getattr(columns, name) for name in ("start", *FIGURES)})
         for columns in bars
     ]
-    packed = BytesIO()  # what a disk refuses is then an OSError, not one of polars
+    packed = BytesIO()  # so that a full disk raises OSError and not a polars error
     pl.concat(frames).write_parquet(packed, row_group_size=PART_BARS, compression="zstd")
     with written_beside(path) as file:
         file.write(packed.getbuffer())
@@ -155,7 +155,7 @@ def _local_time(column: "pl.Expr", kind: "pl.DataType", path: Path) -> "pl.Expr"
 
 
 def _figures(part: "pl.DataFrame", symbol: str) -> Figures | None:
-    """Return the columns as whole numbers; None when a cell is no whole number."""
+    """Return the columns as whole numbers; None if a cell is not one."""
     import polars as pl
 
     if any(part.null_count().row(0)):

@@ -1,7 +1,7 @@
-"""Bars of the simulated market: what the sandbox's exchanges trade by themselves, day after day.
+"""Bars of the simulated market: what the sandbox's exchanges trade on their own, day after day.
 
-The same scenario and seed give the same bars, whichever other symbols there are. The data set that
-is shipped is made so; its scenario says with which command.
+The same scenario and seed give the same bars, whichever other symbols there are. The shipped data
+set is made this way; its scenario names the command.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -45,7 +45,9 @@ class SimulatedDays:
         return BarColumns(symbol, _MINUTE_S, *rows.T.copy())
 
     def write(self, folder: Path) -> None:
-        """Write the minutes of each symbol and one file of days, as `open_bars` reads them."""
+        """Write the minutes of each symbol and one file of days, in the form that `open_bars`
+        reads.
+        """
         for symbol in sorted(self.minutes):
             path = folder / "bars" / "1m" / f"{symbol}.csv.gz"
             held = HeldBars(self.bars(symbol))
@@ -60,7 +62,7 @@ def simulate_days(
     *,
     progress: Callable[[date], None] = lambda _: None,
 ) -> SimulatedDays:
-    """Play the scenario's market from its start to the end of a day, and keep what it traded."""
+    """Run the scenario's market from its start to the end of a day, and collect its trades."""
     house, found = House(scenario, rulebook), SimulatedDays()
     first = scenario.starts_at.astimezone(EXCHANGE_TZ).date()
     for day in (each for each in rulebook.calendar.trading_days if first <= each <= last):
@@ -88,7 +90,7 @@ def simulate_days(
 
 
 def _rows(minutes: Iterable[Record], spans: Sequence[FlowSpan]) -> list[tuple[int, ...]]:
-    """Return the minutes as rows; what is traded after the closing auction is in its bar."""
+    """Return the minutes as rows; trades after the closing auction go into its bar."""
     rows: list[tuple[int, ...]] = []
     for each in minutes:
         start, prices = int(each.start.timestamp()), (each.open, each.high, each.low, each.close)

@@ -1,4 +1,4 @@
-"""Where bars come from: a folder of files, one file, the bot's own store, a list in a test.
+"""Sources of bars: a folder of files, one file, the bot's own store, a list in a test.
 
 <folder>/<SYMBOL>.csv[.gz]            bars of one width
 <folder>/bars/<width>/<SYMBOL>.…      the store: a folder for each width
@@ -51,7 +51,7 @@ _DAILY: Final = ("daily*", "ex_dates*")
 _BARS: Final = "bars"
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 SHORT_S: Final = 3_600
-"""A day that ends so much before the symbol's usual end is said."""
+"""A day that ends this much before the symbol's usual end is reported."""
 
 
 class BarReader(Protocol):
@@ -102,16 +102,16 @@ class OpenedBars:
             yield from self._readers[symbol].chunks(_midnight(first), _midnight(last) + DAY_S)
 
     def file_of(self, symbol: str) -> Path | None:
-        """Return the file that a symbol's bars are in; None where they are in none."""
+        """Return the file with a symbol's bars; None if there is none."""
         return self._readers[symbol].path
 
     def lines_of(self, symbol: str) -> Sequence[int]:
-        """Return the line of each bar in a file of many symbols; nothing in a file of its own."""
+        """Return the line of each bar in a file of many symbols; empty for a file of its own."""
         reader = self._readers[symbol]
         return reader.lines if isinstance(reader, HeldBars) else ()
 
     def frames(self, symbol: str, first: date, last: date) -> Mapping[date, DayFrame]:
-        """Return what is known of the days' references and bands; days may be missing."""
+        """Return the known references and bands by day; days may be missing."""
         if symbol not in self._frames:
             self._frames[symbol] = self.days.frames(symbol)
         known = self._frames[symbol]
@@ -120,8 +120,8 @@ class OpenedBars:
     def gaps(self, symbol: str, first: date, last: date) -> tuple[Gap, ...]:
         """Return what is missing: trading days without a bar, days that begin late or end early.
 
-        A day is held against the symbol's own usual one: one that seldom trades is not called short
-        for it. Days that the calendar lacks have no gaps.
+        A day is compared with the symbol's own usual one, so a symbol that seldom trades is not
+        reported as short. Days outside the calendar have no gaps.
         """
         begins, ends = self._ends_of_days(symbol, first, last)
         gaps = []
@@ -164,7 +164,9 @@ class OpenedBars:
 
 
 class ListedBars(OpenedBars):
-    """A BarSource over domain bars of one width, in any order; of two at one time the later."""
+    """A BarSource over domain bars of one width, in any order; of two at the same time the later
+    one counts.
+    """
 
     def __init__(
         self,
@@ -205,8 +207,8 @@ def open_bars(
 ) -> OpenedBars:
     """Open a folder of bars, single files of it, or the store; `width` None: the narrowest there.
 
-    Nothing but the beginning of the files is read here. Raises OperatorMistake for a place that
-    holds no bars, or none of that width.
+    Only the beginning of the files is read here. Raises OperatorMistake if there are no bars, or
+    none of that width.
     """
     calendar = calendar or load_rulebook().calendar
     places = [place] if isinstance(place, Path) else list(place)
@@ -241,7 +243,7 @@ def open_bars(
 
 
 def symbol_of(path: Path) -> str:
-    """Return the symbol that a file is named after."""
+    """Return the symbol after which a file is named."""
     return path.name.partition(".")[0]
 
 
@@ -252,10 +254,10 @@ def bar_files(folder: Path) -> list[Path]:
 
 
 def _readers_of(file: Path, wanted: timedelta | None) -> tuple[Mapping[str, BarReader], int]:
-    """Return who reads the symbols of a file, and the seconds of its bars; its beginning is read.
+    """Return readers for the symbols of a file, and the width of its bars; reads its beginning.
 
-    Too few rows to tell have the width that is wanted, or that of the folder's name, or a minute;
-    so have those of a symbol that seldom trades, whose usual distance is wider.
+    With too few rows to tell, the width is the wanted one, or that of the folder's name, or a
+    minute; likewise for a symbol that seldom trades, whose usual distance is wider.
     """
     if file.suffix != PARQUET and is_of_days(file):
         return daily_bars(file), DAY_S
@@ -281,7 +283,9 @@ def _files_of(place: Path, width: timedelta | None) -> list[Path]:
 
 
 def _daily_files(place: Path) -> list[Path]:
-    """Return the daily files in a folder of bars, and beside it where its name says what it is."""
+    """Return the daily files in a folder of bars, and beside it if the folder is named after a
+    width.
+    """
     folder = place if place.is_dir() else place.parent
     around = [folder]
     if folder.name in WIDTHS or folder.name.startswith(_BARS):
@@ -296,7 +300,7 @@ def _daily_files(place: Path) -> list[Path]:
 
 
 def _one_width(widths: Mapping[Path, int], wanted: timedelta | None) -> int:
-    """Return the width of all files. Raises OperatorMistake when there are two, or another."""
+    """Return the width of all files. Raises OperatorMistake if there are two, or another one."""
     example, seconds = next(iter(widths.items()))
     first = f" as in {example.name}"
     if wanted is not None:

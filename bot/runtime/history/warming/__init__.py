@@ -1,4 +1,4 @@
-"""The bars of before a run: asked of the broker, of earlier runs and of the store, in this order.
+"""Bars from before a run: from the broker, from earlier runs and from the store, in this order.
 
-Not here: what they are for. The engine takes them in and says what is still missing.
+The engine uses them and says what is still missing.
 """

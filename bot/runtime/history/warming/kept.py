@@ -1,12 +1,11 @@
-"""What earlier runs have seen: bars and ex-dates, each in a file of the state directory.
+"""Bars and ex-dates that earlier runs have seen, each in a file of the state directory.
 
-One line a bar, appended when it closes, on a thread of its own: no order waits for it, and a file
-that can't be written costs the bars of the next start, nothing else. A process that is killed loses
-the bar that was forming. A line cut short or damaged is left out; of a file that has grown the
-older part is cut off.
+Each bar is a line, appended when it closes by a separate thread: no order waits for it, and a file
+that cannot be written only costs the next start its bars. A killed process loses the bar that was
+forming. Truncated or damaged lines are skipped; the older part of a large file is cut off.
 
-The broker says when a symbol goes ex and not by how much. The bot that runs on that day sees it in
-the reference; a later run has it from here. One short line an ex-date, with its checksum: a damaged
+The broker says when a symbol goes ex but not by how much. A bot that runs on that day sees it in
+the reference; a later run has it from here. Each ex-date is a short line with a checksum: a damaged
 digit would put all earlier closes on a wrong level.
 """
 
@@ -36,7 +35,7 @@ OWNERS: Final = 0o600
 BYTES_MAX: Final = 4_000_000
 """About 70,000 bars: 50 symbols by the minute for a week. A file of twice that is cut."""
 WAITING_MAX: Final = 10_000
-"""Lines that wait for a disk; more are left out."""
+"""Lines waiting for the disk; further ones are dropped."""
 READ_S: Final = 10.0
 CLOSE_S: Final = 0.5
 EX_DATES_BYTES_MAX: Final = 1_000_000
@@ -44,14 +43,14 @@ EX_DATES_BYTES_MAX: Final = 1_000_000
 _LINE: Final = re.compile(r"([^,]*)((?:,[0-9]{1,15}){7})\n")
 """Symbol, seconds, start, open, high, low, close, volume."""
 _CELLS: Final = 5
-"""Of a line with an ex-date."""
+"""Cells in a line with an ex-date."""
 _START_MAX: Final = int(datetime(2200, 1, 1, tzinfo=UTC).timestamp())
 _Found = dict[tuple[str, int], dict[datetime, Bar]]
 """By symbol and seconds."""
 
 
 class KeptBars:
-    """A source, and the file it reads; `keep` belongs to the loop."""
+    """A source, and the file it reads; call `keep` on the loop only."""
 
     name = "what earlier runs kept"
 
@@ -60,14 +59,14 @@ class KeptBars:
         self._rulebook = rulebook
         self._found: _Found | None = None
         self._given: dict[tuple[str, int], int] = {}
-        """How many bars of each series were asked for: what is given is not held."""
+        """How many bars of each series were handed out; given bars are not held."""
         self._again: set[tuple[str, int]] = set()
         self._lines: list[str] = []
         self._is_due = False
         self._written: threading.Event | None = None
 
     def keep(self, bar: Bar) -> None:
-        """Have a bar written, with the others that close at the same time."""
+        """Queue a bar to be written with the others that close at the same time."""
         if len(self._lines) < WAITING_MAX:
             prices = f"{bar.open},{bar.high},{bar.low},{bar.close},{bar.volume}"
             start = int(bar.start.timestamp())
@@ -77,18 +76,18 @@ class KeptBars:
             asyncio.get_running_loop().call_soon(self._write)
 
     def close(self) -> None:
-        """Write what waits; a disk that hangs is not waited for."""
+        """Write what is queued, without waiting for a disk that hangs."""
         for _ in range(2):
             if self._written is not None:
                 self._written.wait(CLOSE_S)
             self._write()
 
     def _write(self) -> None:
-        """Write what waits, unless the disk still has what came before: then with the next bar."""
+        """Write what is queued, unless the disk is still busy; then it goes with the next bar."""
         self._is_due = False
         if self._lines and (self._written is None or self._written.is_set()):
             writing = partial(append, self._path, "".join(self._lines), self._bytes_max)
-            with suppress(OSError):  # no thread to be had: with the next bar
+            with suppress(OSError):  # no thread available: with the next bar
                 self._written, self._lines = begin(writing), []
 
     # ------------------------------------------------------------------------------------- reading
@@ -103,8 +102,8 @@ class KeptBars:
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
-        """Return the newest bars before now, of a series once, and again where more are wanted
-        or `give_again` was called; what lacks between them is named.
+        """Return the newest bars before now: of a series once, and again if more are wanted or
+        `give_again` was called; gaps between them are named.
         """
         key = instrument.symbol, round(width.total_seconds())
         is_more = count > self._given.get(key, count)
@@ -123,7 +122,7 @@ class KeptBars:
         found = self._found.pop(key, {})
         starts = sorted(start for start in found if span_of(start, width)[1] <= now)
         bars = [found[start] for start in starts[-count:]]
-        gaps = []  # the stretches of trading without a bar, from the first one to the one of now
+        gaps = []  # the stretches of trading without a bar, from the first one until now
         for start, until in pairwise([*(bar.start for bar in bars), span_of(now, width)[0]]):
             began = self._first_traded(instrument, span_of(start, width)[1], until, width)
             if began is not None:
@@ -133,7 +132,9 @@ class KeptBars:
     def _first_traded(
         self, instrument: Instrument, at: datetime, until: datetime, width: timedelta
     ) -> datetime | None:
-        """Return the first start of a bar that quotes form, from an instant to before another."""
+        """Return the first start of a bar that quotes form, from an instant until
+        before another.
+        """
         exchange, rules = instrument.exchange, self._rulebook
         while at < until:
             end, change = span_of(at, width)[1], rules.next_phase_change(exchange, at)
@@ -145,12 +146,10 @@ class KeptBars:
 
 
 def append(path: Path, text: str, bytes_max: int) -> None:
-    """Append lines to a file for its owner alone; a disk that does not take them costs the bars of
-    the next start.
-    """
+    """Append lines to a private file; if the disk fails, the next start lacks these bars."""
     with suppress(OSError):
         with path.open("a", encoding="ascii") as file:
-            os.fchmod(file.fileno(), OWNERS)  # also one that an earlier release has made
+            os.fchmod(file.fileno(), OWNERS)  # also for a file made by an earlier release
             file.write(text)
             size = file.tell()
         if size > 2 * bytes_max:
@@ -165,7 +164,7 @@ def _cut(path: Path, bytes_max: int) -> None:
 
 
 def _tail(path: Path, length: int) -> bytes:
-    """Return the last whole lines of a file, of so many bytes at most."""
+    """Return the last whole lines of a file, up to so many bytes."""
     with path.open("rb") as file:
         before = max(0, file.seek(0, os.SEEK_END) - length)
         file.seek(before)
@@ -174,7 +173,7 @@ def _tail(path: Path, length: int) -> bytes:
 
 
 def _read_file(path: Path, bytes_max: int) -> _Found:
-    """Read all of it, and cut it when it has grown long."""
+    """Read the whole file, and trim it if it has grown long."""
     if not path.exists():
         return {}
     if path.stat().st_size > bytes_max:
@@ -199,21 +198,21 @@ def _when(at: datetime) -> str:
 
 
 class KeptExDates:
-    """The file, and who writes it. A line that is cut short or damaged says nothing."""
+    """The file of ex-dates, and its writer. Truncated or damaged lines are ignored."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
 
     async def keep(self, seen: WentEx) -> None:
-        """Write one, once; a disk that does not take it costs later runs the bars of before."""
+        """Write one, once; if the disk fails, later runs lack the bars before it."""
         with suppress(TimeoutError):
             await in_time(partial(self._write, seen), READ_S)
 
     async def went_ex(self, symbol: str, days: Sequence[date]) -> Sequence[WentEx]:
-        """Return what was seen of a symbol on these days; nothing of a day whose lines contradict
-        each other. Raises OSError, TimeoutError; UnusableHistory where nothing is known of these
-        days and lines are damaged, which may have been theirs.
+        """Return what was seen of a symbol on these days; nothing for a day whose lines contradict
+        each other. Raises OSError, TimeoutError; UnusableHistory if nothing is known of these days
+        and damaged lines may have been theirs.
         """
         every, damaged = await in_time(self._read, READ_S)
         found = set(every)
@@ -224,7 +223,7 @@ class KeptExDates:
         return sorted((each for each in seen if lines[each.day] == 1), key=lambda each: each.day)
 
     async def days_of(self, symbol: str) -> frozenset[date]:
-        """Return the ex-dates of a symbol that were seen; none from a disk that does not answer."""
+        """Return the ex-dates of a symbol that were seen; empty if the disk does not answer."""
         with suppress(OSError, TimeoutError):
             every, _ = await in_time(self._read, READ_S)
             return frozenset(each.day for each in every if each.symbol == symbol)
@@ -238,7 +237,7 @@ class KeptExDates:
                 append(self._path, "\n" + line if is_torn else line, EX_DATES_BYTES_MAX)
 
     def _read(self) -> tuple[list[WentEx], int]:
-        """Return what whole lines say, and how many are not whole."""
+        """Return the contents of whole lines, and how many are damaged."""
         if not self._path.exists():
             return [], 0
         found, damaged = list[WentEx](), 0

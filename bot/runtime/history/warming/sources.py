@@ -1,10 +1,10 @@
 """Earlier bars from the broker's history call and from the store, as polling would have built them.
 
-The call answers 5, 15 and 30 minutes, hours and days. Wider bars are made of its minutes here:
-where the grid of its hours begins is not documented. Narrower ones it does not have. A span without
-a trade has no row there, while polls see the last price: within a part of a day that has rows such
-spans are flat bars. What can't be true refuses the whole answer. The store, which `bot data` fills,
-is the last source to be asked.
+The call has 5, 15 and 30 minutes, hours and days. Wider bars are built from its minutes here, as it
+is not documented where the grid of its hours begins; narrower ones do not exist. It has no row for
+a span without a trade, while polls see the last price: within a part of a day that has rows, such
+spans become flat bars. Implausible data invalidates the whole answer. The store, filled by `bot
+data`, is the last source.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -27,33 +27,33 @@ from bot.protocol.calls import CODECS
 from bot.runtime.closes import price_unit
 from bot.runtime.history.warming.warm_up import Earlier, UnusableHistory
 
-if TYPE_CHECKING:  # slow to import, and not wanted before the first read
+if TYPE_CHECKING:  # slow to import, and not needed before the first read
     from bot.protocol.values.series import PriceHistory
 
 MINUTES: Final = (30, 15, 5)
 JUMP_MAX: Final = 5
-"""No price is so many times another one (as in `engine/findings.py`)."""
+"""No price differs from another one by this factor (as in `engine/findings.py`)."""
 _DAILY: Final = "1D"
 _OPENS, _ENDS = time(9), time(15, 5)
-"""Some histories have what was matched at the close at 15:00."""
+"""Some histories stamp trades of the close at 15:00."""
 _PARTS: Final = (("morning", time(9), time(12)), ("afternoon", time(12), time(15, 5)))
 _DAYS_MORE: Final = 2
 _AHEAD: Final = timedelta(minutes=1)
-"""Longer than the broker's clock may be ahead and an answer may take."""
+"""More than the broker's clock may be ahead plus the time of an answer."""
 _WEEK: Final = timedelta(days=7)
 _HOLIDAYS: Final = 2 * _WEEK
-"""Over Tet."""
+"""Allows for Tet."""
 _TRADED_MINUTES: Final = 255
-"""Of a day, with its auctions: 09:00 to 11:30 and 13:00 to 14:45."""
+"""Minutes of trading in a day, with its auctions: 09:00 to 11:30 and 13:00 to 14:45."""
 FOLDER: Final = "data"
-"""Of the store, in the state directory."""
+"""The store's folder in the state directory."""
 READ_S: Final = 10.0
 CLOSE_WITHIN: Final = timedelta(days=14)
-"""Longer than any closure of the exchanges: an older close is none of the day before."""
+"""Longer than any closure of the exchanges: an older close is not that of the previous day."""
 
 
 def resolution_of(width: timedelta) -> tuple[str, timedelta] | None:
-    """Return what to ask for so that bars of a width can be made of it, None where nothing does."""
+    """Return the resolution to request for building bars of a width, None if there is none."""
     if width == DAY:
         return _DAILY, DAY
     for minutes in MINUTES:
@@ -76,12 +76,12 @@ class BrokerBars:
         return resolution_of(width) is not None
 
     def give_again(self, symbols: Collection[str]) -> None:
-        """Nothing is held here: each read asks again."""
+        """Nothing is cached here: each read asks again."""
 
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
-        """Ask for the days that hold `count` bars. Raises BrokerError, UnusableHistory."""
+        """Request the days that hold `count` bars. Raises BrokerError, UnusableHistory."""
         asked = resolution_of(width)
         if asked is None:
             return None
@@ -114,7 +114,7 @@ class BrokerBars:
 
 
 def first_of(now: datetime, width: timedelta, count: int) -> datetime:
-    """Return the midnight from which on there are `count` bars, holidays of a month included."""
+    """Return the midnight from which there are `count` bars, allowing for a month of holidays."""
     minutes = min(width, timedelta(minutes=_TRADED_MINUTES)).total_seconds() / 60
     days = int(count * minutes // _TRADED_MINUTES) + _DAYS_MORE
     return span_of(now, DAY)[0] - (days // 5 + 1) * _WEEK - _HOLIDAYS
@@ -124,8 +124,8 @@ def first_of(now: datetime, width: timedelta, count: int) -> datetime:
 
 
 def asked_for(history: "PriceHistory", first: datetime, now: datetime) -> "PriceHistory":
-    """Return a history without what is older than was asked for, and without the bar that has just
-    begun by a clock that is ahead of ours.
+    """Return a history without bars older than requested, and without the bar that has just begun
+    by a clock ahead of ours.
     """
     rows = (r for r in history.bars if r.start >= first and not now < r.start <= now + _AHEAD)
     return replace(history, bars=tuple(rows))
@@ -138,7 +138,7 @@ def checked(
     step: timedelta,
     now: datetime,
 ) -> list[Bar]:
-    """Return the rows as bars in VND. Raises UnusableHistory for what can't be true."""
+    """Return the rows as bars in VND. Raises UnusableHistory if they are implausible."""
     closes = [row.close for row in history.bars if row.close]
     if history.symbol != instrument.symbol:
         raise UnusableHistory(f"it is of {history.symbol}")
@@ -193,10 +193,11 @@ def _is_far(one: int, other: int) -> bool:
 def filled(
     rulebook: Rulebook, instrument: Instrument, bars: Sequence[Bar], step: timedelta
 ) -> tuple[list[Bar], list[str]]:
-    """Put flat bars where a part of a day has rows, up to the last one; name parts without any.
+    """Insert flat bars into parts of a day that have rows, up to the last row; name parts without
+    any.
 
-    Polling sees the last price in every span of trading; where a whole part is missing, it is more
-    likely that the history lacks it.
+    Polling sees the last price in every span of trading; if a whole part is missing, the history
+    more likely lacks it.
     """
     if not bars:
         return [], []
@@ -237,7 +238,7 @@ def missing_days(calendar: TradingCalendar, bars: Sequence[Bar], now: datetime) 
 
 
 def _days(calendar: TradingCalendar, first: datetime, last: datetime) -> Iterator[date]:
-    """Yield the trading days; where the calendar does not reach, all days."""
+    """Yield the trading days; outside the calendar, all days."""
     day = first.astimezone(EXCHANGE_TZ).date()
     while day <= last.astimezone(EXCHANGE_TZ).date():
         if calendar.is_trading_day(day) or not calendar.covers(day):
@@ -251,7 +252,7 @@ def _when(start: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredBars:
-    """Reads the store in a folder, if there is one; a thread does, so that nothing waits for it."""
+    """Reads the store in a folder, if there is one, in a thread so that nothing waits for it."""
 
     folder: Path
     rulebook: Rulebook
@@ -262,13 +263,13 @@ class StoredBars:
         return False
 
     def give_again(self, symbols: Collection[str]) -> None:
-        """Nothing is held here: each read looks again."""
+        """Nothing is cached here: each read looks again."""
 
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
-        """Return the newest bars, made of the widest ones that make them. Raises UnusableHistory
-        for a store that can't be read.
+        """Return the newest bars, built from the widest suitable ones. Raises UnusableHistory if
+        the store cannot be read.
         """
         if not self.folder.is_dir():
             return None
@@ -282,8 +283,8 @@ class StoredBars:
             raise UnusableHistory(f"{self.folder.name} can't be read: {error}") from error
 
     async def went_ex(self, symbol: str, days: Sequence[date]) -> Sequence[WentEx]:
-        """Return what the daily files of the store say of ex-dates, where the close before is
-        there too. Raises OSError, TimeoutError, UnusableHistory.
+        """Return what the store's daily files say about ex-dates, if the previous close is there
+        too. Raises OSError, TimeoutError, UnusableHistory.
         """
         if not self.folder.is_dir():
             return ()
@@ -310,12 +311,12 @@ class StoredBars:
     def _read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
-        # NumPy and perhaps polars: only where there is a store.
+        # NumPy and perhaps polars: imported only if there is a store.
         from bot.runtime.history.store.archive import Archive
         from bot.runtime.history.store.store import bar_files, open_bars, symbol_of
 
         archive, symbol = Archive(self.folder), instrument.symbol
-        # A symbol's own files alone: a damaged one costs no other symbol anything.
+        # Only a symbol's own files: a damaged one does not affect other symbols.
         files = {
             step: file
             for step in archive.widths()

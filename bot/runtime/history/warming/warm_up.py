@@ -1,10 +1,10 @@
-"""The bars of before a run: asked for when it begins, and until they are there.
+"""Gets the bars from before a run: requested when it begins, and until they are complete.
 
     broker's history ─► what earlier runs have kept ─► BarsRead: indicators begin with all of it
 
-Sources are asked in the order in which they are trusted, each for what those before it lack. What
-can't be had now is asked for again every minute; what is missing is named. Orders and the reads of
-a start go first: nothing waits for a history, and it takes a small part of the quota.
+Sources are asked in the order of trust, each for what the previous ones lack. What cannot be had
+now is requested again every minute; what is missing is named. Orders and the reads of a start go
+first: nothing waits for a history, and it uses a small part of the quota.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -22,24 +22,25 @@ from bot.runtime.activity import Post
 
 FIRST_ASK: Final = 300
 """Bars asked for at first: enough for sma(300), ema(36), rsi(17). A strategy that reads further
-back is met by another call."""
+back causes another call.
+"""
 QUOTA_PERCENT: Final = 20
-"""So many percent of the requests of a minute look for bars, at most."""
+"""At most this percentage of a minute's requests look for bars."""
 PAUSE_MAX: Final = timedelta(days=14)
 """Longer than any closure of the exchanges."""
 FAILURES_MAX: Final = 2
-"""With so many failed reads in a row the broker is not asked again before the next minute."""
+"""After this many failed reads in a row the broker is not asked again before the next minute."""
 UNTRUE_TRIES: Final = 8
-"""A history that can't be true is asked for again after 1, 2, 4 … minutes: over four hours."""
+"""An implausible history is requested again after 1, 2, 4 … minutes: over four hours."""
 FIRST_PAUSE: Final = timedelta(minutes=1)
 GAPS_TOLD: Final = 3
-"""Of one source."""
+"""Gaps named for one source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What a source has: closed bars, oldest first, what is there of the bar that is not over yet,
-    and in words what it lacks.
+    """What a source has: closed bars, oldest first, the part of the unfinished bar, and in words
+    what it lacks.
     """
 
     bars: tuple[Bar, ...]
@@ -48,15 +49,15 @@ class Earlier:
 
 
 class UnusableHistory(Exception):
-    """A source has answered what cannot be true: nothing of it is taken. Says why."""
+    """A source's answer is implausible; none of it is used. The text says why."""
 
 
 class Source(Protocol):
-    """Where earlier bars come from: a history call, a recording, files."""
+    """A source of earlier bars: a history call, a recording, files."""
 
     @property
     def name(self) -> str:
-        """What it is called in a sentence: `the broker's history`."""
+        """Its name in a sentence: `the broker's history`."""
         ...
 
     def asks(self, width: timedelta, /) -> bool:
@@ -64,13 +65,13 @@ class Source(Protocol):
         ...
 
     def give_again(self, symbols: Collection[str], /) -> None:
-        """Have the next read give what was given before: the bars of symbols begin anew."""
+        """Let the next read return the same again: the bars of these symbols start over."""
         ...
 
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
-        """Return at least `count` bars where there are so many; None: it has none of this width.
+        """Return at least `count` bars if there are so many; None: it has none of this width.
 
         Raises BrokerError, UnusableHistory.
         """
@@ -78,7 +79,7 @@ class Source(Protocol):
 
 
 class ExDates(Protocol):
-    """Who knows what ex-dates have made of closes."""
+    """A source of how ex-dates have changed closes."""
 
     async def went_ex(self, symbol: str, days: Sequence[date], /) -> Sequence[WentEx]:
         """Return what is known of these days. Raises OSError, TimeoutError, UnusableHistory."""
@@ -100,27 +101,30 @@ class WarmUp:
     ex_dates: Mapping[str, Collection[date]]
     past: Sequence[ExDates] = ()
     seen: Callable[[str], Awaitable[Collection[date]]] | None = None
-    """The ex-dates of a symbol that earlier runs have seen: the broker may not say them now."""
+    """The ex-dates of a symbol seen by earlier runs: the broker may no longer list them."""
     wanted: dict[Key, int] = field(default_factory=dict)
-    """How many bars of each series are needed, as far as is known."""
+    """How many bars of each series are needed, as far as known."""
     _missing: dict[Key, str] = field(default_factory=dict, init=False)
-    """In the order in which they are looked for; why the last look at a source failed."""
+    """In the order of looking; why the last look at a source failed."""
     _untrue: dict[Key, tuple[int, datetime]] = field(default_factory=dict, init=False)
-    """How often a history was refused as untrue, and when it is asked for again."""
+    """How often a history was refused as implausible, and when it is requested again."""
     _is_reading: bool = field(default=False, init=False)
 
     def want(self, symbol: str, width: timedelta, needed: int) -> None:
-        """Have bars looked for at the next turn: `needed` ones, and as many as cost no more."""
+        """Have bars looked for at the next turn: `needed` ones, and as many as come at no extra
+        cost.
+        """
         key = symbol, width
         if needed > max(self.wanted.get(key, 0), FIRST_ASK):
-            self._untrue.pop(key, None)  # another question, which need not wait for the old one
+            self._untrue.pop(key, None)  # a new question, which need not wait for the old one
         self.wanted[key] = max(needed, self.wanted.get(key, 0))
         self._missing.setdefault(key, "")
 
     def look_again(self, symbols: Collection[str]) -> None:
-        """Have all series of symbols looked for again: their ex-dates are known only now.
+        """Have all series of symbols looked for again, as their ex-dates have only now become
+        known.
 
-        What is found is told even where a source is as ill as it was: its level is another.
+        The result is reported even if a source fails as before, as the price level has changed.
         """
         for source in self.sources:
             source.give_again(symbols)
@@ -135,9 +139,9 @@ class WarmUp:
         return bool(self._missing)
 
     async def read(self) -> None:
-        """Look for what is missing, as much as a minute may cost; one look at a time.
+        """Look for what is missing, within a minute's quota; one look at a time.
 
-        While the broker does not answer, only what costs no request is looked at.
+        While the broker does not answer, only sources without requests are used.
         """
         if self._is_reading:
             return
@@ -165,8 +169,9 @@ class WarmUp:
     async def _levelled(
         self, symbol: str, bars: Sequence[Bar], now: datetime
     ) -> tuple[tuple[Bar, ...], tuple[tuple[date, float], ...], list[str]]:
-        """Return the bars that can be put on today's level, by what those before each ex-date
-        count, and what is left out. Today's ex-date is the engine's, which knows the reference.
+        """Return the bars that can be put on today's level, the factors for those before each
+        ex-date, and what is left out. Today's ex-date is up to the engine, which knows the
+        reference.
         """
         first, today = _day_of(bars[0].start) if bars else date.max, _day_of(now)
         seen = await self.seen(symbol) if self.seen is not None else ()
@@ -183,7 +188,7 @@ class WarmUp:
         for day in reversed(days):
             before = [bar for bar in bars if _day_of(bar.start) < day]
             then = known.get(day)
-            # Closes that are adjusted already end at the reference, and count as they are.
+            # Closes that are already adjusted end at the reference, and count unchanged.
             if not (then and before and before[-1].close in (then.close, then.reference)):
                 bars = bars[len(before) :]
                 gaps.append(f"bars before its ex-date {day} are left out, its ratio is not known")
@@ -192,8 +197,8 @@ class WarmUp:
         return tuple(bars), tuple(reversed(ratios)), gaps
 
     def _again_as(self, key: Key, untrue: str, now: datetime) -> str:
-        """Note that a history was refused as untrue, if it was; return why it is asked for again,
-        nothing where it is not.
+        """Record that a history was refused as implausible, if it was; return why it is requested
+        again, empty if not.
         """
         tries, _ = self._untrue.pop(key, (0, now))
         if not untrue or tries + 1 >= UNTRUE_TRIES:
@@ -202,7 +207,8 @@ class WarmUp:
         return untrue
 
     async def _read(self, key: Key, sources: Sequence[Source], trouble: str) -> str:
-        """Look for one in some sources; return why it has to be asked for again, if it has to.
+        """Look for one series in some sources; return why it has to be requested again, if it has
+        to.
 
         `trouble`: why the others are not asked now.
         """
@@ -236,7 +242,7 @@ class WarmUp:
         if again and self._missing[key] == again:
             return trouble
         self._missing[key] = again
-        if not again and self.wanted[key] <= count:  # more may have been wanted meanwhile
+        if not again and self.wanted[key] <= count:  # more may have been requested meanwhile
             del self._missing[key]
         bars = _since_pause([found[start] for start in sorted(found)][-count:], now)
         if len(bars) < min(len(found), count):
@@ -262,7 +268,7 @@ class WarmUp:
 
 
 def _since_pause(bars: Sequence[Bar], now: datetime) -> tuple[Bar, ...]:
-    """Return the bars of after the last long pause: what was before it says nothing of today."""
+    """Return the bars after the last long pause: those before it say nothing about today."""
     later = now
     for number, bar in reversed(list(enumerate(bars))):
         if later - bar.start > PAUSE_MAX:
