@@ -1,4 +1,4 @@
-"""The broker, played: an exchange core, accounts, and the API on loopback that speaks for them.
+"""The simulated broker: an exchange core, accounts, and their API on loopback.
 
-It knows the protocol and no part of the bot: the bot meets it over the wire alone.
+It knows the protocol but no part of the bot; the bot reaches it only over the wire.
 """

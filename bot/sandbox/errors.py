@@ -1,4 +1,4 @@
-"""What can go wrong in the sandbox.
+"""The errors of the sandbox.
 
 SandboxError
 ├── HttpRefusal        the answer is an HTTP error with an error body (status, code, message)
@@ -15,7 +15,7 @@ SandboxError
     ├── OrdersWork            a symbol cannot be relisted while its orders live
     └── UnknownReservation    money or shares were to be released that were never reserved
 
-What an investor does wrong is a refusal, never an exception.
+An investor's mistake is a refusal, never an exception.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class HttpRefusal(SandboxError):
 
 
 class ConnectionCut(SandboxError, ConnectionResetError):
-    """The connection ended before the answer was whole; raised only where there is no socket."""
+    """The connection ended before the answer was complete; raised only without a socket."""
 
 
 class PortInUse(SandboxError):

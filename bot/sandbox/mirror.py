@@ -1,14 +1,14 @@
-"""The paper broker: account and orders are played here, the market is a real broker's, relayed.
+"""The paper broker: simulated account and orders in a real broker's relayed market.
 
-`MirrorShell` is the ASGI application. An answer of the real broker goes back unchanged: status,
-body, rate limit. Everything other than a read of market data by GET stays here, with the sandbox;
-no order can go further.
+`MirrorShell` is the ASGI application. The real broker's answers are passed back unchanged: status,
+body, rate limit. Everything other than a GET of market data is handled by the sandbox; no order can
+get further.
 
-`Watch` keeps the mirrored market current: what was seen, how old it is, and what to look at next.
-Every relayed answer is learnt from; where an order of ours works it becomes an input of the mirror,
-and only then, and only when it differs, so that the ledger stays small. When depth or phase get too
-old, or the broker's phase is not the timetable's, the mirror is blind: nothing is matched and new
-orders are held until it sees again. Before an order is taken its market is looked at.
+`Watch` keeps the mirrored market current: what was seen, how old it is, and what to read next. It
+uses every relayed answer; an answer becomes an input of the mirror only if an order of ours works
+in that symbol and it differs from the last, so that the ledger stays small. If depth or phase get
+too old, or the broker's phase is not the timetable's, the mirror is blind: nothing is matched and
+new orders are held until it can see again. The market is read before an order is taken.
 """
 
 import hmac
@@ -51,17 +51,17 @@ from bot.sandbox.markets.mirror.market import depth_facts, quote_facts
 from bot.sandbox.sandbox import Sandbox
 
 DEPTH_AGE_MAX: Final = timedelta(seconds=15)
-"""Of market time: no order is matched on an older depth."""
+"""In market time: no order is matched on an older depth."""
 PHASE_AGE_MAX: Final = timedelta(seconds=150)
 FRESH: Final = timedelta(seconds=1)
-"""Before a new order, what is no older than this is not looked at again."""
+"""Before a new order, data no older than this is not read again."""
 LOOK_EVERY: Final = timedelta(seconds=5)
-"""How often quote and depth are looked at where an order works, unless the bot polls them."""
+"""How often quote and depth are read while an order works, unless the bot polls them."""
 PHASE_EVERY: Final = timedelta(seconds=60)
 LOOKS_AT_ONCE: Final = 4
 QUOTA_WINDOW: Final = timedelta(seconds=60)
 BACKGROUND_PERCENT: Final = 80
-"""How much of the quota the watch uses by itself; a new order may use all."""
+"""How much of the quota the watch may use by itself; a new order may use all of it."""
 WATCHED: Final = AUCTIONS | {Phase.PROGRESS}
 
 RELAYED: Final[Mapping[str, Endpoint]] = MappingProxyType(
@@ -71,10 +71,11 @@ RELAYED: Final[Mapping[str, Endpoint]] = MappingProxyType(
         if endpoint.method == "GET" and endpoint.tier is Tier.ONE and not endpoint.is_write
     }
 )
-"""All that the real broker may be asked, by name: reads that need the API key only (broker open API
-0.2.0-preview.3, tiers). No account, no order and no second factor is among them."""
+"""The only calls relayed to the real broker, by name: reads that need only the API key (broker open
+API 0.2.0-preview.3, tiers). They include no account, order or 2FA call.
+"""
 Relay = Callable[[Endpoint, str], Awaitable[Answer | NoAnswer]]
-"""Asks the real broker one read of the table, by endpoint and exact target."""
+"""Sends one read of the table to the real broker, by endpoint and exact target."""
 
 Value = TypeVar("Value")
 Look = tuple[Endpoint, str]
@@ -90,7 +91,7 @@ def relayed(endpoint: Endpoint) -> Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Seen(Generic[Value]):
-    """Something that the broker said, and when (market time)."""
+    """Something that the broker reported, and when (market time)."""
 
     value: Value
     at: datetime
@@ -98,14 +99,14 @@ class Seen(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Market time ages what was seen; the quota is counted in wire time."""
+    """Market time is for the age of data; the quota is counted in wire time."""
 
     market: Clock
     wire: Clock
 
 
 class Watch:
-    """Between the relay and a sandbox whose market is mirrored. `quota` is requests a minute."""
+    """Sits between the relay and a sandbox with a mirrored market. `quota` is requests a minute."""
 
     def __init__(
         self, sandbox: Sandbox, relay: Relay, clocks: Clocks, *, rulebook: Rulebook, quota: int
@@ -125,7 +126,7 @@ class Watch:
         self._closed_until: datetime | None = None
 
     async def ask(self, endpoint: Endpoint, target: str) -> Answer | NoAnswer:
-        """Relay one read and learn from the answer. Raises NotRelayed."""
+        """Relay one read and use its answer. Raises NotRelayed."""
         relayed(endpoint)
         self._asked.append(self._clocks.wire.now())
         answer = await self._relay(endpoint, target)
@@ -138,7 +139,7 @@ class Watch:
         return answer
 
     async def tick(self) -> None:
-        """Bring the market up to its clock, lose sight of what is too old, and look again."""
+        """Bring the market up to its clock, go blind where data is too old, and read again."""
         self._sandbox.advance(self._clocks.market.now())
         self._check()
         wanted: list[Look] = []
@@ -153,7 +154,9 @@ class Watch:
                 await self.ask(endpoint, target)
 
     async def prepare(self, symbol: str) -> None:
-        """Look at a symbol before an order in it is taken or changed: it is matched on this."""
+        """Read a symbol's market before an order in it is taken or changed, as it is matched on
+        this.
+        """
         if symbol not in self._exchanges:
             return
         for endpoint, target in list(self._looks(symbol, FRESH, PHASE_EVERY)):
@@ -164,7 +167,7 @@ class Watch:
         self._observe_depth(symbol, repeat=True)
 
     def _has_room(self, most: int) -> bool:
-        """Tell whether a look of our own fits into what the key may ask in a minute."""
+        """Return whether another read of our own fits the key's quota for a minute."""
         now = self._clocks.wire.now()
         while self._asked and self._asked[0] <= now - QUOTA_WINDOW:
             self._asked.popleft()
@@ -204,7 +207,7 @@ class Watch:
     def _observe(
         self, kind: str, facts: Mapping[str, Any], *, repeat: bool = False, **more: JsonValue
     ) -> None:
-        """Hand on what differs from before; `more` may differ without being news."""
+        """Pass on what differs from before; a difference in `more` alone does not count."""
         key = (kind, str(facts["symbol"]))
         if repeat or self._observed.get(key) != facts:
             self._observed[key] = facts
@@ -232,7 +235,7 @@ class Watch:
                 self._lose(symbol, why)
 
     def _why_blind(self, symbol: str) -> str | None:
-        """Say why a symbol's market is not seen now, None where it is."""
+        """Return why a symbol's market cannot be seen now, None if it can."""
         now, exchange = self._clocks.market.now(), self._exchanges[symbol]
         phase, depth = self._phases.get(exchange), self._depths.get(symbol)
         quote = self._quotes.get(symbol)
@@ -265,13 +268,13 @@ _PASSED_ON: Final = (
     "x-ratelimit-remaining",
     "x-ratelimit-reset",
 )
-"""Headers of the real broker that go back with its answer."""
+"""Headers of the real broker that are passed back with its answer."""
 _UNREACHABLE: Final = 502
 _KEY_HEADER: Final = HEADER_API_KEY.lower().encode()
 
 
 class MirrorShell:
-    """Answers what the sandbox answers, and hands the rest of the reads to the watch."""
+    """Answers what the sandbox answers, and passes the other reads to the watch."""
 
     def __init__(self, sandbox: Sandbox, watch: Watch, wire: Clock) -> None:
         self._sandbox = sandbox
@@ -302,13 +305,13 @@ class MirrorShell:
         return Response(answer.body, answer.http_status, kept | date)
 
     async def _prepared(self, order_id: str | None, receive: Receive) -> Receive:
-        """Look at the order's market first, and hand its body on unchanged."""
+        """Read the order's market first, and pass its body on unchanged."""
         body = await read_body(receive)
         symbol: object = None
         if order_id is not None:
             symbol = self._sandbox.symbol_of(order_id)
         else:
-            # What is wrong with a body is for the sandbox to say.
+            # The sandbox reports what is wrong with a body.
             with suppress(ValueError, KeyError, TypeError):
                 symbol = json.loads(body)["symbol"]
         if isinstance(symbol, str):

@@ -1,7 +1,7 @@
 """The sandbox: the one object that a program starts and talks to.
 
-`app` answers the broker's API over ASGI, `advance` moves the market, and the ledger remembers both:
-a new sandbox over the same ledger, scenario and seed goes on where the old one was. Market time
+`app` answers the broker's API over ASGI, `advance` moves the market, and the ledger records both: a
+new sandbox with the same ledger, scenario and seed continues where the old one was. Market time
 comes from `clock`, wire time (signatures, nonces, quota, tokens) from `wire`; in a simulation they
 may be one.
 """
@@ -42,13 +42,13 @@ from bot.sandbox.scenario import AccountScript, Scenario
 
 LEDGER_VERSION = 1
 _NOTED_EVERY = timedelta(seconds=1)
-"""Of market time: how far a restart may fall back when nobody has looked in between."""
+"""In market time: how far a restart may fall back if nothing was requested in between."""
 _OUTCOMES = frozenset({"order", "account"})
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a client needs. The texts are the sandbox's own, yet in no repr."""
+    """What a client needs. The texts belong to the sandbox, yet stay out of every repr."""
 
     api_key: str = field(repr=False)
     api_secret: str = field(repr=False)
@@ -100,11 +100,11 @@ class Sandbox:
 
     @property
     def now(self) -> datetime:
-        """Market time up to which everything has happened."""
+        """Market time up to which everything has been processed."""
         return self._house.now
 
     def is_code_out(self) -> bool:
-        """Tell whether somebody may be typing the code that was mailed last."""
+        """Return whether somebody may be typing the code that was mailed last."""
         return self._house.otp.is_code_out(self._wire.now())
 
     def next_due(self) -> datetime | None:
@@ -112,7 +112,7 @@ class Sandbox:
         return self._house.next_due()
 
     def advance(self, to: datetime) -> None:
-        """Let everything happen that is due by `to`, in a fixed order."""
+        """Process everything due by `to`, in a fixed order."""
         self._house.advance(to)
         self._jot_outcomes()
         if self._noted_at is None or self.now - self._noted_at >= _NOTED_EVERY:
@@ -138,17 +138,17 @@ class Sandbox:
     # ---------------------------------------------------------------------- a mirrored market
 
     def observe(self, kind: str, **facts: JsonValue) -> None:
-        """Show the mirrored market something; it is on the disk when this returns."""
+        """Feed an observation to the mirrored market; it is on disk when this returns."""
         self.advance(self._clock.now())
         self._carry_out(self._line(kind, **facts))
 
     def show(self, quote: Quote) -> None:
-        """Update the board of a symbol in which no order of ours works."""
+        """Update the board of a symbol in which we have no working order."""
         self.advance(self._clock.now())
         self._house.show(quote)
 
     def working_symbols(self) -> frozenset[str]:
-        """The symbols in which an order of ours is open, held ones included."""
+        """The symbols in which an order of ours is open, including held ones."""
         orders = self._house.day_order_book.every()
         return frozenset(order.symbol for order in orders if order.remaining)
 
@@ -170,7 +170,7 @@ class Sandbox:
         )
 
     def clocks(self) -> dict[str, JsonValue]:
-        """Return market time, wire time and speed as the control path answers them."""
+        """Return market time, wire time and speed for the control path."""
         return {
             "market": self._reach().isoformat(),
             "wire": self._wire.now().isoformat(),
@@ -188,7 +188,7 @@ class Sandbox:
         self._carry_out(self._line("drop_2fa", code=code))
 
     def finish(self) -> None:
-        """Note in the ledger that the scenario is over: the next start begins a new one."""
+        """Record in the ledger that the scenario is over: the next start begins a new one."""
         self._ledger.record(self._line("finished"))
 
     def close(self) -> None:
@@ -239,13 +239,13 @@ class Sandbox:
     def _replay(
         self, lines: tuple[dict[str, JsonValue], ...], after: Mark
     ) -> list[dict[str, JsonValue]]:
-        """Do again what the ledger says, and return the outcomes that it does not hold yet."""
+        """Repeat what the ledger says, and return the outcomes that it does not contain yet."""
         if after == START and lines[0] != self._head():
             raise LedgerBroken("the ledger is of another scenario, seed or version; move it away")
         outcomes: list[dict[str, JsonValue]] = []
         last = max((n for n, line in enumerate(lines) if line["kind"] == "time"), default=0)
         for number, line in enumerate(lines):
-            # The market is the same in whatever slices it moves: the last note of the time will do.
+            # The market is the same in whatever steps it advances, so the last time note is enough.
             if line["kind"] == "time" and number != last:
                 continue
             self._replay_line(line)
@@ -256,7 +256,7 @@ class Sandbox:
                 "replaying the ledger gives other outcomes than it holds: undo what market_rules "
                 "changed for past days, or move the ledger away"
             )
-        self._house.faults.take_changed()  # the ledger holds the counts already
+        self._house.faults.take_changed()  # the ledger already holds the counts
         return outcomes[len(kept) :]
 
     def _replay_line(self, line: Line) -> None:
@@ -315,7 +315,7 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """All that the ledger can rebuild. `index_days` are the days that the library has kept."""
+    """Everything that the ledger can rebuild. `index_days` are the days stored by the library."""
 
     house: House
     nonces: tuple[tuple[str, datetime], ...]
@@ -327,7 +327,7 @@ def _checkpoints(
 ) -> Checkpoints[_State] | None:
     """Return the checkpoints of a ledger; a mirrored market has none.
 
-    It is shown things that its ledger does not hold, and a ledger without the time is short.
+    It receives things that its ledger does not hold, and a ledger without time notes is short.
     """
     if ledger is None or scenario.fill is not None:
         return None
@@ -343,7 +343,7 @@ def _checkpoints(
 
 
 def _undated(line: Line) -> Line:
-    """Leave out when dues are paid: a day that the operator has closed since moves that."""
+    """Leave out settlement times: a day that the operator has closed since moves them."""
     record = line.get("record")
     due = record.get("due") if isinstance(record, dict) else None
     if not isinstance(record, dict) or not isinstance(due, list):

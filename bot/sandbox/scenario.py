@@ -1,8 +1,9 @@
-"""What a scenario file may say: day, account, the market's script, faults, switches.
+"""The contents of a scenario file: day, account, the market's script, faults, switches.
 
 The caller parses the YAML text (as YAML 1.2 scalars) and gives the mapping to
-`Scenario.model_validate`; every key is optional but `symbols`, and an unknown key is an error. All
-times of day are local to the exchange, on `day`; money and prices are whole VND, volumes shares.
+`Scenario.model_validate`; every key except `symbols` is optional, and an unknown key is an error.
+All times of day are local to the exchange, on `day`; money and prices are whole VND, volumes
+shares.
 """
 
 from datetime import UTC, date, datetime, time
@@ -26,7 +27,7 @@ LevelVolume = Annotated[int, Field(gt=0, le=10_000_000)]
 Money = Annotated[int, Field(ge=0)]
 Level = tuple[Price, Volume]
 Symbol = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9]{2,11}$")]
-"""As the exchanges write it: `HPG`, `E1VFVN30`, `CHPG2601`."""
+"""As the exchanges write symbols: `HPG`, `E1VFVN30`, `CHPG2601`."""
 
 
 class Misplaced(ValueError):
@@ -38,14 +39,14 @@ class Misplaced(ValueError):
 
 
 class Anchor(Part):
-    """The market is drawn towards `price` at `at`, along straight lines between anchors."""
+    """The market is drawn towards `price` at `at`, linearly between anchors."""
 
     at: time
     price: Price
 
 
 class Imbalance(Part):
-    """From `at` to `until` the volumes that wait to buy and to sell are multiplied."""
+    """From `at` to `until` the volumes waiting to buy and to sell are multiplied."""
 
     at: time
     until: time
@@ -54,7 +55,9 @@ class Imbalance(Part):
 
 
 class Standstill(Part):
-    """From `at` to `until` only these levels wait, nobody trades, nothing taken is refilled."""
+    """From `at` to `until` only these levels exist, nobody trades, and nothing taken
+    is refilled.
+    """
 
     at: time
     until: time
@@ -63,7 +66,7 @@ class Standstill(Part):
 
 
 class Halt(Part):
-    """From `at` to `until` the exchange halts the symbol: orders are refused, none trades."""
+    """From `at` to `until` the exchange halts the symbol: orders are refused and nothing trades."""
 
     at: time
     until: time
@@ -87,9 +90,9 @@ class Deal(Part):
 class SymbolScript(Part):
     """One symbol and how its market behaves.
 
-    `level_volume` is what typically waits at a price, `swing_ticks` how far the noise carries the
-    price from its path, `trade_chance` how likely somebody trades in one step of the market. With
-    `flow` the market is the order flow instead, with `replay` the recorded days; neither is
+    `level_volume` is the typical volume of a price level, `swing_ticks` how far the noise carries
+    the price from its path, `trade_chance` how likely somebody trades in one step of the market.
+    With `flow` the market is the order flow instead, with `replay` the recorded days; neither is
     scripted.
     """
 
@@ -101,9 +104,9 @@ class SymbolScript(Part):
     is_halted: bool = False
     is_special: bool = False
     underlying: Symbol | None = None
-    """Of a covered warrant: the listed share that its band follows."""
+    """For a covered warrant: the listed share that its band follows."""
     ratio: Decimal | None = Field(default=None, gt=0)
-    """Of a covered warrant: how many of it buy one share."""
+    """For a covered warrant: how many of it buy one share."""
     level_volume: LevelVolume = 3_000
     swing_ticks: float = Field(default=3.0, ge=0)
     trade_chance: float = Field(default=0.5, ge=0, le=1)
@@ -145,14 +148,14 @@ class AccountScript(Part):
 
     @property
     def extended_id(self) -> str:
-        """What request bodies name the account by."""
+        """The name of the account in request bodies."""
         return self.depository_number + self.suffix
 
 
 class Switches(Part):
     """How this broker behaves where the sources differ or are silent.
 
-    `docs/switches.md` has the question of each, and who decided its default.
+    `docs/switches.md` explains each switch and who decided its default.
     """
 
     partial_status: Literal["SENT", "MATCHED"] = "SENT"
@@ -199,7 +202,7 @@ class Scenario(Part):
     day: date | None = None
     start: time = time(9, 14, 55)
     until: time | None = None
-    """When a demo of this scenario is over; the sandbox itself goes on."""
+    """When a demo of this scenario ends; the sandbox itself continues."""
     seed: int = 7
     speed: float = Field(default=1.0, gt=0)
     api_key: SecretStr | None = None
@@ -211,12 +214,12 @@ class Scenario(Part):
     fee_ppm: int | None = Field(default=None, ge=0)
     accounts: tuple[AccountScript, ...] = (AccountScript(id="0009000011"),)
     fill: FillName | None = None
-    """If set, observations move the market, not a simulation; this says how orders fill."""
+    """If set, observations drive the market instead of a simulation; this names the fill model."""
     symbols: tuple[SymbolScript, ...] = Field(min_length=1)
     replay: ReplayScript = ReplayScript()
     faults: tuple[FaultScript, ...] = ()
     corporate_actions: tuple[CorporateAction, ...] = ()
-    """Those that went ex by the start are past: references and holdings include them already."""
+    """Those that went ex by the start are past: references and holdings already include them."""
     switches: Switches = Switches()
     _recording: Recording = PrivateAttr(default=Recording())
 
@@ -255,7 +258,7 @@ class Scenario(Part):
 
     @model_validator(mode="after")
     def _lists_underlying_shares(self) -> "Scenario":
-        """Warrants, and corporate actions, are about shares that the scenario lists."""
+        """Check that warrants and corporate actions refer to shares that the scenario lists."""
         shares = {each.symbol for each in self.symbols if each.kind is not InstrumentKind.CW}
         for number, each in enumerate(self.symbols):
             given = {each.underlying is not None, each.ratio is not None}
@@ -290,7 +293,7 @@ class Scenario(Part):
 
     @property
     def trading_day(self) -> date:
-        """The day; a scenario without one must be given one by `on` first."""
+        """The day; a scenario without one must first be given one by `on`."""
         if self.day is None:
             raise ValueError("this scenario names no day: give it one with on()")
         return self.day
@@ -324,7 +327,7 @@ class Scenario(Part):
     def fingerprint(self) -> str:
         """SHA-256 of the file and the records that it replays, as far as they must not change.
 
-        Secrets are in it masked. A mirrored market may list more symbols from start to start.
+        Secrets are masked in it. A mirrored market may list more symbols at each start.
         """
         text = self.model_dump_json(exclude={"symbols"} if self.fill else set())
         return sha256((text + self._recording.digest).encode()).hexdigest()

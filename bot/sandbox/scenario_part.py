@@ -1,6 +1,6 @@
-"""What the parts of a scenario file share: unknown keys are errors, values do not change.
+"""Base class of scenario parts: unknown keys are errors, values are immutable.
 
-It is a module of its own because `scenario` imports the rooms in which the parts are defined.
+It is a separate module because `scenario` imports the packages that define the parts.
 """
 
 from pydantic import BaseModel, ConfigDict

@@ -1,7 +1,8 @@
-"""The sandbox on a socket: an HTTP server in this process, and a pacer for its market.
+"""Serves the sandbox on a socket: an HTTP server in this process, and a pacer for its market.
 
-The server leaves the process's signals alone: whoever embeds it decides what SIGTERM means. It
-answers only requests that name this machine: a web page could have its own name point here.
+The server does not touch the process's signals: the embedding program decides what SIGTERM means.
+It answers only requests whose Host is this machine, since a web page could make its own name point
+here (DNS rebinding).
 """
 
 import asyncio
@@ -28,9 +29,9 @@ from bot.sandbox.sandbox import Sandbox
 
 GRACE_S: Final = 1
 KEEP_ALIVE_S: Final = 75
-"""Longer than a client keeps an idle connection, so that no write meets one that just closed."""
+"""Longer than a client keeps an idle connection, so that no write hits one just closed."""
 Http = Literal["auto", "httptools", "h11"]
-"""What reads the requests. Every well-formed one gets the same answer from both."""
+"""The request parser. Both give the same answer to every well-formed request."""
 _PACE_S: Final = 0.05
 _BACKLOG: Final = 128
 _DAYS_BACK_MAX: Final = 30
@@ -59,16 +60,18 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take no signal away from the process."""
+        """Do not take over the process's signals."""
         yield
 
 
 Asked = dict[asyncio.Task[None] | None, asyncio.Transport]
-"""The requests that have no whole answer yet, each with its connection."""
+"""The requests that have no complete answer yet, each with its connection."""
 
 
 def _watched(kind: Callable[..., Any], asked: Asked, **given: object) -> asyncio.Protocol:
-    """Make one of uvicorn's connections; each of its requests is handed it: a fault may drop it."""
+    """Make one of uvicorn's connections; each request gets a reference to it, so that a fault may
+    drop it.
+    """
     connection = kind(**given)
     app: ASGIApp = connection.app
 
@@ -95,8 +98,7 @@ def _watched(kind: Callable[..., Any], asked: Asked, **given: object) -> asyncio
 _THIS_MACHINE: Final = re.compile(
     rb"(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE
 )
-"""The names of this machine, on any port. A web page that had its own name point here asks for
-that name."""
+"""The names of this machine, on any port. A web page whose name points here sends its own name."""
 _MISDIRECTED: Final = PlainTextResponse("ask for 127.0.0.1 or localhost", status_code=421)
 
 
@@ -104,7 +106,7 @@ _MISDIRECTED: Final = PlainTextResponse("ask for 127.0.0.1 or localhost", status
 async def serve(
     sandbox: Sandbox, host: str = "127.0.0.1", port: int = 0, *, http: Http = "auto"
 ) -> AsyncIterator[str]:
-    """Serve a sandbox while the context lasts and yield its base URL; port 0 takes a free one.
+    """Serve a sandbox within the context and yield its base URL; port 0 selects a free one.
 
     `auto` is httptools where it is installed, else h11. Raises PortInUse.
     """
@@ -133,7 +135,7 @@ async def serve(
     finally:
         server.end()
         await asyncio.wait({serving}, timeout=GRACE_S / 2)
-        while asked:  # a fault may keep an answer back for as long as it likes
+        while asked:  # a fault may hold back an answer for as long as it likes
             task, transport = asked.popitem()
             transport.abort()
             if task is not None:
@@ -143,7 +145,7 @@ async def serve(
 
 
 def engine_name() -> str:
-    """Return what `auto` reads requests with here, and what the running loop is made of."""
+    """Return what `auto` parses requests with here, and the running loop's implementation."""
     http = "httptools" if find_spec("httptools") else "h11"
     return f"{http} on {type(asyncio.get_running_loop()).__module__.partition('.')[0]}"
 
@@ -162,7 +164,7 @@ def free_port(host: str) -> int:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    # asyncio switches Nagle's delay off (40 ms an answer) only where the protocol is named.
+    # asyncio disables Nagle's delay (40 ms an answer) only if the protocol is given.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -176,7 +178,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 async def run_free(sandbox: Sandbox, clock: Clock) -> None:
-    """Keep the market up with a clock that runs by itself, until cancelled."""
+    """Keep the market up with a free-running clock, until cancelled."""
     while True:
         sandbox.advance(clock.now())
         await asyncio.sleep(_PACE_S)
@@ -208,10 +210,10 @@ def credentials_line(sandbox: Sandbox, base_url: str) -> str:
 
 
 def market_opening(at: datetime, rulebook: Rulebook) -> datetime:
-    """Return when the trading day of an instant opens: its own day's, else that of the last.
+    """Return when the trading day of an instant opens: that day's opening, else the last one's.
 
-    A market that is joined at `at` is played from then on, so that it has had a day. It is `at`
-    itself before the day's opening, and where the calendar names no trading day in the last month.
+    A market joined at `at` is played from then on, so that it has had a day. It is `at` itself
+    before the day's opening, and if the calendar has no trading day in the last month.
     """
     local = at.astimezone(EXCHANGE_TZ)
     for back in range(_DAYS_BACK_MAX):
@@ -226,7 +228,7 @@ def market_opening(at: datetime, rulebook: Rulebook) -> datetime:
 def market_start(now: datetime, rulebook: Rulebook) -> datetime:
     """Return when a market without a stated time starts: now, or the last trading day at 09:14:55.
 
-    Raises ValueError where the calendar names no trading day in the last month.
+    Raises ValueError if the calendar has no trading day in the last month.
     """
     phases = {rulebook.phase_at(exchange, now) for exchange in Exchange}
     return last_morning(now, rulebook) if phases == {Phase.CLOSED} else now

@@ -1,4 +1,4 @@
-"""The house over HTTP: the ASGI application, keys, nonces and quota, and the calls with an account.
+"""The house over HTTP: the ASGI application, keys, nonces and quota, and the account calls.
 
-The calls about the market at large are in `sandbox/library/`.
+Calls about the market at large are in `sandbox/library/`.
 """

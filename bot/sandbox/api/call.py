@@ -1,5 +1,5 @@
-"""One request as the sandbox sees it: which call it means, what its signature covers, and the two
-times it came at.
+"""One request to the sandbox: its endpoint, what its signature covers, and its arrival in both
+clocks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ Found = tuple[Endpoint | None, Mapping[str, str]]
 
 @dataclass(slots=True)
 class _Branch:
-    """`hole` is where a path value leads; `endpoints` are those that end here, by method."""
+    """`hole` is the branch of a path value; `endpoints` are those that end here, by method."""
 
     named: "dict[str, _Branch]" = field(default_factory=dict)
     hole: "_Branch | None" = None
@@ -32,7 +32,7 @@ class _Branch:
 
 
 class Directory:
-    """Endpoints by method and path. A segment written out goes before a path value."""
+    """Endpoints by method and path. A literal segment takes precedence over a path value."""
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._root = _Branch()
@@ -48,7 +48,7 @@ class Directory:
         self._found = lru_cache(_PATHS_KEPT)(self._search)
 
     def find(self, method: str, path: str) -> Found:
-        """Return the endpoint of a decoded path and its values; None when there is none."""
+        """Return the endpoint of a decoded path and its values; None if there is none."""
         return self._found(method, path)
 
     def _search(self, method: str, path: str) -> Found:
@@ -62,7 +62,9 @@ class Directory:
 def _ends(
     branch: _Branch, segments: Sequence[str], values: tuple[str, ...]
 ) -> Iterator[tuple[_Branch, tuple[str, ...]]]:
-    """Yield where the segments lead, with the path values on the way; a value is never empty."""
+    """Yield the branches that the segments lead to, with their path values; a value
+    is never empty.
+    """
     if not segments:
         yield branch, values
         return
@@ -79,9 +81,9 @@ Kind = TypeVar("Kind")
 
 @dataclass_transform(frozen_default=True)
 def _seen(kind: type[Kind]) -> type[Kind]:
-    """Make a value class without a repr, for it holds secrets; one is made with every request.
+    """Make a value class without a repr, as it holds secrets; one is created with every request.
 
-    It is frozen to the type checker only, as `exchange.order.fact` is, and for the same reason.
+    Only type checkers see it as frozen, as with `exchange.order.fact`, and for the same reason.
     """
     return dataclass(slots=True, repr=False, eq=False)(kind)
 
@@ -90,8 +92,8 @@ def _seen(kind: type[Kind]) -> type[Kind]:
 class Head:
     """A request whose body is not read yet. `target` is the exact text of the request line.
 
-    `endpoint` is None for a path that is none of the API's. `headers` are as they came, names in
-    lower case; path values and query are decoded.
+    `endpoint` is None for a path outside the API. `headers` are as received, names in lower case;
+    path values and query are decoded.
     """
 
     endpoint: Endpoint | None
@@ -113,7 +115,8 @@ class Head:
 
 @_seen
 class Call(Head):
-    """A whole request. `wire_at` judges signatures, nonces, quota and tokens, `market_at` the rest.
+    """A whole request. `wire_at` is used for signatures, nonces, quota and tokens, `market_at` for
+    the rest.
 
     `scripted` is what a fault wants done to the order itself.
     """
@@ -125,17 +128,17 @@ class Call(Head):
 
 
 Handler = Callable[[Call], object]
-"""What answers a call that was let through: returns the payload, or raises HttpRefusal."""
+"""Answers a call that passed the checks: returns the payload, or raises HttpRefusal."""
 
 
 def input_line(kind: str, call: Call, **facts: JsonValue) -> dict[str, JsonValue]:
-    """Return what a call does as a line of the ledger."""
+    """Return a call's effect as a line of the ledger."""
     at, wire = call.market_at.isoformat(), call.wire_at.isoformat()
     return {"kind": kind, "at": at, "wire": wire, **facts}
 
 
 def by_endpoint(*parts: object) -> dict[str, Any]:
-    """Return what answers each call: the method of one of the parts that has its name."""
+    """Map each call to its handler: the method of that name in one of the parts."""
     return {
         name: getattr(part, name)
         for part in parts
@@ -145,9 +148,9 @@ def by_endpoint(*parts: object) -> dict[str, Any]:
 
 
 def read_head(scope: Scope, directory: Directory) -> Head:
-    """Read what came before the body; of a query's or header's several values the last counts.
+    """Parse everything before the body; of repeated query values or headers the last counts.
 
-    ASGI hands header names over in lower case.
+    ASGI passes header names in lower case.
     """
     endpoint, path_values = directory.find(scope["method"], scope["path"])
     query = scope["query_string"].decode("latin-1")
@@ -163,12 +166,12 @@ def read_head(scope: Scope, directory: Directory) -> Head:
 
 @cache
 def _wire_name(name: str) -> bytes:
-    """Return a header's name as ASGI has it; the names are those few that our code asks for."""
+    """Return a header's name in its ASGI form; cached, as our code asks for few names."""
     return name.lower().encode("latin-1")
 
 
 async def read_body(receive: Receive) -> bytes:
-    """Read the body whole. Raises ClientDisconnect."""
+    """Read the whole body. Raises ClientDisconnect."""
     parts: list[bytes] = []
     is_more = True
     while is_more:

@@ -27,14 +27,14 @@ _CHUNK: Final = 64 * 1024
 _BOMB_MEMBER: Final = 16 * 2**20
 _BOMB_MEMBERS: Final = 64
 _IN_PROCESS_MAX: Final = 32 * 2**20
-"""Without a wire the response is gathered in memory: enough to exceed every client's limit."""
+"""Without a wire the response is collected in memory: this exceeds every client's limit."""
 
 Ending = Literal["rst", "fin"]
 Sleep = Callable[[float], Awaitable[None]]
 
 
 async def cut(scope: Scope, ending: Ending) -> None:
-    """Drop the connection: hard (`rst`), or politely after what was written (`fin`)."""
+    """Drop the connection: hard (`rst`), or in an orderly way after what was written (`fin`)."""
     transport = _transport(scope)
     if transport is None:
         raise ConnectionCut(f"the scenario cut this connection ({ending})")
@@ -70,11 +70,11 @@ class NoResponse(Response):
 
 
 class _Dropped(Exception):
-    """The connection has been dropped: nothing more is to be sent."""
+    """The connection has been dropped: nothing more may be sent."""
 
 
 class FaultyResponse(Response):
-    """A response that is disturbed on its way out, as `plan` says for each point."""
+    """A response disturbed on its way out, as `plan` says for each point."""
 
     def __init__(self, whole: Response, plan: Mapping[FaultPoint, Action], sleep: Sleep) -> None:
         super().__init__(whole.body, whole.status_code)
@@ -98,7 +98,7 @@ class FaultyResponse(Response):
             return
 
     async def _at(self, point: FaultPoint, rest: bytes, scope: Scope, send: Send) -> bytes:
-        """Do what is to happen here and return what is left to be sent."""
+        """Do what is due at this point and return what is left to send."""
         ending: Ending | None = None
         match self._plan.get(point):
             case Cut() as action:
@@ -156,7 +156,9 @@ def _drops(action: Trickle, body: bytes) -> Iterator[tuple[bytes, float]]:
 
 
 class LongResponse(Response):
-    """A response made as it goes out, longer than anybody should read; stops with the client."""
+    """A response generated while it is sent, longer than anybody should read; stops with the
+    client.
+    """
 
     def __init__(self, chunks: Iterable[bytes], headers: Mapping[str, str]) -> None:
         super().__init__(headers=headers)
@@ -178,7 +180,7 @@ class LongResponse(Response):
 
 
 def huge(length: int) -> LongResponse:
-    """Return an answer of `length` bytes that begins like a good one."""
+    """Return an answer of `length` bytes that begins like a valid one."""
     start, filling = b'{"error_code":"0","data":"'[:length], b"x" * _CHUNK
     whole, rest = divmod(length - len(start), _CHUNK)
     chunks = (

@@ -1,8 +1,8 @@
-"""What a fault does to a request that the broker is working on.
+"""Applies faults to requests.
 
-`strike` does what can be done on the spot (wait, answer instead, drop the second factor) and
-returns what concerns the rest of the request. A fault on the response's way out is only collected:
-`connection` carries it out.
+`strike` does what can be done immediately (wait, answer instead, drop the 2FA token) and returns
+what concerns the rest of the request. Faults on the outgoing response are only collected;
+`connection` carries them out.
 """
 
 import asyncio
@@ -46,10 +46,10 @@ class ScriptedAnswer(Exception):
 
 
 class FaultInjector:
-    """Lets faults strike requests and answers.
+    """Makes faults strike requests and answers.
 
     `on_strike` is called whenever counts may have changed, `on_struck` with the nonce of every
-    request that was struck.
+    struck request.
     """
 
     def __init__(
@@ -87,7 +87,8 @@ class FaultInjector:
         return hit
 
     async def strike(self, point: FaultPoint, head: Head) -> Action | None:
-        """Let a fault strike before the answer is made, and return what concerns the rest.
+        """Let a fault strike before the answer is made, and return what concerns the rest of the
+        request.
 
         Raises ScriptedAnswer or HttpRefusal where the fault makes the answer.
         """
@@ -128,7 +129,9 @@ class FaultInjector:
                 return action
 
     async def answered(self, call: Call, response: Response) -> Response:
-        """Return what becomes of a good answer before it goes out. Raises ScriptedAnswer."""
+        """Return what a fault turns a successful answer into before it is sent. Raises
+        ScriptedAnswer.
+        """
         if call.method == "GET" and self._faults.has_stale_reads:
             self._earlier.keep(call.target, call.market_at, bytes(response.body))
         hit = self._hit(FaultPoint.AFTER_APPLY, call)
@@ -165,7 +168,9 @@ class FaultInjector:
         return FaultyResponse(response, plan, self._sleep) if plan else response
 
     async def _hold(self, hit: Rule, action: script.Reorder) -> None:
-        """Wait until another answer to such a request has gone out, or for long enough."""
+        """Wait until another answer to a matching request has been sent, or for the
+        maximum time.
+        """
         overtaken = asyncio.Event()
         self._held.append((hit, overtaken))
         waits = {
@@ -180,7 +185,7 @@ class FaultInjector:
                 wait.cancel()
 
     def has_gone_out(self, head: Head) -> None:
-        """Let go of the answers that this one has overtaken."""
+        """Release the answers that this one has overtaken."""
         for hit, overtaken in self._held:
             if hit.is_about(head.method, head.path):
                 overtaken.set()

@@ -1,11 +1,11 @@
-"""Who may do what: the checks before a request is carried out, in one fixed order.
+"""The checks before a request is carried out, in a fixed order.
 
 Key, quota, tier, timestamp, signature, nonce, device id, 2FA token; the body comes after. The nonce
-is looked at only after the signature, or a stranger could use up nonces; a request with a good
-signature uses its nonce up even when it is refused afterwards. Source: broker open API
+is checked only after the signature, or a stranger could use up nonces; a request with a valid
+signature uses up its nonce even if it is refused afterwards. Source: broker open API
 0.2.0-preview.3, signing and tiers, request quota by class (the numbers are those of the public
-command-line client of March 2026), nonce TTL 300 s; the order of the checks is not shown there and
-is our choice. What a key has used lately is counted in wire time.
+command-line client of March 2026), nonce TTL 300 s; the order of the checks is not documented and
+is our choice. Usage of a key is counted in wire time.
 """
 
 import hmac
@@ -49,7 +49,7 @@ NoteNonce = Callable[[str, datetime], None]
 
 
 class Gatekeeper:
-    """The checks of one API key; every nonce that is used up goes to `on_nonce`."""
+    """The checks of one API key; every used nonce goes to `on_nonce`."""
 
     def __init__(self, scenario: Scenario, issuer: OtpIssuer, *, on_nonce: NoteNonce) -> None:
         self._key = scenario.key_text
@@ -66,7 +66,7 @@ class Gatekeeper:
         self._on_nonce = on_nonce
 
     def admit(self, call: Call) -> Endpoint:
-        """Let a request through and return what it calls; raises HttpRefusal."""
+        """Admit a request and return its endpoint; raises HttpRefusal."""
         at, endpoint = call.wire_at, call.endpoint
         if not _is_same(call.header(signing.HEADER_API_KEY), self._key):
             raise self.unauthorised("Invalid API key")
@@ -101,7 +101,7 @@ class Gatekeeper:
             target=call.target,
             body_sha256=stated_hash,
         )
-        # A body needs a hash; whether it is the body's own is checked by a switch only.
+        # A body needs a hash; whether it matches is checked only with a switch.
         has_hash = bool(stated_hash) or not call.body
         if self._verifies_body:
             has_hash = has_hash and _is_same(stated_hash, signing.body_sha256(call.body))
@@ -115,7 +115,7 @@ class Gatekeeper:
         self._on_nonce(nonce, at)
 
     def check_user(self, user_id: str) -> None:
-        """Let nobody see another user; raises HttpRefusal."""
+        """Refuse access to another user; raises HttpRefusal."""
         if user_id == self._user_id:
             return
         if self._other_user_status == 401:
@@ -129,7 +129,7 @@ class Gatekeeper:
         return HttpRefusal(401, self._codes["signature"], message)
 
     def too_many(self, reset_s: int) -> HttpRefusal:
-        """Return a 429 that is over in Unix second `reset_s`."""
+        """Return a 429 that ends in Unix second `reset_s`."""
         headers = {signing.HEADER_RATE_LIMIT_RESET: str(reset_s)}
         return HttpRefusal(429, self._codes["quota"], "Too many requests", headers=headers)
 
@@ -139,7 +139,7 @@ def not_found() -> HttpRefusal:
 
 
 def no_depth() -> HttpRefusal:
-    """Return the 404 of a known symbol without a depth."""
+    """Return the 404 for a known symbol without a depth."""
     return HttpRefusal(404, "ORDER_BOOK_NOT_SUPPORTED", "Order book is not supported")
 
 
@@ -155,7 +155,7 @@ class QuotaWindow:
         self._taken: deque[datetime] = deque()
 
     def take(self, at: datetime) -> bool:
-        """Count a request at `at` and return True, or return False when the window is full."""
+        """Count a request at `at` and return True, or return False if the window is full."""
         self._slide(at)
         if len(self._taken) >= self._limit:
             return False
@@ -163,7 +163,9 @@ class QuotaWindow:
         return True
 
     def count_refused(self, at: datetime) -> None:
-        """Count a refused request too (a switch of the scenario): waiting too little never ends."""
+        """Count a refused request too (a switch of the scenario): a client that waits too little
+        never recovers.
+        """
         self._slide(at)
         self._taken.append(at)
 
@@ -191,7 +193,7 @@ class NonceMemory:
         return nonce in self._known
 
     def every(self) -> tuple[tuple[str, datetime], ...]:
-        """Return the nonces that are remembered, oldest first."""
+        """Return the remembered nonces, oldest first."""
         return tuple(self._order)
 
     def use(self, nonce: str, at: datetime) -> None:
@@ -200,5 +202,5 @@ class NonceMemory:
 
 
 def ceil_s(instant: datetime) -> int:
-    """Unix seconds of an instant, a started second counted whole."""
+    """Return the Unix seconds of an instant, rounded up."""
     return int(instant.timestamp()) + (instant.microsecond > 0)

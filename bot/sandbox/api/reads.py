@@ -1,7 +1,7 @@
-"""The reads that exchanges and accounts answer.
+"""The reads answered from exchanges and accounts.
 
-Quote, depth and phase need the API key only; foreign shares, which nobody trades here, share the
-path of the quote. User, sub-accounts, day order book, portfolio and money are the account's side.
+Quote, depth and phase need only the API key; foreign shares, which nobody trades here, use the same
+quote path. User, sub-accounts, day order book, portfolio and cash are the account side.
 """
 
 from collections.abc import Callable, Mapping
@@ -96,7 +96,9 @@ class MarketReads:
         return with_auction_levels(depth, self._venue.unpriced(symbol))
 
     def market_phase(self, call: Call) -> object:
-        """Answer the phase and what the broker's table lists for it (wider than what is taken)."""
+        """Answer the phase and what the broker's table lists for it (more than the
+        exchange takes).
+        """
         name = call.query.get("exchange", "").upper()
         if name not in Exchange.__members__:
             raise self._gate.bad_parameter()
@@ -135,14 +137,14 @@ class AccountReads:
         self._symbols = {script.symbol: script for script in scenario.symbols}
 
     def script(self, call: Call) -> AccountScript:
-        """Return the sub-account that a path names; raises HttpRefusal 404."""
+        """Return the sub-account named in a path; raises HttpRefusal 404."""
         script = self._scripts.get(call.path_values["sub_account_id"])
         if script is None:
             raise not_found()
         return script
 
     def order(self, call: Call) -> OrderRecord:
-        """Return the order that a path names, its row shown yet or not; raises HttpRefusal 404."""
+        """Return the order named in a path, even if its row is hidden; raises HttpRefusal 404."""
         return self._found(call, self._day_order_book.order)
 
     def _found(
@@ -187,7 +189,7 @@ class AccountReads:
         )
 
     def portfolio(self, call: Call) -> object:
-        """Answer what is held; prices are live except while every exchange is closed."""
+        """Answer the holdings; prices are live except while every exchange is closed."""
         script, today = self.script(call), call.market_at.astimezone(EXCHANGE_TZ).date()
         rows = []
         for view in self._accounts[script.id].holdings(today):
@@ -217,7 +219,7 @@ class AccountReads:
         return encode_portfolio(Portfolio(tuple(rows), is_snapshot=phases == {Phase.CLOSED}))
 
     def _sending(self, script: AccountScript, symbol: str) -> Buckets:
-        """Return the shares that were sold and are not settled, by the age of their trade."""
+        """Return the shares sold and not settled, by the age of their trade."""
         found, now = [0, 0, 0], self._venue.now
         instrument, today = self._symbols[symbol].instrument, now.astimezone(EXCHANGE_TZ).date()
         for order in self._day_order_book.every():
@@ -231,7 +233,7 @@ class AccountReads:
         return found[0], found[1], found[2]
 
     def summary(self, call: Call) -> object:
-        """Answer the money; of what is due only dividends are part of the net assets here."""
+        """Answer the cash; of the receivables only dividends count towards the net assets here."""
         script, today = self.script(call), call.market_at.astimezone(EXCHANGE_TZ).date()
         account = self._accounts[script.id]
         figures, held = account.figures(today), account.holdings(today)

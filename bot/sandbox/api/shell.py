@@ -1,11 +1,11 @@
 """The broker as an ASGI application: a request in, the checks, the faults, the answer out.
 
-Requests are carried out strictly one after another. Only a fault that waits lets others go first,
+Requests are carried out strictly one after another. Only a fault that waits lets others overtake,
 as a slow network would.
 
-Beside the API there is one path of the sandbox's own: what time it is, and faults added by hand.
-GET answers `{market, wire, speed}`, POST adds the fault of its JSON body, DELETE ends all faults.
-It takes requests from loopback only, and changes only with the API key.
+Besides the API there is one control path: the time, and faults added by hand. GET answers `{market,
+wire, speed}`, POST adds the fault of its JSON body, DELETE ends all faults. It takes requests from
+loopback only, and changes only with the API key.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.faults.script import DateHeader, DupRequest, FaultPoint, FaultScript
 
 _ALSO: Final = {"stock_technicals": "/market/stocks/{symbol}/technicals/history"}
-"""A second path: a range of technicals is a history, and clients ask for it as one."""
+"""A second path: a range of technicals is a history, and clients use this path for it."""
 _CONTENT_TYPE: Final = (b"content-type", JSON.encode())
 
 
@@ -91,7 +91,7 @@ class Shell:
             await self._answer(head, body)
 
     def _dated(self, response: Response, offset_s: float | None = 0) -> Response:
-        """Put the wire clock's date into a response, `offset_s` off; None leaves it out."""
+        """Add the wire clock's date to a response, `offset_s` off; None leaves it out."""
         if offset_s is not None:
             stamp = int(self._wire.now().timestamp() + offset_s)
             response.raw_headers.append((b"date", _http_date(stamp)))
@@ -133,7 +133,7 @@ class Shell:
 
 
 class _JsonResponse(Response):
-    """A good answer, made without Starlette's look at all that a response may be: it is hot."""
+    """A successful response without Starlette's generality, because it is hot."""
 
     def __init__(self, body: bytes) -> None:
         self.status_code = 200
@@ -157,7 +157,7 @@ CONTROL_PATH: Final = "/_sandbox/control"
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """What the path can do, and the key that a caller must show to change something."""
+    """What the control path can do, and the key that a caller must present to change something."""
 
     api_key: str = field(repr=False)
     clocks: Callable[[], dict[str, JsonValue]]
@@ -189,5 +189,5 @@ def _control_application(controls: Controls) -> ASGIApp:
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         await (await answer(Request(scope, receive)))(scope, receive, send)
 
-    # Behind a proxy of this machine, the client is whom that one names.
+    # Behind a proxy on this machine, take the client address that the proxy names.
     return cast("ASGIApp", ProxyHeadersMiddleware(cast("Any", application)))

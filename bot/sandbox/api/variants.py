@@ -1,7 +1,7 @@
-"""Answers in another form: what a switch of the scenario makes of a finished payload.
+"""Variants of answers: how the scenario's switches change a finished payload.
 
 Each variant takes the payload and returns a new one; with every switch at its default nothing is
-done at all.
+changed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.scenario import Switches
 
 Json = Any
-"""A payload that is about to be written; the types of its fields do not matter here."""
+"""A payload about to be written; the types of its fields do not matter here."""
 Variant = Callable[[Json], Json]
 
 CORE_CODES: Final[Mapping[str, str]] = {
@@ -30,7 +30,7 @@ CORE_CODES: Final[Mapping[str, str]] = {
     "REJECTED": "6",
     "FAILED": "6",
 }
-"""`status_code` as the trading core of 2024 gave it; 4 also for a partly filled order."""
+"""`status_code` as the trading core of 2024 had it; 4 also for a partly filled order."""
 _PARTLY: Final = "4"
 _FIGURES: Final = ("actual", "previous", "consensus", "forecast")
 _COUNTS: Final = ("advancesArr", "declinesArr", "nochangesArr", "ceilings", "floors")
@@ -44,7 +44,7 @@ _EARLIER: Final = "earlier_"
 
 
 def with_variants(handlers: Mapping[str, Handler], switches: Switches) -> Mapping[str, Handler]:
-    """Return the handlers, with those replaced that answer otherwise by a switch."""
+    """Return the handlers, replacing those that a switch makes answer differently."""
     changed = dict(handlers)
     for names, variant in _wanted(switches):
         for name in names:
@@ -87,7 +87,7 @@ def _wanted(switches: Switches) -> Iterable[tuple[Iterable[str], Variant]]:
 def with_fidelity(
     handlers: Mapping[str, Handler], fidelity: Callable[[str], str]
 ) -> Mapping[str, Handler]:
-    """Return the handlers with our own field in every order result and row."""
+    """Return the handlers with our own field added to every order result and row."""
 
     def marked(row: Json) -> Json:
         return {**row, FIDELITY: fidelity(row.get("orderid") or row.get("order_id") or "")}
@@ -127,7 +127,7 @@ def _varied(handler: Handler, variant: Variant) -> Handler:
 
 
 def _each(variant: Variant) -> Variant:
-    """Return the variant of an object for a list of them too."""
+    """Apply a variant of an object to lists of them too."""
 
     def of_all(payload: Json) -> Json:
         return [variant(one) for one in payload] if isinstance(payload, list) else variant(payload)
@@ -145,7 +145,7 @@ def _with_core_code(row: Json) -> Json:
 
 
 def _with_sign(event: Json) -> Json:
-    """Put the percent sign behind the figures; other units are then not given at all."""
+    """Append the percent sign to the figures; other units are then omitted."""
     sign = "%" if event["unit"] == "Percent" else ""
     detail = dict(event["detail"])
     for name in _FIGURES:

@@ -1,8 +1,8 @@
-"""The calls that change something: place, amend and cancel, and the three of the one-time code.
+"""The calls that change something: place, amend and cancel, and the three 2FA calls.
 
-What an order call does is an input line, carried out and written to the ledger in one: `carry_out`
-returns only when the line is on the disk, and only then is there an answer. Of the one-time code
-the ledger keeps what a call changes, never the code.
+The effect of an order call is an input line, carried out and written to the ledger together:
+`carry_out` returns only when the line is on disk, and only then is the call answered. Of the 2FA
+calls the ledger keeps the changes, never the code.
 """
 
 from collections.abc import Callable
@@ -34,11 +34,11 @@ from bot.sandbox.house.two_factor import OtpIssuer
 from bot.sandbox.scenario import AccountScript, Scenario
 
 Place = Callable[[Call, AccountScript, PlaceRequest, Line], Change]
-"""Places an order, with what a fault wants of it. It is the hot one, so it makes a line only where
-the ledger keeps it; else it is as `CarryOut`.
+"""Places an order, with a fault's changes. It is hot, so it builds a line only if the ledger keeps
+it; otherwise it is like `CarryOut`.
 """
 CarryOut = Callable[[Line], Change | None]
-"""Carries an input line out; it and its outcomes are on the disk when this returns."""
+"""Carries out an input line; the line and its outcomes are on disk when this returns."""
 
 _SCRIPTED_REASON: Final = "Lệnh bị từ chối theo kịch bản"
 
@@ -61,7 +61,7 @@ class OrderWrites:
         self._carry_out = carry_out
 
     def place_order(self, call: Call) -> object:
-        """Place an order; the body names the account of the path by its extended id."""
+        """Place an order; the body names the path's account by its extended id."""
         account, request = self._reads.script(call), decode_place(call.body)
         if request.sub_account is not None or not self._may_omit_account:
             self._check_account(request.sub_account, account.extended_id)
@@ -83,7 +83,7 @@ class OrderWrites:
             raise self._gate.bad_parameter()
 
     def _answer(self, change: Change | None) -> object:
-        """A refused change is a 200 with a code; by a switch it is a 400."""
+        """Answer a refused change: a 200 with a code, or with a switch a 400."""
         assert change is not None, "an order input changes an order"
         if change.refusal is not None and self._refused_change == "http_400":
             raise HttpRefusal(400, change.refusal.code, change.refusal.reason)
@@ -106,7 +106,7 @@ def _json(request: PlaceRequest | AmendRequest) -> dict[str, JsonValue]:
 
 
 def _scripted(call: Call) -> dict[str, JsonValue]:
-    """What a fault wants of a new order: refuse it, or hide its row."""
+    """Return what a fault wants of a new order: refuse it, or hide its row."""
     match call.scripted:
         case Reject() as reject:
             code = FAILED if reject.status == FAILED else reject.code
@@ -147,7 +147,7 @@ class TwoFactorCalls:
         return encode_two_factor_token(token)
 
     def revoke_token(self, call: Call) -> object:
-        """End a token; one that is not ours is no error."""
+        """Revoke a token; an unknown one is not an error."""
         number = self._issuer.revoke(decode_revocation(call.body).reveal())
         if number is not None:
             self._note(input_line("otp_revoke", call, number=number))

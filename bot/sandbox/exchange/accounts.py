@@ -1,9 +1,9 @@
-"""The money and the shares of one sub-account, in whole VND and whole shares.
+"""The cash and shares of one sub-account, in whole VND and whole shares.
 
-Order of use: `can_place`, `reserve`, `Venue.submit`, then every event of the venue to `apply`.
-Money of a buy leaves `cash` with the trade; money of a sale and shares of a buy come on T+2 at
-13:00, dividends and new shares on their payment date, when `settle` is called. Nothing is made or
-lost on the way; a dividend and its tax count from the ex-date, when the claim comes into being:
+Order of use: `can_place`, `reserve`, `Venue.submit`, then every event of the venue to `apply`. The
+cash of a buy leaves `cash` with the trade; sale proceeds and bought shares arrive on T+2 at 13:00,
+dividends and new shares on their payment date, when `settle` is called. Nothing is created or lost;
+a dividend and its tax count from the ex-date, when the claim arises:
 
     cash + money due = deposits - buys + sales - fees - taxes + dividends - dividend taxes
     shares + shares due = deposits + bought - sold + new shares
@@ -74,10 +74,10 @@ class HoldingView:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The account's money. `secured` is the part of `cash` that working buys hold back.
+    """The account's money. `secured` is the part of `cash` reserved for working buys.
 
     `receiving` is sale money due by the age of its trade, `dividends_due` dividends after tax;
-    `fees` and `taxes` are those of trades, sums since the account was opened.
+    `fees` and `taxes` are those of trades, totals since the account was opened.
     """
 
     cash: int
@@ -91,7 +91,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Booked:
-    """One fill as it was booked: the order's charges so far minus those booked before."""
+    """One fill as booked: the order's charges so far minus those booked before."""
 
     at: datetime
     order_id: str
@@ -130,11 +130,11 @@ class Account:
     # ------------------------------------------------------------------------------ reserving
 
     def buying_power(self) -> int:
-        """Return the greatest quantity times price that cash pays now together with the fee."""
+        """Return the largest quantity times price that cash can pay for now, including the fee."""
         return self._tariff.affordable(self.cash - self.secured)
 
     def sellable(self, symbol: str) -> int:
-        """Return the settled shares that no working sell order holds back."""
+        """Return the settled shares that are not reserved for working sell orders."""
         position = self._positions.get(symbol)
         return (position.settled if position else 0) - self._selling(symbol)
 
@@ -146,7 +146,7 @@ class Account:
         )
 
     def can_place(self, order: NewOrder, board: Board) -> Refusal | None:
-        """Say why the account cannot carry the order, None when it can."""
+        """Return why the account cannot carry the order, None if it can."""
         if order.side is Side.SELL:
             is_covered = order.quantity <= self.sellable(order.symbol)
             return None if is_covered else Refusal.SELLABLE
@@ -156,7 +156,9 @@ class Account:
     def can_amend(
         self, order_id: str, *, price: int | None = None, quantity_change: int = 0
     ) -> Refusal | None:
-        """Say why the account cannot carry the amendment; `quantity_change` is new total - old."""
+        """Return why the account cannot carry the amendment; `quantity_change` is new
+        total - old.
+        """
         held = self._reservation(order_id)
         if held.side is Side.SELL:
             is_covered = quantity_change <= self.sellable(held.instrument.symbol)
@@ -167,13 +169,15 @@ class Account:
         return None if needed <= free else Refusal.BUYING_POWER
 
     def reserve(self, order: NewOrder, board: Board) -> None:
-        """Hold back what the order needs, until the events of the venue release it."""
+        """Reserve what the order needs, until the venue's events release it."""
         self._let_go(order.order_id)
         held = self._reservations[order.order_id] = reservation_for(order, board)
         self.secured += held.money(self._tariff)
 
     def release(self, order_id: str) -> None:
-        """Give back what an order that never reached the venue held. Raises UnknownReservation."""
+        """Release the reservation of an order that never reached the venue. Raises
+        UnknownReservation.
+        """
         self._reservation(order_id)
         self._let_go(order_id)
 
@@ -190,7 +194,7 @@ class Account:
     # -------------------------------------------------------------------------------- booking
 
     def apply(self, event: VenueEvent) -> tuple[Booked, ...]:
-        """Book what happened; events of orders that are not this account's change nothing."""
+        """Book an event; events of other accounts' orders change nothing."""
         match event:
             case Traded():
                 ids = (event.buy_order_id, event.sell_order_id)
@@ -209,7 +213,7 @@ class Account:
         return ()
 
     def _book(self, held: Reservation, trade: Traded) -> Booked:
-        """Charge a fill, move its money and shares, and release what it held back."""
+        """Charge a fill, move its cash and shares, and release its reservation."""
         tariff, side, symbol, quantity = self._tariff, held.side, trade.symbol, trade.quantity
         secured, charged, amount = held.money(tariff), held.amount, trade.price * quantity
         held.amount += amount
@@ -249,18 +253,18 @@ class Account:
     # ------------------------------------------------------------------------------- settling
 
     def entitle(self, entitlement: Entitlement) -> None:
-        """Book what a corporate action promises; it comes with `settle`."""
+        """Book what a corporate action promises; `settle` delivers it."""
         self._promised.add(entitlement)
         self.dividends += entitlement.dividend
         self.dividend_taxes += entitlement.tax
 
     def next_settlement(self) -> datetime | None:
-        """Return when `settle` will next find something, None when nothing is due."""
+        """Return when `settle` will next have something to do, None if nothing is due."""
         due = (self._receivables.next_delivery(), self._promised.next_payment())
         return min((at for at in due if at is not None), default=None)
 
     def settle(self, at: datetime) -> None:
-        """Take in the shares and the money delivered by `at`, dividends and new shares too."""
+        """Receive the shares, cash, dividends and new shares delivered by `at`."""
         for paid in self._promised.take_due(at):
             self.cash += paid.net
             if paid.shares:
@@ -271,7 +275,7 @@ class Account:
             else:
                 self._positions[due.symbol].settled += due.quantity
 
-    # -------------------------------------------------------------------------------- looking
+    # -------------------------------------------------------------------------------- reading
 
     def figures(self, today: date) -> Figures:
         return Figures(
@@ -287,7 +291,7 @@ class Account:
     def net_assets(self, prices: Mapping[str, int]) -> int:
         """Return cash, money due and shares at `prices`; those without a price at cost.
 
-        Dividends and new shares on their way count.
+        Dividends and new shares still to come count.
         """
         shares = sum(
             self._total(symbol) * prices[symbol] if symbol in prices else position.cost
@@ -300,7 +304,7 @@ class Account:
         return self._total(symbol) if symbol in self._positions else 0
 
     def entitlements(self) -> tuple[Entitlement, ...]:
-        """Return what corporate actions have promised, oldest first, also what is over."""
+        """Return all entitlements from corporate actions, oldest first, including finished ones."""
         return self._promised.every()
 
     def holdings(self, today: date) -> list[HoldingView]:
@@ -342,5 +346,5 @@ class Account:
 
 
 def share(amount: int, part: int, whole: int) -> int:
-    """Return `part` of `whole` of an amount, rounded half up; 0 of nothing."""
+    """Return `part` / `whole` of an amount, rounded half up; 0 if `part` is 0."""
     return (2 * amount * part + whole) // (2 * whole) if whole else 0

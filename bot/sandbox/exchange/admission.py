@@ -1,4 +1,4 @@
-"""The checks of a new order and of a change, in their order; the first that fails is the answer."""
+"""The checks of a new order and of an amendment, in order; the first that fails is the refusal."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ _PLO: Final = OrderType.PLO
 def verdict_on(order: NewOrder, market: SymbolMarket | None) -> Lot | Refusal:
     """Check symbol, phase, halt, type, quantity, price, tick, band, opposite order.
 
-    Money comes after. Return the lot of an order that may come in.
+    Cash is checked afterwards. Return the lot of an order that is admitted.
     """
     if market is None:
         return Refusal.UNKNOWN_SYMBOL
@@ -53,9 +53,9 @@ def _quantity_refusal(quantity: int, day: ExchangeDay) -> Refusal:
 
 
 def _price_refusal(price: int | None, market: SymbolMarket) -> Refusal:
-    """Say what is wrong with a price that is not on the day's grid: first the tick, then the band.
+    """Return the refusal of a price off the day's grid: first the tick is checked, then the band.
 
-    What is not positive is on no grid, and below every floor.
+    A price that is not positive is on no grid and below every floor.
     """
     if price is None:
         return Refusal.PRICE_MISSING
@@ -69,7 +69,7 @@ def amend_refusal(
 ) -> Refusal | None:
     """Check an amendment of an open order: phase, halt, type, quantity, price.
 
-    Odd and even lots never turn into each other.
+    An odd lot never becomes an even lot, or the reverse.
     """
     if not market.day.may_amend:
         return Refusal.CHANGE_NOT_NOW

@@ -1,4 +1,4 @@
-"""The call auction: one price for all, found from the whole book.
+"""The call auction: one price for all orders, computed from the whole book.
 
 Sources: HOSE Decision 352/QĐ-SGDHCM (2025), art. 6 (price) and art. 14.3 (ATO and ATC rank as limit
 orders at a price computed from the book); Vietnam Exchange Decision 17/QĐ-HĐTV, art. 21.
@@ -32,7 +32,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A price at which the most shares trade; orders above and below go before those at it."""
+    """A price at which the most shares trade; better-priced orders go before those at it."""
 
     price: int
     volume: int
@@ -42,11 +42,11 @@ class _Candidate:
     sells_at: int
 
     def fills_all_better(self) -> bool:
-        """Every buy above and every sell below the price is filled."""
+        """Whether every buy above and every sell below the price is filled."""
         return self.buys_above <= self.volume and self.sells_below <= self.volume
 
     def fills_some_at_it(self) -> bool:
-        """No side has orders at the price of which none would trade."""
+        """Whether neither side has orders at the price that would not trade at all."""
         return (self.buys_at == 0 or self.buys_above < self.volume) and (
             self.sells_at == 0 or self.sells_below < self.volume
         )
@@ -55,7 +55,7 @@ class _Candidate:
 def clearing_of(book: Book, grid: PriceGrid, anchor: int) -> Clearing | None:
     """Find the auction price of a book; `anchor` is the last price, else the reference.
 
-    None when nothing can trade.
+    None if nothing can trade.
     """
     buy_price, sell_price = unpriced_prices(book, grid, anchor)
     demand = _volumes(book.buys) + Counter({buy_price: _unpriced_volume(book, Side.BUY)})
@@ -68,9 +68,9 @@ def clearing(
 ) -> Clearing | None:
     """Choose among `prices` (ascending) by the exchange's steps.
 
-    The most volume with all better orders filled; of those, where the orders at the price trade
-    at least in part; of those, the nearest to `anchor`; of two equally near, the higher (our
-    choice, no rule is published).
+    Largest volume with all better orders filled; then prices at which the orders at the price trade
+    at least in part; then the nearest to `anchor`; of two equally near, the higher (our choice, no
+    rule is published).
     """
     best: list[_Candidate] = []
     most, wanted, offered = 1, sum(demand.values()), 0
@@ -95,7 +95,7 @@ def clearing(
 def unpriced_prices(book: Book, grid: PriceGrid, anchor: int) -> tuple[int, int]:
     """Return the prices at which ATO or ATC orders rank, for buys and for sells.
 
-    A book of nothing else is priced one tick towards the side that has more.
+    A book with no other orders is priced one tick towards the larger side.
     """
     anchor = grid.nearest(anchor)
     if not book.buys.keys and not book.sells.keys:
@@ -124,7 +124,7 @@ def _unpriced_volume(book: Book, side: Side) -> int:
 
 
 def pairs(book: Book, grid: PriceGrid, anchor: int, found: Clearing) -> list[Pair]:
-    """Share out the auction's volume by price, then time. The book itself is left as it is."""
+    """Allocate the auction's volume by price, then time. The book itself is not changed."""
     buy_price, sell_price = unpriced_prices(book, grid, anchor)
     buys = _allocated(_ranked(book, Side.BUY, buy_price, found), found.volume)
     sells = _allocated(_ranked(book, Side.SELL, sell_price, found), found.volume)

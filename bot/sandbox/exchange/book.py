@@ -1,9 +1,9 @@
-"""Orders that wait at their prices: price first, then time.
+"""Resting orders by price, then time.
 
 A side keeps its levels by *key*: the price, negated for sells, so that on both sides the greatest
-key is the best price and the last of `keys`. The orders of a level are linked through themselves,
-first in first out: taking one out from the middle costs as little as from the front, and nothing
-is left behind. Memory grows with the open orders and with nothing else.
+key is the best price and the last of `keys`. The orders of a level form a linked list, first in
+first out, so removing one from the middle is as cheap as from the front and leaves nothing behind.
+Memory grows with the open orders only.
 """
 
 from bisect import bisect_left, insort
@@ -19,10 +19,10 @@ SIGN: Final = {Side.BUY: 1, Side.SELL: -1}
 
 @dataclass(slots=True, eq=False)
 class RestingOrder:
-    """An order in the book. `price` is 0 while an auction order without a price waits for its own.
+    """An order in the book. `price` is 0 while an auction order has no price yet.
 
-    `sequence` is its place in time over all books; a lost priority is a new sequence. `home` is the
-    side of the book on which it rests.
+    `sequence` is its place in time over all books; losing priority means a new sequence. `home` is
+    the side of the book on which it rests.
     """
 
     order_id: str
@@ -38,7 +38,9 @@ class RestingOrder:
     behind: "RestingOrder | None" = field(default=None, repr=False)
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Leave the neighbours to the level: a long queue must not be stored link by link."""
+        """Leave the neighbours out; the level stores the queue, or pickling would recurse link by
+        link.
+        """
         return tuple(getattr(self, name) for name in _STORED)
 
     def __setstate__(self, state: tuple[object, ...]) -> None:
@@ -48,7 +50,7 @@ class RestingOrder:
             self.ahead = self.behind = None
 
     def leave(self) -> None:
-        """Go out of the book, priced or not."""
+        """Leave the book, priced or not."""
         if self.level is not None:
             self.home.remove(self)
         else:
@@ -88,7 +90,7 @@ class Level:
             order.ahead, order.behind = ahead, behind
 
     def pop_head(self) -> None:
-        """Take the first order out; it has nothing open any more, so the volume stays."""
+        """Remove the first order; it has nothing open any more, so the volume does not change."""
         head = self.head
         assert head is not None, "a level has orders"
         self.head = behind = head.behind
@@ -120,7 +122,7 @@ class BookSide:
         self.levels: dict[int, Level] = {}
 
     def add(self, order: RestingOrder) -> None:
-        """Put the order last in time at its price."""
+        """Add the order as the last in time at its price."""
         key = order.price * self.sign
         level = self.levels.get(key)
         if level is None:
@@ -135,7 +137,7 @@ class BookSide:
         level.volume += order.remaining
 
     def remove(self, order: RestingOrder) -> None:
-        """Take the order out from any place; an emptied level goes with it."""
+        """Remove the order from any position; a level left empty goes too."""
         level, ahead, behind = order.level, order.ahead, order.behind
         assert level is not None, "only a resting order can be removed"
         if ahead is None:
@@ -152,7 +154,7 @@ class BookSide:
             self.close(level.key)
 
     def close(self, key: int) -> None:
-        """Take an emptied level out."""
+        """Remove an empty level."""
         del self.levels[key]
         if self.keys[-1] == key:
             self.keys.pop()
@@ -163,11 +165,11 @@ class BookSide:
         return self.keys[-1] * self.sign if self.keys else None
 
     def worst(self) -> int | None:
-        """Return the price furthest from the other side, None when the side is empty."""
+        """Return the price furthest from the other side, None if the side is empty."""
         return self.keys[0] * self.sign if self.keys else None
 
     def can_fill(self, quantity: int, reach: int) -> bool:
-        """Say whether an order of `quantity` would find as much at the key `reach` or better."""
+        """Return whether `quantity` is available at the key `reach` or better."""
         for level in self.best_first():
             if level.key < reach or quantity <= 0:
                 break
@@ -179,7 +181,7 @@ class BookSide:
 
 
 class Book:
-    """Both sides of one lot of one symbol, and the auction orders that carry no price."""
+    """Both sides of one lot of one symbol, and auction orders without a price."""
 
     __slots__ = ("buys", "lot", "sells", "symbol", "unpriced")
 

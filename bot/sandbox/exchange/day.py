@@ -1,4 +1,4 @@
-"""One trading day: the step at which an exchange is, and the prices that a symbol may have."""
+"""One trading day: the current step of an exchange, and the valid prices of a symbol."""
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ AUCTIONS: Final = CALL_AUCTIONS | {Phase.CA}
 """The periodic auctions of restricted trading too."""
 TRADING: Final = CALL_AUCTIONS | {Phase.PROGRESS}
 LIMIT_ORDERS_END: Final = frozenset({Phase.PUT_THROUGH, Phase.POST_SESSION, Phase.CLOSED})
-"""On entering one of these every limit order lapses and the close is fixed."""
+"""On entering one of these phases every limit order lapses and the close is fixed."""
 
 
 def local_day(at: datetime) -> date:
@@ -24,9 +24,9 @@ def local_day(at: datetime) -> date:
 
 
 class ExchangeDay:
-    """The step of the day at which symbols of one kind are, and what it allows, looked up once.
+    """The current step of the day for symbols of one kind, with what it allows looked up once.
 
-    Symbols under restricted trading have a day of their own. `is_collecting`: orders wait for an
+    Symbols under restricted trading have their own day. `is_collecting`: orders wait for an
     uncross, in an auction and in the first part of the after-hours phase, which ends in a batch at
     the close (HSC and FPTS rule pages for HNX).
     """
@@ -42,7 +42,7 @@ class ExchangeDay:
         self.enter(at)
 
     def enter(self, at: datetime) -> None:
-        """Take the step of the timetable at `at`."""
+        """Move to the timetable's step at `at`."""
         rulebook, exchange, status = self._rulebook, self.exchange, self._status
         span = rulebook.span_at(exchange, at, status)
         self.phase = phase = span.phase if span else Phase.CLOSED
@@ -64,7 +64,7 @@ class ExchangeDay:
 
 @dataclass(frozen=True, slots=True)
 class PriceGrid:
-    """Valid prices, ascending; both limits are inclusive. `ticks` know the prices beyond them."""
+    """Valid prices, ascending; both limits are inclusive. `ticks` covers prices beyond them."""
 
     ticks: TickTable
     prices: tuple[int, ...]
@@ -81,7 +81,7 @@ class PriceGrid:
         return self.prices[max(bisect_left(self.prices, price) - 1, 0)]
 
     def nearest(self, price: int) -> int:
-        """Return the valid price closest to `price`, of two the higher."""
+        """Return the valid price closest to `price`, the higher of two."""
         if price in self.members:
             return price
         return min((self.up(price), self.down(price)), key=lambda near: abs(near - price))

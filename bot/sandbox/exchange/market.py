@@ -16,9 +16,9 @@ from bot.sandbox.exchange.message import CROWD, Listing, NewOrder, fact
 
 @dataclass(slots=True)
 class Tape:
-    """The day's even-lot trades in figures. Odd lots never count (HOSE rules on odd-lot trading).
+    """Totals of the day's even-lot trades. Odd lots never count (HOSE rules on odd-lot trading).
 
-    After-hours trades at the close count in volume and value and change no price.
+    After-hours trades at the close count towards volume and value but change no price.
     """
 
     last: int | None = None
@@ -43,7 +43,7 @@ class Tape:
 
 @fact
 class Board:
-    """What the market shows of a symbol. A price that is not there yet is None.
+    """What the market shows of a symbol. A missing price is None.
 
     `close` is set once no more limit order can trade today; `auction_price` and `auction_volume`
     are what the even-lot auction would give now, None and 0 outside one.
@@ -67,10 +67,10 @@ class Board:
 
 @dataclass(slots=True, eq=False)
 class SymbolMarket:
-    """All of one symbol that changes during a day.
+    """The state of one symbol that changes during a day.
 
-    `late` is the book of after-hours orders (PLO): all of them at the day's close.
-    `auction_orders` remembers what each investor has put into the running auction, by order id.
+    `late` is the book of after-hours orders (PLO), all at the day's close. `auction_orders` holds
+    what each investor has entered into the running auction, by order id.
     """
 
     listing: Listing
@@ -91,21 +91,25 @@ class SymbolMarket:
 
     @property
     def is_untouched(self) -> bool:
-        """Nothing has traded on this day, and its close is not fixed yet."""
+        """Whether nothing has traded today and the close is not fixed yet."""
         return self.tape.last is None and self.tape.close is None
 
     @property
     def bans_odd_lots(self) -> bool:
-        """No odd lots on a first or resumption day until a round-lot price exists (HSC, 2025)."""
+        """Whether odd lots are refused: on a first or resumption day until a round-lot price exists
+        (HSC, 2025).
+        """
         return self.listing.is_first_day and self.tape.last is None
 
     def holds_opposite(self, order: NewOrder) -> bool:
-        """Tell whether its owner is on the other side of the running auction."""
+        """Return whether the owner already has an order on the other side of the
+        running auction.
+        """
         sides = self.auction_orders.get(order.owner)
         return sides is not None and next(iter(sides.values()), order.side) is not order.side
 
     def note_auction_order(self, order: RestingOrder) -> None:
-        """Remember on which side its owner is."""
+        """Record on which side the owner is."""
         if order.owner != CROWD:
             self.auction_orders.setdefault(order.owner, {})[order.order_id] = order.side
 
@@ -141,7 +145,7 @@ class SymbolMarket:
 
 
 def open_market(rulebook: Rulebook, listing: Listing, day: ExchangeDay) -> SymbolMarket:
-    """Start a day with empty books, as the listing and its status want it."""
+    """Start a day with empty books, according to the listing and its status."""
     instrument, statuses = listing.instrument, rulebook.statuses
     symbol, status = instrument.symbol, instrument.status
     special = _is_special(rulebook, listing)
@@ -169,10 +173,10 @@ def _band_of(rulebook: Rulebook, listing: Listing) -> Band:
 
 
 def with_warrant_bands(rulebook: Rulebook, listings: Iterable[Listing]) -> list[Listing]:
-    """Give each covered warrant the band that follows from its underlying share's of that day.
+    """Give each covered warrant the band derived from its underlying share's band of that day.
 
     ceiling = reference + (share's ceiling - its reference) / ratio, the floor likewise (PHS rules
-    for covered warrants). A warrant without its share among the listings stays as it is.
+    for covered warrants). A warrant whose share is not listed keeps its band.
     """
     every, found = list(listings), []
     shares = {listing.instrument.symbol: listing for listing in every}
@@ -195,7 +199,8 @@ def next_reference(rulebook: Rulebook, market: SymbolMarket) -> int:
     """Return tomorrow's reference.
 
     HOSE and HNX: the close. UPCOM: the average of the day's even-lot trades, to the nearest tick,
-    of two the higher. No trade: the reference carries over. Source: HSC rule pages of May 2025.
+    the higher of two. Without trades the reference carries over. Source: HSC rule pages of May
+    2025.
     """
     tape, instrument = market.tape, market.listing.instrument
     if not tape.volume:
@@ -211,10 +216,9 @@ def next_reference(rulebook: Rulebook, market: SymbolMarket) -> int:
 def next_listing(rulebook: Rulebook, market: SymbolMarket) -> Listing:
     """Return tomorrow's listing. UPCOM keeps the wide band until a round-lot price exists.
 
-    A short halt and a method like "new listing" last one day; what they leave open is kept apart.
-    A warrant's band is as wide as today's, around the new reference. It holds where the underlying
-    share is not listed here (else `with_warrant_bands` replaces it), until somebody overrides the
-    listing.
+    A short halt and a method like "new listing" last one day. A warrant's band is as wide as
+    today's, around the new reference; it applies if the underlying share is not listed here (else
+    `with_warrant_bands` replaces it), until somebody overrides the listing.
     """
     old, is_untraded = market.listing, market.tape.last is None
     keeps_wide = old.instrument.exchange is Exchange.UPCOM and is_untraded

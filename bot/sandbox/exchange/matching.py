@@ -1,8 +1,8 @@
-"""The matching engine: working an order, ending it, uncrossing a book.
+"""The matching engine: works, ends and amends orders and uncrosses books.
 
 A continuous trade takes the price of the order that was resting; priority is price, then time.
 Source: HOSE Decision 352/QĐ-SGDHCM (2025), art. 6; Vietnam Exchange Decision 17/QĐ-HĐTV, art. 21.
-It knows no phases and checks nothing: `venue` has done both when it calls.
+It knows no phases and checks nothing: `venue` does both before calling.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -36,7 +36,7 @@ Work = Callable[[RestingOrder, SymbolMarket], None]
 
 
 class MatchingEngine:
-    """All live orders, the count that is their time, and the events since the last drain."""
+    """All live orders, the sequence counter, and the events since the last drain."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -52,7 +52,7 @@ class MatchingEngine:
         }
 
     def drain(self) -> list[VenueEvent]:
-        """Hand over the events since the last call."""
+        """Return and clear the events since the last call."""
         events, self.events = self.events, []
         return events
 
@@ -88,7 +88,7 @@ class MatchingEngine:
             order.book.unpriced[order.order_id] = order
 
     def rest(self, order: RestingOrder, _: SymbolMarket) -> None:
-        """Let an order with a price wait, the last in time there."""
+        """Let an order rest at its price, last in time there."""
         order.home.add(order)
 
     def _work_limit(self, order: RestingOrder, market: SymbolMarket) -> None:
@@ -103,7 +103,9 @@ class MatchingEngine:
         self._work_limit(order, market)
 
     def _work_market_to_limit(self, order: RestingOrder, market: SymbolMarket) -> None:
-        """Sweep; the rest becomes an LO one tick beyond the last fill (SSI, Yuanta: KRX, 2025)."""
+        """Sweep; the remainder becomes an LO one tick beyond the last fill (SSI, Yuanta: KRX,
+        2025).
+        """
         last = self._sweep(order, market, _furthest(order.side, market))
         if last is None:
             self._end(order, CancelCause.NO_OPPOSITE)
@@ -128,7 +130,7 @@ class MatchingEngine:
             self._end(order, CancelCause.NOT_WHOLE)
 
     def _sweep(self, taker: RestingOrder, market: SymbolMarket, limit: int) -> int | None:
-        """Trade the taker as far as `limit` reaches; return the last price, None for no trade."""
+        """Trade the incoming order up to `limit`; return the last price, None without a trade."""
         home, price = taker.home, None
         rivals, reach, keys = home.rivals, -limit * home.sign, home.rivals.keys
         while taker.remaining and keys and keys[-1] >= reach:
@@ -144,7 +146,7 @@ class MatchingEngine:
         return price
 
     def _trade_at(self, level: Level, taker: RestingOrder) -> int:
-        """Trade the taker with the orders of one level, first in first; return the quantity."""
+        """Trade the incoming order with one level, first in first out; return the quantity."""
         now, book, price = self.now, taker.home.book, level.price
         symbol, lot, is_buy = book.symbol, book.lot, taker.home is book.buys
         taker_id, left = taker.order_id, taker.remaining
@@ -165,7 +167,7 @@ class MatchingEngine:
         return traded
 
     def _fill(self, order: RestingOrder, quantity: int) -> None:
-        """Take `quantity` off an order in the book; the order leaves when it was all."""
+        """Take `quantity` off an order in the book; a filled order leaves the book."""
         order.remaining -= quantity
         if order.level is not None:
             order.level.volume -= quantity
@@ -194,9 +196,10 @@ class MatchingEngine:
     def amend(
         self, order: RestingOrder, market: SymbolMarket, work: Work, *, price: int, quantity: int
     ) -> None:
-        """Give an order a price and a total. Only a smaller quantity alone keeps its place in time.
+        """Give an order a new price and total. It keeps its place in time only if just the quantity
+        shrinks.
 
-        What takes a new place is worked again: it trades, or waits where an auction collects.
+        An order with a new place is worked again: it trades, or waits in an auction.
         """
         keeps_place = price == order.price and quantity < order.quantity
         remaining = quantity - (order.quantity - order.remaining)
@@ -216,7 +219,7 @@ class MatchingEngine:
     def uncross(self, book: Book, market: SymbolMarket) -> None:
         """End the collection of a book: trade it at one price; orders without a price lapse.
 
-        A halted symbol trades nothing. An empty book makes no event.
+        A halted symbol does not trade. An empty book makes no event.
         """
         if book.is_empty():
             return
@@ -238,11 +241,11 @@ class MatchingEngine:
 
 
 def _furthest(side: Side, market: SymbolMarket) -> int:
-    """Return the worst price that an order without one may trade at: the band's end."""
+    """Return the worst price at which an order without one may trade: the end of the band."""
     return market.band.ceiling if side is Side.BUY else market.band.floor
 
 
 def _at_the_close(order: RestingOrder, market: SymbolMarket) -> None:
-    """Give an after-hours order its price; such orders are taken only once there is one."""
+    """Set the price of an after-hours order; such orders are taken only once there is a close."""
     if order.order_type is OrderType.PLO:
         order.price = market.anchor

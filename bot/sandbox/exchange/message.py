@@ -1,5 +1,5 @@
-"""The vocabulary of the exchange: orders and listings as it takes them, the words with which it
-refuses, and what happened as facts, in the order in which they happened.
+"""The exchange's messages: the orders and listings it takes, its refusals, and its events, in the
+order in which they happened.
 
 Order types are the exchange's own (MTL, MAK, MOK): the broker's gateway translates MP, FAK and FOK
 before it submits.
@@ -17,15 +17,15 @@ from bot.domain.venue import Band
 
 Kind = TypeVar("Kind")
 CROWD: Final = ""
-"""Owner of the simulated market's orders: many investors, so no rule on one investor applies."""
+"""Owner of the simulated market's orders: many investors, so rules on a single one do not apply."""
 
 
 @dataclass_transform(frozen_default=True)
 def fact(kind: type[Kind]) -> type[Kind]:
-    """Make a value class that the type checker holds to be frozen, and that is quick to make.
+    """Make a value class that type checkers treat as frozen and that is quick to create.
 
     A frozen dataclass sets each field through `object.__setattr__`, which takes three to seven
-    times as long: too long for what comes and goes with every order.
+    times as long: too long for objects created with every order.
     """
     return dataclass(slots=True, unsafe_hash=True)(kind)
 
@@ -35,11 +35,11 @@ class Listing:
     """An instrument as it starts a day: its reference, and whether the wide band applies.
 
     The instrument's status says how it trades: by which timetable, with which band, or not at all;
-    the two marks add what no code says. `is_first_day` is the first trading day and the day trading
+    the two flags add what no code says. `is_first_day` is the first trading day and the day trading
     resumes: no odd lots until a round-lot price exists. `band` None: the rulebook's.
 
     A covered warrant names its `underlying` and `ratio`, how many warrants buy one share: its band
-    follows the share's while that is listed too; else it must bring a band of its own.
+    follows the share's while that is listed too; else it must have its own band.
     """
 
     instrument: Instrument
@@ -53,7 +53,7 @@ class Listing:
 
 @fact
 class NewOrder:
-    """An order as it arrives. `price` is None exactly for the types that carry none.
+    """An order as it arrives. `price` is None for types without one.
 
     `order_id` is the caller's and never used twice; `owner` is a sub-account or CROWD.
     """
@@ -69,9 +69,9 @@ class NewOrder:
 
 @dataclass(frozen=True, slots=True)
 class LiveOrder:
-    """An order that still works. `quantity` is its total, `remaining` its open part.
+    """A working order. `quantity` is its total, `remaining` its open part.
 
-    `order_type` is LO and `price` set once an MTL remainder rests; a PLO shows the day's close.
+    `order_type` is LO and `price` is set once an MTL remainder rests; a PLO shows the day's close.
     """
 
     order_id: str
@@ -86,10 +86,10 @@ class LiveOrder:
 
 
 class Refusal(StrEnum):
-    """Why the exchange or the account takes no order, amendment or cancel.
+    """Why the exchange or the account refuses an order, amendment or cancel.
 
-    Those down to SELLABLE are in the order in which a new order is checked; the first that fails
-    is the answer.
+    Members up to SELLABLE are in the order in which a new order is checked; the first that fails is
+    the answer.
     """
 
     UNKNOWN_SYMBOL = "UNKNOWN_SYMBOL"
@@ -117,7 +117,7 @@ class Refusal(StrEnum):
 
 
 class CancelCause(StrEnum):
-    """Why an open part was taken out before its time was over."""
+    """Why an open part was removed early."""
 
     REQUESTED = "REQUESTED"
     NO_OPPOSITE = "NO_OPPOSITE"
@@ -142,7 +142,7 @@ class OrderRefused:
 
 @fact
 class ChangeRefused:
-    """An amendment or a cancel was not taken; the order is unchanged."""
+    """An amendment or a cancel was refused; the order is unchanged."""
 
     at: datetime
     order_id: str
@@ -165,7 +165,7 @@ class Traded:
 
 @fact
 class OrderCancelled:
-    """`quantity` shares were open and are gone; the order has ended."""
+    """`quantity` open shares were removed; the order has ended."""
 
     at: datetime
     order_id: str
@@ -175,7 +175,7 @@ class OrderCancelled:
 
 @fact
 class OrderLapsed:
-    """The order's time is over: its auction, its last LO phase or the day. `quantity` was open."""
+    """The order expired with its auction, its last LO phase or the day. `quantity` was open."""
 
     at: datetime
     order_id: str
@@ -205,7 +205,7 @@ class OrderAmended:
 
 @fact
 class PhaseMoved:
-    """An exchange entered a phase. What the phase before ended with came ahead of this."""
+    """An exchange entered a phase. Events that ended the previous phase come before this."""
 
     at: datetime
     exchange: Exchange
@@ -214,7 +214,7 @@ class PhaseMoved:
 
 @fact
 class Uncrossed:
-    """A call auction of one book ended; its trades follow. `price` is None when nothing met."""
+    """A call auction of one book ended; its trades follow. `price` is None if nothing traded."""
 
     at: datetime
     symbol: str

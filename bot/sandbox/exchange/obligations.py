@@ -1,14 +1,14 @@
-"""What an account holds back for working orders, and what it is owed and does not have yet.
+"""What an account reserves for working orders, and what it is owed but has not received.
 
-A buy without a price of its own is held at the ceiling, an after-hours one at the close (practice
-of Vietnamese brokers). Fee and tax are counted on the order's whole executed amount, half up, so
-the charges of its partial fills add up to those of the order, whatever the fills were.
+A buy without a price reserves the ceiling, an after-hours one the close (practice of Vietnamese
+brokers). Fee and tax are computed on the order's whole executed amount, half up, so the charges of
+partial fills always add up to those of the order.
 
-Shares bought and money from sales come at 13:00 of T+2. An entitlement is booked on the ex-date for
-what was held at the close before it, shares that were bought and not settled included. A cash
-dividend is owed net of tax; new shares are whole, the fraction is dropped (SIM: issuers differ,
-most cancel it or pay a few VND). A rights issue offers shares for money: this API has no call to
-take them up, so its rights lapse at the end.
+Bought shares and sale proceeds arrive at 13:00 of T+2. An entitlement is booked on the ex-date for
+what was held at the close before it, including shares bought but not settled. A cash dividend is
+owed net of tax; new shares are whole, the fraction is dropped (SIM: issuers differ, most cancel it
+or pay a few VND). A rights issue offers shares for cash; this API has no call to take them up, so
+its rights always lapse.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -24,7 +24,7 @@ from bot.sandbox.exchange.market import Board
 from bot.sandbox.exchange.message import NewOrder
 
 CASH: Final = ""
-"""In place of a symbol: money."""
+"""Stands for cash where a symbol is expected."""
 
 Buckets = tuple[int, int, int]
 """Traded today, one trading day ago, two or more (until delivery)."""
@@ -32,7 +32,9 @@ Buckets = tuple[int, int, int]
 
 @dataclass(slots=True)
 class Due:
-    """`quantity` shares of `symbol` (or VND, for CASH) traded on a day, delivered at an instant."""
+    """`quantity` shares of `symbol` (or VND, for CASH) traded on a day and delivered
+    at an instant.
+    """
 
     symbol: str
     traded_on: date
@@ -56,14 +58,14 @@ class Receivables:
         due.quantity += quantity
 
     def take_due(self, at: datetime) -> list[Due]:
-        """Hand over what has been delivered by `at`."""
+        """Remove and return what has been delivered by `at`."""
         delivered = [due for due in self._due.values() if due.at <= at]
         for due in delivered:
             del self._due[due.symbol, due.traded_on]
         return delivered
 
     def next_delivery(self) -> datetime | None:
-        """Return the instant of the next delivery, None when nothing is due."""
+        """Return the instant of the next delivery, None if nothing is due."""
         return min((due.at for due in self._due.values()), default=None)
 
     def total(self, symbol: str) -> int:
@@ -86,7 +88,9 @@ class Receivables:
 
 
 def age_of(traded_on: date, today: date, calendar: TradingCalendar) -> int:
-    """Count trading days since the trade, 2 at most; a closed day is as the next one."""
+    """Count trading days since the trade, 2 at most; a closed day counts as the next
+    trading day.
+    """
     if traded_on >= today:
         return 0
     return 1 if calendar.next_trading_day(traded_on) >= today else 2
@@ -103,10 +107,10 @@ class EntitlementKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entitlement:
-    """One action's promise to one account, paid (or lapsing) at `at`.
+    """One corporate action's promise to one account, paid (or lapsing) at `at`.
 
-    `dividend` is gross VND, `tax` what is withheld of it; `shares` come for nothing, `offered`
-    could be bought at `price`. `ratio` is the broker's text: shares held to VND or new shares.
+    `dividend` is gross VND, `tax` the tax withheld from it; `shares` are free, `offered` can be
+    bought at `price`. `ratio` is the broker's text: shares held to VND or new shares.
     """
 
     number: str
@@ -133,7 +137,7 @@ class Entitlement:
 
 
 class Entitlements:
-    """All that an account was ever promised, oldest first; what is over stays for the records."""
+    """All entitlements of an account, oldest first; finished ones are kept for the records."""
 
     def __init__(self) -> None:
         self._all: list[Entitlement] = []
@@ -142,24 +146,24 @@ class Entitlements:
         self._all.append(entitlement)
 
     def every(self) -> tuple[Entitlement, ...]:
-        """Return all, paid and lapsed ones too."""
+        """Return all, including paid and lapsed ones."""
         return tuple(self._all)
 
     def cash_due(self) -> int:
-        """Return the dividends that are still to come, in VND after tax."""
+        """Return the dividends still to come, in VND after tax."""
         return sum(each.net for each in self._all if not each.is_over)
 
     def shares_due(self, symbol: str) -> int:
-        """Return the new shares of a symbol that are still to come."""
+        """Return the new shares of a symbol still to come."""
         due = (each for each in self._all if not each.is_over)
         return sum(each.shares for each in due if each.symbol == symbol)
 
     def next_payment(self) -> datetime | None:
-        """Return when the next one is paid or lapses, None when nothing is open."""
+        """Return when the next one is paid or lapses, None if none is open."""
         return min((each.at for each in self._all if not each.is_over), default=None)
 
     def take_due(self, at: datetime) -> list[Entitlement]:
-        """End those that are due by `at` and hand them over."""
+        """End and return those due by `at`."""
         due = [each for each in self._all if not each.is_over and each.at <= at]
         if due:
             self._all = [replace(each, is_over=each.is_over or each.at <= at) for each in self._all]
@@ -168,7 +172,7 @@ class Entitlements:
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What the broker and the state take, at this account's rate in parts per million."""
+    """The broker's and the state's charges, at this account's rate in parts per million."""
 
     rulebook: Rulebook
     fee_ppm: int
@@ -182,11 +186,11 @@ class Tariff:
         return self.rulebook.sale_tax(amount) if side is Side.SELL else 0
 
     def cost(self, amount: int) -> int:
-        """Return what a buy of `amount` takes out of the account."""
+        """Return what a buy of `amount` takes out of the account, including the fee."""
         return amount + self.fee(amount)
 
     def affordable(self, money: int) -> int:
-        """Return the greatest amount that `money` pays together with its fee."""
+        """Return the largest amount that `money` can pay, including its fee."""
         amount = max(money, 0) * 1_000_000 // (1_000_000 + self.fee_ppm)
         while self.cost(amount + 1) <= money:
             amount += 1
@@ -207,11 +211,11 @@ class Reservation:
     amount: int = 0
 
     def money(self, tariff: Tariff) -> int:
-        """Return the money held back: what the open part would at most still cost."""
+        """Return the cash reserved: the most that the open part can still cost."""
         return self.money_at(self.unit_price, self.open_quantity, tariff)
 
     def money_at(self, unit_price: int, open_quantity: int, tariff: Tariff) -> int:
-        """Return the money that another price and open part would hold back."""
+        """Return the cash that another price and open part would reserve."""
         if self.side is Side.SELL:
             return 0
         return tariff.cost(self.amount + open_quantity * unit_price) - tariff.cost(self.amount)
@@ -230,7 +234,7 @@ class Reservation:
 
 
 def reservation_for(order: NewOrder, board: Board) -> Reservation:
-    """Return what the order holds back while it works."""
+    """Return what the order reserves while it works."""
     price = order.price
     if price is None:
         is_at_close = order.order_type is OrderType.PLO

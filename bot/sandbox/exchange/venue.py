@@ -1,9 +1,9 @@
-"""The exchanges as one machine: orders in, events out, phases by the rulebook's timetable.
+"""The exchanges as one state machine: orders in, events out, phases by the rulebook's timetable.
 
-Time comes with every call and never goes back. The boundaries that a call has passed are worked off
-first, in time order and, at one instant, in the order HOSE, HNX, UPCOM, restricted symbols; their
-events come first in the answer. A trading day starts by itself with its first phase, on references
-made from the day before.
+Each call passes the time, which never goes back. Boundaries passed since the last call are
+processed first, in time order and, at one instant, in the order HOSE, HNX, UPCOM, restricted
+symbols; their events come first in the result. A trading day starts by itself with its first phase,
+on references computed from the day before.
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,8 +55,8 @@ _ODD: Final = Lot.ODD
 class Venue:
     """HOSE, HNX and UPCOM, as far as their symbols are listed here.
 
-    Order ids are the caller's and never used twice. What has ended is forgotten: memory grows with
-    the open orders only. A symbol that is not listed here raises UnknownSymbol.
+    Order ids are the caller's and never used twice. Ended orders are forgotten, so memory grows
+    with the open orders only. A symbol that is not listed here raises UnknownSymbol.
     """
 
     def __init__(self, rulebook: Rulebook, listings: Sequence[Listing], *, start: datetime) -> None:
@@ -87,12 +87,14 @@ class Venue:
     # --------------------------------------------------------------------------------- orders
 
     def refusal(self, order: NewOrder) -> Refusal | None:
-        """Return why the order would be refused now, without taking it. Money is the account's."""
+        """Return why the order would be refused now, without taking it. The account checks cash."""
         verdict = verdict_on(order, self._markets.get(order.symbol))
         return verdict if isinstance(verdict, Refusal) else None
 
     def submit(self, order: NewOrder, at: datetime) -> list[VenueEvent]:
-        """Take an order and work it, or refuse it. Raises DuplicateOrder for an id that works."""
+        """Take an order and work it, or refuse it. Raises DuplicateOrder for the id of a working
+        order.
+        """
         matching = self._matching
         if at != matching.now:
             self._reach(at)
@@ -110,7 +112,7 @@ class Venue:
         return events
 
     def cancel(self, order_id: str, at: datetime) -> list[VenueEvent]:
-        """Take the open part of an order out, or refuse and leave the order as it is."""
+        """Cancel the open part of an order, or refuse and leave the order unchanged."""
         matching = self._matching
         if at != matching.now:
             self._reach(at)
@@ -129,7 +131,7 @@ class Venue:
     def amend(
         self, order_id: str, at: datetime, *, price: int | None = None, quantity: int | None = None
     ) -> list[VenueEvent]:
-        """Change price or total quantity, or refuse and leave the order as it is.
+        """Change price or total quantity, or refuse and leave the order unchanged.
 
         `quantity` is the new total, executed part included. A new price or a greater quantity takes
         a new place in time; a smaller quantity keeps the old one.
@@ -149,7 +151,7 @@ class Venue:
     def amend_refusal(
         self, order_id: str, *, price: int | None = None, quantity: int | None = None
     ) -> Refusal | None:
-        """Return why the amendment would be refused now; money is the account's."""
+        """Return why the amendment would be refused now; the account checks cash."""
         order = self._matching.live.get(order_id)
         if order is None:
             return Refusal.NOT_OPEN
@@ -167,7 +169,7 @@ class Venue:
         return self._matching.now
 
     def advance(self, at: datetime) -> list[VenueEvent]:
-        """Work off every phase boundary up to and including `at`. Raises TimeWentBack."""
+        """Process every phase boundary up to and including `at`. Raises TimeWentBack."""
         self._reach(at)
         return self._matching.drain()
 
@@ -200,7 +202,7 @@ class Venue:
         day.enter(matching.now)
         if day.phase is before:
             return
-        if day.phase in LIMIT_ORDERS_END:  # after-hours orders live until the day is closed
+        if day.phase in LIMIT_ORDERS_END:  # after-hours orders live until the exchange closes
             for market in self._markets_on(day):
                 matching.lapse(market.even.in_time_order())
                 matching.lapse(market.odd.in_time_order())
@@ -215,9 +217,10 @@ class Venue:
     def start_day(self, at: datetime, overrides: Iterable[Listing] = ()) -> None:
         """Start the trading day of `at` on new references; `overrides` replace the computed ones.
 
-        References: the close on HOSE and HNX, the average of even-lot trades on UPCOM. To be called
-        while every exchange is closed, else TradingDayRuns; without a call the first phase does it.
-        Before the first phase of a day that has begun, only what `overrides` name starts again.
+        References: the close on HOSE and HNX, the average of even-lot trades on UPCOM. Call it
+        while every exchange is closed, else it raises TradingDayRuns; without a call the first
+        phase does it. If called again before a day's first phase, only what `overrides` name
+        restarts.
         """
         if any(day.phase is not Phase.CLOSED for day in self._days.values()):
             raise TradingDayRuns(f"no trading day starts at {at}: an exchange is open")
@@ -237,20 +240,22 @@ class Venue:
 
     @property
     def board_day(self) -> date:
-        """The day of the boards, in Vietnam; the next one's begin with its first phase."""
+        """The day that the boards show, in Vietnam; it changes with the first phase of the next
+        day.
+        """
         return self._date
 
     def next_listing(self, symbol: str) -> Listing:
-        """Return what the symbol would start on, were the next day begun now."""
+        """Return the listing with which the symbol would start if the next day began now."""
         return next_listing(self._rulebook, self._market(symbol))
 
     # ------------------------------------------------------------------------------ mirroring
 
     def relist(self, listing: Listing) -> None:
-        """Give a symbol another listing, on empty books; the day goes on.
+        """Give a symbol another listing, on empty books; the day continues.
 
         For a venue that mirrors another and takes its reference and band. Raises OrdersWork while
-        an order of the symbol lives.
+        an order of the symbol is working.
         """
         symbol = listing.instrument.symbol
         self._market(symbol)
@@ -259,7 +264,7 @@ class Venue:
         self._markets[symbol] = self._open(listing)
 
     def set_tape(self, symbol: str, tape: Tape) -> None:
-        """Put the day's figures of the mirrored venue in the place of our own. A close stays."""
+        """Replace our own figures of the day by those of the mirrored venue. A close stays."""
         market = self._market(symbol)
         close = None if market.tape.close is None else tape.last
         market.tape = replace(tape, close=close)
@@ -273,8 +278,8 @@ class Venue:
     def resume(self, symbol: str, at: datetime) -> list[VenueEvent]:
         """End a short halt; books that an auction left crossed are uncrossed first.
 
-        Outside of continuous trading that waits until it begins: over lunch nothing trades. A
-        symbol that is suspended, leaves the board or is halted for its restriction stays so.
+        Outside continuous trading the uncross waits until it begins, as nothing trades over lunch.
+        A symbol that is suspended, delisting or halted for its restriction stays so.
         """
         self._reach(at)
         market = self._market(symbol)
@@ -284,14 +289,14 @@ class Venue:
         return self._matching.drain()
 
     def _trade_what_crosses(self, market: SymbolMarket) -> None:
-        """Trade continuously from here on: what a halted auction has left crossed comes first."""
+        """Start continuous trading, first uncrossing what a halted auction has left crossed."""
         if market.is_halted or market.day.phase is not Phase.PROGRESS:
             return
         for book in (market.even, market.odd):
             if book.is_crossed():
                 self._matching.uncross(book, market)
 
-    # -------------------------------------------------------------------------------- looking
+    # -------------------------------------------------------------------------------- reading
 
     def phase(self, exchange: Exchange) -> Phase:
         """Return the phase of an exchange that has a symbol here, for its normal symbols."""
@@ -301,7 +306,9 @@ class Venue:
         return self._market(symbol).day.phase
 
     def depth(self, symbol: str, levels: int = 3) -> Depth:
-        """Return the even-lot levels that have a price, best first; crossed in an auction."""
+        """Return the even-lot levels that have a price, best first; in an auction
+        they may cross.
+        """
         book = self._market(symbol).even
         return Depth(symbol, _top(book.buys, levels), _top(book.sells, levels), self._matching.now)
 
@@ -311,7 +318,7 @@ class Venue:
         return book.buys.best(), book.sells.best()
 
     def unpriced(self, symbol: str) -> tuple[int, int]:
-        """Return what waits to buy and to sell in an auction at no price."""
+        """Return the shares to buy and to sell waiting in an auction without a price."""
         orders = self._market(symbol).even.unpriced.values()
         bought = sum(order.remaining for order in orders if order.side is Side.BUY)
         return bought, sum(order.remaining for order in orders) - bought
@@ -323,12 +330,12 @@ class Venue:
         return order_id in self._matching.live
 
     def order(self, order_id: str) -> LiveOrder | None:
-        """Return an order that still works, None for one that has ended or never was."""
+        """Return a working order, None if it has ended or never existed."""
         order = self._matching.live.get(order_id)
         return None if order is None else _live(order)
 
     def open_orders(self) -> list[LiveOrder]:
-        """Return every order that still works, oldest id first."""
+        """Return every working order, oldest id first."""
         return [_live(order) for order in self._matching.live.values()]
 
     def _market(self, symbol: str) -> SymbolMarket:

@@ -1,4 +1,4 @@
-"""What a scenario can break: which request a fault strikes, and how an answer is spoilt.
+"""Faults of a scenario: which request they strike, and how they spoil an answer.
 
-How it interferes with the HTTP answer is in `sandbox/api/`.
+`sandbox/api/` applies them to HTTP answers.
 """

@@ -1,7 +1,7 @@
-"""Good answers that say something false: other rows, impossible states, old news.
+"""Well-formed answers with false content: wrong rows, impossible states, stale data.
 
-The changes work on the sealed body of a success. What a field is called differs between the answer
-to an order write and a row of the day order book; a change is made under every name the row has.
+The changes work on the sealed body of a success. Field names differ between the answer to an order
+write and a row of the day order book; a change is made under every name the row has.
 """
 
 import json
@@ -19,7 +19,7 @@ from bot.sandbox.faults.script import RowField, SetFields, StatusOverride, SwapR
 Row = dict[str, JsonValue]
 
 ANSWERS_MAX: Final = 256
-"""Of one target."""
+"""Answers kept for one target."""
 TARGETS_MAX: Final = 64
 _PAYLOAD_KEYS: Final = ("data", "result")
 _NAMES: Final[Mapping[RowField, tuple[str, ...]]] = {
@@ -45,7 +45,7 @@ _MORE: Final = 100
 
 
 def swap(action: SwapRow, body: bytes) -> bytes:
-    """Return the body with its first row swapped, or with none or two rows."""
+    """Return the body with its first row replaced, or with none or two rows."""
     answer = json.loads(body)
     if action.rows is not None:
         for key, rows in _lists(answer):
@@ -108,10 +108,10 @@ def _rows(answer: Row) -> list[Row]:
 
 
 class EarlierAnswers:
-    """What was answered a while ago, by target and market time, for `stale_read`.
+    """Past answers by target and market time, for `stale_read`.
 
-    It is bounded: the newest answers of the targets asked for last. It is gone after a restart: a
-    stale answer is then the true one.
+    It is bounded to the newest answers of the most recent targets. A restart clears it: a stale
+    read then gets the true answer.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""Answers that are no answers: a good body spoilt in one of many named ways.
+"""Garbage answers: a good body spoilt in one of many named ways.
 
-A kind either breaks the text (cut, doubled, not UTF-8, …) or says something absurd in good JSON
+A kind either breaks the text (cut, doubled, not UTF-8, …) or puts something absurd into valid JSON
 (every value null, the payload a number, …). Everything follows from the good body alone, so that
-the same seed gives the same bytes. What is also huge or slow is an action of its own.
+the same seed gives the same bytes. Huge or slow answers are separate actions.
 """
 
 import gzip
@@ -29,7 +29,7 @@ Change = Callable[[JsonValue], JsonValue]
 
 
 def _with_member(value: bytes, body: bytes) -> bytes:
-    """Put one more member in front of those of the outer object."""
+    """Insert one more member before those of the outer object."""
     inside = body.partition(b"{")[2]
     comma = b"" if inside.lstrip().startswith(b"}") else b","
     return b'{"novelty":' + value + comma + inside
@@ -51,7 +51,7 @@ def _changed(change: Change, body: bytes) -> bytes:
 
 
 def _leaves(change: Change, value: JsonValue) -> JsonValue:
-    """Change everything that is neither object nor array."""
+    """Change every value that is neither object nor array."""
     if isinstance(value, dict):
         return {name: _leaves(change, inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -85,7 +85,7 @@ def _written(value: JsonValue) -> bytes:
 
 
 class GarbageKind(StrEnum):
-    """In which way an answer is no answer: the word of a scenario file, and what it does."""
+    """A way of spoiling an answer: the word in a scenario file, and its function."""
 
     spoil: Spoil
 
@@ -145,5 +145,5 @@ class GarbageKind(StrEnum):
 
 
 def spoil(kind: GarbageKind, body: bytes = _EMPTY) -> bytes:
-    """Return what a good body becomes; always the same for the same body."""
+    """Return the spoilt body; always the same for the same body."""
     return kind.spoil(body)

@@ -1,8 +1,8 @@
 """Which fault strikes which request: the rules of a scenario, and those added while it runs.
 
-A rule counts the requests that match its verb and path, and how often it has struck; both counts go
-to the ledger, so that a restart neither repeats a fault nor forgets one. Chance comes from a stream
-of the rule's own, so that one rule does not disturb another.
+A rule counts the requests that match its verb and path and its own strikes; both counts go to the
+ledger, so that a restart neither repeats nor forgets a fault. Each rule has its own random stream,
+so that rules do not influence each other.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from random import Random
 from bot.sandbox.faults.script import DropTwoFactor, FaultPoint, FaultScript, StaleRead, TooMany
 
 StateOf = Callable[[str], str | None]
-"""Path of a request -> status of the order that it names, None when it names none."""
+"""Path of a request -> status of the order in it, None if it names none."""
 
 
 @dataclass(slots=True)
 class Rule:
     """A fault with its counts. `first_struck` is the market time of its first strike.
 
-    `noted` is how often it was seen when the ledger was last told.
+    `noted` is the count of matching requests last written to the ledger.
     """
 
     number: int
@@ -35,7 +35,7 @@ class Rule:
 
     @property
     def is_spent(self) -> bool:
-        """True when the rule has struck as often as it may, or was ended."""
+        """True if the rule has struck as often as it may, or was ended."""
         most = self.script.match.strikes_max
         return self.is_ended or (most > 0 and self.struck >= most)
 
@@ -68,12 +68,12 @@ class FaultRules:
         return Random(f"{self._seed}|fault|{number}")
 
     def begin_again(self) -> None:
-        """Know after a restart what the ledger knows: chance begins again, counts are the noted."""
+        """After a restart, restart the random streams and take the counts that the ledger has."""
         for rule in self._rules:
             rule.chance, rule.seen = self._chance(rule.number), rule.noted
 
     def has_rules_at(self, point: FaultPoint) -> bool:
-        """Tell whether there is any rule for a point, spent or not."""
+        """Return whether there is any rule for a point, spent or not."""
         return point in self._points
 
     @property
@@ -83,13 +83,13 @@ class FaultRules:
 
     @property
     def has_stale_reads(self) -> bool:
-        """True when what is answered now may be wanted again."""
+        """True if answers given now may be needed later as stale ones."""
         return any(
             isinstance(rule.script.action, StaleRead) and not rule.is_spent for rule in self._rules
         )
 
     def end_all(self) -> None:
-        """Let no rule strike any more; their numbers stay taken."""
+        """End all rules; their numbers are not reused."""
         for rule in self._rules:
             rule.is_ended = True
         self._points.clear()
@@ -121,7 +121,7 @@ class FaultRules:
     def restore(
         self, number: int, *, seen: int, struck: int, first_struck: datetime | None
     ) -> None:
-        """Set the counts of a rule to what the ledger says."""
+        """Set the counts of a rule from the ledger."""
         rule = self._rules[number]
         rule.seen = rule.noted = seen
         rule.struck, rule.first_struck = struck, first_struck
@@ -165,7 +165,7 @@ class FaultRules:
 
 
 def _is_timer(rule: Rule) -> bool:
-    """A drop of the second factor at a time, with no request to match, happens by itself."""
+    """Whether a fault happens by itself: a 2FA drop at a time, with no request to match."""
     match = rule.script.match
     return (
         isinstance(rule.script.action, DropTwoFactor)
@@ -176,13 +176,13 @@ def _is_timer(rule: Rule) -> bool:
 
 
 def reset_at(rule: Rule, action: TooMany) -> datetime:
-    """Return when the 429s of a rule that has struck are over, in market time."""
+    """Return when the 429s of a rule that has struck end, in market time."""
     assert rule.first_struck is not None, "a rule that has not struck resets nothing"
     return rule.first_struck + timedelta(seconds=action.reset_s)
 
 
 def is_lasting(rule: Rule, at: datetime) -> bool:
-    """Tell whether a 429 that struck earlier still holds."""
+    """Return whether a 429 that struck earlier still applies."""
     action = rule.script.action
     if rule.is_ended or not isinstance(action, TooMany) or rule.first_struck is None:
         return False

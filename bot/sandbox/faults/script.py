@@ -1,13 +1,13 @@
-"""What a fault in a scenario file looks like: when it strikes, where in a request, what it does.
+"""A fault in a scenario file: when it strikes, at which point of a request, and what it does.
 
     faults:
       - {match: {at: "09:34:00"}, point: before_auth, action: {do: too_many, reset_s: 30}}
       - {match: {verb: POST, path: "*/orders", nth: 4}, action: {do: reject, code: "-900017"}}
       - {match: {at: "09:39:00"}, action: {do: drop_2fa, code: OTP_SESSION_EXPIRED}}
 
-`drop_2fa` with `at` needs no request: it happens at that market time. An action has a usual point
-and may be put at some others (`POINTS`). Before `after_apply` an action that makes an answer makes
-it instead of the request's effect; from there on the request has had its effect.
+`drop_2fa` with `at` needs no request: it happens at that market time. An action has a default point
+and some other allowed ones (`POINTS`). Before `after_apply`, an action that makes the answer
+prevents the request's effect; from there on the request has had its effect.
 """
 
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ from bot.sandbox.scenario_part import Part
 
 
 class FaultPoint(StrEnum):
-    """Where in the handling of a request a fault strikes, in their order.
+    """Where in the handling of a request a fault strikes, in order.
 
-    `accept` is when the head of the request has come and its body is not yet read, `mid_body` when
-    half of the answer's body is out.
+    `accept` is when the head of the request has arrived and its body is not yet read, `mid_body`
+    when half of the answer's body is out.
     """
 
     ACCEPT = "accept"
@@ -40,10 +40,10 @@ class FaultPoint(StrEnum):
 class Match(Part):
     """Which requests a fault strikes; every condition that is given must hold.
 
-    `path` is a pattern with `*`. `nth` counts the matching requests from 1, since the
-    fault was added. `at` and `until` are market time. `prob` is drawn from the rule's own seeded
-    stream. `state` is the status of the order that the path names. `times`: how often it strikes;
-    0 is without end (the default is once, and without end for `prob` and for `until`).
+    `path` is a pattern with `*`. `nth` counts matching requests from 1, since the fault was added.
+    `at` and `until` are market time. `prob` is drawn from the rule's own seeded stream. `state` is
+    the status of the order that the path names. `times`: how often it strikes; 0 is without end
+    (the default is once, and without end for `prob` and for `until`).
     """
 
     verb: Literal["GET", "POST", "PUT", "DELETE"] | None = None
@@ -57,7 +57,7 @@ class Match(Part):
 
     @property
     def strikes_max(self) -> int:
-        """How often the rule may strike; 0 is without end."""
+        """How often the rule may strike; 0 means without limit."""
         if self.times is not None:
             return self.times
         return 0 if self.prob is not None or self.until is not None else 1
@@ -75,7 +75,7 @@ class Status(Part):
 
 
 class TooMany(Part):
-    """Answer 429 until `reset_s` seconds of market time after it struck first, and say so."""
+    """Answer 429 until `reset_s` seconds of market time after its first strike, with that reset."""
 
     do: Literal["too_many"]
     reset_s: int = Field(default=30, ge=0)
@@ -91,7 +91,7 @@ class Reject(Part):
 
 
 class DropTwoFactor(Part):
-    """Every token issued so far answers `code` from now on."""
+    """Make every token issued so far answer `code` from now on."""
 
     do: Literal["drop_2fa"]
     code: Literal[
@@ -100,7 +100,7 @@ class DropTwoFactor(Part):
 
 
 class Cut(Part):
-    """Drop the connection: `rst` hard, `fin` politely."""
+    """Drop the connection: `rst` hard, `fin` in an orderly way."""
 
     do: Literal["rst", "fin"]
 
@@ -120,14 +120,14 @@ class Truncate(Part):
 
 
 class Trickle(Part):
-    """Send `bytes_per_s` only: of the whole answer from `after_apply` on, else of the body."""
+    """Send only `bytes_per_s`: the whole answer from `after_apply` on, else the body."""
 
     do: Literal["trickle"]
     bytes_per_s: float = Field(default=1.0, gt=0)
 
 
 class Garbage(Part):
-    """Answer 200 with the good answer spoilt in this way; before `after_apply`, an empty one."""
+    """Answer 200 with the good answer spoilt like this; before `after_apply`, with an empty one."""
 
     do: Literal["garbage"]
     kind: GarbageKind
@@ -158,7 +158,7 @@ class DupRequest(Part):
     """Carry the request out a second time, as a proxy would, `delay` seconds of wire time later.
 
     The client gets the answer to the `first` or to the `second`. In process, where an answer is
-    handed over only when all is done, the answer to the first waits for the second.
+    only delivered when everything is done, the first answer waits for the second.
     """
 
     do: Literal["dup_request"]
@@ -174,7 +174,7 @@ class HideRow(Part):
 
 
 class StaleRead(Part):
-    """Answer a read as `seconds` of market time ago.
+    """Answer a read with an answer from `seconds` of market time ago.
 
     That is the newest answer to the same target of at least that age, else the oldest since the
     rule came into force, else the true one.
@@ -185,7 +185,7 @@ class StaleRead(Part):
 
 
 class Reorder(Part):
-    """Let another answer overtake this one, or put the rows of a list into some other order.
+    """Let another answer overtake this one, or shuffle the rows of a list.
 
     `answers` holds the answer until a later request that the rule matches has been answered, and
     for `seconds` of wire time at most.
@@ -197,7 +197,7 @@ class Reorder(Part):
 
 
 class DateHeader(Part):
-    """Date the answer `offset` seconds off the sandbox's clock; null leaves the header out."""
+    """Date the answer `offset` seconds off the sandbox's clock; null omits the header."""
 
     do: Literal["date_header"]
     offset: float | None
@@ -207,9 +207,9 @@ RowField = Literal["order_id", "account", "date", "symbol", "side", "quantity", 
 
 
 class SwapRow(Part):
-    """Answer with another order's row: one `field` of the first row is not what it was.
+    """Answer with a row of another order: one `field` of the first row is changed.
 
-    `value` replaces it, by default something that fits. `rows` answers with none or with two rows
+    `value` replaces it, by default with something plausible. `rows` answers with no row or two rows
     instead.
     """
 
@@ -226,7 +226,7 @@ class SwapRow(Part):
 
 
 class StatusOverride(Part):
-    """Show this status in every row, and `code` as its number; null is null."""
+    """Show this status in every row, with number `code`; null is sent as null."""
 
     do: Literal["status_override"]
     status: str | None
@@ -234,7 +234,7 @@ class StatusOverride(Part):
 
 
 class SetFields(Part):
-    """Put these values into every row, or into the payload when it is one object."""
+    """Put these values into every row, or into the payload if it is one object."""
 
     do: Literal["set_fields"]
     fields: dict[str, JsonValue] = Field(min_length=1)
@@ -270,7 +270,7 @@ _LATE: Final = frozenset({_P.HEADERS_SENT, _P.MID_BODY, _P.AFTER_BODY})
 
 
 class Points(NamedTuple):
-    """Where an action strikes when the rule does not say, and where it may."""
+    """The point where an action strikes by default, and where else it may."""
 
     usual: FaultPoint
     allowed: frozenset[FaultPoint]
@@ -291,7 +291,7 @@ POINTS: Final[Mapping[str, Points]] = {
     )
     for do in actions
 }
-"""By the action's `do`."""
+"""Points by the action's `do`."""
 
 
 class FaultScript(Part):
@@ -307,5 +307,5 @@ class FaultScript(Part):
 
     @property
     def where(self) -> FaultPoint:
-        """The point given, else the action's usual one."""
+        """The given point, else the action's default."""
         return self.point or POINTS[self.action.do].usual

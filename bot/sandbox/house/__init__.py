@@ -1,4 +1,4 @@
-"""The brokerage house: accounts, orders and the second factor, all that its ledger can rebuild.
+"""The brokerage house: accounts, orders and 2FA, everything that its ledger can rebuild.
 
-How it is asked over HTTP is in `sandbox/api/`, how orders match in `sandbox/exchange/`.
+`sandbox/api/` serves it over HTTP; `sandbox/exchange/` matches the orders.
 """

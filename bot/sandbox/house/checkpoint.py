@@ -1,17 +1,17 @@
-"""The state of a sandbox on the disk, so that a start does not replay its whole ledger.
+"""Saves the state of a sandbox to disk, so that a start does not replay its whole ledger.
 
-A checkpoint lies beside its ledger and says up to which line it counts: how many lines and bytes,
-and their SHA-256. It is written whole under another name, synced and renamed; the one before is
-kept. At a start the newest good one is taken and the rest of the ledger replayed. One that is torn,
-or of another ledger, scenario, rulebook, program or Python, is ignored and named in the log: the
-ledger alone is the truth, and it gives the same state.
+A checkpoint is a file beside its ledger and records the part it covers: the number of lines and
+bytes, and their SHA-256. It is written under another name, synced and renamed; the previous one is
+kept. A start loads the newest good one and replays the rest of the ledger. One that is torn, or of
+another ledger, scenario, rulebook, program or Python, is ignored and logged: the ledger alone is
+authoritative, and it gives the same state.
 
-The state is pickled. What the scenario and the rulebook hold is only named, so no secret is in the
-file; what is read back may consist of our own classes and of a few values of the standard library,
-and calls nothing else: neither what our modules import, nor what our classes inherit from others,
-nor what touches the disk or the network. A start is never worth running what a file says.
+The state is pickled. Objects of the scenario and the rulebook are stored by name only, so the file
+contains no secret. Unpickling may create only our own classes and a few standard library values and
+calls nothing else: nothing that our modules import, that our classes inherit from others, or that
+touches the disk or the network. A faster start is not worth running code that a file names.
 
-A checkpoint only saves time: where none can be read or written, the ledger goes on without it.
+A checkpoint only saves time: if none can be read or written, the ledger works without it.
 """
 
 import io
@@ -43,15 +43,17 @@ from bot.sandbox.house.two_factor import Given
 from bot.sandbox.scenario import Scenario
 
 CHECKPOINT_EVERY: Final = 5_000
-"""Lines of the ledger from one checkpoint to the next, at least: half a second of replay."""
+"""Minimum number of ledger lines between two checkpoints: half a second of replay."""
 _PART_MIN: Final = 8
-"""A checkpoint takes as long as the state is large: the next waits for an eighth of the ledger."""
+"""A checkpoint takes longer the larger the state, so the next one waits for an eighth of the
+ledger.
+"""
 CODE: Final = "code"
-"""The name among what is outside of what the issuer of codes was given."""
+"""Name of the external object that the code issuer was given."""
 _MAGIC: Final = b"vnbot sandbox checkpoint 1\n"
 _DIGEST_BYTES: Final = sha256().digest_size
 _PARTS: Final = ("sandbox", "domain", "protocol")
-"""The parts of the program whose classes are in a state."""
+"""The parts of the program whose classes occur in a state."""
 _OURS: Final = tuple(f"bot.{part}." for part in _PARTS)
 _NO_STATE: Final = ("bot.sandbox.api.", "bot.sandbox.house.ledger", "bot.sandbox.serve", __name__)
 """Modules of these parts whose classes touch the disk or the network."""
@@ -75,25 +77,25 @@ _UNREADABLE: Final = (
     *(OSError, pickle.UnpicklingError, ArithmeticError, AttributeError, EOFError, ImportError),
     *(LookupError, MemoryError, TypeError, ValueError),
 )
-"""What reading a file may raise that this program has not written."""
+"""What unpickling a file that this program has not written may raise."""
 T = TypeVar("T")
 _LOG: Final = logging.getLogger(__name__)
 
 
 class _Ignored(Exception):
-    """A checkpoint that does not count; the text says why."""
+    """A checkpoint that is not used; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept(Generic[T]):
-    """A state, and the place in the ledger that it is of."""
+    """A state, and the place in the ledger to which it belongs."""
 
     state: T
     mark: Mark
 
 
 class Checkpoints(Generic[T]):
-    """The checkpoints of one ledger. `outside` are the objects that a state only names."""
+    """The checkpoints of one ledger. The pickled state refers to `outside` objects by name only."""
 
     def __init__(
         self,
@@ -114,11 +116,11 @@ class Checkpoints(Generic[T]):
 
     @cached_property
     def _identity(self) -> str:
-        """Made when it is first needed: a short demo never does."""
+        """Computed on first use: a short demo never needs it."""
         return self._make_identity()
 
     def is_due(self, lines: int) -> bool:
-        """Tell whether a ledger of so many lines has grown enough since the last checkpoint."""
+        """Return whether a ledger of so many lines has grown enough since the last checkpoint."""
         return lines - self._last >= max(self._every, lines // _PART_MIN)
 
     def load(self) -> Kept[T] | None:
@@ -150,7 +152,7 @@ class Checkpoints(Generic[T]):
         return Kept(_Reader(state, self._outside).load(), mark)
 
     def save(self, state: T, mark: Mark) -> None:
-        """Write a checkpoint if the disk takes it; the ledger up to `mark` is there already."""
+        """Write a checkpoint if the disk allows; the ledger up to `mark` is already on disk."""
         self._last = mark.lines
         try:
             self._write(state, mark)
@@ -180,16 +182,16 @@ class Checkpoints(Generic[T]):
             os.close(folder)
 
     def clear(self) -> None:
-        """Remove what is left of a ledger that is not there any more."""
+        """Remove the checkpoints of a ledger that no longer exists."""
         for path in (self._newest, self._older, self._unfinished):
             path.unlink(missing_ok=True)
 
 
-# ------------------------------------------------------------------------------- what it is of
+# ------------------------------------------------------------------------------------ identity
 
 
 def identity_of(scenario: Scenario, rulebook: Rulebook, version: int) -> str:
-    """Return what must be the same for a checkpoint to count, as a digest."""
+    """Return a digest of everything that must be unchanged for a checkpoint to be used."""
     facts = (
         scenario.model_dump_json(),
         scenario.recording.digest,
@@ -202,7 +204,7 @@ def identity_of(scenario: Scenario, rulebook: Rulebook, version: int) -> str:
 
 
 def _canonical(value: object) -> str:
-    """Return a text that is the same in every process, whatever the order of its sets."""
+    """Return a text that is the same in every process, whatever the order of sets."""
     match value:
         case Enum():
             return repr(value.value)
@@ -220,7 +222,7 @@ def _canonical(value: object) -> str:
 
 @cache
 def _program() -> str:
-    """Return a digest of the modules whose classes are in a state: it is stored as they are now."""
+    """Return a digest of the modules whose classes a state contains, as they are now."""
     root, found = Path(__file__).parents[2], sha256()
     for part in _PARTS:
         for path in sorted((root / part).rglob("*.py")):
@@ -248,7 +250,7 @@ class _Writer(pickle.Pickler):
 
 
 class _Reader(pickle.Unpickler):
-    """Makes our own classes and a few values, and nothing else."""
+    """Creates our own classes and a few values, and nothing else."""
 
     def __init__(self, content: bytes, outside: Mapping[str, object]) -> None:
         super().__init__(io.BytesIO(content))

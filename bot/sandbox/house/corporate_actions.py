@@ -1,4 +1,4 @@
-"""Dividends and rights as events of the sandbox: what a scenario lists, and what follows from it.
+"""Dividends and rights as events of the sandbox, as the scenario lists them.
 
 At 08:00 of the ex-date (SIM: any time before the first phase would do) everybody who held shares at
 the close before it, settled or not, is entitled, and the day begins on an adjusted reference:
@@ -6,12 +6,12 @@ the close before it, settled or not, is entitled, and the day begins on an adjus
     (close + sum of price of each right - sum of dividends) / (1 + sum of new shares for one held)
 
 the customary formula of the exchanges, with all actions of that date in it, rounded to the nearest
-tick, of two the higher (SIM: no published rule on the rounding was found), never below one tick;
-the band follows. At 08:00 of the payment date cash, less 5 % tax, and new shares are there and may
-be sold. The gross dividend counts in the formula (SIM).
+tick, the higher of two (SIM: no published rule on the rounding was found), never below one tick;
+the band follows. At 08:00 of the payment date the cash, less 5 % tax, and the new shares arrive,
+and the shares may be sold. The gross dividend counts in the formula (SIM).
 
-Rights issues: the right appears with its price and lapses on its last day. The API has no call to
-exercise it, so nobody here ever does.
+Rights issues: the right appears with its price and lapses on its last day, as the API has no call
+to exercise it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ Vnd = Annotated[int, Field(gt=0, le=1_000_000_000)]
 
 
 class _Action(Part):
-    """What all actions have; `pays_on` is the payment date, of rights the last day."""
+    """What all actions share; `pays_on` is the payment date, or for rights the last day."""
 
     symbol: str
     ex_date: date
@@ -58,7 +58,7 @@ class _Action(Part):
 
     @property
     def growth(self) -> Fraction:
-        """New shares for one held."""
+        """New shares per share held."""
         return Fraction(0)
 
 
@@ -90,12 +90,12 @@ class _SharesForShares(_Action):
 
     @property
     def ratio(self) -> str:
-        """As a statement of the broker shows it."""
+        """The ratio as the broker's statement shows it."""
         return f"{self.held}:{self.new}"
 
 
 class NewShares(_SharesForShares):
-    """New shares, free: a stock dividend or bonus shares."""
+    """Free new shares: a stock dividend or bonus shares."""
 
     do: Literal["stock_dividend", "bonus_shares"]
 
@@ -147,9 +147,9 @@ def adjusted_reference(
 
 
 class CorporateActions:
-    """The actions of a scenario, done as time passes.
+    """The actions of a scenario, carried out as time passes.
 
-    Those that went ex by `since` are past: accounts and references of the scenario already know.
+    Those that went ex by `since` are past; accounts and references of the scenario include them.
     """
 
     def __init__(
@@ -168,19 +168,19 @@ class CorporateActions:
         self._done_until = since
 
     def next_due(self) -> datetime | None:
-        """Return when shares go ex next, None when no more will."""
+        """Return when shares next go ex, None if no more will."""
         coming = (each.ex_at for _, each in self._numbered if each.ex_at > self._done_until)
         return min(coming, default=None)
 
     def run_due(self, at: datetime) -> None:
-        """Let everything go ex that is due by `at`."""
+        """Carry out every action whose ex-date is due by `at`."""
         while (due := self.next_due()) is not None and due <= at:
             self._go_ex([each for each in self._numbered if each[1].ex_at == due], at)
             self._done_until = due
 
     def _go_ex(self, numbered: Sequence[tuple[str, CorporateAction]], at: datetime) -> None:
         for account in self._accounts.values():
-            # All promises are worked out before any is booked: none counts for another.
+            # Compute all promises before booking any, so that none affects another.
             owned = [(number, each, account.held(each.symbol)) for number, each in numbered]
             promises = [promise(each, n, held, self._rulebook) for n, each, held in owned if held]
             for entitlement in promises:

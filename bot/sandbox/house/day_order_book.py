@@ -1,7 +1,7 @@
-"""The broker's orders of the day, and what the exchange says of them.
+"""The broker's orders of the day, kept up to date from the exchange's events.
 
-Every event of the exchange comes through `apply`, in order: it moves the records, the accounts and,
-when a phase opens, the orders that were held for it. What changed is handed to the ledger.
+Every event of the exchange comes through `apply`, in order: it updates the records, the accounts
+and, when a phase opens, the orders held for it. Changes go to the ledger.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -34,8 +34,8 @@ _OPENS: Final = frozenset({Phase.OPEN, Phase.PROGRESS})
 class DayOrderBook:
     """All orders that came through the broker, by id; `accounts` by the id of the sub-account.
 
-    Every trade of the exchange, also of others, goes to `on_trade` first. While `holds` is true of
-    a symbol, its orders wait here whatever the phase.
+    Every trade of the exchange, including others', goes to `on_trade` first. While `holds` is true
+    for a symbol, its orders wait here whatever the phase.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class DayOrderBook:
         self.note(order)
 
     def rename(self, order: OrderRecord, former: OrderRecord) -> None:
-        """Give an order a new id in answers and paths. The row of the old one stays as it ended:
+        """Give an order a new id in answers and paths. The old id's row stays as it ended:
         cancelled, with what was matched until then.
         """
         self._shown[former.shown_id] = former
@@ -72,7 +72,9 @@ class DayOrderBook:
         self._changed[order.order_id] = order
 
     def take_changed(self) -> list[OrderRecord]:
-        """Hand over the orders that changed since the last call, in the order of their change."""
+        """Return and clear the orders changed since the last call, in the order of
+        their changes.
+        """
         changed, self._changed = list(self._changed.values()), {}
         return changed
 
@@ -83,7 +85,8 @@ class DayOrderBook:
     def order(self, account: AccountScript, order_id: str, at: datetime) -> OrderRecord:
         """Return an order of that account and of today by its current id; raises OrderUnknown.
 
-        One whose row is late is found: it works, and who knows its id may change it.
+        An order whose row is hidden is found: it works, and a client that knows its id may change
+        it.
         """
         found = self._shown.get(order_id)
         if found is None or not _is_of(found, account, at):
@@ -91,7 +94,7 @@ class DayOrderBook:
         return found
 
     def visible_order(self, account: AccountScript, order_id: str, at: datetime) -> OrderRecord:
-        """Return an order that has its row; raises OrderUnknown."""
+        """Return an order whose row is visible; raises OrderUnknown."""
         found = self.order(account, order_id, at)
         if found.is_hidden(at):
             raise OrderUnknown(order_id)
@@ -102,7 +105,7 @@ class DayOrderBook:
         return tuple(self._orders.values())
 
     def rows(self) -> tuple[OrderRecord, ...]:
-        """Return what each id of every order shows, oldest first, as that id counts it."""
+        """Return the row of every id of every order, oldest first, as that id counts it."""
         return tuple(
             each.as_counted()
             for order in self._orders.values()
@@ -110,8 +113,8 @@ class DayOrderBook:
         )
 
     def find(self, order_id: str) -> OrderRecord | None:
-        """Return what an id names, of any account and day, else None: the row of a former id has
-        ended, though the order works on under its newest.
+        """Return the order or row of an id, of any account and day, else None: the row of a former
+        id has ended, though the order works on under its newest.
         """
         return self._shown.get(order_id)
 
@@ -163,7 +166,7 @@ class DayOrderBook:
                 self.note(order)
 
     def release(self, symbol: str, at: datetime) -> None:
-        """Send the orders of a symbol that were held while its market traded."""
+        """Send a symbol's orders that were held for its market."""
         for order in self._waiting():
             if order.symbol == symbol:
                 self._send(order, at)

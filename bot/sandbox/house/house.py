@@ -1,14 +1,13 @@
 """The brokerage house: everything that the ledger can rebuild.
 
-Accounts, orders, exchanges, simulated market, OTP issuer and faults, moved by two things only:
-market time (`advance`) and inputs (`carry_out`). An input is a ledger line; the same lines over the
-same scenario and seed give the same house. What is due at one instant happens in a fixed order: the
+Accounts, orders, exchanges, simulated market, OTP issuer and faults change only through market time
+(`advance`) and inputs (`carry_out`). An input is a ledger line; the same lines with the same
+scenario and seed give the same house. What is due at one instant happens in a fixed order: the
 exchange's own boundaries, its halts, faults, settlement, shares going ex, then the other investors.
 
-The next due instant is asked for with every request, so it is kept. It changes only when something
-happens: in a step of time (`_run`), by a trade, by an input that is no order, by a quote that is
-shown. Each of these forgets the kept instant. Time that passes up to it does not change it, nor
-does an order before it trades.
+The next due instant is needed with every request, so it is cached. It changes only with a step of
+time (`_run`), a trade, an input other than an order, or a shown quote; each of these clears the
+cache. Time that passes up to it does not change it, nor does an order before it trades.
 """
 
 from collections import deque
@@ -94,7 +93,7 @@ class House:
         self._halts = deque(_halts(scenario))
         self._halted: set[str] = set()
         self.on_day_over: Callable[[], None] | None = None
-        """Called when a day of the boards is over, before the next one begins."""
+        """Called when a day of the boards has ended, before the next one begins."""
         self._day_over: date | None = None
         self._due: datetime | None = None
         for fault in scenario.faults:
@@ -104,7 +103,7 @@ class House:
                 self.venue.halt(symbol.symbol)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out who is called when a day is over; a checkpoint's new owner says it again."""
+        """Leave out the day-over callback; the new owner of a checkpoint sets it again."""
         return {**self.__dict__, "on_day_over": None}
 
     def _account(self, script: AccountScript) -> Account:
@@ -125,7 +124,7 @@ class House:
             self.mirror.note_trade(trade)
 
     def fidelity(self, order_id: str) -> str:
-        """Say how true to the mirrored market an order's state is, by its current id."""
+        """Describe how true to the mirrored market an order's state is, by its current id."""
         order = self.day_order_book.find(order_id)
         assert self.mirror is not None, "only a mirrored market has a fidelity"
         return self.mirror.fidelity(order.order_id if order else order_id)
@@ -140,23 +139,23 @@ class House:
 
     @property
     def now(self) -> datetime:
-        """Market time up to which everything has happened."""
+        """Market time up to which everything has been processed."""
         return self.venue.now
 
     def show(self, quote: Quote) -> None:
-        """Update the board of a mirrored symbol in which no order of ours works."""
+        """Update the board of a mirrored symbol in which we have no working order."""
         assert self.mirror is not None, "only a mirrored market is shown anything"
         self._due = None
         self.mirror.show(quote)
 
     def next_due(self) -> datetime:
-        """Market time of the next thing that happens by itself; kept as the module says."""
+        """Market time of the next thing that happens by itself; cached, see the module."""
         if self._due is None:
             self._due = self.earliest_due()
         return self._due
 
     def earliest_due(self) -> datetime:
-        """Ask everything that is ever due by itself; nothing is kept."""
+        """Compute `next_due` without the cache."""
         settlements = (account.next_settlement() for account in self.accounts.values())
         due = (self._market.next_due(), self.venue.next_boundary(self.now), self.faults.due_at())
         halt = self._halts[0][0] if self._halts else None
@@ -164,7 +163,7 @@ class House:
         return min(at for at in (*due, *others) if at is not None)
 
     def advance(self, to: datetime) -> None:
-        """Let everything happen that is due by `to`; an instant in the past changes nothing."""
+        """Process everything due by `to`; an instant in the past changes nothing."""
         now = self.venue.now
         if to > now:
             while (due := self.next_due()) <= to:
@@ -203,13 +202,13 @@ class House:
             self._market.run_next()
 
     def is_input(self, line: Line) -> bool:
-        """Tell whether a ledger line is one that a replay carries out."""
+        """Return whether a replay carries out this ledger line."""
         kind = line.get("kind")
         is_observation = self.mirror is not None and kind in OBSERVATIONS
         return kind in _ORDERS or kind in _OTHER_INPUTS or is_observation
 
     def carry_out(self, line: Line) -> Change | None:
-        """Do what an input line says, at its market time; None where no order is changed."""
+        """Carry out an input line at its market time; None where no order is changed."""
         self.advance(datetime.fromisoformat(str(line["at"])))
         kind = str(line["kind"])
         if kind not in _ORDERS:
@@ -258,7 +257,9 @@ class House:
     def place(
         self, account: AccountScript, body: PlaceRequest, at: datetime, scripted: Line
     ) -> Change:
-        """Do what the line would say that is made of these: `scripted` is what faults want."""
+        """Carry out what would be a `place` line with these values; `scripted` is
+        what faults want.
+        """
         self.advance(at)
         return self._place(account, body, scripted)
 
@@ -281,11 +282,11 @@ class House:
         return order
 
     def forget_outcomes(self) -> None:
-        """Drop what became of orders and accounts since the last call."""
+        """Discard the outcomes of orders and accounts since the last call."""
         self.day_order_book.take_changed()
 
     def take_outcomes(self) -> list[dict[str, JsonValue]]:
-        """Return, as ledger lines, what became of orders and accounts since the last call."""
+        """Return the outcomes of orders and accounts since the last call, as ledger lines."""
         changed = self.day_order_book.take_changed()
         if not changed:
             return []
@@ -315,7 +316,7 @@ def _listings(scenario: Scenario) -> list[Listing]:
 
 
 def _halts(scenario: Scenario) -> list[tuple[datetime, str, bool]]:
-    """Return beginnings and ends of the scripted halts by time, leaving out those that are past."""
+    """Return starts and ends of the scripted halts by time, without past ones."""
     found = []
     for script in scenario.symbols:
         for halt in script.halts:
@@ -333,7 +334,7 @@ _STRUCK_MAX: Final = 1_000
 
 
 class Forced:
-    """Remembers which requests and orders were forced, and knows what is being forced."""
+    """Records which requests and orders were affected by faults."""
 
     def __init__(self, scenario: Scenario, *, faults: FaultRules, otp: OtpIssuer) -> None:
         self.scenario = scenario.name
@@ -347,7 +348,7 @@ class Forced:
         }
 
     def note_request(self, nonce: str) -> None:
-        """A fault has struck the request with that nonce."""
+        """A fault has struck the request with this nonce."""
         self._struck.append(nonce)
 
     def note_order(self, order_id: str) -> None:
@@ -355,7 +356,7 @@ class Forced:
         self._orders.add(order_id)
 
     def note_trade(self, symbol: str, order_ids: tuple[str, ...], at: datetime) -> None:
-        """Orders have traded; while only scripted levels waited, the trade counts as forced."""
+        """Orders have traded; if only scripted levels were waiting, the trade counts as forced."""
         if any(start <= at < end for start, end in self._still.get(symbol, ())):
             self._orders.update(order_ids)
 
@@ -363,14 +364,14 @@ class Forced:
         return nonce in self._struck
 
     def shaped(self, order_id: str) -> bool:
-        """Tell whether an order was refused by a fault, or traded with scripted levels only."""
+        """Return whether a fault refused the order, or it traded only with scripted levels."""
         return order_id in self._orders
 
     @property
     def took_the_token(self) -> bool:
-        """True while the newest 2FA token is one that a fault has ended."""
+        """True while the newest 2FA token has been ended by a fault."""
         return self._otp.is_dropped
 
     def limits(self, at: datetime) -> bool:
-        """Tell whether a 429 that a fault began still lasts."""
+        """Return whether a 429 that a fault began still lasts."""
         return self._faults.limits(at)

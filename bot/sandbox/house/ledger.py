@@ -1,11 +1,11 @@
-"""The sandbox's own memory: append-only JSON lines, written before each answer.
+"""The sandbox's ledger: append-only JSON lines, written before each answer.
 
-Every input that changed something is a line with its market time: replaying them over the same
-scenario and seed rebuilds account, orders, OTP issuer and market exactly. Lines of what came of the
-inputs (`order`, `account`) are between them; a replay checks itself against those, and tests judge
-the bot by them. The bot never reads this file, and it holds no key, code or token.
+Every input that changed something is a line with its market time; replaying the lines with the same
+scenario and seed rebuilds account, orders, OTP issuer and market exactly. Between them are lines
+with the outcomes (`order`, `account`); a replay checks itself against these, and tests judge the
+bot by them. The bot never reads this file, and it holds no key, code or token.
 
-A line that a kill left half written is dropped at the next start: no answer ever followed it.
+A line left half written by a kill is dropped at the next start: it was never answered.
 """
 
 import json
@@ -29,7 +29,7 @@ _ENCODE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place between two lines of a ledger, and the digest of all that is before it."""
+    """A place between two lines of a ledger, and the digest of everything before it."""
 
     lines: int
     size: int
@@ -40,7 +40,7 @@ START: Final = Mark(0, 0, sha256().hexdigest())
 
 
 class Ledger:
-    """Appends lines. Without a path it forgets them at once."""
+    """Appends lines; without a path they are discarded."""
 
     def __init__(self, path: Path | None) -> None:
         self._file: BufferedWriter | None = None
@@ -55,7 +55,7 @@ class Ledger:
             self._file = os.fdopen(os.open(path, appending, 0o600), "ab")
 
     def _count(self, path: Path) -> None:
-        """Count what is there, as far as the last whole line."""
+        """Count the whole lines."""
         with path.open("rb") as file:
             torn = b""
             while part := file.read(_CHUNK):
@@ -66,22 +66,22 @@ class Ledger:
 
     @property
     def is_kept(self) -> bool:
-        """False when lines are forgotten at once and need not be built."""
+        """False if lines are discarded and need not be built."""
         return self._file is not None
 
     def mark(self) -> Mark:
-        """Return the present end; all before it is on the disk when this returns."""
+        """Return the present end; everything before it is on disk when this returns."""
         self.record()
         return Mark(self.lines, self._size, self._digest.hexdigest())
 
     def record(self, *lines: Line) -> None:
-        """Write lines; they are on the disk when this returns."""
+        """Write lines; they are on disk when this returns."""
         self.jot(*lines)
         if self._file is not None:
             os.fsync(self._file.fileno())
 
     def jot(self, *lines: Line) -> None:
-        """Write lines that outlive this process; only a power cut may lose them."""
+        """Write lines without sync: they survive this process, but a power cut may lose them."""
         if self._file is not None and lines:
             written = "".join([_ENCODE(line) + "\n" for line in lines]).encode()
             self._file.write(written)
@@ -97,7 +97,7 @@ class Ledger:
 
 
 def digest_of(path: Path, size: int) -> str | None:
-    """Return the digest of the first bytes of a ledger, None when it is shorter."""
+    """Return the digest of the first bytes of a ledger, None if it is shorter."""
     found = sha256()
     with path.open("rb") as file:
         while size and (part := file.read(min(size, _CHUNK))):
@@ -112,7 +112,7 @@ def read_ledger(path: Path, after: Mark = START) -> tuple[dict[str, JsonValue], 
 
 
 def resumed_at(path: Path) -> datetime | None:
-    """Return when a ledger ends, where a simulated clock must start; None without a ledger."""
+    """Return when a ledger ends, where a simulated clock has to start; None without a ledger."""
     lines = _from_the_end(path) if path.exists() else iter(())
     at = next((str(line["at"]) for line in lines if "at" in line), None)
     return datetime.fromisoformat(at) if at else None
@@ -139,7 +139,7 @@ def _lines(path: Path, after: Mark) -> Iterator[dict[str, JsonValue]]:
 
 
 def _from_the_end(path: Path) -> Iterator[dict[str, JsonValue]]:
-    """Yield the whole lines, last first, reading no more of the file than is asked for."""
+    """Yield the whole lines, last first, reading no more of the file than needed."""
     with path.open("rb") as file:
         start, held = file.seek(0, os.SEEK_END), b""
         is_torn = True

@@ -1,9 +1,9 @@
 """The broker's order entry: place, amend and cancel.
 
-An order is refused inside HTTP 200 with a code of its own, or taken: its money or shares are held
-back, it goes to the exchange, and the answer shows it as it was before anything matched (a switch:
+An order is refused inside HTTP 200 with an order-level code, or taken: its cash or shares are
+reserved, it goes to the exchange, and the answer shows it as it was before matching (a switch:
 after). A limit order in the lunch break or between 08:30 and the first phase waits here. A refused
-change leaves the order as it is. Source: broker open API 0.2.0-preview.3, order execution and
+change leaves the order unchanged. Source: broker open API 0.2.0-preview.3, order execution and
 order state machine; where it is silent, the project's rulings 9 to 13, 18, 23 and 44.
 """
 
@@ -32,7 +32,7 @@ from bot.sandbox.house.order_record import (
 from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
 
 ORDERS_TAKEN_FROM: Final = time(8, 30)
-"""Before this, and after the close, a limit order is refused; from here on it waits."""
+"""Limit orders are refused before this time and after the close; from this time on they wait."""
 ROUTING_SUFFIX: Final = ".4"
 _KINDS: Final = {
     "BOND": frozenset({InstrumentKind.BOND}),
@@ -40,13 +40,13 @@ _KINDS: Final = {
     "FUND_CERTIFICATE": frozenset({InstrumentKind.CLOSED_END_FUND, InstrumentKind.ETF}),
     "WARRANT": frozenset({InstrumentKind.CW}),
 }
-"""The kinds that a `stock_type` may name; STOCK, the default, checks nothing."""
+"""The kinds allowed for a `stock_type`; STOCK, the default, checks nothing."""
 _ONLY_ROUTING: Final = Rejection("FAILED", "Chỉ tiểu khoản .4 được đặt lệnh")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What came of an amendment or a cancel: the order as shown; `refusal` when refused."""
+    """Result of an amendment or a cancel: the order as shown; `refusal` if refused."""
 
     result: OrderResult
     refusal: Rejection | None = None
@@ -54,7 +54,7 @@ class Change:
 
 @fact
 class _Admitted:
-    """An order that may come in, as the exchange takes it; `waits` while its exchange rests."""
+    """An admitted order as the exchange takes it; `waits` while its exchange is not trading."""
 
     order: NewOrder
     board: Board
@@ -62,7 +62,9 @@ class _Admitted:
 
 
 class OrderEntry:
-    """Takes the orders of all sub-accounts. While `holds` is true of a symbol, they wait here."""
+    """Takes the orders of all sub-accounts. While `holds` is true for a symbol, its orders wait
+    here.
+    """
 
     def __init__(
         self,
@@ -90,7 +92,7 @@ class OrderEntry:
         *,
         scripted: Rejection | None = None,
     ) -> OrderResult:
-        """Take an order or refuse it; `scripted` is a refusal that a fault wants."""
+        """Take or refuse an order; `scripted` is a refusal that a fault wants."""
         order, switches = self._record(account, request, at), self._switches
         if switches.row_visible_after_s:
             order.hidden_until = at + timedelta(seconds=switches.row_visible_after_s)
@@ -101,7 +103,7 @@ class OrderEntry:
             result = order.result(switches)
             if switches.rejected_order_id == "given":
                 return result
-            # By a switch a refused order has neither an id nor a row.
+            # With a switch, a refused order has neither an id nor a row.
             order.hidden_until = datetime.max.replace(tzinfo=UTC)
             return replace(result, order_id="")
         self._accounts[order.account.id].reserve(checked.order, checked.board)
@@ -157,7 +159,7 @@ class OrderEntry:
     def _refusal_to_hold(
         self, order: OrderRecord, script: SymbolScript, board: Board
     ) -> Refusal | None:
-        """Check what an exchange that is closed for now would not look at."""
+        """Check what a closed exchange would not check."""
         price = order.limit_price
         if board.is_halted:
             return Refusal.HALTED
@@ -170,7 +172,9 @@ class OrderEntry:
         return None if board.floor <= price <= board.ceiling else Refusal.OUTSIDE_BAND
 
     def _waits(self, script: SymbolScript) -> bool:
-        """Tell whether orders are held: over lunch, from 08:30 to the first phase, unseen."""
+        """Return whether orders are held: over lunch, from 08:30 to the first phase, or market not
+        seen.
+        """
         exchange = script.exchange
         phase = self._venue.phase(exchange)
         if phase is not Phase.CLOSED:
@@ -185,7 +189,7 @@ class OrderEntry:
         return as_new_order(order, self._rulebook.canonical(order.exchange, wanted))
 
     def cancel(self, order: OrderRecord, at: datetime) -> Change:
-        """Take back the open part of an order, or refuse and leave it as it is."""
+        """Cancel the open part of an order, or refuse and leave it unchanged."""
         if order.stage is OrderStage.WAITING:
             self._accounts[order.account.id].release(order.order_id)
             order.cancelled_quantity = order.remaining
@@ -205,7 +209,7 @@ class OrderEntry:
         return Change(result)
 
     def amend(self, order: OrderRecord, request: AmendRequest, at: datetime) -> Change:
-        """Change price or total quantity of an order, or refuse and leave it as it is.
+        """Change price or total quantity of an order, or refuse and leave it unchanged.
 
         The answer shows the order amended but, by default, before the new price matched anything.
         """
@@ -247,7 +251,7 @@ class OrderEntry:
         self._day_order_book.rename(order, former)
 
     def _amend_waiting(self, order: OrderRecord, price: int | None, quantity: int | None) -> Change:
-        """Check a waiting order as if it were new; refused, it waits on as it was."""
+        """Check a waiting order like a new one; if refused, it keeps waiting unchanged."""
         account, old = self._accounts[order.account.id], (order.limit_price, order.quantity)
         former = order.former()
         account.release(order.order_id)

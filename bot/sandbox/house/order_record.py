@@ -1,4 +1,4 @@
-"""One order as the broker keeps and shows it, and the words with which orders are refused.
+"""One order as the broker keeps and shows it, and the codes and texts of refusals.
 
 The status follows from the order's stage and its quantities: a working order that is partly
 filled shows SENT (a switch: MATCHED), and one whose rest was cancelled or killed keeps SENT with
@@ -30,7 +30,7 @@ Row = TypeVar("Row")
 
 
 class OrderStage(StrEnum):
-    """How far an order has come apart from its quantities, in the broker's words."""
+    """How far an order has come, apart from its quantities, in the broker's words."""
 
     WAITING = "WAITING_TO_SEND"
     WORKING = "SENT"
@@ -45,7 +45,7 @@ _OPEN: Final = frozenset({OrderStage.WAITING, OrderStage.WORKING})
 
 @dataclass(slots=True, eq=False)
 class OrderRecord:
-    """An order of ours at the broker. `order_type` is what is shown: after routing, LO for a limit.
+    """A client's order at the broker. `order_type` is what is shown: after routing, LO for a limit.
 
     `market_price` is the code as it was sent; `price` is the limit, or that of an MTL remainder.
     `fee` and `tax` grow with the fills. `hidden_until` keeps the row out of day order book and
@@ -80,11 +80,11 @@ class OrderRecord:
     """How often an amendment has given the order a new id (a switch of the scenario)."""
     former_quantity: int = 0
     former_amount: int = 0
-    """What was matched under earlier ids, where a new one counts from zero (another switch)."""
+    """What was matched under earlier ids, if a new id starts at zero (another switch)."""
 
     @property
     def shown_id(self) -> str:
-        """The id that answers and paths name the order by; the first one until it is renamed."""
+        """The id used in answers and paths; the first one until it is renamed."""
         return f"{self.order_id}-{self.renamed}" if self.renamed else self.order_id
 
     @property
@@ -112,21 +112,21 @@ class OrderRecord:
         return self.stage.value
 
     def may_change(self, switches: Switches) -> bool:
-        """Tell whether the order may be cancelled or amended as far as the broker is concerned."""
+        """Return whether the broker allows the order to be cancelled or amended."""
         if self.stage not in _OPEN or not self.remaining:
             return False
         return self.status(switches) != "MATCHED" or switches.matched_may_cancel
 
     def is_hidden(self, at: datetime) -> bool:
-        """Tell whether a fault keeps the row out of sight."""
+        """Return whether a fault hides the row."""
         return self.hidden_until is not None and at < self.hidden_until
 
     def former(self) -> "OrderRecord":
-        """Return the row that stays under the present id when an amendment gives a new one."""
+        """Return the row that stays under the present id when an amendment assigns a new one."""
         return replace(self, stage=OrderStage.CANCELLED, cancelled_quantity=self.remaining)
 
     def as_counted(self) -> "OrderRecord":
-        """Return the order as its present id counts it: the same, or less what former ids had."""
+        """Return the order as its present id counts it: unchanged, or less what former ids had."""
         if not self.former_quantity:
             return self
         return replace(
@@ -158,7 +158,7 @@ class OrderRecord:
         }
 
     def row(self, kind: type[Row], **others: Any) -> Row:
-        """Return the order as a value of that kind: what has one name in both is the order's."""
+        """Return the order as a value of that class, copying the fields that both have."""
         own = [name for name in _names_of(cast("Any", kind)) if name not in others]
         return kind(**{name: getattr(self, name) for name in own}, **others)
 
@@ -184,7 +184,7 @@ class OrderRecord:
         )
 
     def result(self, switches: Switches) -> OrderResult:
-        """Return the order as an answer to place, modify or cancel shows it."""
+        """Return the order as answers to place, modify or cancel show it."""
         if self.former_quantity:
             return self.as_counted().result(switches)
         status = self.status(switches)
@@ -195,7 +195,8 @@ class OrderRecord:
             cancelled=self.cancelled_quantity,
             remaining=self.remaining,
         )
-        return OrderResult(  # hot, so each is named here and not looked for as in a row
+        # hot path: the fields are listed here, not looked up as in a row
+        return OrderResult(
             order_id=self.shown_id,
             account=self.account.extended_id,
             transaction_date=self.placed_at.astimezone(EXCHANGE_TZ).date(),
@@ -214,7 +215,7 @@ class OrderRecord:
             tax=self.tax,
             code=self.code,
             reason=self.reason,
-            # 150 shares, or an unknown symbol's, are neither lot: the size decides.
+            # 150 shares, or those of an unknown symbol, are neither lot: the size decides.
             lot=self.lot or (Lot.EVEN if self.quantity >= BOARD_LOT else Lot.ODD),
             raw="",
         )
@@ -246,7 +247,7 @@ _ODD_LOT_TAKES_ONLY_LIMIT: Final = Rejection("-700114", "Lô lẻ chỉ chấp n
 
 
 def rejection_of(refusal: Refusal, lot: Lot | None) -> Rejection:
-    """Return what the broker says; an odd lot of a wrong type has a code of its own."""
+    """Return the broker's refusal; an odd lot of a wrong type has its own code."""
     if refusal is Refusal.ORDER_TYPE and lot is Lot.ODD:
         return _ODD_LOT_TAKES_ONLY_LIMIT
     return REJECTIONS[refusal]

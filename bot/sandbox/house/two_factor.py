@@ -1,4 +1,4 @@
-"""The second factor: tickets, one-time codes, and the tokens that let orders through.
+"""Two-factor authentication: tickets, one-time codes, and the tokens that let orders through.
 
 Everything here is wire time. A token ends at 23:59:59 +07:00 of the day of issue; several of one
 key may be valid at once. Source: broker open API 0.2.0-preview.3, OTP exchange; where it is silent
@@ -46,7 +46,7 @@ def end_of_day(at: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Given:
-    """What an issuer knows of the person; a checkpoint of the sandbox does not hold it."""
+    """What the code issuer knows about the person; it is not stored in a checkpoint."""
 
     subject: str
     signing_key: bytes
@@ -76,11 +76,11 @@ class OtpIssuer:
         self._dropped: tuple[int, str] = (0, "")
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out the tokens that were read: they are secrets, and read again."""
+        """Leave out the parsed tokens: they are secrets, and can be parsed again."""
         return {**self.__dict__, "_read": {}}
 
     def request(self, at: datetime) -> OtpTicket:
-        """Mail a code; raises HttpRefusal when there is no address, or five were mailed today."""
+        """Mail a code; raises HttpRefusal without an address or after five mails today."""
         if self._given.email is None:
             raise HttpRefusal(400, "OTP_CONTACT_UNAVAILABLE", "No email on the account")
         day = at.astimezone(EXCHANGE_TZ).date()
@@ -96,7 +96,7 @@ class OtpIssuer:
         return hmac.compare_digest(text.encode(), self._given.code.encode())
 
     def verify(self, ticket_id: str, at: datetime, *, is_right: bool) -> TwoFactorToken:
-        """Turn a ticket whose code was `is_right` into a token; raises HttpRefusal otherwise."""
+        """Exchange a ticket whose code `is_right` for a token; raises HttpRefusal otherwise."""
         ticket = self._tickets.get(ticket_id)
         if ticket is None or ticket.is_used or at - ticket.issued_at > TICKET_LIFE:
             raise HttpRefusal(400, "OTP_INVALID", "The ticket is unknown, used or too old")
@@ -123,7 +123,7 @@ class OtpIssuer:
         return TwoFactorToken(Secret(token), expires_at)
 
     def revoke(self, token: str) -> str | None:
-        """End a token early. Returns its number, None for a token that is not ours."""
+        """End a token early. Returns its number, None for a token we did not issue."""
         claims = self._claims(token)
         if claims is None:
             return None
@@ -138,7 +138,7 @@ class OtpIssuer:
         self._dropped = (self._issued, code)
 
     def is_code_out(self, at: datetime) -> bool:
-        """Tell whether the code mailed last can still be used."""
+        """Return whether the code mailed last can still be used."""
         last = next(reversed(self._tickets.values()), None)
         if last is None or last.is_used or last.wrong >= TRIES_PER_TICKET:
             return False
@@ -168,7 +168,7 @@ class OtpIssuer:
             raise HttpRefusal(403, code, _MESSAGES.get(code, "2FA session refused"))
 
     def _claims(self, token: str) -> dict[str, str | int] | None:
-        """Read a token that is ours; one that was read is remembered, as its text never changes."""
+        """Parse a token of ours; the result is cached, as its text never changes."""
         if token in self._read:
             return self._read[token]
         try:

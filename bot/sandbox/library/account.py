@@ -1,6 +1,6 @@
-"""The account beyond its day order book: assets, the day's profit, older orders, rights.
+"""The account calls beyond the day order book: assets, the day's profit, older orders, rights.
 
-All are reckoned from the ledger's own state: cash, money due, shares, orders.
+All are computed from the house's state: cash, money due, shares, orders.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from bot.sandbox.library.stocks import DIVIDEND, MEETING, CompanyEvents, Stocks
 from bot.sandbox.scenario import AccountScript
 
 PAGE_SIZE: Final = 50
-"""Of the order history; the document shows no size."""
+"""Page size of the order history; the document gives none."""
 _STATUS_OF_RIGHT: Final = {
     EntitlementKind.CASH_DIVIDEND: ("WAIT_RECEIVE", "MONEY_ALLOTTED", "RECEIVED"),
     EntitlementKind.STOCK_DIVIDEND: ("WAIT_STOCK", "STOCK_ALLOTTED", "RECEIVED"),
@@ -36,7 +36,7 @@ register status after it.
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What an account has, in VND; `due` from sales, `cost` is what its shares cost."""
+    """The worth of an account in VND; `due` is from sales, `cost` what its shares cost."""
 
     cash: int
     due: int
@@ -64,7 +64,7 @@ class AccountAnswers:
         raise not_found()
 
     def worth(self, accounts: Iterable[Account], day: date) -> Worth:
-        """Return what accounts have together, their shares at the latest price."""
+        """Return the total worth of accounts, their shares at the latest price."""
         every = [(each.figures(day), each.holdings(day)) for each in accounts]
         held = [view for _, views in every for view in views]
         return Worth(
@@ -99,7 +99,7 @@ class AccountAnswers:
         )
 
     def pnl_today(self, asked: Asked) -> object:
-        """Answer what today has brought: net assets now less those at today's references."""
+        """Answer today's result: net assets now less those at today's references."""
         self.gate.check_user(asked.path["user_id"])
         wanted = asked.query["sub-account-id"]
         chosen = [wanted] if wanted != ALL else [each.id for each in self.house.scenario.accounts]
@@ -108,7 +108,7 @@ class AccountAnswers:
         return values.PnlToday(amount, wanted, percent(amount, now - amount) or Decimal(0))
 
     def _profit(self, account_id: str, day: date) -> int:
-        """What the shares held this morning have gained, and the day's orders after their costs."""
+        """Return the gain on the shares held this morning and on the day's orders after costs."""
         held = {view.symbol: view.total for view in self.house.accounts[account_id].holdings(day)}
         profit = 0
         for order in self.house.day_order_book.every():
@@ -123,7 +123,7 @@ class AccountAnswers:
         return profit + sum(moves)
 
     def order_history(self, asked: Asked) -> object:
-        """Answer a page of orders, newest first; behind the last page it is empty."""
+        """Answer a page of orders, newest first; pages after the last are empty."""
         script = self._script(asked.path["sub_account_id"])
         first, last = asked.day("fromDate"), asked.day("toDate")
         assert first is not None, "the table of parameters requires it"
@@ -157,10 +157,11 @@ class AccountAnswers:
         return values.OrderHistory(tuple(page))
 
     def user_rights(self, asked: Asked) -> object:
-        """Answer the rights of the scenario's corporate actions, and of older ones, newest first.
+        """Answer the rights from the scenario's corporate actions and from older ones, newest
+        first.
 
-        The older ones, those of the shares held at the start, are over: what was paid and allotted
-        then is in cash and holdings, so the ledger has nothing to do with them.
+        The older ones, for the shares held at the start, are finished: what was paid and allotted
+        is already in cash and holdings, so the ledger does not contain them.
         """
         script = self._script(asked.path["sub_account_id"])
         older = (
@@ -212,7 +213,7 @@ class AccountAnswers:
         return tuple(sorted(found, key=_report_date, reverse=True))
 
     def _holding(self, script: AccountScript, symbol: str, owned: int) -> dict[str, Any]:
-        """The fields of a right that say who holds what, and at which prices."""
+        """The fields of a right that give the holder, the holding and the prices."""
         board, now = self.stocks.board(symbol), self.stocks.now(symbol)
         return {
             "account_id": script.id,

@@ -1,8 +1,8 @@
-"""How the library answers: what a call asks for, in the types that it means, and the histories and
-figures of an answer.
+"""Helpers for the library's answers: a call's parameters as typed values, and histories and
+figures.
 
-Everything that can be added up is kept whole inside the library (VND, shares, hundredths of a
-point); a Decimal of a few digits appears only in what is answered.
+Everything that can be added up is a whole number inside the library (VND, shares, hundredths of a
+point); Decimals appear only in answers.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from bot.sandbox.exchange.day import local_day
 from bot.sandbox.library.walk import Bar, DayBar, Days, grouped, months_before, start_of
 
 _UNIX_S_MAX: Final = 4_102_444_800
-"""The year 2100: behind everything that is known, and far from where a calendar ends."""
+"""The year 2100: later than all data, and far from where a calendar ends."""
 _DEFAULT_MONTHS: Final = 3
 _MONTHS_OF_WINDOW: Final = {"1M": 1, "3M": 3, "6M": 6, "1Y": 12}
 T = TypeVar("T")
@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question. `query` has its defaults and is good by the table of parameters; `bad` makes
-    the 400 for what only the library can find wrong.
+    """One question. `query` includes defaults and is valid by the table of parameters; `bad` makes
+    the 400 for errors that only the library can find.
     """
 
     call: str
@@ -42,7 +42,7 @@ class Asked:
 
     @property
     def symbol(self) -> str:
-        """The symbol of the path, or of the query; its case does not matter."""
+        """The symbol from the path or the query, whatever its case."""
         return (self.path.get("symbol") or self.query["symbol"]).upper()
 
     @property
@@ -66,7 +66,7 @@ class Asked:
         return int(self.query[name])
 
     def items(self, name: str) -> tuple[str, ...]:
-        """Return a list parameter, empty when it was left out."""
+        """Return a list parameter, empty if omitted."""
         text = self.query.get(name, "")
         return tuple(item.strip() for item in text.split(",")) if text else ()
 
@@ -78,8 +78,8 @@ class Asked:
         return day or latest
 
     def days(self) -> tuple[date, date]:
-        """Return `from` and `to`, or the last three months; a range that begins in the future is
-        400. What lies in the future of a range is cut off.
+        """Return `from` and `to`, or the last three months; a range that begins in the future is a
+        400. The future part of a range is cut off.
         """
         first, last = self.day("from"), self.day("to")
         if first is None or last is None:
@@ -101,7 +101,7 @@ class Asked:
                 return months_before(today, _MONTHS_OF_WINDOW[window]), today
 
     def span(self) -> tuple[datetime, datetime]:
-        """Return from and to of a history; raises HttpRefusal 400 when `to` is the earlier one."""
+        """Return from and to of a history; raises HttpRefusal 400 if `to` is earlier."""
         first, last = self.instant("from"), self.instant("to")
         assert first is not None, "the table of parameters requires both"
         assert last is not None, "the table of parameters requires both"
@@ -110,7 +110,7 @@ class Asked:
         return first, last
 
     def page(self, items: Sequence[T]) -> tuple[T, ...]:
-        """Return the page asked for; a page behind the last is empty."""
+        """Return the requested page; a page after the last is empty."""
         size = self.whole("page_size")
         first = (self.whole("page") - 1) * size
         return tuple(items[first : first + size])
@@ -118,14 +118,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """A value of which the wire gets less: the elements of `items` have `fields` alone."""
+    """A value of which only part is sent: the elements of `items` have only `fields`."""
 
     value: object
     items: str
     fields: frozenset[str]
 
     def narrow(self, written: Any) -> Mapping[str, object]:
-        """Leave out of the encoded value what was not chosen; what was chosen stays, also null."""
+        """Drop the fields that were not chosen from the encoded value; chosen ones
+        stay, even null.
+        """
         kept = [
             {name: value for name, value in each.items() if name in self.fields}
             for each in written[self.items]
@@ -152,7 +154,7 @@ def maybe(units: int | None, digits: int) -> Decimal | None:
 
 
 def units_of(text: str, digits: int) -> int:
-    """Return a number of a table as whole units of 10^-digits."""
+    """Return a table's number as whole units of 10^-digits."""
     return int(Decimal(text).scaleb(digits))
 
 
@@ -161,17 +163,17 @@ def rounded(value: float, digits: int) -> Decimal:
 
 
 def ratio(part: float, whole: float, digits: int = _PERCENT_DIGITS) -> Decimal | None:
-    """Return a quotient, None when there is nothing to divide by."""
+    """Return a quotient, None for a divisor of zero."""
     return rounded(part / whole, digits) if whole else None
 
 
 def percent(part: float, whole: float, digits: int = _PERCENT_DIGITS) -> Decimal | None:
-    """Return part of whole in percent, None when there is no whole."""
+    """Return part of whole in percent, None if the whole is zero."""
     return ratio(100 * part, whole, digits)
 
 
 INTRADAY_DAYS_MAX: Final = 60
-"""Of a history in parts of a day the newest trading days of the range, at most so many."""
+"""Intraday histories cover at most so many of the newest trading days of a range."""
 DAILY: Final = "1D"
 _STEPS: Final = {
     "5": timedelta(minutes=5),
@@ -184,7 +186,7 @@ SlotsOf = Callable[[date], Iterable[Bar]]
 
 
 def in_span(asked: Asked, points: Sequence[T], day_of: Callable[[T], date]) -> list[T]:
-    """Return the points whose day begins in the span."""
+    """Return the points whose day begins within the span."""
     first, last = asked.span()
     return [point for point in points if first <= start_of(day_of(point)) <= last]
 
@@ -196,7 +198,7 @@ def daily(asked: Asked, bars: Sequence[DayBar]) -> list[Bar]:
 
 
 def in_resolution(asked: Asked, bars: Sequence[DayBar], days: Days, slots_of: SlotsOf) -> list[Bar]:
-    """Return the days of the span, or their parts of the length that `resolution` asks for."""
+    """Return the days of the span, or bars of the length that `resolution` asks for."""
     if asked.query["resolution"] == DAILY:
         return daily(asked, bars)
     first, last = asked.span()

@@ -1,9 +1,9 @@
-"""What is traded elsewhere, or only valued: currencies, coins, commodities, bonds, foreign indices
+"""Assets traded elsewhere or only valued: currencies, coins, commodities, bonds, foreign indices
 and shares, funds.
 
-Each is a walk that goes on while the sandbox plays: the days before the scenario's lead to the
-reference of the table; from then on the walk goes on, and today is shown as far as its clock has
-come. The quote is the last point of the history.
+Each is a random walk that continues while the sandbox runs: the days before the scenario lead up to
+the table's reference; from then on the walk continues, and today is shown up to the current time.
+The quote is the last point of the history.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,11 +20,11 @@ from bot.sandbox.library.answer import maybe, percent, scaled, units_of
 from bot.sandbox.library.walk import HISTORY_STARTS, Days, Row, every_day, table, weekdays
 
 DAYS_AHEAD: Final = 400
-"""How long a sandbox may play on before its walks end."""
+"""How long a sandbox may run before its walks end."""
 WALKS_START: Final = date(2023, 1, 1)
 """The histories of the tables' rows are shorter than those of stocks."""
 _LONGEST_REST: Final = timedelta(days=30)
-"""No market rests longer."""
+"""No market is closed for longer."""
 _BOND_MOVE: Final = 0.0008
 _YIELD_MOVE: Final = 0.006
 _SHARE_MOVE: Final = 0.015
@@ -37,12 +37,12 @@ _ELSEWHERE: Final[Mapping[str, DaysBetween]] = {
     "index": weekdays,
     "foreign_stock": weekdays,
 }
-"""On which days what is traded elsewhere trades, by group; the others keep our own days."""
+"""The trading days of assets traded elsewhere, by group; the others use our own days."""
 _TABLE_OF_GROUP: Final[Mapping[str, str]] = {"bond": "bonds", "foreign_stock": "foreign_stocks"}
 
 
 class DayFigures(TypedDict):
-    """The figures that the quotes of most things share."""
+    """The figures that most quotes share."""
 
     open: Decimal | None
     high: Decimal | None
@@ -54,7 +54,7 @@ class DayFigures(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """The latest day of something in units; `opened` is None before its first point."""
+    """The latest day of an asset in units; `opened` is None before its first point."""
 
     day: date
     reference: int
@@ -85,7 +85,8 @@ class Day:
 
 @dataclass(frozen=True)
 class Asset:
-    """A row of a table that walks, in units of 10^-digits; its draws go by `stream_name`.
+    """A table row with a random walk, in units of 10^-digits; `stream_name` names its random
+    stream.
 
     `reference` is its close before the scenario's first day.
     """
@@ -119,7 +120,7 @@ class Asset:
         return tuple(walk.days_from(days, self.reference, self.nature, source))
 
     def slots(self, day: date, at: datetime) -> tuple[walk.Bar, ...]:
-        """Return the parts of a day that are over at `at`."""
+        """Return the parts of a day that are finished at `at`."""
         bar = next((bar for bar in (*self._past, *self._ahead) if bar.day == day), None)
         if bar is None:
             return ()
@@ -128,7 +129,7 @@ class Asset:
         return tuple(part for part in parts if part.start + self.hours.slot <= at)
 
     def bars(self, at: datetime) -> list[walk.DayBar]:
-        """Return every day, oldest first; today as far as it has come."""
+        """Return every day, oldest first; today as far as it has gone."""
         today = local_day(at)
         over = [bar for bar in self._ahead if bar.day < today]
         so_far = walk.merged(self.slots(today, at), at) if today >= self.first_day else None
@@ -136,8 +137,8 @@ class Asset:
         return [*self._past, *over, *running]
 
     def now(self, at: datetime) -> Day:
-        """Return the latest day: that of the last bar, or, before its first trade, at the close
-        before.
+        """Return the latest day: that of the last bar, or before its first trade, at the previous
+        close.
         """
         bars, today = self.bars(at), local_day(at)
         last, day = bars[-1], self.days_between(today - _LONGEST_REST, today)[-1]
@@ -148,7 +149,7 @@ class Asset:
 
 
 class Assets:
-    """All of them, by group and symbol, made when first asked for."""
+    """All assets, by group and symbol, created on first use."""
 
     def __init__(self, days: Days, *, seed: int, first_day: date) -> None:
         self.days = days
@@ -162,7 +163,7 @@ class Assets:
         return tuple(row for row in table("assets") if row["kind"] == group)
 
     def find(self, group: str, symbol: str) -> Asset | None:
-        """Return one of a group, None for a symbol that it does not have."""
+        """Return one of a group, None for an unknown symbol."""
         if (found := self._made.get((group, symbol))) is not None:
             return found
         row = next((row for row in self.rows(group) if row["symbol"] == symbol), None)
@@ -192,7 +193,9 @@ class Assets:
 
 
 def _walk_of(group: str, row: Row) -> tuple[int, str, walk.Nature]:
-    """Return digits, reference and nature of a row; a bond without a price walks by its yield."""
+    """Return digits, reference and nature of a row; the walk of a bond without a price is its
+    yield.
+    """
     match group:
         case "bond" if not row["reference"]:
             return 3, row["yield"], walk.Nature(_YIELD_MOVE, 0)

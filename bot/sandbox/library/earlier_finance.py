@@ -1,7 +1,7 @@
 """The earlier paths about gold, silver, coins, macro figures, other markets and their news.
 
-They answer from the same data as the present ones: a dealer's price of gold is the dealer product's
-of the commodity, a macro figure the one of the macro table.
+They use the same data as the current calls: a dealer's gold price is that of the commodity's dealer
+product, a macro figure comes from the macro table.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What companies report, made up so that it adds up.
+"""Company reports, invented but consistent.
 
 net profit of a year = eps x shares              four quarters = their year
 revenue - cost = gross profit                    assets = liabilities + equity
@@ -24,7 +24,7 @@ _BANKS: Final = "financials"
 _LINK: Final = "https://reports.example/"
 _BOOK_GROWTH: Final = 1.07
 _REPORTED: Final = ((4, 30), (7, 30), (10, 30))
-"""Month and day by which the quarters of the present year are reported, thirty days after them."""
+"""Month and day by which the current year's quarters are reported, thirty days after each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ _FLOWS: Final = tuple(
     for field in fields(Report)
     if field.name not in {"year", "quarter", "equity", "liabilities"}
 )
-"""What adds up over a year; the rest is as it is at its end."""
+"""The fields that add up over a year; the others are as of its end."""
 
 
 class Financials:
@@ -74,7 +74,7 @@ class Financials:
         return years, tuple(known)
 
     def _year(self, symbol: str, facts: Facts, year: int, back: int) -> Report:
-        """Make up a year, so many before the last that is over."""
+        """Invent a year, this many before the last finished one."""
         source = stream(self._stocks.seed, "report", symbol, year)
         profit = facts.eps * facts.shares
         if back:
@@ -97,7 +97,9 @@ class Financials:
         )
 
     def _quarters(self, symbol: str, year: Report) -> tuple[Report, ...]:
-        """Cut a year into four that add up to it; what there is at the end grows towards it."""
+        """Split a year into four quarters that add up to it; year-end figures grow
+        towards theirs.
+        """
         source = stream(self._stocks.seed, "quarters", symbol, year.year)
         cut: dict[str, list[int]] = {}
         for name in _FLOWS:
@@ -131,7 +133,7 @@ class Financials:
         return tuple(rows)
 
     def financial_overview(self, asked: Asked) -> object:
-        """Answer the ratios of today: those of the last year at the present price."""
+        """Answer today's ratios: last year's figures at the present price."""
         symbol = asked.symbol
         facts, price = self._stocks.fact(symbol), self._stocks.price(symbol)
         year = self._cached(symbol)[0][0]
@@ -160,7 +162,7 @@ class Financials:
         )
 
     def recommendation_reports(self, asked: Asked) -> object:
-        """Answer a report for every other stock, and nothing for the rest."""
+        """Answer a report for every second stock, and nothing for the rest."""
         script = self._stocks.scripts[self._stocks.known(asked.symbol)]
         if list(self._stocks.scripts).index(script.symbol) % 2:
             return values.Recommendations()

@@ -1,4 +1,4 @@
-"""Who traded how much of a stock on a day: everything is a part of what the exchange has matched.
+"""Trading by investor group in a stock on a day, all as parts of what the exchange matched.
 
     total = matched + put through           net = bought - sold
     foreign + proprietary <= total, each way; what is left are others
@@ -21,7 +21,7 @@ from bot.sandbox.library.stocks import Stocks
 from bot.sandbox.library.walk import DayBar, stream
 
 CACHED_MAX: Final = 4_096
-"""Flows of past days."""
+"""Days of flows cached."""
 _MILLION: Final = 1_000_000
 ORDER_SIZE: Final = (300, 1_500)
 
@@ -75,7 +75,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A stock on a day. `buyers` is the matched volume that buyers took, in `buy_orders` orders."""
+    """A stock on a day. `buyers` is the matched volume with buyers as aggressors, in `buy_orders`
+    orders.
+    """
 
     day: date
     traded: Split = Split()
@@ -87,7 +89,7 @@ class Flow:
 
     @property
     def sellers(self) -> int:
-        """The matched volume that sellers took."""
+        """The matched volume with sellers as aggressors."""
         return self.traded.matched.volume - self.buyers
 
     def __add__(self, other: "Flow") -> "Flow":
@@ -109,7 +111,7 @@ class Flows:
         self._owned: dict[str, list[int]] = {}
 
     def of(self, symbol: str, day: date) -> Flow:
-        """Return one day; nothing at all when the stock did not trade."""
+        """Return one day; None if the stock did not trade."""
         bar = self._stocks.bar(symbol, day)
         return Flow(day) if bar is None else self._flow(symbol, bar)
 
@@ -124,9 +126,10 @@ class Flows:
         ]
 
     def owned(self, symbol: str, day: date) -> int:
-        """Return the shares that foreigners held at the end of a day, or hold on it so far.
+        """Return the shares that foreigners held at the end of a day, or hold so far today.
 
-        Before the scenario's day it goes back, day by day of trading, from what they held then.
+        Days before the scenario are computed backwards, trading day by trading day, from its first
+        holding.
         """
         facts = self._stocks.facts[symbol]
         start = facts.part(facts.foreign_pct)

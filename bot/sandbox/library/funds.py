@@ -1,8 +1,8 @@
 """Open-end funds: their value a unit, their months, what they hold.
 
-A fund is valued once a trading day, for the day before. Its history ends at the value that the
-quote shows; its assets are that value times its units; what it holds is a hundred percent; and how
-many funds hold a stock is counted from what they hold.
+A fund is valued once a trading day, for the day before. Its history ends at the quote's value; its
+assets are that value times its units; its holdings add up to 100 %; and the number of funds that
+hold a stock is counted from these holdings.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class Funds:
     _walks: dict[str, Asset] = field(default_factory=dict)
 
     def _navs(self, row: Row, asked: Asked) -> list[Nav]:
-        """The values that are out: up to the trading day before."""
+        """The published values: up to the previous trading day."""
         symbol, latest = row["symbol"], self.stocks.days.before(asked.today)
         if symbol not in self._walks:
             self._walks[symbol] = Asset(
@@ -101,7 +101,7 @@ class Funds:
         return percent(navs[-1].value - navs[0].value, navs[0].value) or Decimal(0)
 
     def _latest(self, asked: Asked) -> list[tuple[Row, Nav]]:
-        """The funds of the type asked for, each with its latest value."""
+        """The funds of the requested type, each with its latest value."""
         rows = (row for row in table("funds") if row["type"] == asked.query["fund-type"])
         return [(row, nav) for row in rows for nav in self._navs(row, asked)[-1:]]
 
@@ -175,7 +175,7 @@ class Funds:
         )
 
     def _holdings(self, row: Row) -> list[tuple[str, Decimal]]:
-        """The stocks of a fund with their percentages, which add up to its part in stocks."""
+        """The stocks of a fund with their percentages, which add up to its share in stocks."""
         source = stream(self.stocks.seed, "holdings", row["symbol"])
         listed = self.stocks.shares_only
         chosen = sorted(source.sample(listed, min(_HOLDINGS_MAX, len(listed))))
@@ -230,7 +230,7 @@ class Funds:
         return tuple(sorted(found, key=lambda each: -(each.investors or 0)))
 
     def fund_top_flow(self, asked: Asked) -> object:
-        """Answer the month's money: what came in less what went out."""
+        """Answer the month's money: inflow less outflow."""
         found = []
         for row, nav in self._latest(asked):
             source = stream(self.stocks.seed, "flow", row["symbol"], nav.month)

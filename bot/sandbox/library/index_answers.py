@@ -1,6 +1,6 @@
 """Indices and sectors as calls: catalogue, quote, history, the day so far, members, their flows.
 
-Shapes that no source shows are made by analogy with those of a stock.
+Undocumented shapes are modelled on those of a stock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ class IndexAnswers:
         )
 
     def index_history(self, asked: Asked) -> object:
-        """Answer days; of foreign indices closes alone."""
+        """Answer days; closes only for foreign indices."""
         foreign = self.assets.find("index", asked.symbol)
         if foreign is not None:
             bars = closes_only(daily(asked, foreign.bars(asked.at)), foreign.digits)
@@ -62,7 +62,7 @@ class IndexAnswers:
         return IndexHistory(index.code, bars, DAILY)
 
     def index_realtime(self, asked: Asked) -> object:
-        """Answer the day so far of every index that is known; the others are left out."""
+        """Answer the day so far of every known index; others are left out."""
         codes = dict.fromkeys(code.upper() for code in asked.items("index"))
         return tuple(
             self._now(self.indices.all[code], asked) for code in codes if code in self.indices.all
@@ -121,7 +121,7 @@ class IndexAnswers:
         )
 
     def sector_performance(self, asked: Asked) -> object:
-        """Answer how the worth of a sector has changed in a window; of 1D against the references.
+        """Answer how the worth of a sector has changed in a window; 1D is against the references.
 
         The change of a sector without stocks is null.
         """
@@ -206,12 +206,12 @@ class IndexAnswers:
         return Unshaped(rows)
 
     def index_foreign(self, asked: Asked) -> object:
-        """Answer what foreigners traded in all members on a day, and what the others did."""
+        """Answer what foreigners and others traded in all members on a day."""
         members, day = self._members(asked), asked.day_or(self.stocks.trading_day)
         return Unshaped(_flow(sum((self.flows.of(each, day) for each in members), Flow(day))))
 
     def index_foreign_history(self, asked: Asked) -> object:
-        """Answer the same day by day, newest first."""
+        """Answer the same by day, newest first."""
         members, (first, last) = self._members(asked), asked.days()
         found: dict[date, Flow] = {}
         for each in members:

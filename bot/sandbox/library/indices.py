@@ -1,10 +1,10 @@
-"""The indices of our exchanges, made of the stocks that are listed.
+"""The indices of our exchanges, computed from the listed stocks.
 
-An index of a day is its close before times the worth of its members over their worth at the day's
-references; a member weighs by all of its shares. So a reference that a dividend or new shares have
-lowered moves no index, and value, days and minutes follow from the members' own, as the counts of
-rising and falling stocks from their quotes. A day that is over is kept as it was: the minutes that
-it is made of are not.
+An index is its previous close times the worth of its members over their worth at the day's
+references; a member is weighted by all of its shares. So a reference lowered by a dividend or new
+shares does not move the index. Value, days and minutes follow from those of the members, the counts
+of rising and falling stocks from their quotes. A finished day is stored, as its minutes are not
+kept.
 """
 
 from collections import Counter
@@ -48,13 +48,13 @@ class Minute:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """An index was at `base` hundredths when all shares of its members were worth `worth` VND."""
+    """At `base` hundredths of the index, all shares of its members were worth `worth` VND."""
 
     base: int
     worth: int
 
     def level(self, worth: int) -> int:
-        """Return the value when they are worth so much, in hundredths, rounded half up."""
+        """Return the index for that worth, in hundredths, rounded half up."""
         return (2 * self.base * worth + self.worth) // (2 * self.worth)
 
 
@@ -91,7 +91,7 @@ class Indices:
         self.kept: dict[str, dict[date, DayBar]] = {code: {} for code in self.all}
 
     def keep_day(self) -> None:
-        """Keep the day that is ending, while its boards and minutes are still there."""
+        """Store the day that is ending, while its boards and minutes still exist."""
         for index in self.all.values():
             bar = self.today(index)
             if bar is not None:
@@ -118,7 +118,7 @@ class Indices:
         return {each: self._stocks.price_before(each, day) for each in index.members}
 
     def _scale(self, index: Index, day: date) -> Scale:
-        """Return what a day's values are reckoned from."""
+        """Return the base of a day's values."""
         if day < self._stocks.first_day:
             return index.scale
         return Scale(self._close_before(index, day), self._worth(self._opening(index, day)))
@@ -139,7 +139,7 @@ class Indices:
         return sum(bar.value for bar in bars if bar is not None)
 
     def breadth(self, prices: Mapping[str, int]) -> Breadth:
-        """Count stocks by where these prices are against today's references."""
+        """Count stocks by these prices against today's references."""
         count: Counter[str] = Counter()
         for symbol, price in prices.items():
             board = self._stocks.board(symbol)
@@ -167,7 +167,7 @@ class Indices:
         return list(found.values())
 
     def counted_minutes(self, index: Index, day: date) -> list[Minute]:
-        """Return today's minutes with the counts of each."""
+        """Return today's minutes with the counts at each."""
         prices = self._opening(index, day)
         closes: dict[datetime, dict[str, int]] = {}
         for each in index.members:
@@ -199,7 +199,7 @@ class Indices:
     def today(self, index: Index) -> DayBar | None:
         """Return the bar of the latest trading day, None before a member has traded.
 
-        It opens where the members that traded in its first minute did.
+        It opens at the level of the first minute in which a member traded.
         """
         day = self._stocks.trading_day
         minutes, prices = self.minutes(index, day), self._opening(index, day)

@@ -1,4 +1,4 @@
-"""The library put together: what answers every read that is neither an order nor the exchange's."""
+"""Assembles the library: answers every read that concerns neither orders nor the exchanges."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -36,7 +36,7 @@ _DIGITS_OF_SCALE: Final[Mapping[str, int]] = {"vnd": 0, "thousand": 3}
 
 
 class Library:
-    """One library over one house. Nothing is made before it is asked for."""
+    """The library of one house. Everything is created on first use."""
 
     def __init__(self, house: House, gate: Gatekeeper) -> None:
         scenario = house.scenario

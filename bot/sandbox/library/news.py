@@ -1,8 +1,8 @@
-"""News, macro figures, the economic calendar, bank rates: small made-up tables with dates.
+"""News, macro figures, the economic calendar, bank rates: small invented tables with dates.
 
-News go back from the present, one every few hours, each with an id of its own, and companies'
-decisions are among them; macro figures come out on days of their own in the month after their
-period, and the calendar says so.
+News items go back from the present, one every few hours, each with its own id, and include
+companies' decisions; macro figures are released on fixed days of the month after their period, as
+the calendar shows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def paged(asked: Asked, items: Sequence[T]) -> values.Page[T]:
-    """Return the page asked for, as the broker cuts them."""
+    """Return the requested page, cut like the broker's."""
     size, current = asked.whole("page_size"), asked.whole("page")
     pages = max(1, -(-len(items) // size))
     found = asked.page(items)
@@ -75,7 +75,7 @@ class News:
             self._announced[number] = event
 
     def stories(self, at: datetime) -> list[Story]:
-        """Return the newest, newest first, and behind them what companies have announced."""
+        """Return the newest stories, newest first, followed by what companies have announced."""
         latest = (at - _NEWS_EPOCH) // NEWS_EVERY
         newest = range(latest, max(0, latest - NEWS_MAX), -1)
         older = sorted((each for each in self._announced if 0 < each <= newest.stop), reverse=True)
@@ -128,7 +128,7 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The figure of a period, and when it comes out; `value` in hundredths."""
+    """The figure of a period and when it is released; `value` in hundredths."""
 
     row: Row
     year: int
@@ -138,7 +138,7 @@ class Release:
 
     @property
     def period(self) -> str:
-        """`2026-03`, or `2026-Q1` of what comes by quarters."""
+        """`2026-03`, or `2026-Q1` for quarterly figures."""
         if self.row["every"] == "3":
             return f"{self.year}-Q{(self.month + 2) // 3}"
         return f"{self.year}-{self.month:02}"
@@ -161,7 +161,7 @@ class Macro:
 
     @cached_property
     def releases(self) -> Mapping[str, tuple[Release, ...]]:
-        """Every figure of every indicator, oldest first, those to come included."""
+        """Every figure of every indicator, oldest first, including future ones."""
         return {row["indicator"]: tuple(self._released(row)) for row in table("macro")}
 
     def _released(self, row: Row) -> Iterable[Release]:
@@ -192,7 +192,7 @@ class Macro:
         return tuple(found)
 
     def macro_indicator(self, asked: Asked) -> object:
-        """Answer the figures that are out, newest first."""
+        """Answer the released figures, newest first."""
         releases = self.releases.get(asked.path["indicator"].lower())
         if releases is None:
             raise not_found()
@@ -208,7 +208,7 @@ class Macro:
         return values.MacroSeries(row["indicator"], tuple(points[:limit]), row["name"], row["unit"])
 
     def economic_calendar(self, asked: Asked) -> object:
-        """Answer releases by time, from today on unless the question says otherwise."""
+        """Answer releases by time, from today on unless asked otherwise."""
         first = asked.instant("from") or start_of(asked.today)
         last = asked.instant("to") or first + _CALENDAR_DAYS
         if last < first:

@@ -121,7 +121,7 @@ class OtherQuotes:
         )
 
     def dealer_product_history(self, asked: Asked) -> object:
-        """Answer what a dealer asked, day by day; the last is the quote's `sell`."""
+        """Answer a dealer's asking prices by day; the last is the quote's `sell`."""
         row = self._product(asked)
         asset = self.assets.get("commodity", row["symbol"])
         points = tuple(
@@ -155,7 +155,7 @@ class OtherQuotes:
         return tuple(items)
 
     def bond_quote(self, asked: Asked) -> object:
-        """Answer a bond: its price, or its yield alone."""
+        """Answer a bond: its price, or only its yield."""
         asset = self.assets.get("bond", asked.symbol)
         row, now, digits = asset.row, asset.now(asked.at), asset.digits
         quote = quotes.BondQuote(
@@ -179,7 +179,7 @@ class OtherQuotes:
         )
 
     def bond_history(self, asked: Asked) -> object:
-        """Answer bars, or yields alone."""
+        """Answer bars, or only yields."""
         asset, resolution = self.assets.get("bond", asked.symbol), asked.query["resolution"]
         bars = in_resolution(
             asked,
@@ -199,8 +199,8 @@ class OtherQuotes:
         return series.BondHistory(asset.symbol, tuple(points), None, resolution)
 
     def bond_depth(self, asked: Asked) -> object:
-        """Answer three levels a side, while the bond's exchange trades; what waits there changes
-        every five minutes.
+        """Answer three levels a side, while the bond's exchange trades; volumes change every five
+        minutes.
         """
         asset = self.assets.get("bond", asked.symbol)
         if not asset.row["reference"]:
@@ -220,5 +220,5 @@ class OtherQuotes:
 
 
 def _moved(amount: str, asset: Asset, price: int) -> Decimal:
-    """Return a dealer's price as far as its commodity has moved, to 1,000 VND."""
+    """Return a dealer's price moved with its commodity, to 1,000 VND."""
     return Decimal(share(int(amount), price, asset.reference) // 1_000 * 1_000)

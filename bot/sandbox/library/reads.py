@@ -1,7 +1,7 @@
-"""The library as calls: a question read and checked, a value found, its payload answered.
+"""The library's calls: checks the query, finds the value, answers its payload.
 
-The library and the tables of the payloads are loaded with the first question, or when a day ends
-that the library has to keep: a sandbox that is only traded with starts without them.
+The library and its tables are loaded with the first question, or when a day ends that the library
+has to store: a sandbox used only for trading starts without them.
 """
 
 from collections.abc import Mapping
@@ -43,12 +43,12 @@ class LibraryReads:
         self._loaded.library.indices.keep_day()
 
     def index_days(self) -> IndexDays:
-        """Return the days of the indices that were kept, by code."""
+        """Return the stored days of the indices, by code."""
         is_loaded = "_loaded" in self.__dict__
         return self._loaded.library.indices.kept if is_loaded else {}
 
     def recall(self, days: IndexDays) -> None:
-        """Take the days that were kept before a restart."""
+        """Restore the days stored before a restart."""
         if any(days.values()):
             self._loaded.library.indices.kept.update(days)
 
@@ -61,7 +61,7 @@ class LibraryReads:
         return _Loaded(library, library.answers(), CODECS)
 
     def handler(self, name: str) -> Handler:
-        """Return what answers a call; one that the library does not know fails when it comes."""
+        """Return the handler of a call; an unknown call fails only when it is made."""
         return partial(self._answer, name)
 
     def _answer(self, name: str, call: Call) -> object:
@@ -80,7 +80,7 @@ class LibraryReads:
 
 
 def checked(name: str, handler: Handler, gate: Gatekeeper) -> Handler:
-    """Return a handler that refuses a query which the table of parameters finds wrong."""
+    """Return a handler that refuses queries invalid by the table of parameters."""
     if not ENDPOINTS[name].takes:
         return handler
 

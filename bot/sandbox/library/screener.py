@@ -1,8 +1,8 @@
 """The screener: every stock with its figures, chosen, filtered, sorted and cut into pages.
 
 Over a window (up to now) volumes and values are sums of its days, and the change is against the
-close before it; of a past day the figures are that day's. Price and ratios are always the present
-ones, but for a past day, which has its close.
+close before it; for a past day the figures are that day's. Price and ratios are always current,
+except that a past day has its close.
 """
 
 from collections.abc import Callable, Mapping
@@ -127,13 +127,13 @@ class Screener:
 
 
 def _bounds(asked: Asked, field: str) -> dict[str, str]:
-    """The bounds that the question sets for a field, as they are written."""
+    """The query's bounds for a field, as written."""
     given = {bound: asked.text(f"{field}_{bound}") for bound in _BOUNDS}
     return {bound: text for bound, text in given.items() if text is not None}
 
 
 def _passes(figures: Figures, asked: Asked) -> bool:
-    """Tell whether a stock is inside every bound; an unknown figure is inside none."""
+    """Return whether a stock is within every bound; an unknown figure is within none."""
     for field in SCREENED_FIELDS:
         for bound, text in _bounds(asked, field).items():
             value = figures.get(field)

@@ -1,4 +1,4 @@
-"""What is known of one stock: who it is, who owns it, who traded it."""
+"""Statistics of one stock: its profile, its owners, its trading."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -49,8 +49,8 @@ class Statistics:
         )
 
     def stock_ownership(self, asked: Asked) -> object:
-        """Answer who owns it: state, foreigners and others are together all shares, and their
-        percentages 100, as the last takes what rounding left.
+        """Answer who owns it: state, foreigners and others add up to all shares and to 100 percent,
+        as the last absorbs the rounding.
         """
         facts = self._facts(asked)
         foreign = self.flows.owned(asked.symbol, asked.today)
@@ -93,7 +93,7 @@ class Statistics:
         )
 
     def stock_foreign_room_history(self, asked: Asked) -> object:
-        """Answer the same day by day, newest first, in pages."""
+        """Answer the same by day, newest first, in pages."""
         facts, (first, last) = self._facts(asked), asked.days()
         days = [flow.day for flow in reversed(self.flows.between(asked.symbol, first, last))]
         most, items = facts.foreign_max, []
@@ -143,9 +143,9 @@ class Statistics:
     stock_proprietary_history = stock_foreign_history
 
     def stock_orders(self, asked: Asked) -> object:
-        """Answer the matched orders of a day; of today nothing before the close.
+        """Answer the matched orders of a day; nothing for today before the close.
 
-        Without a day the latest that has closed is meant.
+        The default is the latest closed day.
         """
         self._facts(asked)
         day, days = asked.day_or(self.stocks.trading_day), self.stocks.days
@@ -210,7 +210,7 @@ Turnovers = tuple[values.Turnovers, values.Turnovers, values.Turnovers]
 
 
 def _turnovers(asked: Asked, flow: Flow) -> Turnovers:
-    """What foreigners or brokers, as the call has it, bought and sold, and the difference."""
+    """Purchases and sales of foreigners or brokers, depending on the call, and the difference."""
     group = flow.foreign if asked.call.startswith("stock_foreign") else flow.proprietary
     buy, sell, net = (values.Turnovers(*_split(s)) for s in (group.buy, group.sell, group.net))
     return buy, sell, net

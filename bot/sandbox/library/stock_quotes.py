@@ -1,9 +1,9 @@
 """The unified quotes of stocks, foreign shares among them, and of exchange-traded funds; and the
 earlier paths about stocks (price board, chart, events), which answer from the same data.
 
-Quote and depth of a listed stock come from the exchanges (`api/reads.py`). Foreign shares
-have a quote in dollars, days alone, and no depth. An ETF that the scenario does not list is not
-there, for nobody could trade it.
+Quote and depth of a listed stock come from the exchanges (`api/reads.py`). Foreign shares have a
+quote in dollars, daily bars only, and no depth. ETFs that the scenario does not list are absent, as
+nobody could trade them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ _UNKNOWN: Final[Row] = {"fund_company": "", "underlying_index": ""}
 
 @dataclass(frozen=True, slots=True)
 class StockQuotes:
-    """Answers about stocks; `digits` is 3 where histories are to be in thousands of VND."""
+    """Answers about stocks; `digits` is 3 if histories are in thousands of VND."""
 
     stocks: Stocks
     assets: Assets
@@ -48,7 +48,7 @@ class StockQuotes:
         return (*own, *(quotes.CatalogueItem(row["symbol"], row["name"]) for row in rows))
 
     def stock_history(self, asked: Asked) -> object:
-        """Answer bars; of foreign shares days alone."""
+        """Answer bars; daily ones only for foreign shares."""
         foreign = self.assets.find(FOREIGN, asked.symbol)
         if foreign is None or asked.symbol in self.stocks.scripts:
             return listed_history(asked, self.stocks, self.digits)
@@ -58,7 +58,7 @@ class StockQuotes:
         return series.PriceHistory(foreign.symbol, bars, DOLLAR, DAILY)
 
     def stock_depth_history(self, asked: Asked) -> object:
-        """Answer today's depth, one look in five minutes."""
+        """Answer today's depth, one snapshot every five minutes."""
         symbol = asked.symbol
         if symbol not in self.stocks.scripts and self.assets.find(FOREIGN, symbol):
             raise asked.bad("symbol: no depth of a foreign share")
@@ -137,7 +137,7 @@ def listed_history(asked: Asked, stocks: Stocks, digits: int) -> series.PriceHis
 
 
 def listed_bars(asked: Asked, stocks: Stocks) -> list[Bar]:
-    """Return the bars of a listed symbol in the resolution asked for; raises HttpRefusal 404."""
+    """Return the bars of a listed symbol in the requested resolution; raises HttpRefusal 404."""
     symbol = stocks.known(asked.symbol)
     bars = stocks.bars(symbol)
     return in_resolution(asked, bars, stocks.days, lambda day: stocks.slots(symbol, day))

@@ -1,14 +1,14 @@
-"""The stocks of the exchanges: what is known of each company, its days and its decisions.
+"""The stocks of the exchanges: facts of each company, its days and its decisions.
 
-Of the symbols in `stocks.csv` the facts are what it says; of any other, something made from the
-seed. The walk of the past closes at the scenario's reference; what the exchanges have played since
-comes after it. So the last bar of a history is the quote whenever the stock has traded today, and
-before that the last close is the reference.
+The facts of symbols in `stocks.csv` come from it; others are generated from the seed. The walk of
+the past closes at the scenario's reference and continues with what the exchanges have played since.
+So the last bar of a history matches the quote once the stock has traded today; before that the last
+close is the reference.
 
-One list of what companies decide serves their events, the news and the rights of shareholders. The
-scenario's corporate actions are in it, and made-up ones of the years before: a cash dividend every
-autumn or spring, between them a meeting or a stock dividend. Those of the past went ex before the
-scenario began, so its references and holdings know them already.
+One list of company decisions serves events, news and shareholders' rights. It contains the
+scenario's corporate actions and invented ones of earlier years: a cash dividend every autumn or
+spring, between them a meeting or a stock dividend. Past ones went ex before the scenario began, so
+its references and holdings already include them.
 """
 
 from bisect import bisect_left
@@ -113,7 +113,7 @@ _NOT_STOCKS: Final = frozenset({InstrumentKind.ETF, InstrumentKind.BOND})
 
 
 class Stocks:
-    """Every symbol of the scenario, also those that are no stocks."""
+    """Every symbol of the scenario, including those that are not stocks."""
 
     def __init__(self, house: House, days: Days) -> None:
         scenario = house.scenario
@@ -133,7 +133,7 @@ class Stocks:
         return symbol
 
     def fact(self, symbol: str) -> Facts:
-        """Return what is known of a symbol; raises HttpRefusal 404."""
+        """Return the facts about a symbol; raises HttpRefusal 404."""
         return self.facts[self.known(symbol)]
 
     @property
@@ -148,7 +148,7 @@ class Stocks:
 
     @property
     def trading_day(self) -> date:
-        """The trading day that quotes are of; the next begins with its first phase."""
+        """The trading day that quotes belong to; the next begins with its first phase."""
         return self.days.last(self.house.venue.board_day)
 
     def board(self, symbol: str) -> Board:
@@ -165,22 +165,22 @@ class Stocks:
         return Day(self.trading_day, board.reference, price, opened, high, low, board.volume)
 
     def is_over(self, symbol: str, today: date) -> bool:
-        """Tell whether the trading day of the quotes is over: its close is known, or it was before
+        """Return whether the trading day of the quotes is over: its close is known, or it is before
         `today`.
         """
         return self.trading_day < today or self.board(symbol).close is not None
 
     def bars(self, symbol: str) -> list[walk.DayBar]:
-        """Return every day of a symbol, oldest first; today's is there once it has traded."""
+        """Return every day of a symbol, oldest first; today's once it has traded."""
         return [*self.past(symbol), *self.played(symbol)]
 
     def bar(self, symbol: str, day: date) -> walk.DayBar | None:
-        """Return one day of a symbol, None when it did not trade."""
+        """Return one day of a symbol, None if it did not trade."""
         bars = self.played(symbol) if day >= self.first_day else self.past(symbol)
         return next((bar for bar in reversed(bars) if bar.day == day), None)
 
     def price_before(self, symbol: str, day: date) -> int:
-        """Return the price that a day began with: today's reference, else the close before it."""
+        """Return the price with which a day began: today's reference, else the previous close."""
         if day == self.trading_day:
             return self.board(symbol).reference
         bars = self.bars(symbol)
@@ -200,7 +200,7 @@ class Stocks:
         return walk.Nature(_DAILY, script.level_volume * DAY_VOLUME_IN_LEVELS, ticks)
 
     def slots(self, symbol: str, day: date) -> Sequence[walk.Bar]:
-        """Return a day in parts of at most five minutes; together they are the day's bar."""
+        """Return a day in parts of at most five minutes; together they make up the day's bar."""
         minutes = self.house.recorder.minutes(symbol, day)
         if minutes:
             return [walk.Bar(start, *_figures(minute)) for start, minute in minutes.items()]
@@ -266,7 +266,7 @@ class CompanyEvents:
         return [event for symbol in self._stocks.shares_only for event in self.of(symbol)]
 
     def _past(self, symbol: str) -> tuple[CompanyEvent, ...]:
-        """Those of the years before the scenario's day, newest first."""
+        """The invented decisions before the scenario's day, newest first."""
         source, days = stream(self._stocks.seed, "events", symbol), self._stocks.days
         latest = source.randrange(2, _HALF_YEAR + 2)
         found = []

@@ -1,12 +1,11 @@
 """Closing prices and technical indicators of a stock, in thousands of VND.
 
-The indicators are those of the broker's screen, each by TA-Lib's definition. They are written by
-hand, for TA-Lib has one home, the engine, and the sandbox plays a broker of its own that must not
-import what the bot decides with. A test compares each with TA-Lib's; ICHIMOKU alone has no
-counterpart there.
+The indicators are those of the broker's screen, each by TA-Lib's definition. They are hand-written
+because only the engine may import TA-Lib, and the simulated broker must not share code that the bot
+decides with. A test compares each with TA-Lib's; only ICHIMOKU has no counterpart there.
 
-An indicator takes the days, oldest first, and returns its lines without the days for which there is
-too little history: every line ends with the last day.
+An indicator takes the days, oldest first, and returns its lines without the days that have too
+little history: every line ends with the last day.
 """
 
 import re
@@ -42,7 +41,9 @@ class Prices:
 
     @property
     def true_ranges(self) -> list[float]:
-        """How far each day but the first reached, the gap from the close before included."""
+        """Return the true range of each day but the first (it includes the gap from the previous
+        close).
+        """
         days = zip(self.high[1:], self.low[1:], self.close, strict=False)
         return [max(high, before) - min(low, before) for high, low, before in days]
 
@@ -65,7 +66,7 @@ def _smoothed(values: Values, weight: float, start: float) -> list[float]:
 
 
 def _average(values: Values, number: int, weight: float) -> list[float]:
-    """An exponential average that begins with the plain one of the first values."""
+    """An exponential average that starts with the simple average of the first values."""
     start = sum(values[:number]) / number
     return _smoothed(values[number:], weight, start) if len(values) >= number else []
 
@@ -83,7 +84,7 @@ def _moves(values: Values) -> list[float]:
 
 
 def _signed(volumes: Values, moves: Values) -> list[float]:
-    """Volumes of rising days, and those of falling days below zero."""
+    """Volumes of rising days, negated on falling days."""
     days = zip(volumes, moves, strict=True)
     return [volume * ((move > 0) - (move < 0)) for volume, move in days]
 
@@ -109,7 +110,7 @@ def bbands(prices: Prices, number: int, width: float) -> Lines:
 
 
 def macd(prices: Prices, fast: int, slow: int, signal: int) -> Lines:
-    """Both averages begin on the day of the slow one; the fast one leaves out what is before."""
+    """Both averages begin on the day of the slow one; the fast one ignores earlier days."""
     fast, slow = sorted((fast, slow))
     averages = (_ema(prices.close[slow - fast :], fast), _ema(prices.close, slow))
     line = [a - b for a, b in zip(*averages, strict=True)]
@@ -161,7 +162,7 @@ def obv(prices: Prices) -> Line:
 
 
 def adx(prices: Prices, number: int) -> Lines:
-    """Strength of the trend, and the two directions; their sums begin with one day too few."""
+    """Strength of the trend, and the two directions; their sums begin one day short."""
     pairs = list(zip(_moves(prices.high), [-move for move in _moves(prices.low)], strict=True))
     ranges, plus, minus = (
         _smoothed(values[number - 1 :], 1 / number, sum(values[: number - 1]) / number)[1:]
@@ -177,9 +178,10 @@ def adx(prices: Prices, number: int) -> Lines:
 
 
 def supertrend(prices: Prices, number: int, factor: float) -> Lines:
-    """A line that trails the price by some true ranges; `up` is 1 while it is below the price.
+    """A line that trails the price by a multiple of the true range; `up` is 1 while it is below the
+    price.
 
-    Floor and ceiling only come closer to the price, until a day has closed beyond them.
+    Floor and ceiling only move closer to the price, until a day closes beyond them.
     """
     highs, lows, closes = prices.high[number:], prices.low[number:], prices.close[number:]
     spans = _wilder(prices.true_ranges, number)
@@ -227,7 +229,7 @@ def psar(prices: Prices, step: float, most: float) -> Lines:
 
 
 def ichimoku(prices: Prices, fast: int, middle: int, slow: int) -> Lines:
-    """Middles of ranges; `senkou` lines as drawn for the day, `chikou` the close drawn back."""
+    """Midpoints of ranges; `senkou` lines as drawn for the day, `chikou` the close drawn back."""
     tenkan, kijun, late = (
         [(high + low) / 2 for high, low in prices.reaches(number)]
         for number in (fast, middle, slow)
@@ -260,11 +262,11 @@ INDICATORS: Final[Mapping[str, tuple[Callable[..., Line | Lines], tuple[float, .
     "MFI": (mfi, (14,)),
     "VOLUME_SMA": (lambda prices, number: _means(prices.volume, number), (20,)),
 }
-"""By the name in a query, with the parameters assumed; a whole one counts days."""
+"""By the name in a query, with default parameters; a whole number counts days."""
 
 
 def lines_of(name: str, prices: Prices, params: Sequence[Decimal]) -> Lines:
-    """Return an indicator's lines, as long as the days; None where there is too little history."""
+    """Return an indicator's lines, as long as the days; None with too little history."""
     function, defaults = INDICATORS[name]
     given = [type(default)(param) for default, param in zip(defaults, params, strict=False)]
     found = function(prices, *given, *defaults[len(given) :])
@@ -276,7 +278,7 @@ def lines_of(name: str, prices: Prices, params: Sequence[Decimal]) -> Lines:
 THOUSAND: Final = 1_000
 _DIGITS: Final = 4
 DAYS_MIN: Final = {"SUPERTREND": 200, "PSAR": 200}
-"""With fewer trading days these have no points, but a note."""
+"""With fewer trading days these return a note instead of points."""
 _UP: Final = "up"
 _DIRECTIONS: Final = {1.0: "UP", 0.0: "DOWN"}
 _OUTSIDE_BRACKETS: Final = re.compile(r",(?![^()]*\))")

@@ -1,10 +1,11 @@
-"""What the library is made of: small tables, days, and seeded walks over them.
+"""The library's building blocks: small tables, days, and seeded random walks over them.
 
-A line of a table that begins with `#` says something about it and is no row.
+In a table, a line that begins with `#` is a comment.
 
-A walk is days that end at a given close, days that go on from it, and the way within a day. Prices
-are whole units of 10^-digits, so that everything adds up. Floats decide only where the walk goes. A
-stream is made from seed and name: the same names give the same walk in every run.
+A walk consists of days that end at a given close, days that continue from it, and the path within a
+day. Prices are whole units of 10^-digits, so that everything adds up; floats only decide where the
+walk goes. A random stream is made from seed and name: the same names give the same walk in every
+run.
 """
 
 import csv
@@ -27,7 +28,7 @@ Row = Mapping[str, str]
 
 @cache
 def table(name: str) -> tuple[Row, ...]:
-    """Return the rows of a table in their order, read when first asked for."""
+    """Return the rows of a table in order, read on first use."""
     text = (files("bot.sandbox.library") / "tables" / f"{name}.csv").read_text(encoding="utf-8")
     return tuple(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
 
@@ -72,7 +73,7 @@ class DayBar(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Nature:
     """How something moves: `daily` is the typical move of a day (0.01 is 1 %), `volume` a typical
-    day's, 0 for what has none; with `ticks` its prices are on their grid, at about 1,000 or more.
+    day's, 0 if it has none; with `ticks` its prices are on their grid, at about 1,000 or more.
     """
 
     daily: float
@@ -106,7 +107,7 @@ def walk_until(
 
 
 def days_from(days: Iterable[date], start: int, nature: Nature, source: Random) -> list[DayBar]:
-    """Return the bars of `days`, ascending; the day before closed at `start`."""
+    """Return the bars of `days`, ascending; the previous day closed at `start`."""
     bars: list[DayBar] = []
     previous = start
     for day in days:
@@ -136,7 +137,7 @@ def _day_bar(day: date, previous: int, close: int, nature: Nature, source: Rando
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """When something trades: spans of local time, cut into slots of `slot`."""
+    """When something trades: spans of local time, cut into slots of length `slot`."""
 
     spans: tuple[tuple[time, time], ...]
     slot: timedelta = timedelta(minutes=5)
@@ -158,10 +159,10 @@ ROUND_THE_CLOCK: Final = Hours(((time(0), time(23, 59)),), timedelta(minutes=15)
 
 
 def within(bar: DayBar, hours: Hours, nature: Nature, source: Random) -> list[Bar]:
-    """Return the slots of a day: together they are the day's bar.
+    """Return the slots of a day; together they make up the day's bar.
 
     Closes lead from the day's open to its close, inside its range. Volumes are whole lots; the last
-    slot takes what is left of volume and value.
+    slot takes the remaining volume and value.
     """
     starts = hours.slots(bar.day)
     number = len(starts)
@@ -186,7 +187,7 @@ def within(bar: DayBar, hours: Hours, nature: Nature, source: Random) -> list[Ba
 
 
 def merged(bars: Iterable[Bar], start: datetime) -> Bar | None:
-    """Return several bars as one that starts at `start`, None of none."""
+    """Return several bars merged into one that starts at `start`, None for no bars."""
     parts = list(bars)
     if not parts:
         return None
@@ -214,20 +215,20 @@ def grouped(bars: Iterable[Bar], step: timedelta) -> list[Bar]:
 
 
 HISTORY_STARTS: Final = date(2021, 1, 1)
-"""Nothing of the library is older."""
+"""Nothing in the library is older."""
 SATURDAY: Final = 5
 _STARTS_KEPT: Final = 4_096
 
 
 class Days:
-    """Trading days of the calendar; before the years that it covers, weekdays."""
+    """Trading days of the calendar; before the years it covers, weekdays."""
 
     def __init__(self, calendar: TradingCalendar) -> None:
         self._calendar = calendar
 
     @cached_property
     def all(self) -> tuple[date, ...]:
-        """Every trading day since the histories start, also those to come."""
+        """Every trading day since the histories start, including future ones."""
         covered = date(min(self._calendar.years), 1, 1)
         known = (day for day in self._calendar.trading_days if day >= HISTORY_STARTS)
         return (*weekdays(HISTORY_STARTS, covered - timedelta(days=1)), *known)
@@ -236,11 +237,11 @@ class Days:
         return self.last(day) == day
 
     def last(self, day: date) -> date:
-        """Return the day itself when it is a trading day, else the one before it."""
+        """Return the day itself if it is a trading day, else the one before it."""
         return self.all[max(0, bisect_right(self.all, day) - 1)]
 
     def before(self, day: date, number: int = 1) -> date:
-        """Return the trading day so many before a day; at the far end the first."""
+        """Return the trading day so many before a day; at the earliest the first."""
         return self.all[max(0, bisect_left(self.all, day) - number)]
 
     def between(self, first: date, last: date) -> tuple[date, ...]:
@@ -259,7 +260,7 @@ def weekdays(first: date, last: date) -> list[date]:
 
 @lru_cache(_STARTS_KEPT)
 def start_of(day: date) -> datetime:
-    """Return the midnight, in Vietnam, with which a day begins; a daily bar starts there."""
+    """Return the midnight, in Vietnam, at which a day begins; daily bars start there."""
     return datetime.combine(day, time(), EXCHANGE_TZ).astimezone(UTC)
 
 

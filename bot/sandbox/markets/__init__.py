@@ -1,4 +1,4 @@
-"""Where other people's orders come from: crowd, order flow, recorded days, a mirrored market.
+"""Sources of other investors' orders: crowd, order flow, recorded days, a mirrored market.
 
-How orders match is in `sandbox/exchange/`; ours come through `sandbox/house/`.
+`sandbox/exchange/` matches them; our own orders come through `sandbox/house/`.
 """

@@ -1,7 +1,7 @@
-"""What the exchanges have played, remembered: minutes of today, days, and the depth now and then.
+"""Records what the exchanges have traded: today's minutes, days, and the depth at intervals.
 
-A day's record is that of the exchange's own board: even lots only. Minutes and depth are kept for
-the latest day, days for about five years; so memory has a bound.
+Like the exchange's board it covers even lots only. Minutes and depth are kept for the latest day,
+days for about five years, which bounds memory.
 """
 
 from collections import deque
@@ -42,7 +42,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class DepthTaken:
-    """The depth at one instant, three levels a side, and all that waited on each side."""
+    """The depth at one instant, three levels a side, and the total waiting on each side."""
 
     at: datetime
     depth: Depth
@@ -69,7 +69,7 @@ class Recorder:
         self._due = _floored(start, DEPTH_EVERY) + DEPTH_EVERY
 
     def record(self, trade: Traded) -> None:
-        """Count a trade; odd lots do not count."""
+        """Record a trade; odd lots do not count."""
         if trade.lot is not Lot.EVEN:
             return
         day, minute = local_day(trade.at), _floored(trade.at, timedelta(minutes=1))
@@ -86,7 +86,7 @@ class Recorder:
         played.days[-1][1].add(trade.price, trade.quantity)
 
     def look(self, at: datetime) -> None:
-        """Take the depth, when the next five minutes are over at `at` and the market trades."""
+        """Record the depth if another five minutes are over at `at` and the market trades."""
         if at < self._due:
             return
         taken_at = _floored(at, DEPTH_EVERY)
@@ -102,7 +102,7 @@ class Recorder:
                 self._depths[symbol].append(taken)
 
     def days(self, symbol: str) -> tuple[tuple[date, Record], ...]:
-        """Return the days on which a symbol traded here, oldest first, today so far included."""
+        """Return the days on which a symbol traded here, oldest first, including today so far."""
         played = self._played.get(symbol)
         return tuple(played.days) if played else ()
 
@@ -112,7 +112,7 @@ class Recorder:
         return played.minutes if played and played.day == day else {}
 
     def depths(self, symbol: str, day: date) -> tuple[DepthTaken, ...]:
-        """Return the depth as it was taken on a day; known for the latest only."""
+        """Return the depths recorded on a day; known for the latest day only."""
         return tuple(self._depths[symbol]) if day == self._depth_day else ()
 
 

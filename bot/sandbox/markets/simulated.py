@@ -1,12 +1,12 @@
 """The simulated market of a scenario: recorded days, scripted crowds and order flow, side by side.
 
-In a scripted market many investors quote around a fair price and trade. Every step the crowd takes
-away what no longer fits, refills the levels near its price, and now and then somebody trades at the
-touch. A scenario can pull the price, thin out a side, freeze the levels, or make somebody trade at
-a time. Our own orders are in the same book, in time priority.
+In a scripted market many investors quote around a fair price and trade. In every step the crowd
+cancels what no longer fits and refills the levels near its price; now and then somebody trades at
+the touch. A scenario can pull the price, thin out a side, freeze the levels, or make somebody trade
+at a time. Our own orders are in the same book, with time priority.
 
 The crowds act at fixed instants of market time. What is due at one instant happens in a fixed
-order: the steps of the symbols as the scenario lists them, then its standstills, then its deals.
+order: the steps of the symbols as the scenario lists them, then standstills, then deals.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ _AUCTION_LEVELS: Final = 3
 _REFRESH_CHANCE: Final = 0.2
 _WIDE_SPREAD_CHANCE: Final = 0.15
 _MEMORY: Final = 0.97
-"""How much of the noise is left one step later; half of it is gone after about two minutes."""
+"""How much of the noise is left one step later; it halves in about two minutes."""
 _WAVE_PERIOD_S: Final = (900.0, 1_800.0)
 _WAVE_SHARE: Final = 0.6
 
@@ -57,7 +57,7 @@ def simulated_market(scenario: Scenario, access: MarketAccess) -> MarketSource:
 
 
 class ScriptedMarket:
-    """The crowds of the scripted symbols, and what the scenario makes them do at a time."""
+    """The crowds of the scripted symbols, and their scripted actions."""
 
     def __init__(
         self, scenario: Scenario, scripts: Sequence[SymbolScript], access: MarketAccess
@@ -96,16 +96,16 @@ class ScriptedMarket:
         if any(self._rulebook.phase_at(each, at) in TRADING for each in self._exchanges):
             following = at + STEP
         else:
-            # All exchanges rest: go on when the first one wakes.
+            # All exchanges are between sessions: continue when the first one opens.
             changes = (self._rulebook.next_phase_change(each, at) for each in self._exchanges)
             following = min(change.at for change in changes)
         heappush(self._due, (following, _STEPS_RANK, 0, self._step_all))
 
 
 class FairPrice:
-    """Where a simulated price wants to be: a path, a slow wave and noise that returns to it.
+    """The target of a simulated price: a path plus a slow wave plus mean-reverting noise.
 
-    Floats are right here: this models opinion, not money. The price that comes out is on the grid.
+    Floats are fine here: this models opinion, not money. The resulting price is on the grid.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class FairPrice:
         self._noise, self._band = 0.0, band
 
     def step(self, at: datetime) -> int:
-        """Return the bid that the crowd wants at `at`; each call moves the noise by one step."""
+        """Return the crowd's bid at `at`; each call advances the noise by one step."""
         before = [anchor for anchor in self._anchors if anchor[0] <= at]
         after = [anchor for anchor in self._anchors if anchor[0] > at]
         if before and after:
@@ -177,7 +177,7 @@ class Crowd:
             self._trade(at)
 
     def freeze(self, standstill: Standstill, at: datetime) -> None:
-        """Leave exactly the levels of a standstill."""
+        """Keep only the levels of a standstill."""
         self._forget_ended()
         for order_id in list(self._resting):
             self._cancel(order_id, at)
@@ -186,14 +186,14 @@ class Crowd:
                 self._rest((side, price), volume, at)
 
     def deal(self, deal: Deal, at: datetime) -> None:
-        """Trade as scripted; what finds nobody is taken back at once."""
+        """Trade as scripted; an unfilled rest is cancelled at once."""
         self._strike(Side.BUY if deal.do == "take" else Side.SELL, deal.price, deal.volume, at)
 
     def _is_within(self, moment: Standstill | Imbalance, at: datetime) -> bool:
         return self._scenario.at(moment.at) <= at < self._scenario.at(moment.until)
 
     def _gather(self, bid: int, at: datetime) -> None:
-        """Put orders into an auction: around the price, and some on either side that cross."""
+        """Enter orders into an auction: around the price, and some crossing ones on either side."""
         for side in (Side.BUY, Side.SELL):
             for distance in range(_AUCTION_LEVELS):
                 price = self._ticks.up(bid) if side is Side.BUY else bid
@@ -203,7 +203,7 @@ class Crowd:
                     self._rest((side, price), self._volume(side, distance, at), at)
 
     def _quote(self, bid: int, at: datetime) -> None:
-        """Refresh the levels around `bid`: some orders stay, the others come and go."""
+        """Refresh the levels around `bid`: some orders stay, others are replaced."""
         ask = self._ticks.up(bid)
         if self._random.random() < _WIDE_SPREAD_CHANCE:
             ask = self._ticks.up(ask)
@@ -221,7 +221,7 @@ class Crowd:
                 self._rest(level, self._volume(level[0], distance, at), at)
 
     def _levels(self, side: Side, price: int, step: Callable[[int], int]) -> dict[Level, int]:
-        """Return the levels wanted on a side, each with its distance from the touch."""
+        """Return the wanted levels of a side, each with its distance from the touch."""
         levels: dict[Level, int] = {}
         while len(levels) < _LEVELS and self._band.holds(price):
             levels[side, price] = len(levels)
@@ -236,7 +236,7 @@ class Crowd:
         return max(BOARD_LOT, round(typical / BOARD_LOT) * BOARD_LOT)
 
     def _trade(self, at: datetime) -> None:
-        """Now and then, let somebody trade at the touch."""
+        """Occasionally let somebody trade at the touch."""
         if self._random.random() >= self._script.trade_chance:
             return
         side = self._random.choice((Side.BUY, Side.SELL))

@@ -1,7 +1,7 @@
-"""What moves a market that is not us: sources of other people's orders, merged in time.
+"""Sources of other investors' orders, merged in time.
 
-A source is a function of what it is made of and of what we did to it, in whatever slices the market
-is advanced: what is due at one instant happens in a fixed order.
+A source depends only on its inputs and on our orders, not on the steps in which the market is
+advanced: what is due at one instant happens in a fixed order.
 """
 
 from collections import deque
@@ -23,18 +23,18 @@ from bot.sandbox.markets.flow.day import FlowSpan, spans_from
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 ORDER_MAX: Final = 500_000
-"""HOSE takes no larger order; simulated investors keep to it everywhere."""
+"""HOSE takes no larger order; simulated investors keep to this everywhere."""
 
 OTHER: Final = {Side.BUY: Side.SELL, Side.SELL: Side.BUY}
 Level = tuple[Side, int]
 """A side of the market and a price."""
 Step = Callable[[], int]
-"""Does what is due, and returns the second of what is next."""
+"""Does what is due, and returns the second of the next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarketAccess:
-    """What other investors trade through; what the venue answers them goes to `deliver`."""
+    """How other investors trade; the venue's events go to `deliver`."""
 
     rulebook: Rulebook
     venue: Venue
@@ -51,17 +51,17 @@ class MarketAccess:
 
 
 class MarketSource(Protocol):
-    """Something that trades by itself in the venue, at instants that it knows beforehand."""
+    """Something that trades by itself in the venue, at instants it knows beforehand."""
 
     def next_due(self) -> datetime:
-        """When it acts next; that never goes back."""
+        """When it acts next; this never goes back."""
 
     def run_next(self) -> datetime:
-        """Let it act, and return when that was. The venue has been brought to that instant."""
+        """Let it act, and return the instant. The venue has been advanced to it."""
 
 
 class MergedMarket:
-    """Several sources as one. At one instant they act in the order in which they are given."""
+    """Several sources as one. At one instant they act in the given order."""
 
     def __init__(self, sources: Sequence[MarketSource]) -> None:
         self._sources = tuple(sources)
@@ -74,9 +74,10 @@ class MergedMarket:
 
 
 class Participant:
-    """Somebody in the market: what is done at an instant says when the next is, and what then.
+    """One actor in the market: each step returns when the next one is and sets what it does.
 
-    That is kept in attributes and not in a generator, so that a sandbox can be stored at any time.
+    This state is kept in attributes and not in a generator, so that a sandbox can be pickled at any
+    time.
     """
 
     def __init__(self) -> None:
@@ -88,7 +89,9 @@ class Participant:
         raise NotImplementedError
 
     def step(self) -> int:
-        """Do what is due, and return the second since 1970 of the next step; none goes back."""
+        """Do what is due, and return the second since 1970 of the next step, never an
+        earlier one.
+        """
         return self._then()
 
     def _at(self, second: int, then: Step) -> int:
@@ -96,7 +99,7 @@ class Participant:
         return second
 
     def _work_off(self) -> int:
-        """Do one of `_todo` after another, each at its second; then the next phase begins."""
+        """Do the actions in `_todo`, each at its second; then the next phase begins."""
         if not self._todo:
             return self._next_span()
         second, act = self._todo.popleft()
@@ -135,7 +138,7 @@ class Participants:
 
 
 class CrowdOrders:
-    """Other people's orders in one symbol: `mark` goes between symbol and number in their ids."""
+    """Other investors' orders in one symbol: `mark` goes between symbol and number in their ids."""
 
     def __init__(self, symbol: str, access: MarketAccess, *, mark: str = "-") -> None:
         self._symbol, self._mark = symbol, mark
@@ -167,13 +170,13 @@ class CrowdOrders:
         return [self.submit(side, min(piece_max, quantity - n), price, at) for n in starts]
 
     def cancel(self, order_id: str, at: datetime) -> None:
-        """Take an order back if it still works."""
+        """Cancel an order if it is still working."""
         if self._venue.is_live(order_id):
             self._deliver(self._venue.cancel(order_id, at))
 
 
 class DayByDay(Participant):
-    """From an instant on each day begins, and its phases follow one another."""
+    """From an instant on, each day begins and its phases follow one another."""
 
     def __init__(self, script: SymbolScript, scenario: Scenario, access: MarketAccess) -> None:
         super().__init__()
@@ -200,7 +203,7 @@ class DayByDay(Participant):
         return self._at(span.start, partial(self._play, span))
 
     def _begin_day(self, day: date, spans: Sequence[FlowSpan]) -> bool:
-        """Prepare the phases that are left of a day; return whether any is played."""
+        """Prepare the phases left of a day; return whether any is played."""
         raise NotImplementedError
 
     def _play(self, span: FlowSpan) -> int:

@@ -1,4 +1,4 @@
-"""The order flow of tens of symbols: investors who come and go by themselves.
+"""The order flow of dozens of symbols: independent simulated investors.
 
-Calibrated on recorded days; a scripted market is the crowd's, beside this room.
+Calibrated on recorded days; scripted markets use the crowd instead (`markets/simulated.py`).
 """

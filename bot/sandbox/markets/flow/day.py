@@ -1,10 +1,10 @@
-"""What a day of the order flow is meant to be: phases, volume, and where the price goes.
+"""The plan of a day of the order flow: phases, volume, and the path of the price.
 
-Prices are counted in ticks up from the floor, so that no later step needs the tick table. Drawn
-once, when the day begins, from a random stream of symbol and date: a day is the same whatever was
-traded before it. A symbol goes its own way and, by its beta, the market's; where both together lead
-to the band's end, the price is locked there. The market's day is drawn from seed and date alone, so
-every symbol sees the same one, whichever others there are. Floats are right here: this models
+Prices are counted in ticks up from the floor, so that no later step needs the tick table. It is
+drawn once, when the day begins, from a random stream of symbol and date, so a day is the same
+whatever was traded before it. A symbol's move is its own plus beta times the market's; where the
+sum reaches the end of the band, the price is locked there. The market's move is drawn from seed and
+date alone, so all symbols share it, whichever others there are. Floats are fine here: this models
 opinion, not money.
 """
 
@@ -31,16 +31,18 @@ _DEVIATION_PCT: Final = 1.3
 _FREEDOM: Final = 4
 """Degrees of freedom of Student's distribution: tails as fat as the index has them."""
 _MOST_PCT: Final = 6.5
-"""The worst days of the index come near the band of its shares, and not beyond."""
+"""The worst days of the index come near the band of its shares but do not exceed it."""
 _GAP_SHARE: Final = 0.35
-"""How much of the day's move is there at its first price already."""
+"""Share of the day's move already in its first price."""
 _STEPS: Final = 16
 _WANDERING_PCT: Final = 0.7
-"""How far the index strays from the straight way to its close."""
+"""How far the index strays from a straight line to its close."""
 DAY_VOLUME_IN_LEVELS: Final = 150
-"""An ordinary day's volume in what typically waits at a price, as in the library's history."""
+"""An ordinary day's volume as a multiple of a typical level's volume, as in the
+library's history.
+"""
 LOCAL_OFFSET_S: Final = 7 * 3_600
-"""Exchange time is UTC+7 all year: a second of the day needs no time zone."""
+"""Exchange time is UTC+7 all year, so the second of the day needs no time zone."""
 DAY_S: Final = 86_400
 _HOUR: Final = 3_600
 _FIRST_LOCK: Final = 10 * _HOUR
@@ -48,12 +50,12 @@ _LAST_LOCK: Final = 13 * _HOUR + 1_800
 _LUNCH_STARTS: Final = 11 * _HOUR + 1_800
 _LUNCH_S: Final = 5_400
 _BEYOND: Final = 2.0
-"""Ticks past the band's end at which a locked price is wanted."""
+"""How many ticks beyond the end of the band a locked price is aimed at."""
 _GAP_PCT: Final = 0.25
 _STRAY_ZONE: Final = 0.15
-"""How far from the band's end, in parts of the band, a first trade may stray."""
+"""How far from the end of the band, as a fraction of it, a stray first trade may be."""
 _EDGE: Final = 1.5
-"""Ticks that the fair price of an unlocked day keeps from the band's ends."""
+"""Ticks that the fair price of an unlocked day stays away from the ends of the band."""
 
 
 Path = tuple[tuple[int, float], ...]
@@ -63,7 +65,7 @@ Path = tuple[tuple[int, float], ...]
 def market_day(seed: int, day: date) -> Path:
     """Draw the market's move since the day before, in percent."""
     random = Random(f"{seed}|flow|market|{day}")
-    # Student's distribution, scaled to a deviation of 1 first.
+    # Student's distribution, scaled to a deviation of 1.
     chi_squared = random.gammavariate(_FREEDOM / 2, 2)
     tailed = random.gauss(0, 1) * sqrt((_FREEDOM - 2) / chi_squared)
     close = min(max(tailed * _DEVIATION_PCT, -_MOST_PCT), _MOST_PCT)
@@ -83,8 +85,8 @@ def market_day(seed: int, day: date) -> Path:
 class DayKind(StrEnum):
     """What sort of day a symbol has.
 
-    On a limit day the price is driven to the band's end before the closing auction, where one side
-    stays empty and the other queues.
+    On a limit day the price is driven to the end of the band before the closing auction; there one
+    side stays empty and the other queues.
     """
 
     QUIET = "quiet"
@@ -96,12 +98,12 @@ class DayKind(StrEnum):
 
 
 class FlowScript(Part):
-    """How the order flow of a symbol behaves: what a scenario may say under `flow`.
+    """How the order flow of a symbol behaves: the `flow` section of a scenario.
 
-    `days` names its first days in order, the seed draws all that follow. `daily_pct` is the typical
-    move of an ordinary day in percent, `beta` how much of the market's move it makes in addition
-    (None: what is usual on its exchange). The symbol's `level_volume` says how much trades: an
-    ordinary day's volume is 150 times what waits at a price.
+    `days` names its first days in order; later ones are drawn from the seed. `daily_pct` is the
+    typical move of an ordinary day in percent, `beta` how much of the market's move is added (None:
+    the exchange's usual). The symbol's `level_volume` determines how much trades: an ordinary day's
+    volume is 150 times a level.
     """
 
     days: tuple[DayKind, ...] = ()
@@ -111,8 +113,9 @@ class FlowScript(Part):
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """A kind of day. `drift_pct` is where its own way ends; `noise` and `volume` multiply the
-    ordinary. `weight` is how often it comes; a day at the band's end comes as its exchange has it.
+    """A kind of day. `drift_pct` is where its own path ends; `noise` and `volume` multiply the
+    ordinary ones. `weight` is its relative frequency; how often limit days occur depends on the
+    exchange.
     """
 
     weight: float
@@ -135,11 +138,11 @@ _LOCK_KINDS: Final = {lock: kind for kind, lock in LOCKS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Temper:
-    """What the days of an exchange are like.
+    """Typical behaviour of an exchange's days.
 
     `beta` is the usual share in the market's move, `unrest` multiplies a symbol's own moves,
-    `limit_chance` is how often news of its own carries a symbol to either end of the band,
-    `stray_chance` how often the first trade of a day is far from where the price is.
+    `limit_chance` is how often a symbol's own news carries it to either end of the band,
+    `stray_chance` how often the first trade of a day is far from the price.
     """
 
     beta: float
@@ -153,8 +156,9 @@ TEMPERS: Final = {
     Exchange.HNX: Temper(1.25, 0.7, 0.008, 0.14),
     Exchange.UPCOM: Temper(0.9, 0.95, 0.002, 0.03),
 }
-"""Set beside days of 23 stocks, July 2024 to June 2025; `bench/README.md` has the figures. An
-exchange without an opening auction begins now and then with a small trade near the band's end."""
+"""Calibrated on days of 23 stocks, July 2024 to June 2025; `bench/README.md` has the figures. An
+exchange without an opening auction sometimes begins with a small trade near the end of the band.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +175,8 @@ class DayDraw:
     """A day as drawn. `path` is in ticks from the floor.
 
     `noise` is the spread of a whole day's random walk in ticks; `lock_s` the second of the day at
-    which the price reaches the band's end on the side `lock` (1 up, -1 down, 0 never), `stray` the
-    tick of a first small trade far from where the price is, None on most days.
+    which the price reaches the end of the band on the side `lock` (1 up, -1 down, 0 never), `stray`
+    the tick of a small first trade far from the price, None on most days.
     """
 
     kind: DayKind
@@ -184,21 +188,21 @@ class DayDraw:
     stray: int | None
 
     def wanted(self, second: int) -> float:
-        """Return the path's ticks at a second of the day, along straight lines."""
+        """Return the path's ticks at a second of the day, by linear interpolation."""
         return along(self.path, traded_second(second))
 
     def is_locked(self, second: int) -> bool:
-        """Say whether the price is held at the band's end from then on."""
+        """Return whether the price is locked at the end of the band at that second."""
         return self.lock != 0 and second >= self.lock_s
 
 
 def traded_second(second: int) -> int:
-    """Return a second of the local day, lunch left out: nobody changes their mind then."""
+    """Return the second of the local day with lunch cut out: opinions do not change over lunch."""
     return second - min(max(second - _LUNCH_STARTS, 0), _LUNCH_S)
 
 
 def spans_from(rulebook: Rulebook, exchange: Exchange, at: datetime) -> Iterator[FlowSpan]:
-    """Yield the rest of a trading day, the phase of `at` first; nothing while CLOSED."""
+    """Yield the rest of a trading day, the phase of `at` first; nothing if CLOSED."""
     phase = rulebook.phase_at(exchange, at)
     while phase is not Phase.CLOSED:
         following = rulebook.next_phase_change(exchange, at)
@@ -217,9 +221,9 @@ def draw_day(
     prices: tuple[int, ...],
     random: Random,
 ) -> DayDraw:
-    """Draw the day with that number since the start, 0 first; `prices` are all of its band.
+    """Draw the day of that number since the start, 0 first; `prices` are all prices of its band.
 
-    A day that the script names goes as named, whatever the market does.
+    A day named in the script goes as named, whatever the market does.
     """
     temper, count = TEMPERS[exchange], len(prices)
     named = script.days[number] if number < len(script.days) else None
@@ -232,7 +236,7 @@ def draw_day(
     start = nearest + percent * random.gauss(lock * 1.0, _GAP_PCT)
     drift = temper.unrest * random.uniform(*character.drift_pct)
     beta = 0.0 if named else temper.beta if script.beta is None else script.beta
-    # The market's way times beta, and in addition the symbol's own, to `drift` percent.
+    # Beta times the market's path plus the symbol's own, which ends at `drift` percent.
     length = PATH_ENDS - PATH_STARTS
     path = tuple(
         (second, start + percent * (beta * moved + drift * (second - PATH_STARTS) / length))
@@ -268,7 +272,7 @@ def _drawn_kind(temper: Temper, random: Random) -> DayKind:
 
 
 def _stray(temper: Temper, count: int, random: Random) -> int | None:
-    """Return a tick near either end of a band of `count` prices, or mostly None."""
+    """Return a tick near either end of a band of `count` prices, or (mostly) None."""
     away = int(count * random.uniform(0.0, _STRAY_ZONE))
     tick = random.choice((away, count - 1 - away))
     return tick if random.random() < temper.stray_chance else None
@@ -282,7 +286,7 @@ def inside(ticks: float, draw: DayDraw, count: int) -> float:
 
 
 def along(path: Path, second: int) -> float:
-    """Return a path's value at a `traded_second`, along straight lines; flat beyond its ends."""
+    """Return a path's value at a `traded_second` by linear interpolation; flat beyond its ends."""
     if second <= path[0][0]:
         return path[0][1]
     for (before, at_before), (after, at_after) in pairwise(path):

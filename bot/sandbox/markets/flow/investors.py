@@ -1,12 +1,12 @@
-"""What the investors of one symbol do while it trades continuously, one of them at a time.
+"""The actions of one symbol's investors in continuous trading, one investor at a time.
 
 Most leave a limit order near the touch, the others trade. Both lean towards a fair price, in ticks
-from the floor, that follows the day's path with a random walk around it, a step for each investor:
-where more come it moves more. Once the price is locked at the band's end they queue there, and
-whoever still offers is bought out at once.
+from the floor, that follows the day's path with a random walk around it, one step per investor, so
+the more come, the more it moves. Once the price is locked at the end of the band they queue there,
+and anyone still offering is bought out at once.
 
-A tick is an index into the day's prices from floor to ceiling. A price beyond them is not placed at
-all: the exchange would refuse it.
+A tick is an index into the day's prices from floor to ceiling. Orders beyond them are not placed,
+as the exchange would refuse them.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ TRADES: Final = 0.42
 _ODD: Final = 0.02
 _MILLION: Final = 1_000_000
 _EVENTS_A_MILLION: Final = 1_000
-"""Investors who come in a day to a symbol of which a million shares trade; more come to more."""
+"""Investors a day for a symbol that trades a million shares; more volume brings more investors."""
 _EVENTS_POWER: Final = 0.35
 _MARGIN: Final = 1.6
 _MARGIN_MAX: Final = 2.5
@@ -35,11 +35,11 @@ _ORDERS_IN_LEVEL: Final = 3
 _BOOK_LEVELS: Final = 10
 _DEPTH_MEAN_TICKS: Final = 2.2
 _TAIL: Final = 1.1
-"""Spread of the logarithm of an order's size."""
+"""Standard deviation of the logarithm of an order's size."""
 _MOOD: Final = 0.75
-"""Spread of the logarithm of how far the fair price steps: what makes the tails fat."""
+"""Standard deviation of the logarithm of the fair price's step size; it makes the tails fat."""
 _MOOD_STAYS: Final = 0.99
-"""How much of that mood is left with the next investor: restless times come together."""
+"""How much of that mood carries over to the next investor, so that volatility clusters."""
 _MOOD_STEP: Final = _MOOD * sqrt(1 - _MOOD_STAYS**2)
 _MEMORY: Final = 0.3
 _HALF: Final = 0.5
@@ -47,19 +47,19 @@ _LEAN: Final = 0.35
 _LOCKED_TRADES: Final = 0.2
 _QUEUE_LEVELS: Final = 12
 _GIVING_UP: Final = 4
-"""A seller into the queue at the ceiling never takes more than this part of it."""
+"""A seller into the queue at the ceiling takes at most this fraction (1/n) of it."""
 _BUY: Final = Side.BUY
 _LOCKED_SIDE: Final = {1: Side.BUY, -1: Side.SELL}
 _PIECES_MAX: Final = 200
 _KEPT_MAX: Final = 60
-"""Orders that are left in the book; older ones are taken back."""
+"""Orders kept in the book; older ones are cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crowdedness:
-    """How a symbol is attended to on an ordinary day.
+    """The activity in a symbol on an ordinary day.
 
-    `events` is how many investors come, `improves` the chance that one quotes within the spread,
+    `events` is the number of investors, `improves` the chance that one quotes within the spread,
     `margin` the ticks that they keep from the fair price.
     """
 
@@ -70,7 +70,9 @@ class Crowdedness:
 
 
 def crowdedness(level_volume: int) -> Crowdedness:
-    """Return what goes with so much at a price: the liquid have many investors and one tick."""
+    """Return the activity for a level volume: liquid symbols have many investors and a spread of
+    one tick.
+    """
     millions = level_volume * DAY_VOLUME_IN_LEVELS / _MILLION
     improves = min(0.75, max(0.04, 0.3 + 0.4 * log10(millions)))
     margin = min(_MARGIN_MAX, max(0.0, -_MARGIN * log10(millions)))
@@ -79,7 +81,7 @@ def crowdedness(level_volume: int) -> Crowdedness:
 
 
 class OrderPlacer:
-    """Places and takes back orders of one symbol."""
+    """Places and cancels orders of one symbol."""
 
     def __init__(self, symbol: str, access: MarketAccess) -> None:
         self._symbol, self._venue = symbol, access.venue
@@ -90,7 +92,7 @@ class OrderPlacer:
         self._ticks: dict[int, int] = {}
 
     def begin_day(self, prices: tuple[int, ...]) -> None:
-        """Take the prices of a new day; whatever waited has lapsed."""
+        """Take the prices of a new day; earlier orders have lapsed."""
         self.prices = prices
         self._ticks = {price: tick for tick, price in enumerate(prices)}
         self._kept.clear()
@@ -123,13 +125,13 @@ class OrderPlacer:
         self._orders.submit(side, most, None, self._at, order_type=order_type)
 
     def trim(self) -> None:
-        """Take the oldest orders back while there are too many."""
+        """Cancel the oldest orders while there are too many."""
         while len(self._kept) > _KEPT_MAX:
             self._orders.cancel(self._kept.popleft(), self._at)
 
 
 class Investors:
-    """All who come to one symbol on one day."""
+    """All investors of one symbol on one day."""
 
     def __init__(
         self, crowd: Crowdedness, draw: DayDraw, placer: OrderPlacer, random: Random
@@ -144,7 +146,7 @@ class Investors:
         self._last_side = random.choice((Side.BUY, Side.SELL))
 
     def fair(self, second: int) -> float:
-        """Return the tick at which the price is wanted at a second of the day."""
+        """Return the tick of the fair price at a second of the day."""
         draw = self._draw
         walked = self._walked * max(0.0, 1 - second / draw.lock_s) if draw.lock else self._walked
         return inside(draw.wanted(second) + walked, draw, len(self._placer.prices))
@@ -154,13 +156,15 @@ class Investors:
         return self._draw.lock if self._draw.is_locked(second) else 0
 
     def stray(self) -> None:
-        """Let two small investors meet far away, on a day that begins so: nobody else is there."""
+        """On a day with a stray first trade, let two small investors meet there; nobody else is
+        present.
+        """
         if self._draw.stray is not None:
             for side in (Side.SELL, Side.BUY):
                 self._placer.give(side, self._draw.stray, BOARD_LOT)
 
     def fill_book(self, second: int) -> None:
-        """Put a book around the fair price, outside of what waits already."""
+        """Build a book around the fair price, outside existing orders."""
         fair, margin = floor(self.fair(second)), round(self._crowd.margin)
         bid, ask = self._placer.touch()
         low = fair if ask is None else min(fair, ask - 1)
@@ -171,7 +175,7 @@ class Investors:
                 self._placer.give(side, tick, quantity)
 
     def act(self, second: int) -> None:
-        """Let one of them do something at a second of the day."""
+        """Let one investor act at a second of the day."""
         random = self._random
         self._mood = self._mood * _MOOD_STAYS + random.gauss(0, _MOOD_STEP)
         self._walked += self._step * random.gauss(0, 1) * exp(self._mood)
@@ -183,7 +187,7 @@ class Investors:
         else:
             roll, fair = random.random(), self.fair(second)
             if roll < _ODD:
-                # Two small investors meet at the touch; what one has more of keeps waiting.
+                # Two small investors trade at the touch; any remainder rests.
                 tick = random.choice((bid, ask))
                 for side in (Side.BUY, Side.SELL):
                     self._placer.give(side, tick, random.randint(1, BOARD_LOT - 1))
@@ -235,5 +239,5 @@ class Investors:
 
 
 def whole_lots(quantity: float) -> int:
-    """Return the nearest whole number of lots, one at least."""
+    """Return the nearest whole number of lots, at least one."""
     return max(BOARD_LOT, round(quantity / BOARD_LOT) * BOARD_LOT)

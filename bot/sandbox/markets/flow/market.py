@@ -1,13 +1,13 @@
 """The order flow of one symbol, day after day, and of all symbols that have one.
 
-Investors come by exponential gaps whose rate follows the half hours of a real day. Each day has a
-random stream of its own and the band that the exchange gives it, so a market left running is never
-off its band.
+Investors arrive at exponential intervals whose rate follows the half hours of a real day. Each day
+has its own random stream and the band set by the exchange, so a market left running stays within
+its band.
 
-A call auction gathers its orders beforehand. Of what is meant to trade, about a third comes without
-a price (ATO, ATC), the rest priced to trade at the fair price; as much again waits on either side
-and only fills the book. Where the price is locked at the band's end the side that nobody offers is
-left with a few sellers, or buyers.
+A call auction collects its orders beforehand. About a third of the volume meant to trade comes
+without a price (ATO, ATC), the rest priced to trade at the fair price; as much again waits on
+either side and only fills the book. At a locked price only a few sellers (or buyers) are left on
+the thin side.
 """
 
 from collections import deque
@@ -42,9 +42,9 @@ _SHAPE: Final = dict(zip(_HALF_HOURS, _SHARES, strict=True))
 """Percent of the volume by half hour of the local day; 18 is 09:00. Source: minute bars of 23
 stocks on the three exchanges, July 2024 to June 2025."""
 _SHAPE_TOTAL: Final = 96.3
-"""The sum to 14:30; UPCOM trades on."""
+"""The sum up to 14:30; UPCOM trades on after that."""
 _AUCTION_SHARE: Final = {Phase.OPEN: 0.018, Phase.PRE_CLOSED: 0.055}
-"""Of the day's volume. Source: minute bars of HOSE and HNX, July 2024 to June 2025."""
+"""Share of the day's volume. Source: minute bars of HOSE and HNX, July 2024 to June 2025."""
 _LATE_SHARE: Final = 0.008
 _UNPRICED: Final = {Phase.OPEN: OrderType.ATO, Phase.PRE_CLOSED: OrderType.ATC}
 _UNPRICED_CHANCE: Final = 0.33
@@ -52,10 +52,10 @@ _CROSSING: Final = 9
 _OUTSIDE: Final = 6
 _LATE: Final = 5
 _SWAY: Final = 0.35
-"""How much more, or less, than the other one side may bring."""
+"""By how much one side of an auction may exceed the other."""
 _CROSSING_TICKS: Final = 2
 _LOCKED_SHARE: Final = 0.3
-"""Of a locked price's auction volume, what the thin side brings."""
+"""What the thin side brings to an auction at a locked price, as a share of its volume."""
 _QUEUE_TIMES: Final = 6
 
 
@@ -68,7 +68,7 @@ def flow_market(
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """An order of an auction. `tick` is None for one without a price."""
+    """An order for an auction. `tick` is None if it has no price."""
 
     second: int
     side: Side
@@ -82,8 +82,8 @@ def gathered(
 ) -> list[Gathered]:
     """Return the orders of an auction by time.
 
-    `fair` is the tick at which the price is wanted, `volume` the day's, `lock` 1 or -1 while the
-    price is held at the band's upper or lower end.
+    `fair` is the tick of the fair price, `volume` the day's volume, `lock` 1 or -1 while the price
+    is locked at the upper or lower end of the band.
     """
     meant = volume * _AUCTION_SHARE[span.phase]
     orders: list[Gathered] = []
@@ -103,7 +103,7 @@ def gathered(
                 None if is_unpriced else fair - sign * away,
                 whole_lots(meant * weight / _CROSSING * random.lognormvariate(-0.32, 0.8)),
             )
-            # Nobody offers against a locked price, except without a price of their own.
+            # Against a locked price there are only offers without a price.
             if lock in (0, sign) or order.tick is None:
                 orders.append(order)
     return sorted(orders, key=lambda order: order.second)
@@ -138,7 +138,7 @@ class FlowSymbol(DayByDay):
         self._placer.move_to(at)
 
     def _begin_day(self, day: date, _: Sequence[FlowSpan]) -> bool:
-        """Draw the day on the reference and the band that the exchange has for it."""
+        """Draw the day on the exchange's reference and band."""
         script = self._script
         self._random = random = Random(f"{self._seed}|flow|{script.symbol}|{day}")
         prices = self._access.grid(script.instrument).prices
@@ -161,7 +161,7 @@ class FlowSymbol(DayByDay):
         return self._trade(span) if span.phase is Phase.PROGRESS else self._gather(span)
 
     def _trade(self, span: FlowSpan) -> int:
-        """Let investors come one after another until the phase ends."""
+        """Let investors act one after another until the phase ends."""
         start = _of_day(span.start)
         if start == PATH_STARTS:
             self._investors.stray()
@@ -183,7 +183,7 @@ class FlowSymbol(DayByDay):
         return self._await_investor(span)
 
     def _gather(self, span: FlowSpan) -> int:
-        """Let the orders of an auction, or of the after-hours phase, come one after another."""
+        """Place the orders of an auction, or of the after-hours phase, one after another."""
         volume, random = self._draw.volume, self._random
         if span.phase in {Phase.OPEN, Phase.PRE_CLOSED}:
             second = _of_day(span.end - 1)

@@ -1,4 +1,4 @@
-"""The mirrored market: a real broker's quotes and depth, in which our orders are played.
+"""The mirrored market: our orders are matched against a real broker's quotes and depth.
 
-What asks the real broker is in `runtime/worlds/paper.py`.
+`runtime/worlds/paper.py` reads the real broker.
 """

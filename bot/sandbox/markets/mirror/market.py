@@ -1,10 +1,10 @@
-"""The mirrored market: what a real broker shows becomes the crowd of our own venue.
+"""The mirrored market: turns what a real broker shows into the crowd of our own venue.
 
-Three inputs move it, all of them lines of the ledger: a quote, a depth, and that the market is seen
-no more (too old, or the broker's phase is not the timetable's). So the same lines give the same
-fills. It also acts by itself around every boundary of the day: a microsecond before an auction is
-uncrossed it puts the levels displayed last into it, and what it offered in continuous trading is
-taken out before the phase ends. How displayed levels become fills is in `model.py`.
+It has three inputs, all lines of the ledger: a quote, a depth, and that the market can no longer be
+seen (data too old, or the broker's phase differs from the timetable's). So the same lines give the
+same fills. It also acts by itself around every boundary of the day: a microsecond before an auction
+is uncrossed it enters the levels displayed last, and it withdraws its offers of continuous trading
+before the phase ends. `model.py` turns displayed levels into fills.
 """
 
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ from bot.sandbox.markets.source import MarketAccess
 from bot.sandbox.scenario import SymbolScript
 
 OBSERVATIONS: Final = frozenset({"mirror_quote", "mirror_depth", "mirror_lost"})
-"""The kinds of ledger lines that move the mirrored market."""
+"""The kinds of ledger lines that drive the mirrored market."""
 JUST_BEFORE: Final = timedelta(microseconds=1)
 _QUOTE_FIELDS: Final = (
     "symbol", "last", "reference", "ceiling", "floor", "open", "high", "low", "volume"
 )  # fmt: skip
-"""Of a quote, what a line of the ledger holds."""
+"""The fields of a quote that a ledger line holds."""
 
 
 class MirroredMarket:
@@ -56,7 +56,7 @@ class MirroredMarket:
         self._due = self._boundary - JUST_BEFORE
 
     def next_due(self) -> datetime:
-        """Just before a boundary, then at it."""
+        """The next action: just before a boundary, or at it."""
         return self._due
 
     def run_next(self) -> datetime:
@@ -65,7 +65,7 @@ class MirroredMarket:
         is_before = at < self._boundary
         act = MirroredSymbol.end_phase if is_before else MirroredSymbol.start_phase
         phase_at, before = self._rulebook.phase_at, self._boundary - JUST_BEFORE
-        # The later part of after-hours trading begins without a change of phase.
+        # After-hours trading has a second part that begins without a change of phase.
         changing = {
             each
             for each in set(self._exchanges.values())
@@ -86,7 +86,7 @@ class MirroredMarket:
         return min(self._rulebook.next_phase_change(each, after).at for each in exchanges)
 
     def take(self, line: Mapping[str, Any]) -> None:
-        """Do what an observation, a line of the ledger, says."""
+        """Apply an observation, a line of the ledger."""
         symbol, now = self._symbols[line["symbol"]], self._venue.now
         match line["kind"]:
             case "mirror_quote":
@@ -104,21 +104,21 @@ class MirroredMarket:
                 raise AssertionError(f"{kind} is not an observation")
 
     def show(self, quote: Quote) -> None:
-        """Update a symbol's board from the market; not an input while no order works there."""
+        """Update a symbol's board from the market; no input, as no order works there."""
         self._symbols[quote.symbol].quote(quote, self._venue.now)
 
     def holds(self, symbol: str) -> bool:
-        """Tell whether a new order has to wait here, as its market is not seen."""
+        """Return whether a new order has to wait here because the market cannot be seen."""
         return self._symbols[symbol].holds
 
     def note_arrival(self, order_id: str, symbol: str) -> None:
-        """Let an order of ours that came or changed take its place in the queue."""
+        """Give a new or changed order of ours its place in the queue."""
         if symbol in self._symbols:
             self._symbols[symbol].settle(self._venue.now)
         self._note_fidelity(order_id, symbol)
 
     def note_trade(self, trade: Traded) -> None:
-        """Remember how the market was seen when something traded."""
+        """Remember how well the market was seen when something traded."""
         for order_id in (trade.buy_order_id, trade.sell_order_id):
             if "~" not in order_id:
                 self._note_fidelity(order_id, trade.symbol)
@@ -129,12 +129,12 @@ class MirroredMarket:
         self._fidelities[order_id] = f"paper {self._fill} · {seen}"
 
     def fidelity(self, order_id: str) -> str:
-        """Say how an order's state came about; by its first id."""
+        """Describe how an order's state came about; by its first id."""
         return self._fidelities.get(order_id, f"paper {self._fill}")
 
 
 def quote_facts(quote: Quote) -> dict[str, JsonValue]:
-    """Return a quote as a ledger keeps it."""
+    """Return a quote as the ledger stores it."""
     return {name: getattr(quote, name) for name in _QUOTE_FIELDS}
 
 

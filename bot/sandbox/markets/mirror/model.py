@@ -1,26 +1,26 @@
-"""The three ways in which orders of ours are filled against the market that a broker shows.
+"""The three fill models for our orders against the market that a broker shows.
 
-Each is a translation of what is displayed into what others offer in our own venue; the venue then
-matches, by price and time, within phase, tick, band and lot. What each assumes:
+Each translates what is displayed into orders of others in our own venue, which then matches by
+price and time, within phase, tick, band and lot. Their assumptions:
 
 touch: we take any quantity at the best displayed price of the other side, and a resting order is
-filled whole as soon as that price reaches its limit.
+filled completely as soon as that price reaches its limit.
 
-depth: we take what each displayed level holds, and what we took of a level is not offered again
-until it shows another volume. A resting order is filled by what the other side displays at its
+depth: we take what each displayed level holds, and what we took from a level is not offered again
+until its displayed volume changes. A resting order is filled by what the other side displays at its
 limit or better, level by level.
 
-queue: taking is as in depth. A resting order queues behind what was displayed at its price when it
-came; shares traded at that price eat the queue first and then fill us, a trade through our price
-fills us whole, and volume that goes without a trade is taken to have been behind us first. A price
-beyond the displayed levels shows nothing: there the whole volume that is first displayed counts as
-ahead. A trade that the depth has shown already is not counted twice when the quote reports it.
+queue: taking is as in depth. A resting order queues behind the volume displayed at its price when
+it arrived; shares traded at that price reduce the queue first and then fill us, a trade through our
+price fills us completely, and volume that vanishes without a trade is assumed to have been behind
+us first. A price beyond the displayed levels shows nothing, so the volume first displayed there
+counts as ahead. A trade already seen in the depth is not counted twice when the quote reports it.
 
 A resting order trades at its own limit, as on the exchange. All three are blind to: levels beyond
 the displayed three; what happens between two polls (all shares traded between two quotes count at
-the later one's price); our own effect on others; odd lots, whose book is not shown (such orders
-wait and lapse); after-hours orders; other people's orders without a price in an auction. An auction
-is uncrossed on the levels displayed last before its end; among equals at its price we are first.
+the later price); our own effect on others; odd lots, whose book is not shown (such orders wait and
+lapse); after-hours orders; other investors' unpriced auction orders. An auction is uncrossed on the
+levels displayed last before its end; among equals at its price we come first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,14 +38,14 @@ Offered = Mapping[tuple[Side, int], int]
 """Shares offered at each level, by side and price."""
 FillName = Literal["touch", "depth", "queue"]
 WITHOUT_END: Final = 5_000_000
-"""Shares that `touch` offers at the best price: ten orders of the greatest size that HOSE takes."""
+"""Shares that `touch` offers at the best price: ten times the largest order that HOSE takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class FillModel:
-    """One of the three ways. `offers` translates the displayed depth into shares offered by level.
+    """One fill model. `offers` translates the displayed depth into shares offered by level.
 
-    `remembers_taken`: what we took of a level stays taken while it shows the same volume.
+    `remembers_taken`: what we took from a level stays taken while it shows the same volume.
     `has_queue`: resting orders wait behind what was displayed, and trades fill them.
     """
 
@@ -81,17 +81,18 @@ MODELS: Final[Mapping[FillName, FillModel]] = MappingProxyType(
 
 
 DISPLAYED_LEVELS: Final = 3
-"""A side that shows fewer has no more."""
+"""A side that shows fewer levels has no more."""
 QUOTE_AGE_MAX: Final = timedelta(seconds=2)
-"""An order that came later than this after a quote has its first trades in the quote after next:
-those in the next quote may be older than the order."""
+"""If an order came later than this after a quote, trades count for it only from the quote after
+next: those in the next quote may be older than the order.
+"""
 
 
 @dataclass(slots=True)
 class Place:
-    """One order's place. `ahead` None: beyond what has ever been displayed since it came.
+    """One order's place. `ahead` None: its price has not been displayed since it came.
 
-    `moved` is by how much displayed depth has moved it forward since the last quote.
+    `moved` is how far displayed depth has moved it forward since the last quote.
     """
 
     order: LiveOrder
@@ -109,7 +110,7 @@ class Queue:
         self._volume: int | None = None
 
     def settle(self, orders: Iterable[LiveOrder], depth: Depth | None, at: datetime) -> None:
-        """Update the places to the orders that rest now; new ones queue behind `depth`."""
+        """Update the places to the orders resting now; new ones queue behind `depth`."""
         is_quoted = self._quoted_at is not None and at - self._quoted_at <= QUOTE_AGE_MAX
         before, self._places = self._places, {}
         for order in orders:
@@ -132,9 +133,9 @@ class Queue:
             place.ahead = displayed if place.ahead is None else min(place.ahead, displayed)
 
     def trade(self, last: int, volume: int, at: datetime) -> list[tuple[LiveOrder, int]]:
-        """Take in a quote and return which orders it fills and by how many shares, best first.
+        """Process a quote and return the orders it fills, with their shares, best first.
 
-        `volume` is the day's so far. All that was traded since the quote before counts at `last`.
+        `volume` is the day's so far. Everything traded since the previous quote counts at `last`.
         """
         growth = 0 if self._volume is None else volume - self._volume
         self._volume, self._quoted_at = volume, at
@@ -150,7 +151,7 @@ class Queue:
         return sorted(fills, key=lambda fill: -_eagerness(fill[0]))
 
     def start_phase(self) -> None:
-        """Forget the volume: what an auction traded fills no resting order."""
+        """Reset the volume: what an auction traded fills no resting order."""
         self._volume = self._quoted_at = None
 
 
@@ -169,13 +170,13 @@ def _filled(place: Place, last: int, growth: int, ours_before: int) -> int:
 
 
 def _eagerness(order: LiveOrder) -> int:
-    """Order prices of a side from better to worse: the greater, the better."""
+    """Sort key for prices of a side: the greater, the better."""
     price = order.price or 0
     return price if order.side is Side.BUY else -price
 
 
 def _displayed(order: LiveOrder, depth: Depth | None) -> int | None:
-    """Return what is displayed at an order's price, None where the display does not reach."""
+    """Return the volume displayed at an order's price, None if the display does not reach it."""
     if depth is None:
         return None
     levels = depth.bids if order.side is Side.BUY else depth.asks

@@ -1,6 +1,6 @@
-"""One mirrored symbol: what was shown of it last, and what that does to our orders.
+"""One mirrored symbol: its last displayed state, and the effect on our orders.
 
-What others offer us there are the displayed levels, as orders of the crowd in our venue.
+The displayed levels become orders of the crowd in our venue.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,11 +20,11 @@ from bot.sandbox.markets.source import OTHER, CrowdOrders, Level, MarketAccess
 NOT_SEEN: Final = "no depth of this phase yet"
 
 Release = Callable[[str, datetime], None]
-"""Sends the orders of a symbol that were held for want of a market."""
+"""Sends a symbol's orders that were held because its market was not visible."""
 
 
 class MirroredSymbol:
-    """Moves with quotes, depths and phases; without a depth of the running phase it is blind."""
+    """Moves with quotes, depths and phases; without a depth from the current phase it is blind."""
 
     def __init__(
         self, instrument: Instrument, model: FillModel, access: MarketAccess, release: Release
@@ -46,11 +46,13 @@ class MirroredSymbol:
 
     @property
     def holds(self) -> bool:
-        """True while new orders have to wait: the market trades and we do not see it."""
+        """True while new orders have to wait: the market trades but we cannot see it."""
         return self._venue.phase_of(self._symbol) is Phase.PROGRESS and self._depth is None
 
     def seen(self, at: datetime) -> str:
-        """Say how well the market is seen: levels and age of the snapshot, or why it is not."""
+        """Say how well the market is seen: levels and age of the snapshot, or why it
+        is not seen.
+        """
         if self._depth is None or self._depth_at is None:
             return f"held: {self._blind}"
         levels = max(len(self._depth.bids), len(self._depth.asks))
@@ -58,10 +60,10 @@ class MirroredSymbol:
         return f"depth {levels} levels · snapshot {age_s:.1f} s old"
 
     def quote(self, quote: Quote, at: datetime) -> None:
-        """Take in what the market says of the day; in the queue model its trades fill us."""
+        """Process a quote; in the queue model its trades fill our orders."""
         self._list(quote, at)
         phase = self._venue.phase_of(self._symbol)
-        # Before the first phase a quote shows the day before.
+        # Before the first phase a quote still shows the previous day.
         if phase is not Phase.CLOSED or self._venue.board(self._symbol).close is not None:
             self._venue.set_tape(self._symbol, _tape(quote))
         if phase is Phase.PROGRESS and self._model.has_queue:
@@ -71,7 +73,7 @@ class MirroredSymbol:
             self.settle(at)
 
     def depth(self, depth: Depth, seen_at: datetime, at: datetime) -> None:
-        """Take in a snapshot. Crossed while trading is continuous, it shows no market."""
+        """Process a depth; a crossed one in continuous trading counts as no market."""
         phase = self._venue.phase_of(self._symbol)
         is_crossed = depth.bid is not None and depth.ask is not None and depth.bid >= depth.ask
         if phase is Phase.PROGRESS and is_crossed:
@@ -86,13 +88,13 @@ class MirroredSymbol:
             self.settle(at)
 
     def lose(self, why: str, at: datetime) -> None:
-        """See nothing from now on: nothing is offered and new orders wait."""
+        """The market cannot be seen from now on: nothing is offered and new orders wait."""
         self._depth, self._depth_at, self._blind = None, None, why
         if self._venue.phase_of(self._symbol) is Phase.PROGRESS:
             self._offers.withdraw(at)
 
     def settle(self, at: datetime) -> None:
-        """Let orders that have just come to rest take their place in the queue."""
+        """Give orders that have just come to rest their place in the queue."""
         if self._model.has_queue:
             orders = [each for each in self._our_orders() if each.lot is Lot.EVEN]
             resting = (each for each in orders if each.price is not None)
@@ -104,7 +106,9 @@ class MirroredSymbol:
                 yield order
 
     def end_phase(self, at: datetime) -> None:
-        """Just before the phase ends: an auction gets its crowd, continuous trading loses it."""
+        """Called just before a phase ends: an auction gets its crowd, continuous
+        trading loses it.
+        """
         phase = self._venue.phase_of(self._symbol)
         self._ends_auction = phase in AUCTIONS
         if self._ends_auction and self._depth is not None:
@@ -113,7 +117,9 @@ class MirroredSymbol:
             self._offers.withdraw(at)
 
     def start_phase(self, at: datetime) -> None:
-        """Just after a phase has begun: what was shown in the one before counts no more."""
+        """Called just after a phase has begun: what was shown in the previous one no
+        longer counts.
+        """
         phase = self._venue.phase_of(self._symbol)
         if phase is Phase.PROGRESS:
             self._offers.withdraw(at)
@@ -123,7 +129,7 @@ class MirroredSymbol:
         self._depth, self._depth_at, self._blind = None, None, NOT_SEEN
 
     def _list(self, quote: Quote, at: datetime) -> None:
-        """Take over reference and band where they differ, unless an order of ours still works."""
+        """Take over reference and band if they differ, unless an order of ours is working."""
         board, band = self._venue.board(self._symbol), _band(quote)
         is_same_band = band is None or band == self._access.band(self._symbol)
         is_listed = quote.reference == board.reference and is_same_band
@@ -135,7 +141,7 @@ class MirroredSymbol:
 
 
 def _band(quote: Quote) -> Band | None:
-    """Return the quoted limits; None, and so the rulebook's, unless they hold the reference."""
+    """Return the quoted limits; None, and so the rulebook's, unless they include the reference."""
     if quote.ceiling is None or quote.floor is None or quote.reference is None:
         return None
     band = Band(quote.ceiling, quote.floor)
@@ -159,8 +165,8 @@ def _tape(quote: Quote) -> Tape:
 class Offers:
     """The crowd's orders of one symbol, each at most `order_max` shares.
 
-    A level that shows the same volume as before holds what we left of it; with `remembers_taken`
-    False every showing offers it whole.
+    A level that shows the same volume as before offers only what we left of it; with
+    `remembers_taken` False it is offered in full each time.
     """
 
     def __init__(
@@ -175,7 +181,9 @@ class Offers:
         self._left: dict[Level, int] = {}
 
     def show(self, wanted: Mapping[Level, int], at: datetime) -> None:
-        """Offer these levels and no other; what crosses a resting order of ours trades with it."""
+        """Offer these levels and no others; whatever crosses a resting order of ours trades with
+        it.
+        """
         for level in list(self._orders):
             if not (self._remembers_taken and wanted.get(level) == self._displayed[level]):
                 self._take_out(level, at)
@@ -191,9 +199,9 @@ class Offers:
             self._take_out(level, at)
 
     def strike(self, side: Side, price: int, quantity: int, at: datetime) -> None:
-        """Let somebody trade with our resting orders on `side` at `price`, past other people's.
+        """Let somebody trade with our resting orders on `side` at `price`, bypassing other orders.
 
-        The levels of that side are offered again as they were.
+        The levels of that side are offered again afterwards, unchanged.
         """
         levels = [level for level in self._orders if level[0] is side]
         for level in levels:
@@ -205,7 +213,7 @@ class Offers:
             self._put(level, self._left[level], at)
 
     def forget(self) -> None:
-        """Forget the levels shown so far; they must be out of the venue."""
+        """Forget the levels shown so far; they must already be withdrawn."""
         self._orders, self._displayed, self._left = {}, {}, {}
 
     def _put(self, level: Level, volume: int, at: datetime) -> None:

@@ -1,4 +1,4 @@
-"""Recorded days played again: bars and trades become orders of the venue.
+"""Replays recorded days: bars and trades become orders in the venue.
 
 The files are read and checked in `config/market_files/`.
 """

@@ -1,20 +1,21 @@
-"""Recorded days: what a scenario may say of them, what their files hold, and what trades by second.
+"""Recorded days: their settings in a scenario, the contents of their files, and the trades by
+second.
 
-Prices are whole VND on the tick and within the band, quantities whole lots; whoever makes these
-values has checked that. Seconds are those of the exchange's local day.
+Prices are whole VND on the tick and within the band, quantities whole lots; the code that makes
+these values has checked that. Seconds are those of the exchange's local day.
 
 A bar is walked open, low, high, close when it closed at or above its open, else open, high, low,
-close; a price that follows itself is visited once. Of a bar that traded fewer lots than it shows
-prices, the last of them are played.
+close; repeated prices are visited once. If a bar traded fewer lots than it has prices, only the
+last prices are played.
 
-A daily bar becomes minute bars first: it opens in the first minute (HOSE: the opening auction) and
-closes in the last (HOSE, HNX: the closing auction); the extremes come at drawn minutes in between,
-with straight lines from one to the next. Volume is shared out by drawn weights; the closing auction
+A daily bar is first split into minute bars: it opens in the first minute (HOSE: the opening
+auction) and closes in the last (HOSE, HNX: the closing auction); the extremes are at random minutes
+in between, with linear interpolation. Volume is distributed by random weights; the closing auction
 weighs more.
 
 Where a bar holds an auction and more (HOSE, 09:15), `OPENING_SHARE` of its volume is the auction's:
-files do not say. What is stamped with the minute in which continuous trading ends was traded just
-before it and is played in its last second.
+files do not say. A bar stamped with the minute in which continuous trading ends was traded just
+before the end and is played in its last second.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +47,7 @@ class ReplayScript(Part):
     """Where the records are, relative to the scenario's file; formats in `docs/market-files.md`.
 
     `minutes` and `trades` are folders with one file for each symbol, `daily` is one file of all
-    symbols. `days` is how many trading days are read, the scenario's first.
+    symbols. `days` is how many trading days are read, starting with the scenario's.
     """
 
     minutes: str | None = None
@@ -69,7 +70,7 @@ class RecordedBar:
 
 @dataclass(frozen=True, slots=True)
 class Print:
-    """Shares that trade at one price. `aggressor` None: in the call auction ending at `second`."""
+    """Shares traded at one price. `aggressor` None: in the call auction ending at `second`."""
 
     second: int
     price: int
@@ -89,7 +90,7 @@ class RecordedDay:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """All that a scenario replays: days by symbol. `digest` distinguishes two recordings."""
+    """Everything that a scenario replays: days by symbol. `digest` distinguishes two recordings."""
 
     days: Mapping[str, Mapping[date, RecordedDay]] = field(default_factory=dict)
     digest: str = ""
@@ -106,7 +107,7 @@ Snap = Callable[[float], int]
 
 
 def walked(bar: RecordedBar) -> list[int]:
-    """Return the prices that a bar visits, in order, as many as its volume can pay for."""
+    """Return the prices that a bar visits, in order, as many as it has lots."""
     inner = (bar.low, bar.high) if bar.close >= bar.open else (bar.high, bar.low)
     path = [bar.open, *inner, bar.close]
     distinct = [path[0], *(after for before, after in pairwise(path) if after != before)]
@@ -114,10 +115,10 @@ def walked(bar: RecordedBar) -> list[int]:
 
 
 def place_of(second: int, spans: Sequence[FlowSpan]) -> FlowSpan | None:
-    """Return the phase in which a bar of that second trades, None outside all of them.
+    """Return the phase in which a bar of that second trades, None outside all phases.
 
     `spans` are a whole day's, in seconds of the local day. The bar of the second in which an
-    auction ends holds that auction.
+    auction ends contains that auction.
     """
     for span in spans:
         if span.phase in CALL_AUCTIONS and second == span.end:
@@ -130,7 +131,7 @@ def place_of(second: int, spans: Sequence[FlowSpan]) -> FlowSpan | None:
 def prints_of(
     day: RecordedDay, spans: Sequence[FlowSpan], random: Random, snap: Snap
 ) -> list[Print]:
-    """Return what trades on a recorded day, by second; `snap` brings a price to its tick."""
+    """Yield the trades of a recorded day, by second; `snap` moves a price to its tick."""
     if day.trades:
         return list(day.trades)
     minutes = day.minutes
@@ -153,7 +154,7 @@ def following(span: FlowSpan, spans: Sequence[FlowSpan]) -> FlowSpan | None:
 
 
 def _auction(bar: RecordedBar, after: FlowSpan | None, random: Random) -> Iterator[Print]:
-    """Yield the auction, and what the bar traded after it when trading went on."""
+    """Yield the auction, and what the bar traded after it if trading continued."""
     path = walked(bar)
     if after is None or after.phase is not Phase.PROGRESS:
         yield Print(bar.second, path[0], bar.volume, None)
@@ -187,7 +188,7 @@ def _continuous(
 def _spread_over_day(
     bar: RecordedBar, spans: Sequence[FlowSpan], random: Random, snap: Snap
 ) -> Iterator[RecordedBar]:
-    """Yield minute bars that together are the day's, by second."""
+    """Yield minute bars that add up to the day's bar, by second."""
     path = walked(bar)
     count = min(max(len(path), bar.volume // BOARD_LOT), _MINUTES_MAX)
     continuous = [span for span in spans if span.phase is Phase.PROGRESS]
@@ -210,7 +211,7 @@ def _spread_over_day(
 
 
 def _prices(path: Sequence[int], count: int, random: Random, snap: Snap) -> list[int]:
-    """Return `count` prices that visit the path at drawn places, straight lines between."""
+    """Return `count` prices along the path at random places, linearly interpolated."""
     inner = sorted(random.sample(range(1, count - 1), len(path) - 2)) if len(path) > 1 else []
     stops = [0, *inner, count - 1][: len(path)]
     prices = [path[0]] * count

@@ -1,17 +1,17 @@
-"""Recorded days played into the venue: what was recorded, at the second at which it happened.
+"""Plays recorded days into the venue, each trade at the second at which it happened.
 
 Each day begins on the reference that the recording has for it, given to the venue an hour before
-the first phase. The clearing price of a call auction is the recorded one because the recorded
-volume comes from both sides at that price; what the model has waiting at better prices is taken
-back before. A day, or a symbol, that is not recorded has no trades. Randomness (seconds within a
-minute, the split of a bar's volume, depth) is drawn from seed, symbol and date.
+the first phase. A call auction clears at the recorded price because the recorded volume comes from
+both sides at that price; modelled orders at better prices are cancelled before. A day or symbol
+that is not recorded has no trades. Randomness (seconds within a minute, the split of a bar's
+volume, depth) is drawn from seed, symbol and date.
 
-Files hold no depth: five levels a side are modelled, each of about `level_volume`, the best of
-them next to the price that traded last. A recorded trade finds its price free of what we modelled
-better, as much waiting at it as it takes, and an aggressor who takes it; so where nobody else has
-an order the tape shows just that trade. An order of ours that waits at that price is filled in its
-turn, one that is better priced is filled first, and the recorded trade has less. A level that an
-order of ours has taken away is there again with the next trade.
+Files hold no depth: five levels a side are modelled, each of about `level_volume`, the best of them
+next to the last price. For a recorded trade, better-priced modelled orders are removed, enough
+volume is placed at its price, and an aggressor takes it; so if nobody else has an order, the tape
+shows just that trade. An order of ours waiting at that price is filled in its turn and a
+better-priced one first, and less of the recorded trade is left. A level that we have taken is
+restored with the next trade.
 """
 
 from collections import deque
@@ -55,7 +55,7 @@ def replay_market(
 
 
 class _References(Participant):
-    """Gives the venue each morning the references that the recording has."""
+    """Sets the recorded references in the venue each morning."""
 
     def __init__(
         self, scenario: Scenario, scripts: Sequence[SymbolScript], access: MarketAccess
@@ -114,7 +114,7 @@ class ReplaySymbol(DayByDay):
         return True
 
     def _play(self, span: FlowSpan) -> int:
-        """Plan what a phase has of trades, or of orders for its auction."""
+        """Schedule the trades of a phase, or the orders of its auction."""
         midnight = self._midnight
         within = _within(self._made, span, midnight)
         if span.phase is not _PROGRESS:
@@ -125,7 +125,7 @@ class ReplaySymbol(DayByDay):
         )
         coming = _within(self._made, following(span, self._spans), midnight)
         if coming and coming[0].aggressor is None:
-            # Before a closing auction, take back what would trade in it at better prices.
+            # Before a closing auction, cancel what would trade in it at better prices.
             self._todo.append((span.end - 1, partial(self._placer.clear, coming[0].price)))
         return self._work_off()
 
@@ -135,7 +135,7 @@ class ReplaySymbol(DayByDay):
     def _gathered(
         self, made: Sequence[Print], span: FlowSpan
     ) -> Iterator[tuple[int, Callable[[], None]]]:
-        """Let the auction's volume come from both sides at its price, in a few orders."""
+        """Enter the auction's volume from both sides at its price, in a few orders."""
         quantity = sum(each.quantity for each in made)
         part = quantity // _AUCTION_ORDERS // BOARD_LOT * BOARD_LOT
         parts = [part] * (_AUCTION_ORDERS - 1) if part else []
@@ -150,7 +150,7 @@ class ReplaySymbol(DayByDay):
 
 
 def _within(made: Sequence[Print], span: FlowSpan | None, midnight: int) -> list[Print]:
-    """Return what trades in a phase: continuously, or in the auction that ends it."""
+    """Return the trades within a phase: continuous ones, or those of the auction that ends it."""
     if span is None:
         return []
     low, high = span.start - midnight, span.end - midnight
@@ -160,7 +160,7 @@ def _within(made: Sequence[Print], span: FlowSpan | None, midnight: int) -> list
 
 
 def day_spans(rulebook: Rulebook, exchange: Exchange, day: date) -> tuple[FlowSpan, ...]:
-    """Return the phases of a trading day in seconds of its local day; none when it is closed."""
+    """Return the phases of a trading day in seconds of its local day; empty on a closed day."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=EXCHANGE_TZ)
     start = int(midnight.timestamp())
     opening = rulebook.next_phase_change(exchange, midnight.astimezone(UTC)).at
@@ -174,7 +174,7 @@ def day_spans(rulebook: Rulebook, exchange: Exchange, day: date) -> tuple[FlowSp
 
 _LEVELS: Final = 5
 _SPREAD: Final = 0.6
-"""Of the logarithm of a modelled level."""
+"""Standard deviation of the logarithm of a modelled level's volume."""
 _NO_PRICES: Final = PriceGrid(TickTable(((None, 1),)), (), frozenset(), 0, 0)
 
 
@@ -191,14 +191,14 @@ class ReplayPlacer:
         self._at = at
 
     def begin_day(self, grid: PriceGrid, random: Random) -> None:
-        """Take the prices of a new day; whatever waited has lapsed."""
+        """Take the prices of a new day; earlier orders have lapsed."""
         self._grid, self._random = grid, random
         self._resting.clear()
 
     def trade(self, made: Print) -> None:
-        """Let a recorded trade happen between two others, or with us where we come first."""
+        """Make a recorded trade happen between two others, or with us if we come first."""
         price = made.price
-        # At the band's end only those who come from the other side can take.
+        # At the end of the band only the opposite side can be the aggressor.
         if price >= self._grid.ceiling:
             taking = Side.SELL
         else:
@@ -207,7 +207,8 @@ class ReplayPlacer:
         self.clear(price, but=waiting)
         self._have((waiting, price), made.quantity)
         self._take_back(self._orders.submit_in_pieces((taking, price), made.quantity, self._at))
-        # Model the depth: `waiting` has its best level at the price, the other side a tick away.
+        # Model the depth: the `waiting` side has its best level at the price, the other one tick
+        # away.
         for side, step in ((Side.BUY, self._grid.down), (Side.SELL, self._grid.up)):
             at = price
             for number in range(_LEVELS + 1):
@@ -222,7 +223,7 @@ class ReplayPlacer:
         self._orders.submit_in_pieces((side, price), quantity, self._at)
 
     def clear(self, price: int, but: Side | None = None) -> None:
-        """Take back what we modelled and what would trade at `price`; `but` may stay just at it."""
+        """Cancel modelled orders that would trade at `price`; `but` may stay exactly at it."""
         for level in list(self._resting):
             side, at = level
             crosses = at > price if side is Side.BUY else at < price
@@ -230,7 +231,9 @@ class ReplayPlacer:
                 self._take_back(self._resting.pop(level))
 
     def _have(self, level: Level, least: int) -> None:
-        """Make sure that at least so much of ours waits there; an empty level is filled."""
+        """Make sure that at least this much modelled volume waits there; an empty level is
+        refilled.
+        """
         orders = map(self._venue.order, self._resting.get(level, ()))
         live = [order for order in orders if order is not None]
         if live:
