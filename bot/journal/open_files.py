@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 LOGS: Final = ("-wal", "-shm")
-RESCUED: Final = ".rescued-"
-"""How the name of such a copy goes on behind the journal's, before its number."""
+RESCUED: Final = "{0.stem}.rescued-{1}{0.suffix}"
+"""What such a copy is called, by the journal's path and a number."""
 RESCUED_MAX: Final = 20
 """How many copies may lie there: then no more are made."""
 
@@ -73,7 +73,7 @@ class OpenFiles:
 
     def _new_file(self) -> Path:
         for number in range(1, RESCUED_MAX + 1):
-            copy = self._beside(f"{RESCUED}{number}")
+            copy = self._path.with_name(RESCUED.format(self._path, number))
             with suppress(FileExistsError):
                 os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
                 return copy

@@ -237,6 +237,9 @@ class Daemon:
         if left := unanswered(parts):
             text = "the next start asks the broker what has become of that"
             parts.trouble.begin(f"stopped without the answer to {', '.join(left)}; {text}")
+        if unsent := parts.orders.unsent:
+            text = "the stop came first, and the next start does not send it"
+            parts.trouble.begin(f"never sent: {', '.join(unsent)}; {text}")
         if count := parts.inbox.unheard:
             noun = "event was" if count == 1 else "events were"
             text = "the next start reads orders and account anew"

@@ -128,8 +128,15 @@ class OrderManager:
 
     @property
     def under_way(self) -> tuple[str, ...]:
-        """What was begun and has no answer yet, in words."""
-        return (*map(order_words, self._placing.values()), *self._changing.values())
+        """What may have left and has no answer yet, in words."""
+        placing = [it for key, it in self._placing.items() if self._fence.holds(key)]
+        return (*map(order_words, placing), *self._changing.values())
+
+    @property
+    def unsent(self) -> tuple[str, ...]:
+        """The orders that were begun and can't have left: no attempt of them is stored."""
+        placing = [it for key, it in self._placing.items() if not self._fence.holds(key)]
+        return tuple(map(order_words, placing))
 
     # ------------------------------------------------------------------------------------ place
 

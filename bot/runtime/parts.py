@@ -64,7 +64,7 @@ class Parts:
 
 
 def unanswered(parts: Parts) -> tuple[str, ...]:
-    """Return, in words, what was sent or is about to be, and has no trusted answer yet."""
+    """Return, in words, what may have been sent, and has no trusted answer yet."""
     status = parts.engine.status()
     rows = {f"({row.intent_id})": row for row in status.open_orders if row.intent_id}
     found = [*parts.orders.under_way, *map(order_words, status.unknown)]

@@ -49,7 +49,7 @@ def replace(file: Path) -> None:
 
 
 def copies(file: Path) -> list[Path]:
-    return list(file.parent.glob(f"{file.name}{RESCUED}*"))
+    return list(file.parent.glob("*rescued*"))
 
 
 def modes(files: list[Path]) -> set[int]:
@@ -57,7 +57,7 @@ def modes(files: list[Path]) -> set[int]:
 
 
 def rescued(file: Path, number: int = 1) -> Path:
-    return file.with_name(f"{file.name}{RESCUED}{number}")
+    return file.with_name(RESCUED.format(file, number))
 
 
 async def test_a_file_that_was_moved_away_takes_nothing_until_it_is_put_back(

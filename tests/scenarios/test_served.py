@@ -20,6 +20,7 @@ from bot.journal.engines import file_of
 from bot.runtime.control.socket import ask
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunEnd, RunOptions
+from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import run_free, serve
 from tests.staging import START, scenario
@@ -128,6 +129,45 @@ async def test_a_stop_without_an_answer_names_the_order_on_the_screen_and_in_the
         "the next start asks the broker what has become of that"
     )
     assert served.rows("select state from intents") == [("SENDING",)]
+
+
+WHEN = """
+from pathlib import Path
+
+from bot import Strategy
+
+
+class When(Strategy):
+    file: str
+
+    def on_quote(self, quote):
+        if Path(self.file).exists():
+            self.buy(100, limit=quote.floor, why="it is there")
+"""
+
+
+async def test_a_stop_says_of_an_order_that_the_journal_kept_back_that_it_was_never_sent(
+    tmp_path: Path,
+) -> None:
+    sign, file = tmp_path / "sign", tmp_path / "state" / "journal.db"
+    (tmp_path / "strategies").mkdir()
+    (tmp_path / "strategies" / "when.py").write_text(WHEN)
+    strategies = [once("when", use="when", params={"file": str(sign)}, **QUICK)]
+    async with _served(tmp_path, strategies, RunOptions(stop_grace_s=0.5)) as served:
+        await _until(lambda: any(each.kind == "ready" for each in served.shown.all(AuthEvent)))
+        await asyncio.to_thread(file.rename, tmp_path / "away.db")
+        sign.touch()
+        await _until(lambda: any("it was removed" in each for each in served.shown.troubles))
+        await served.ask("stop")
+        with pytest.raises(OperatorMistake) as raised:
+            await served.running
+
+    never = (
+        "never sent: BUY 100 HPG (L-0001); the stop came first, and the next start does not send it"
+    )
+    assert served.shown.troubles[1:] == [never]
+    assert "stopped by bot stop, but the journal does not answer" in str(raised.value)
+    assert [line for line in read_ledger(tmp_path / "ledger") if line["kind"] == "order"] == []
 
 
 SLOW = """
