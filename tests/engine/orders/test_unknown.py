@@ -189,15 +189,18 @@ def test_what_is_ambiguous_is_left_to_a_person_whatever_shows_up_later():
     assert {row.intent_id for row in stage.engine.status().open_orders} == {None}
 
 
-def test_an_unused_nonce_without_enough_reads_is_no_proof_at_the_days_end():
+@pytest.mark.parametrize(("reads", "state"), [(2, SendState.EOD_ABSENT), (3, SendState.NOT_PLACED)])
+def test_an_unused_nonce_proves_something_at_the_days_end_with_three_reads_only(reads, state):
     stage, intent = _unknown()
     _burn(stage, intent, Resolution.FRESH)
+    for _ in range(reads):
+        stage.after(1).book()
 
     stage.after(86_400)
     stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
     stage.handle(EarlierOrdersRead(stage.now, ()))
 
-    assert _states(stage)[-2:] == [SendState.REACHED, SendState.EOD_ABSENT]
+    assert _states(stage)[-1] is state
 
 
 def test_a_row_seen_while_the_place_is_in_flight_is_left_for_its_answer():
