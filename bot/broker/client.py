@@ -228,6 +228,7 @@ class BrokerClient:
             net_asset_value=net_assets,
             holdings=portfolio.holdings,
             is_snapshot=portfolio.is_snapshot,
+            secured=summary.secured,
         )
 
     async def rights(self, account: SubAccount) -> tuple[ShareholderRight, ...]:

@@ -86,7 +86,9 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class AccountSnapshot:
-    """The broker's figures for one sub-account. `is_snapshot`: its prices are not live."""
+    """The broker's figures for one sub-account. `is_snapshot`: its prices are not live. `secured`:
+    the part of its cash that is held for today's buys; None: the broker does not say.
+    """
 
     at: datetime
     account: str
@@ -94,6 +96,7 @@ class AccountSnapshot:
     net_asset_value: int
     holdings: Mapping[str, Holding]
     is_snapshot: bool = False
+    secured: int | None = None
 
 
 Moved = tuple[int, int]

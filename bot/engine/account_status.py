@@ -17,6 +17,7 @@ from bot.engine.flows import AccountLedger
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import NEVER, day_result, free_cash, means_of
 from bot.engine.risk.codes import PPM
+from bot.engine.risk.lags import read_of
 from bot.engine.risk.ledgers import expected_at, own_shares
 from bot.engine.risk.view import bought, invested
 from bot.engine.state import State, StrategyState
@@ -222,7 +223,8 @@ def _of_account(state: State, account: str) -> Iterator[LimitUse]:
         gross_max, unit = limits.max_gross_nav_ppm, "ppm"
     is_known = snapshot is not None or not any(state.exposure.unmarked())
     loss = max(0, worth.loss) if is_known else None
-    age = None if snapshot is None else round((now - snapshot.at).total_seconds())
+    read_at = read_of(state, account)
+    age = None if read_at is None else round((now - read_at).total_seconds())
     cash = None
     for strategy in state.strategies.values():
         if strategy.plan.account == account and cash is None:

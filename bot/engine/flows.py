@@ -6,8 +6,9 @@ after a question are the last ones; what settles is kept by the instant, of whic
 """
 
 from collections import defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 
 from bot.domain.account import AccountSnapshot, Break
 from bot.engine.settings import LONG_AGO
@@ -120,13 +121,39 @@ class Flows:
             moves.forget(asked_at)
 
 
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What a read of the account lacks of our own fills: it shows what was before that of `since`.
+    Its cash is too much by `cash` VND, and of `shares` it shows so many too few, by symbol.
+    """
+
+    since: datetime
+    cash: int = 0
+    shares: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class OldReads:
+    """Reads in a row that all lack a fill which is older than any node may lag: how many, when the
+    first was asked for, and how many good ones have come since. `lack` is the last one's.
+    """
+
+    lack: Lack
+    since: datetime
+    count: int = 1
+    good: int = 0
+    is_told: bool = False
+
+
 @dataclass(slots=True)
 class AccountLedger:
     """Our own numbers of one account: the broker's at the base, our fills since.
 
     `coming` are fills of before the base that settle after it; `doubts` are what reads have shown
     otherwise, by symbol (None: cash) and kind, since when: each waits for a read that agrees.
-    `is_new`: the journal does not know yet that these numbers count.
+    `is_new`: the journal does not know yet that these numbers count. `lack` is that of the read
+    that counts, `old` are reads that show the account of before a fill. `paid_on`: the last day on
+    which the broker was seen to have taken the money of a buy of that day out of its cash.
     """
 
     base: AccountSnapshot
@@ -134,6 +161,9 @@ class AccountLedger:
     coming: list[Flow] = field(default_factory=list)
     doubts: dict[tuple[str | None, str], tuple[int, datetime]] = field(default_factory=dict)
     is_new: bool = False
+    lack: Lack | None = None
+    old: OldReads | None = None
+    paid_on: date = date.min
 
 
 @dataclass(slots=True)

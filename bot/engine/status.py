@@ -28,7 +28,7 @@ from bot.engine.orders import (
     unknown,
 )
 from bot.engine.orders.order_words import why_still_open
-from bot.engine.risk import breaks, losses
+from bot.engine.risk import breaks, lags, losses
 from bot.engine.risk.accounts import day_result, unrealised
 from bot.engine.state import Position, State, StrategyState
 from bot.engine.tracked import TrackedAmend
@@ -177,6 +177,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     losses.alerts,
     health.read_alerts,
     breaks.alerts,
+    lags.alerts,
     doubts.alerts,
     amends.alerts,
     matching.alerts,

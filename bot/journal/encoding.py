@@ -232,7 +232,7 @@ def made(kind: type[T], stored: Mapping[Any, Any]) -> T:
 
 def snapshot_of(stored: Mapping[Any, Any]) -> AccountSnapshot:
     """Make the broker's numbers of an account from a row of them."""
-    read = made(AccountSnapshot, {**stored, "at": stored["taken_at"]})
+    read = made(AccountSnapshot, {**stored, "at": stored["taken_at"], "secured": None})
     held = json.loads(stored["holdings"])
     return replace(read, holdings={symbol: Holding(**one) for symbol, one in held.items()})
 

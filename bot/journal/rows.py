@@ -65,11 +65,15 @@ def _halt_row(entry: StateChanged | StrategySwitched) -> Row:
     }
 
 
+def _account_row(entry: AccountSeen) -> Row:
+    """`secured` only tells whether a read is old: no later run asks."""
+    row = row_of(entry.snapshot)
+    del row["secured"]
+    return {**row, "taken_at": plain(entry.snapshot.at), "at": plain(entry.at)}
+
+
 APPENDED: Final[Mapping[type, tuple[sa.Table, Callable[[Any], Row]]]] = {
-    AccountSeen: (
-        tables.account_snapshots,
-        lambda e: {**row_of(e.snapshot), "taken_at": plain(e.snapshot.at), "at": plain(e.at)},
-    ),
+    AccountSeen: (tables.account_snapshots, _account_row),
     AttemptStarted: (tables.attempts, row_of),
     AuthEvent: (tables.auth_events, row_of),
     Decision: (tables.decisions, row_of),

@@ -18,7 +18,7 @@ from bot.domain.message import AccountRead
 from bot.domain.order import Side
 from bot.engine import gate
 from bot.engine.flows import AccountLedger, Flow
-from bot.engine.risk import breaks, ledgers
+from bot.engine.risk import breaks, lags, ledgers
 from bot.engine.state import Position, State, StrategyState
 from bot.engine.tracked import TrackedIntent, TrackedOrder
 
@@ -87,6 +87,9 @@ def free_cash(state: State, snapshot: AccountSnapshot) -> int:
     account, index = snapshot.account, state.index
     moved = state.flows.cash(account, snapshot.at, state.now)
     cash = snapshot.cash + moved - index.reserved.of(account)
+    ledger = state.ledgers.get(account)
+    if ledger is not None and ledger.lack is not None:
+        cash -= ledger.lack.cash
     unpriced = [one for one in index.orders_at_market.of(account) if one.is_own]
     shares = [(one.row.symbol, one.open_quantity) for one in unpriced]
     pending = index.intents_at_market.of(account)
@@ -302,14 +305,24 @@ def on_account(state: State, event: AccountRead) -> None:
     state.record(AccountSeen(state.now, snapshot))
     if event.rights is not None:
         state.rights[snapshot.account] = event.rights
-    breaks.judge(state, snapshot, ledgers.reconcile(state, snapshot))
+    certain = ledgers.reconcile(state, snapshot)
+    breaks.judge(state, snapshot, certain)
     ledger = state.ledgers.get(snapshot.account)
     is_doubtful = ledger is not None and any(symbol for symbol, _ in ledger.doubts)
+    lack = ledgers.lack_at(ledger, snapshot) if ledger is not None else None
+    if ledger is not None and certain:
+        ledger.old = None  # the break is what stands now
+    elif ledger is not None:
+        lags.follow(state, ledger, snapshot, lack)
     if before is None or not is_doubtful:
         state.accounts[snapshot.account] = snapshot
+        if ledger is not None:
+            ledger.lack = lack
         state.flows.forget(snapshot.account, snapshot.at)
         held = {symbol: holding.total for symbol, holding in snapshot.holdings.items()}
         for symbol, shares in state.flows.held(snapshot.account, snapshot.at, state.now).items():
+            held[symbol] = held.get(symbol, 0) + shares
+        for symbol, shares in lack.shares.items() if lack is not None else ():
             held[symbol] = held.get(symbol, 0) + shares
         cost = {symbol: holding.cost_price for symbol, holding in snapshot.holdings.items()}
         state.exposure.hold(snapshot.account, held, cost)

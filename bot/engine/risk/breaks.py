@@ -17,6 +17,7 @@ from bot.domain.order import Side
 from bot.engine import gate
 from bot.engine.control_state import BY_ENGINE, Standing
 from bot.engine.risk.codes import percent
+from bot.engine.risk.lags import is_to_look_again
 from bot.engine.risk.ledgers import IN_ALL, LOOK_AGAIN, Difference, explanation, own_shares
 from bot.engine.state import State
 
@@ -169,7 +170,8 @@ def objection(state: State, event: BreakAccepted) -> str:
 
 def look_again(state: State) -> None:
     """Read orders and account once more where a read differs: only a second one is believed."""
-    is_in_doubt = any(ledger.doubts for ledger in state.ledgers.values())
+    ledgers = state.ledgers.values()
+    is_in_doubt = any(ledger.doubts or is_to_look_again(ledger) for ledger in ledgers)
     if not is_in_doubt and state.reconciling.closing_since is None:
         state.reconciling.look_again_at = None
     elif state.reconciling.look_again_at is None:

@@ -29,7 +29,8 @@ from bot.domain.account import AccountSnapshot, Holding, base_words
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.engine.control_state import BY_ENGINE
-from bot.engine.flows import AccountLedger, Flow
+from bot.engine.flows import AccountLedger, Flow, Lack
+from bot.engine.risk import lags
 from bot.engine.state import State
 
 IN_ALL: Final = "in all"
@@ -67,10 +68,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What our fills make of the base at an instant; the sets are the explained values of cash."""
+    """What our fills make of the base at an instant. `explained_cash` are other values that the
+    cash may have too, `sooner` is what may have come of it already.
+    """
 
     cash: int
     explained_cash: frozenset[int]
+    sooner: int = 0
     holdings: dict[str, "Shares"] = field(default_factory=dict)
 
 
@@ -94,6 +98,10 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
         ledger = state.ledgers[account] = AccountLedger(_lifted(state, snapshot), is_new=True)
         ledger.coming = [flow for flow in state.early_flows if flow.account == account]
     expected = expected_at(ledger, snapshot.at)
+    lack = lack_at(ledger, snapshot)
+    if lack is not None and lack.cash and is_closed(state, account, snapshot.at):
+        # Nothing is held for a buy that the broker does not show: the last look of a day says so.
+        expected = replace(expected, explained_cash=frozenset({expected.cash}))
     # Anybody's orders hold shares back where they work.
     held_back = {order.row.symbol for order in state.open_orders()}
     found = [
@@ -255,7 +263,16 @@ def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
         flows[flow.symbol].append(flow)
     symbols = sorted({*base.holdings, *coming, *flows})
     shares = {each: _shares(base, each, coming[each], flows[each], at) for each in symbols}
-    return Expected(cash, frozenset(explained), shares)
+    return Expected(cash, frozenset(explained), sooner, shares)
+
+
+def lack_at(ledger: AccountLedger, snapshot: AccountSnapshot) -> Lack | None:
+    """Return what a read lacks of our own fills; None: nothing that can be seen."""
+    expected = expected_at(ledger, snapshot.at)
+    lags.note_paid(ledger, snapshot, expected.cash)
+    totals = {symbol: shares.total for symbol, shares in expected.holdings.items()}
+    cash, sooner = expected.cash, expected.sooner
+    return lags.lack_of(ledger, snapshot, cash=cash, sooner=sooner, totals=totals)
 
 
 def _shares(

@@ -13,6 +13,7 @@ from bot.domain.rulebook import Rulebook
 from bot.engine.findings import Figures
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import Means, worst_price
+from bot.engine.risk.lags import read_of
 from bot.engine.risk.sizing import OrderRequest, shown_to
 from bot.engine.state import State, StrategyState
 
@@ -126,6 +127,7 @@ def use_of(state: State, request: OrderRequest, means: Means) -> AccountUse | No
         return None
     limits, account, symbol = state.settings.account_limits, request.account, request.symbol
     usage, snapshot = state.usage.of(account), state.accounts.get(account)
+    read_at = read_of(state, account)
     worth, side, index = state.exposure.of(account), request.side, state.index
     here = open_value = 0
     for order in means.orders:
@@ -153,7 +155,7 @@ def use_of(state: State, request: OrderRequest, means: Means) -> AccountUse | No
         worst_price=_worst(levels, request),
         shown=sum([level.volume for level in levels]),
         nav=snapshot.net_asset_value if snapshot is not None else None,
-        age=state.now - snapshot.at if snapshot is not None else None,
+        age=state.now - read_at if read_at is not None else None,
         position_value=state.exposure.value_of(account, symbol) + open_value,
         gross=worth.value + bought(state, account),
         loss=worth.loss,

@@ -126,7 +126,7 @@ class AccountSummary:
     withdrawable: Annotated[Vnd, Field(alias="baldefovd")] = 0
     term_deposit: Annotated[Vnd, Field(alias="td_balance")] = 0
     securities: Annotated[Vnd, Field(alias="securities_amt")] = 0
-    secured: Annotated[Vnd, Field(alias="secure_amt")] = 0
+    secured: Annotated[Vnd | None, Field(alias="secure_amt")] = None
     receiving_t1: Vnd = 0
     receiving_t2: Vnd = 0
     receiving_t3: Vnd = 0

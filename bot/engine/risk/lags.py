@@ -1,0 +1,190 @@
+"""Whether the broker's account shows our own fills: numbers of before them are old.
+
+While an own order works nobody knows what its symbol, or the cash, should show by now: it may have
+been filled a second ago. But what our fills of before have moved must be there. A read whose number
+is just what it was before one of them is of before that fill, whenever it was asked for. So
+
+  its age counts from that fill: R19 (ACCOUNT_AGE) keeps buys back once that is too long ago,
+  what it lacks is put to it: no money is spent twice, no limit of a position counts too little,
+  several reads in a row that lack a fill of long ago are told of, until the numbers move.
+
+A number that our fills make in no way says nothing here: more may have been filled, or money paid
+in. That is for the comparison of a quiet moment (`ledgers.py`). Cash that is held for a buy of the
+day and taken at its end is not old, where the broker shows as much as secured and has not taken the
+money of another buy of the day at once.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from bot.domain.account import AccountSnapshot
+from bot.domain.entry import Numbers
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.engine.control_state import Standing
+from bot.engine.flows import AccountLedger, Flow, Lack, OldReads
+from bot.engine.state import State
+
+READS_MIN: Final = 3
+"""So many old reads in a row, over so long, are no single slow node any more."""
+SPAN_MIN: Final = timedelta(seconds=15)
+GOOD_AGAIN: Final = 3
+"""So many reads in a row show the fills before it is over."""
+SECURED_MIN_PERCENT: Final = 99
+"""What is held for a buy need not contain its fee."""
+
+
+def lack_of(
+    ledger: AccountLedger,
+    snapshot: AccountSnapshot,
+    *,
+    cash: int,
+    sooner: int,
+    totals: Mapping[str, int],
+) -> Lack | None:
+    """Return what a read lacks; `cash` and `totals` are the numbers by all fills, `sooner` is money
+    that may have come already.
+    """
+    later = [flow for flow in ledger.flows if flow.at > snapshot.at]
+    known = sorted((f for f in ledger.flows if f.at <= snapshot.at), key=attrgetter("at"))
+    found: list[datetime] = []
+    cash += sum(flow.cash_out for flow in later)
+    cash_lacks = 0
+    for extra in (0, sooner):
+        since = _since(known, [flow.cash_out for flow in known], snapshot.cash - cash - extra)
+        if since is not None and not _is_held_back(ledger, snapshot, known, since):
+            cash_lacks = snapshot.cash - cash - extra
+            found.append(since)
+            break
+    shares: dict[str, int] = {}
+    by_symbol = attrgetter("symbol")
+    for symbol, mine in groupby(sorted(known, key=by_symbol), by_symbol):
+        flows = list(mine)
+        total = totals.get(symbol, 0) - sum(_bought(f) for f in later if f.symbol == symbol)
+        holding = snapshot.holdings.get(symbol)
+        lacking = total - (holding.total if holding else 0)
+        since = _since(flows, [_bought(flow) for flow in flows], lacking)
+        if since is not None:
+            shares[symbol] = lacking
+            found.append(since)
+    return Lack(min(found), cash_lacks, shares) if found else None
+
+
+def _bought(flow: Flow) -> int:
+    return flow.shares_in - flow.shares_out
+
+
+def _since(flows: Sequence[Flow], moved: Sequence[int], lacking: int) -> datetime | None:
+    """Return the oldest of the last fills that are just what is lacking; None: there are none."""
+    total = 0
+    for flow, each in zip(reversed(flows), reversed(moved), strict=True):
+        if total == lacking:
+            break
+        total += each
+        if total == lacking:
+            return flow.at
+    return None
+
+
+def _is_held_back(
+    ledger: AccountLedger, snapshot: AccountSnapshot, known: Sequence[Flow], since: datetime
+) -> bool:
+    """Whether the money that a read shows too much may be held for buys of the day."""
+    today = _day(snapshot.at)
+    buys = [flow for flow in known if _day(flow.at) == today and flow.cash_out]
+    if not buys or since != buys[0].at or ledger.paid_on == today:
+        return False
+    held = sum(flow.cash_out for flow in buys)
+    secured = snapshot.secured
+    return secured is None or secured * 100 >= held * SECURED_MIN_PERCENT
+
+
+def note_paid(ledger: AccountLedger, snapshot: AccountSnapshot, cash: int) -> None:
+    """Learn from a read whose cash is what all fills make of it that this broker takes the money of
+    a buy at once.
+    """
+    today = _day(snapshot.at)
+    spent = (f.cash_out for f in ledger.flows if f.at <= snapshot.at and _day(f.at) == today)
+    if snapshot.cash == cash and any(spent):
+        ledger.paid_on = today
+
+
+def _day(at: datetime) -> date:
+    return at.astimezone(EXCHANGE_TZ).date()
+
+
+# ------------------------------------------------------------------------------- what is told of it
+
+
+def follow(
+    state: State, ledger: AccountLedger, snapshot: AccountSnapshot, lack: Lack | None
+) -> None:
+    """Count the old reads in a row; tell of them once they are too many, and when they are over."""
+    old = ledger.old
+    if lack is not None and snapshot.at - lack.since >= state.settings.book_lag:
+        if old is None:
+            ledger.old = OldReads(lack, snapshot.at)
+            return
+        old.lack, old.count, old.good = lack, old.count + 1, 0
+        if old.is_told or old.count < READS_MIN or snapshot.at - old.since < SPAN_MIN:
+            return
+        old.is_told = True
+        told = _standing(state, snapshot.account, old)
+        state.alert(told.code, told.text, told.facts)
+    elif old is not None:
+        old.good += 1
+        if not old.is_told:
+            ledger.old = None
+        elif old.good >= GOOD_AGAIN:
+            ledger.old = None
+            state.note("RESUME", "the broker's account shows our fills again")
+
+
+def is_to_look_again(ledger: AccountLedger) -> bool:
+    """Whether a read was old and further ones have to show whether that lasts."""
+    return ledger.old is not None and not ledger.old.is_told
+
+
+def read_of(state: State, account: str) -> datetime | None:
+    """Return of when the numbers of an account are that count now; None: it was never read."""
+    snapshot, ledger = state.accounts.get(account), state.ledgers.get(account)
+    if snapshot is None or ledger is None or ledger.lack is None:
+        return None if snapshot is None else snapshot.at
+    return min(snapshot.at, ledger.lack.since)
+
+
+def alerts(state: State) -> Iterator[Standing]:
+    """Yield the accounts that the broker shows as they were before our fills."""
+    for account, ledger in state.ledgers.items():
+        if ledger.old is not None and ledger.old.is_told:
+            yield _standing(state, account, ledger.old)
+
+
+def _standing(state: State, account: str, old: OldReads) -> Standing:
+    lack = old.lack
+    since = f"{lack.since.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}"
+    parts = [f"{symbol} {-shares:+,}" for symbol, shares in sorted(lack.shares.items())]
+    parts += [f"cash {lack.cash:+,} VND"] if lack.cash else []
+    off = ", ".join(parts)
+    limit = state.settings.account_limits.max_account_age
+    limit_s = None if limit is None else round(limit.total_seconds())
+    does = "buys go on, as risk.account.max_account_age_s is not set"
+    if limit_s is not None:
+        does = f"nothing is bought while it is older than {limit_s:,} s"
+    text = (
+        f"the broker shows the account as it was before our fill of {since}: {off} beside our own "
+        f"fills, in {old.count} reads. The bot goes by its own fills; {does}; sales and cancels go "
+        "on. Compare holdings and cash with the broker's app (bot reconcile). If it lasts, ask the "
+        "broker"
+    )
+    facts: Numbers = {
+        "account": account[-5:],
+        "since": lack.since.isoformat(),
+        "off": off,
+        "reads": old.count,
+        "are_buys_held": limit_s is not None,
+        "limit_s": limit_s,
+    }
+    return Standing("ACCOUNT_OLD", text, facts)

@@ -1,0 +1,242 @@
+"""A broker whose account stands still while own orders are filled is told of, and one that is only
+slow is not.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import pytest
+
+from bot.domain.account import AccountSnapshot, Holding
+from bot.domain.entry import Note, RunState
+from bot.domain.message import AccountRead, ReadAccount, TradingDayStarted
+from bot.domain.operations import TradingDayEnded
+from bot.domain.order import Intent, OrderState
+from bot.domain.plan import AccountLimits
+from bot.engine.settings import EngineSettings
+from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, Stage, report_of
+
+CASH = 100_000_000
+AGE = AccountLimits(max_account_age=timedelta(seconds=120))
+
+
+def paid(quantity: int, price: int = 27_000) -> int:
+    amount = quantity * price
+    return amount + RULEBOOK.fee(amount)
+
+
+@dataclass
+class Day:
+    """A broker who shows his account, and a bot one of whose orders works in HPG all day."""
+
+    stage: Stage
+    intent: Intent
+    executed: int = 0
+
+    def fill(self, quantity: int) -> None:
+        self.executed += quantity
+        self.stage.after(1).book(report_of(self.intent, executed=self.executed))
+
+    def read(
+        self, shares: int, cash: int, *, times: int = 1, s: float = 60, secured: int | None = 0
+    ) -> None:
+        for _ in range(times):
+            now = self.stage.after(s).now
+            self.stage.book(report_of(self.intent, executed=self.executed))
+            held = {"HPG": Holding("HPG", shares, 0, shares, 27_000)} if shares else {}
+            snapshot = AccountSnapshot(now, ACCOUNT, cash, cash, held, secured=secured)
+            self.stage.handle(AccountRead(now, snapshot))
+
+    def alerts(self) -> list[str]:
+        return [each.code for each in self.stage.engine.status().standing]
+
+    def told(self) -> list[str]:
+        return [str(n.numbers["alert"]) for n in self.stage.all(Note) if n.kind == "ALERT"]
+
+    def buys(self) -> str:
+        """What comes of another buy now, as soon as the order has ended."""
+        left = self.intent.quantity - self.executed
+        ended = {"status": "CANCELLED", "state": OrderState.CANCELLED}
+        self.stage.book(report_of(self.intent, executed=self.executed, cancelled=left, **ended))  # type: ignore[arg-type]
+        self.stage.quote()
+        self.stage.request(lambda s: s.buy(100, limit=26_900, why="more"))
+        return self.stage.decided()[1]
+
+    def age_s(self) -> int | None:
+        uses = self.stage.engine.limits()
+        return next(each.used for each in uses if each.key == "max_account_age_s")
+
+
+@pytest.fixture
+def day() -> Day:
+    stage = Stage(settings=EngineSettings(account_limits=AGE))
+    return Day(stage, stage.working(1_000, 27_000))
+
+
+def test_a_portfolio_that_stands_still_while_an_order_works_is_told_of(day: Day) -> None:
+    day.fill(300)
+
+    day.read(0, CASH - paid(300))  # perhaps only a slow node
+    assert day.alerts() == []
+    day.read(0, CASH - paid(300), times=3)
+
+    [told] = day.stage.engine.status().standing
+    assert (told.code, told.facts["off"], told.facts["reads"]) == ("ACCOUNT_OLD", "HPG -300", 4)
+    assert "as it was before our fill of 2026-11-19 09:30:01" in told.text
+    assert day.told() == ["ACCOUNT_OLD"]
+
+
+def test_a_cash_that_stands_still_on_a_day_of_buys_is_told_of(day: Day) -> None:
+    day.fill(300)
+
+    day.read(300, CASH, times=4)
+
+    [told] = day.stage.engine.status().standing
+    assert (told.code, told.facts["off"]) == ("ACCOUNT_OLD", f"cash +{paid(300):,} VND")
+
+
+def test_money_that_an_old_account_shows_is_not_spent_twice(day: Day) -> None:
+    [before] = day.stage.engine.balances()
+    day.fill(300)
+
+    day.read(300, CASH, times=2)
+
+    [after] = day.stage.engine.balances()
+    assert after.buying_power == before.buying_power
+
+
+def test_the_age_of_an_old_account_counts_from_the_fill_that_it_lacks(day: Day) -> None:
+    day.fill(300)
+
+    day.read(0, CASH - paid(300))
+    assert day.age_s() == 60
+    day.read(0, CASH - paid(300), times=2)
+
+    assert day.age_s() == 180
+    assert day.buys() == "ACCOUNT_AGE"
+
+
+def test_it_is_over_when_the_account_shows_the_fills_for_a_while(day: Day) -> None:
+    day.fill(300)
+    day.read(0, CASH, times=4)
+    assert day.alerts() == ["ACCOUNT_OLD"]
+
+    day.read(300, CASH - paid(300))  # one node of two
+    day.read(0, CASH)
+    day.read(300, CASH - paid(300), times=2)
+    assert day.alerts() == ["ACCOUNT_OLD"]
+    day.read(300, CASH - paid(300))
+
+    assert (day.alerts(), day.age_s(), day.told()) == ([], 0, ["ACCOUNT_OLD"])
+    assert day.stage.last(Note).text == "the broker's account shows our fills again"
+
+
+def test_an_old_read_is_followed_by_others_soon_and_not_for_ever(day: Day) -> None:
+    day.fill(300)
+    day.read(0, CASH - paid(300))
+
+    assert ReadAccount in {type(each) for each in day.stage.pass_time(5)}
+    day.read(0, CASH - paid(300), times=3, s=15)
+    asked = [each for _ in range(4) for each in day.stage.pass_time(15)]
+
+    assert day.alerts() == ["ACCOUNT_OLD"]
+    assert ReadAccount not in {type(each) for each in asked}
+
+
+@pytest.mark.parametrize("lag_s", [1, 20, 45])
+def test_an_account_that_lags_some_seconds_behind_many_fills_is_not_told_of(
+    day: Day, lag_s: int
+) -> None:
+    shown: list[tuple[datetime, int, int]] = [(day.stage.now, 0, CASH)]
+    cash = CASH
+    for _ in range(9):
+        day.fill(100)
+        cash -= paid(day.executed) - paid(day.executed - 100)
+        shown.append((day.stage.now, day.executed, cash))
+        seen_at = day.stage.now + timedelta(seconds=15 - lag_s)
+        _, shares, old_cash = [each for each in shown if each[0] <= max(seen_at, shown[0][0])][-1]
+        day.read(shares, old_cash, s=15)
+        assert (day.age_s() or 0) <= 60
+
+    assert (day.alerts(), day.told()) == ([], [])
+
+
+def test_of_ten_reads_an_old_one_is_not_told_of(day: Day) -> None:
+    day.fill(300)
+    for _ in range(6):
+        day.read(0, CASH)
+        day.read(300, CASH - paid(300), times=9)
+
+    assert (day.alerts(), day.told()) == ([], [])
+
+
+def test_fills_that_are_not_known_yet_are_no_old_account(day: Day) -> None:
+    day.fill(300)
+
+    day.read(700, CASH - paid(700), times=5)  # the day order book is the slower one
+
+    assert (day.alerts(), day.told(), day.age_s()) == ([], [], 0)
+
+
+@pytest.mark.parametrize(("secured", "told"), [(None, False), (paid(300), False), (0, True)])
+def test_money_that_is_held_for_a_buy_and_taken_later_is_not_old(
+    day: Day, secured: int | None, told: bool
+) -> None:
+    day.fill(300)
+
+    day.read(300, CASH, times=5, secured=secured)
+
+    assert (day.alerts() == ["ACCOUNT_OLD"]) is told
+
+
+def test_a_broker_who_has_taken_the_money_of_one_buy_holds_none_back(day: Day) -> None:
+    day.fill(300)
+    day.read(300, CASH - paid(300))
+    day.fill(300)
+
+    day.read(600, CASH - paid(300), times=5, secured=CASH)
+
+    assert day.alerts() == ["ACCOUNT_OLD"]
+
+
+def test_a_portfolio_with_shares_of_the_owner_that_stands_still_is_told_of() -> None:
+    stage = Stage(settings=EngineSettings(account_limits=AGE), sellable=1_000)
+    day = Day(stage, stage.working(1_000, 27_000))
+
+    day.fill(300)
+    day.read(1_000, CASH - paid(300), times=4)
+
+    assert day.alerts() == ["ACCOUNT_OLD"]
+
+
+def _end(day: Day) -> None:
+    stage = day.stage
+    stage.now = datetime.fromisoformat("2026-11-19T15:15+07:00")
+    stage.handle(TradingDayEnded(stage.now, DAY))
+
+
+def test_a_day_that_ends_with_an_old_cash_ends_with_a_break(day: Day) -> None:
+    day.fill(1_000)
+    day.read(1_000, CASH, times=4)
+
+    _end(day)
+    day.read(1_000, CASH, times=3)
+
+    expected = CASH - paid(1_000)
+    [found] = day.stage.engine.reconciliation().breaks
+    assert (found.symbol, found.ours, found.theirs) == (None, expected, CASH)
+    assert day.alerts() == ["BREAK"]
+    assert "shows our fills again" not in [note.text for note in day.stage.all(Note)]
+
+
+def test_a_portfolio_that_stands_still_over_the_night_is_a_break_at_the_close(day: Day) -> None:
+    day.fill(300)
+    day.read(0, CASH - paid(300), times=4)
+
+    _end(day)
+    day.read(0, CASH - paid(300), times=3)
+    day.stage.after(86_400).handle(TradingDayStarted(day.stage.now, DAY + timedelta(days=1)))
+
+    [found] = day.stage.engine.reconciliation().breaks
+    assert (found.symbol, found.ours, found.theirs) == ("HPG", 300, 0)
+    assert day.stage.engine.status().state is RunState.STARTING
