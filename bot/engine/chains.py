@@ -194,6 +194,11 @@ class Chains:
         self._of[first] = Chain([first, *ids], row.quantity, now)
         self._first.update(dict.fromkeys(ids, first))
 
+    def name_again(self, order: TrackedOrder, report: OrderReport, now: datetime) -> None:
+        """A person says that this row is an order's, under another id than its answer gave."""
+        self._add(order, report, now)
+        self.keep(report)
+
     def learn(
         self, known: Mapping[str, TrackedOrder], reports: Iterable[OrderReport], now: datetime
     ) -> list[OrderReport]:

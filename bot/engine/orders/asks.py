@@ -6,7 +6,8 @@ money see the order's open part at its new value in the place of the old one. Th
 strategy file hold for what makes a buy larger or dearer: what lowers it may always leave.
 
 A verdict says which row an order is that nobody knows about, or that it is none. It ends a question
-that the bot cannot settle (REACHED, AMBIGUOUS) and is journalled with all that was known when it
+that the bot cannot settle (REACHED, AMBIGUOUS; accepted under an id that no row shows) and is
+journalled with all that was known when it
 was given. What the bot still finds out by itself is not a person's to say.
 """
 
@@ -14,10 +15,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from bot.domain.entry import CheckResult, Decision, OrderUpdated, Verdict
+from bot.domain.entry import CheckResult, Decision, OrderResultSeen, OrderUpdated, Verdict
 from bot.domain.instrument import PHASE_WORDS
 from bot.domain.operations import AmendAsked, CancelAsked, VerdictAsked
-from bot.domain.order import Intent, OrderReport, OrderType, SendState, Side, type_word
+from bot.domain.order import (
+    Intent,
+    OrderReport,
+    OrderState,
+    OrderType,
+    SendState,
+    Side,
+    type_word,
+)
 from bot.engine import flatten
 from bot.engine.orders import cancel_requests, matching, orders, unknown
 from bot.engine.orders.order_words import intent_facts, intent_words
@@ -293,11 +302,32 @@ def on_verdict_asked(state: State, event: VerdictAsked) -> None:
     state.note("VERDICT", text, facts, symbol=tracked.intent.symbol)
     said = f"{event.by} says: {event.reason}"
     row = _listed_row(state, tracked, event.order_id) if event.order_id is not None else None
-    if row is None:
+    own = state.orders.get(tracked.order_id or "")
+    if row is not None and own is not None:
+        _name_again(state, own, row)
+    elif row is None:
         unknown.release(state, tracked, SendState.NOT_PLACED, "never placed", proof=said)
     else:
         row = orders.claim(state, row)  # it was nobody's so far
         unknown.take_over(state, tracked, row, f"{row.order_id}, {said}")
+
+
+def _name_again(state: State, own: TrackedOrder, report: OrderReport) -> None:
+    """An accepted order stands in the day order book under another id than its answer gave: it goes
+    on under both. What counted as somebody else's is over; a restart does not count it either.
+    """
+    other = state.orders.get(report.order_id)
+    report = orders.claim(state, report)
+    if other is not None:
+        note = f"is {own.row.intent_id}, accepted as {own.row.order_id}"
+        ended = replace(other.row, at=state.now, state=OrderState.EXPIRED, note=note)
+        orders.record_row(state, ended, other.row.state, "engine")
+    state.chains.name_again(own, report, state.now)
+    # A row that shows nothing new is not journalled with its order: a restart needs its id.
+    seen = OrderResultSeen(state.now, "book", report.order_id, own.row.intent_id, None, report.raw)
+    state.record(seen)
+    orders.apply(state, own, report, "book")
+    own.shown.is_missing, own.shown.listed_at = False, report.requested_at
 
 
 def _verdict_checks(state: State, ask: VerdictAsked) -> Iterator[CheckResult]:
@@ -305,6 +335,9 @@ def _verdict_checks(state: State, ask: VerdictAsked) -> Iterator[CheckResult]:
     tracked = state.intents.get(ask.intent_id)
     now_is = "no order of today" if tracked is None else _NOW[tracked.state]
     is_open = tracked is not None and tracked.state in _ANSWERABLE
+    if tracked is not None and matching.is_unseen(state, tracked):
+        is_open = ask.order_id is not None
+        now_is = f"accepted by the broker as {tracked.order_id}, which no row has shown yet"
     yield judged("VERDICT_OPEN", is_open, intent_id=ask.intent_id, state=now_is)
     if tracked is None or ask.order_id is None:
         return

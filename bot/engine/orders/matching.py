@@ -232,9 +232,17 @@ def is_in_time(state: State, tracked: TrackedIntent, row: OrderReport) -> bool:
     return sent_at - settings.clock_max_offset <= row.placed_at <= sent_at + settings.horizon
 
 
+def is_unseen(state: State, tracked: TrackedIntent) -> bool:
+    """Whether the broker has accepted it under an id that neither the day order book nor its detail
+    has shown so far.
+    """
+    own = state.orders.get(tracked.order_id or "")
+    return tracked.state is SendState.ACKED and own is not None and not own.shown.rows
+
+
 def candidates(state: State, tracked: TrackedIntent) -> list[str]:
     """Return the ids of the orders of nobody that may be this one."""
-    if tracked.state is not SendState.AMBIGUOUS:
+    if tracked.state is not SendState.AMBIGUOUS and not is_unseen(state, tracked):
         return []
     return [
         order.row.order_id

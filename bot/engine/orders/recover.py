@@ -69,7 +69,10 @@ def on_recovered(state: State, event: Recovered) -> None:
     for name, known in recovery.strategies.items():
         _take_over_strategy(state, name, known)
     intents = {one.intent.intent_id: one.intent for one in recovery.intents}
+    later_ids = {each for later in recovery.later_ids.values() for each in later}
     for row in recovery.orders:
+        if row.order_id in later_ids:
+            continue  # it was nobody's until a person said that it is one of ours
         intent = intents.get(row.intent_id or "")
         guarded(state, f"{row.order_id} at the start", _restore_order, state, row, intent)
         if later := recovery.later_ids.get(row.order_id):

@@ -228,7 +228,11 @@ def _adopt(state: State, row: OrderReport) -> None:
         code = "OTHER_ID"
         was = f"was accepted as {ghost.order_id}, an id that no row has shown"
         it = f": it may be that order under another id. {row.order_id}"
-        do = "Look at both and cancel in the broker's app what nobody wants"
+        do = (
+            "Look in the broker's app. If it is ours, say so: bot order "
+            f'{intent.intent_id} --is {row.order_id} --reason "…"; if not, cancel there what '
+            "nobody wants"
+        )
     text = (
         f"{row.order_id} is at the broker and looks like {intent_words(intent)}, which {was}{it} "
         "counts as an order of somebody else and is not touched, and nothing new is sent in "
@@ -246,9 +250,7 @@ def _twin_of(state: State, row: OrderReport) -> TrackedIntent | None:
     was accepted under an id that neither the day order book nor its detail has shown so far.
     """
     for tracked in state.intents.values():
-        own = state.orders.get(tracked.order_id or "")
-        is_unseen = tracked.state is SendState.ACKED and own is not None and not own.shown.rows
-        is_doubtful = is_unseen or tracked.state is SendState.MATCHED
+        is_doubtful = tracked.state is SendState.MATCHED or matching.is_unseen(state, tracked)
         is_other = is_doubtful and tracked.order_id != row.order_id
         if is_other and is_alike(state, tracked, row) and is_in_time(state, tracked, row):
             return tracked

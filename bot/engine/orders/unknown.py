@@ -31,6 +31,7 @@ from bot.engine.orders.matching import (
     is_alike,
     is_in_time,
     is_of_before,
+    is_unseen,
     parts_of,
 )
 from bot.engine.orders.order_words import intent_facts, intent_words, question_text, time_words
@@ -148,9 +149,14 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
     """Give rows that nobody owns to open questions; return those that are nobody's for certain.
 
     A row that might belong to a place still in flight, or to one whose row could not be read, is
-    left out: the next read shows it again.
+    left out: the next read shows it again. So is one that looks like an order whose answer came
+    after this read was asked for: only a later read shows under which id it stands there.
     """
     waiting = [t for t in state.pending_intents() if t.state is _S.SENDING]
+    for tracked in state.intents.values() if rows else ():
+        if is_unseen(state, tracked):
+            accepted_at = state.orders[tracked.order_id or ""].row.at
+            waiting += [tracked] if event.requested_at < accepted_at else []
     # Questions that the broker could not tell apart are one group, by ascending send time.
     groups: dict[str, list[TrackedIntent]] = {}
     questions = [t for t in state.pending_intents() if t.state in OPEN_QUESTIONS]

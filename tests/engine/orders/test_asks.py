@@ -4,14 +4,23 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.entry import Decision, Fill, IntentMoved, Note, Verdict
-from bot.domain.message import NonceBurnt, PlaceOrder
-from bot.domain.operations import VerdictAsked
-from bot.domain.order import SendState, Side
+from bot.domain.entry import Decision, Fill, IntentMoved, Note, OrderResultSeen, Verdict
+from bot.domain.message import CancelOrder, NonceBurnt, PlaceOrder
+from bot.domain.operations import Action, CancelAsked, OperatorActed, VerdictAsked
+from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Resolution, Unknown
+from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine.orders import asks
 from tests.engine.orders.test_held import Pair
-from tests.engine.stage import RULEBOOK, START, Stage, report_of, result_of
+from tests.engine.stage import (
+    DAY,
+    RULEBOOK,
+    START,
+    Stage,
+    attempt_of,
+    report_of,
+    result_of,
+)
 from tests.rows import every_row
 
 
@@ -172,6 +181,76 @@ def test_a_verdict_is_given_once(order_id):
     assert check is not None
     assert check.code == "VERDICT_OPEN"
     assert check.text.startswith("L-0001 is settled as" if order_id is None else "L-0001 is found")
+
+
+def _under_another_id(executed=0):
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.after(1).answer(intent, Accepted(result_of(intent, "ORD99")))
+    stage.after(2).book(report_of(intent, "ORD7", executed=executed))
+    assert "HPG" in stage.engine.status().halted_symbols
+    return stage, intent
+
+
+@pytest.mark.parametrize("executed", [0, 40, 100])
+def test_a_person_names_the_row_of_an_order_that_was_accepted_under_another_id(executed):
+    stage, intent = _under_another_id(executed)
+
+    assert _say(stage, "ORD7") is None
+    stage.after(5).book(report_of(intent, "ORD7", executed=executed))
+
+    status, fills = stage.engine.status(), stage.all(Fill)
+    assert [row.order_id for row in status.open_orders] == (["ORD99"] if executed < 100 else [])
+    assert status.later_ids == {"ORD99": ("ORD7",)}
+    assert sum(fill.quantity for fill in fills) == executed
+    note = next(note for note in stage.all(Note) if note.kind == "VERDICT")
+    assert (note.numbers["verdict"], note.numbers["rows"]) == ("ORD7", "ORD7")
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "it is ours", "me", symbol="HPG"))
+    stage.after(60).book(report_of(intent, "ORD7", executed=100))
+    status = stage.engine.status()
+    assert (status.halted_symbols, status.standing, status.open_orders) == ({}, (), ())
+    assert sum(fill.quantity for fill in stage.all(Fill)) == 100
+    held = stage.engine._state.exposure.of(intent.account).held
+    assert held["HPG"] == 100
+
+
+def test_such_an_order_is_cancelled_under_the_id_that_its_row_has():
+    stage, intent = _under_another_id()
+    _say(stage, "ORD7")
+
+    stage.handle(CancelAsked(stage.now, intent.intent_id, "me", "by hand"))
+    stage.row(report_of(intent, "ORD7", may_cancel=True), "ORD7")
+
+    assert stage.last(CancelOrder).order_id == "ORD7"
+
+
+def test_a_restart_keeps_what_a_person_has_said_of_it():
+    first, intent = _under_another_id(executed=40)
+    _say(first, "ORD7")
+    named = [(each.order_id, each.intent_id) for each in first.all(OrderResultSeen)]
+    rows = tuple(first.entries_of_order(each) for each in ("ORD99", "ORD7"))
+    attempt = attempt_of(intent, START)
+    stored = StoredIntent(intent, SendState.ACKED, "ORD99", attempt)
+    later = {"ORD99": ("ORD7",)}
+
+    stage = Stage(recovery=Recovery(DAY, intents=(stored,), orders=rows, later_ids=later))
+    stage.book(report_of(intent, "ORD7", executed=100))
+
+    assert ("ORD7", "L-0001") in named
+    assert (rows[1].state, rows[1].note) == (OrderState.EXPIRED, "is L-0001, accepted as ORD99")
+    assert stage.engine.status().open_orders == ()
+    assert [fill.quantity for fill in stage.all(Fill)] == [60]
+    assert stage.engine.status().halted_symbols == {}
+
+
+def test_what_was_accepted_is_not_said_to_be_never_placed():
+    stage, _ = _under_another_id()
+
+    check = _say(stage)
+
+    assert check is not None
+    assert check.text.startswith("L-0001 is accepted by the broker as ORD99, which no row has")
 
 
 def test_every_state_has_words_for_a_verdict_that_is_refused():

@@ -632,6 +632,22 @@ def test_a_row_like_an_order_whose_own_id_no_row_has_shown_is_told_of_and_halts_
     assert len(stage.engine.status().open_orders) == 2
 
 
+def test_a_list_that_was_asked_for_before_the_answer_does_not_say_under_which_id_an_order_stands():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    asked_at = stage.after(1).now
+    stage.after(1).answer(intent, Accepted(result_of(intent, "ORD1")))
+
+    like_it = report_of(intent, "ORD7")
+    stage.after(1).book(like_it, asked_at=asked_at)
+    assert _told(stage) == []
+    stage.after(1).book(like_it, report_of(intent, "ORD1"))
+
+    assert (_told(stage), stage.engine.status().halted_symbols) == ([], {})
+    assert {row.order_id for row in stage.engine.status().open_orders} == {"ORD1", "ORD7"}
+
+
 def test_a_row_like_an_order_whose_own_id_is_listed_beside_it_is_somebody_elses():
     stage = Stage()
     intent = stage.buy()
