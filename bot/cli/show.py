@@ -14,7 +14,8 @@ import shutil
 import sys
 import termios
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import count, islice
@@ -41,6 +42,8 @@ LAST_MIN: Final = 16
 """Columns that a table's last column keeps where others can be left out."""
 STREAMS: Final = (1, 2)
 """Descriptors of stdout and stderr."""
+STEPS: Final = 1_000
+"""Of a progress bar."""
 _WIPE: Final = "\r\x1b[2K"
 _TYPED_MAX: Final = 65_536
 """Characters of what is typed or piped in: more than any key or token has."""
@@ -190,6 +193,16 @@ class ProgressLine:
     def wipe(self) -> None:
         if self._is_shown:
             steer(_WIPE, err=True)
+
+
+@contextmanager
+def progress_bar(invocation: Invocation, label: str) -> Iterator[Callable[[float], None]]:
+    """Yield what is told how much is done, from 0 to 1; nothing shows where no person looks on."""
+    if invocation.json or invocation.quiet or not sys.stderr.isatty():
+        yield lambda _done: None
+        return
+    with click.progressbar(length=STEPS, label=label, file=sys.stderr) as bar:
+        yield lambda done: bar.update(max(0, round(done * STEPS) - bar.pos))
 
 
 def print_lines(lines: Iterable[str]) -> None:

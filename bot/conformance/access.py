@@ -151,19 +151,18 @@ def _once_each(id_: str, how: str, pairs: Sequence[Pair]) -> Finding:
     """Check that of each pair one is accepted and the other refused for its nonce; a lost answer
     proves nothing, so its pair fails too.
     """
-    kinds = Counter(_kind(pair) for pair in pairs)
+    kinds = Counter[str]()
+    for pair in pairs:
+        taken = sum(reply.is_success for reply in pair)
+        if taken == len(pair):
+            kinds["TAKEN TWICE"] += 1
+        elif taken and any(_is_reused(reply) for reply in pair):
+            kinds["taken once"] += 1
+        else:
+            kinds[f"unproved ({' and '.join(str(reply) for reply in pair)})"] += 1
     words = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     what = f"a nonce used twice, {how}, is taken once"
     return judged(f"2.2 nonce {id_}", what, is_met=set(kinds) == {"taken once"}, found=words)
-
-
-def _kind(pair: Pair) -> str:
-    taken = sum(reply.is_success for reply in pair)
-    if taken == len(pair):
-        return "TAKEN TWICE"
-    if taken and any(_is_reused(reply) for reply in pair):
-        return "taken once"
-    return f"unproved ({' and '.join(str(reply) for reply in pair)})"
 
 
 def _is_reused(reply: Reply) -> bool:

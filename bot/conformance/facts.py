@@ -7,7 +7,7 @@ skipped; if a list could not be read, they fail.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
@@ -191,22 +191,17 @@ async def _find_time(client: RawClient, facts: Facts) -> None:
         "day_ago_s": str(int((now - timedelta(days=1)).timestamp())),
         "month_ago_s": str(int((now - timedelta(days=30)).timestamp())),
     }
-    facts.known["closed_day"] = (await _closed_day(client, facts, today)).isoformat()
-
-
-async def _closed_day(client: RawClient, facts: Facts, today: date) -> date:
-    """The last trading day before today by the stock's own bars, else the last weekday."""
-    if "stock" in facts.known:
+    latest = (today - timedelta(days=back) for back in range(1, 4))
+    closed_day = next(day for day in latest if day.weekday() < 5)
+    if "stock" in facts.known:  # its own bars tell the last trading day, the weekday only guesses
         query = {"from": "{month_ago_s}", "to": "{now_s}"}
         reply = await client.get(facts.target("/market/quotes/stocks/{stock}/history", query))
         bars = payload(reply, {}).get("series") or []
         starts = [each.get("t") for each in bars if isinstance(each, dict)]
-        moments = (start for start in starts if isinstance(start, int))
+        moments = [start for start in starts if isinstance(start, int)]
         days = [datetime.fromtimestamp(moment, EXCHANGE_TZ).date() for moment in moments]
-        if before := [day for day in days if day < today]:
-            return max(before)
-    latest = (today - timedelta(days=back) for back in range(1, 4))
-    return next(day for day in latest if day.weekday() < 5)
+        closed_day = max([day for day in days if day < today], default=closed_day)
+    facts.known["closed_day"] = closed_day.isoformat()
 
 
 def payload(reply: Reply, default: Any) -> Any:

@@ -87,7 +87,13 @@ async def conform(
     findings: list[Finding] = []
     unread: OSError | None = None
     try:
-        await _require_answer(client)
+        reply = await client.get(ME)
+        if reply.status == 0:
+            text = f"the server did not answer: {reply}"
+            raise OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE)
+        if reply.status == 401:
+            text = f"the server refuses this key or its signature ({reply})"
+            raise OperatorMistake.of("E-CNF-001", text, ExitCode.SECRET)
         is_whole = not plan.of_nonces
         checks = _checks(plan, client, on_left) if is_whole else check_nonce_memory(client)
         async for finding in checks:
@@ -108,16 +114,6 @@ async def conform(
     finally:
         await link.close()
     return Report(tuple(findings))
-
-
-async def _require_answer(client: RawClient) -> None:
-    reply = await client.get(ME)
-    if reply.status == 0:
-        text = f"the server did not answer: {reply}"
-        raise OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE)
-    if reply.status == 401:
-        text = f"the server refuses this key or its signature ({reply})"
-        raise OperatorMistake.of("E-CNF-001", text, ExitCode.SECRET)
 
 
 async def _checks(

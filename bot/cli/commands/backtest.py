@@ -1,10 +1,8 @@
 """`bot backtest`: a strategy on past days, with the exchange's rules, and what came of it."""
 
-import sys
 import webbrowser
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryFile, mkdtemp
 from typing import TYPE_CHECKING, Final, Unpack
@@ -13,13 +11,12 @@ import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.past_days import PastDays, past_days_options, tell_simulated, wanted_of
-from bot.cli.show import json_text, print_json, print_lines, say, write_line
+from bot.cli.show import json_text, print_json, print_lines, progress_bar, say, write_line
 from bot.domain.entry import Verdict
 
 if TYPE_CHECKING:
     from bot.runtime.history.backtest.result import BacktestResult
 
-STEPS: Final = 1_000
 PAGE: Final = "report.html"
 SUMMARY: Final = "summary.json"
 TRADES: Final = "trades.csv"
@@ -69,7 +66,7 @@ def command(
         with written(f"-o {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=folder).close()
-    with _progress(invocation) as progress:
+    with progress_bar(invocation, "backtest") as progress:
         result = run_backtest(spec, progress)
     figures = figures_of(result, benchmarks_of(result, spec.source))
     summary = summary_json(result, figures)
@@ -100,13 +97,3 @@ def _faults(result: "BacktestResult") -> Iterator[str]:
     for name, count in counts.items():
         first = next(each for each in failed if each.strategy == name)
         yield f"{name} failed {count} times, first on {first.at:%Y-%m-%d} in {first.why}"
-
-
-@contextmanager
-def _progress(invocation: Invocation) -> Iterator[Callable[[float], None]]:
-    """Show how far it is, on a terminal alone."""
-    if invocation.quiet or invocation.json or not sys.stderr.isatty():
-        yield lambda _done: None
-        return
-    with click.progressbar(length=STEPS, label="backtest", file=sys.stderr) as bar:
-        yield lambda done: bar.update(int(done * STEPS) - bar.pos)

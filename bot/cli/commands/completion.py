@@ -55,7 +55,9 @@ class StrategyName(click.ParamType[str]):
         try:
             patterns = readable(_quiet(ctx)).strategy_patterns
             files = [file for each in patterns for file in each.parent.glob(each.name)]
-            names = sorted({name for file in files for name in _names_in(file.read_text("utf-8"))})
+            lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
+            named = [line.removeprefix("name:") for line in lines if line.startswith("name:")]
+            names = sorted({each.split("#")[0].strip() for each in named})
         except (OperatorMistake, OSError, UnicodeDecodeError):
             return []
         return [CompletionItem(each) for each in names if each.startswith(incomplete)]
@@ -98,14 +100,6 @@ def _quiet(context: click.Context) -> Invocation:
     invocation = context.find_object(Invocation) or Invocation()
     invocation.has_named_demo = True
     return invocation
-
-
-def _names_in(text: str) -> Iterable[str]:
-    return [
-        line.removeprefix("name:").split("#")[0].strip()
-        for line in text.splitlines()
-        if line.startswith("name:")
-    ]
 
 
 @define_command("completion", example='eval "$(bot completion bash)"')

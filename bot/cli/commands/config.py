@@ -71,7 +71,14 @@ def show(invocation: Invocation, origin: bool) -> None:
     rows = [(key, value, loaded.origin_of(key)) for key, value in effective(loaded)]
     found = {key: {"value": value, "origin": where} for key, value, where in rows}
     columns = 3 if origin else 2
-    cells = [(key, _text(value), where)[:columns] for key, value, where in rows]
+    cells = []
+    for key, value, where in rows:
+        text = "-" if value is None else str(value)
+        if isinstance(value, list):
+            text = ", ".join(map(str, value)) or "-"
+        elif isinstance(value, bool):
+            text = text.lower()
+        cells.append((key, text, where)[:columns])
     table = aligned(("KEY", "VALUE", "ORIGIN")[:columns], cells, limit=UNCUT)
     print_result(invocation, found, table)
 
@@ -120,11 +127,3 @@ def effective(loaded: "Loaded") -> Iterator[tuple[str, object]]:
     yield "notify.urls", ["***"] * len(loaded.settings.notify.urls)
     for key in ("api_key", "api_secret"):
         yield f"broker.{key}", "***" if getattr(loaded.settings.broker, key) else None
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "-"
-    if value is None:
-        return "-"
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -21,7 +21,7 @@ from bot.cli.show import cut, is_attended, print_json, say, wants_color, width, 
 from bot.cli.target import load
 from bot.cli.telling.wording import clock_of
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.conformance.finding import Finding, Report, Verdict
+from bot.conformance.finding import Finding, Verdict
 from bot.domain.visible import visible
 
 if TYPE_CHECKING:
@@ -130,7 +130,21 @@ def _make(invocation: Invocation, plan: "ConformancePlan", environment: "SystemE
         report = asyncio.run(until_signal(run, on_signal))
     except Interrupted as interrupted:
         return SIGNALLED + interrupted.number
-    _print_end(invocation, plan, report)
+    counts = {str(verdict): count for verdict, count in report.counts.items()}
+    if invocation.json:
+        findings = [
+            {"id": each.id, "what": each.what, "verdict": each.verdict, "found": each.found}
+            for each in report.findings
+        ]
+        summary = {"base_url": plan.base_url, "executed": report.executed, "counts": counts}
+        print_json({**summary, "conforms": report.is_conforming, "findings": findings})
+    else:
+        listed = ", ".join(f"{count} {word}" for word, count in counts.items())
+        verdict = "conforms" if report.is_conforming else "does not conform"
+        write_line(f"{plan.base_url} {verdict}: {report.executed} assertions made, {listed}")
+        if report.counts[Verdict.DRIFT]:
+            text = "the bot copes with drift; report it to whoever maintains the document"
+            say(invocation, text)
     return ExitCode.DONE if report.is_conforming else ExitCode.DIFFERS
 
 
@@ -184,20 +198,3 @@ def print_finding(invocation: Invocation, finding: Finding, *, is_colored: bool)
     write_line(cut(f"{word} {rest}", width()), dye=dyed if is_colored else str)
     if finding.verdict is not Verdict.OK:
         write_line(cut(f"{'':<{len(word)}} found: {finding.found}", FOUND_WIDTH))
-
-
-def _print_end(invocation: Invocation, plan: "ConformancePlan", report: Report) -> None:
-    counts = {str(verdict): count for verdict, count in report.counts.items()}
-    if invocation.json:
-        findings = [
-            {"id": each.id, "what": each.what, "verdict": each.verdict, "found": each.found}
-            for each in report.findings
-        ]
-        summary = {"base_url": plan.base_url, "executed": report.executed, "counts": counts}
-        print_json({**summary, "conforms": report.is_conforming, "findings": findings})
-        return
-    listed = ", ".join(f"{count} {word}" for word, count in counts.items())
-    verdict = "conforms" if report.is_conforming else "does not conform"
-    write_line(f"{plan.base_url} {verdict}: {report.executed} assertions made, {listed}")
-    if report.counts[Verdict.DRIFT]:
-        say(invocation, "the bot copes with drift; report it to whoever maintains the document")

@@ -1,9 +1,7 @@
 """`bot data`: the bars that backtest and warm-up live on: listed, imported, checked, fetched."""
 
 import asyncio
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,7 +10,14 @@ import click
 
 from bot.cli.command import Invocation, define_command, define_group
 from bot.cli.rows import fields_of
-from bot.cli.show import is_attended, print_json, print_table, say, show_problem, write_line
+from bot.cli.show import (
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+    show_problem,
+    write_line,
+)
 from bot.cli.target import load, which_bot
 from bot.cli.telling.wording import counted
 from bot.clock import SystemClock
@@ -31,7 +36,6 @@ WIDTHS: Final = ("1m", "5m", "15m", "30m", "1h", "4h", "1d")
 HEADS: Final = ("SYM", "WIDTH", "FIRST", "LAST", "BARS", "GAPS", "FROM")
 FETCHED: Final = ("5m", "15m", "30m", "1d")
 SHOWN_GAPS: Final = 20
-PERCENT: Final = 100
 
 store_option: Final = click.option(
     "--store",
@@ -60,12 +64,31 @@ def list_stored(invocation: Invocation, store: Path | None) -> None:
     Symbols and widths with first and last day, bars, gaps, and where they came from.
     GAPS counts trading days without a bar and days that start late or end early.
     """
+    from bot.domain.quote import width_name
+    from bot.runtime.history.store.importing import ALWAYS
+
     archive = _archive(invocation, store)
     found = [(source, symbol) for source in _sources(archive) for symbol in source.symbols()]
     rows: list[dict[str, object]] = []
-    with _progress(invocation, "reading") as step:
+    with progress_bar(invocation, "reading") as step:
         for source, symbol in found:
-            rows.append(_listed(archive, source, symbol))
+            first, last = source.span(symbol) or (None, None)
+            of = width_name(source.width), symbol
+            known = [each for each in archive.ranges() if (each.width, each.symbol) == of]
+            ways = dict.fromkeys(
+                f"{each.origin}{' (adjusted)' if each.is_adjusted else ''}" for each in known
+            )
+            row: dict[str, object] = {
+                "symbol": symbol,
+                "width": of[0],
+                "first": first,
+                "last": last,
+                "bars": sum(len(columns) for columns in source.chunks(symbol, *ALWAYS)),
+                "gaps": len(source.gaps(symbol, first, last)) if first and last else 0,
+                "from": ", ".join(ways) or "files",
+                "ranges": [fields_of(each) for each in known],
+            }
+            rows.append(row)
             step(len(rows) / len(found))
     if invocation.json:
         print_json({"store": str(archive.folder), "bars": rows})
@@ -82,28 +105,6 @@ def list_stored(invocation: Invocation, store: Path | None) -> None:
 def cell_of(value: object) -> str | int:
     """Return a cell of a table: numbers stay numbers."""
     return value if isinstance(value, int) else str(value)
-
-
-def _listed(archive: "Archive", source: "OpenedBars", symbol: str) -> dict[str, object]:
-    from bot.domain.quote import width_name
-    from bot.runtime.history.store.importing import ALWAYS
-
-    first, last = source.span(symbol) or (None, None)
-    width = width_name(source.width)
-    known = [each for each in archive.ranges() if (each.width, each.symbol) == (width, symbol)]
-    ways = dict.fromkeys(
-        f"{each.origin}{' (adjusted)' if each.is_adjusted else ''}" for each in known
-    )
-    return {
-        "symbol": symbol,
-        "width": width,
-        "first": first,
-        "last": last,
-        "bars": sum(len(columns) for columns in source.chunks(symbol, *ALWAYS)),
-        "gaps": len(source.gaps(symbol, first, last)) if first and last else 0,
-        "from": ", ".join(ways) or "files",
-        "ranges": [fields_of(each) for each in known],
-    }
 
 
 @define_command("import", group=command, changes=True, example="bot data import bars/ --width 1m")
@@ -133,7 +134,7 @@ def import_bars(
     archive, rules = _archive(invocation, store), _rules()
     owner = f"{which_bot(invocation)}: " if invocation.bot else ""
     say(invocation, f"{owner}store {shown_path(archive.folder)}")
-    with _progress(invocation, "importing") as step:
+    with progress_bar(invocation, "importing") as step:
         imported, told, days = import_files(
             archive,
             places,
@@ -191,7 +192,7 @@ def check(invocation: Invocation, symbols: tuple[str, ...], store: Path | None) 
     if not stored:
         say(invocation, f"{shown_path(archive.folder)} has no bars yet; {_how_to_begin()}")
     checked = []
-    with _progress(invocation, "checking") as step:
+    with progress_bar(invocation, "checking") as step:
         for source in sources:
             own = [symbol for symbol in wanted if symbol in source.symbols()]
             checked += check_source(source, rules, own, progress=step)
@@ -266,7 +267,7 @@ def fetch(
         is_adjusted=adjusted,
     )
     say(invocation, f"{which_bot(invocation)}: store {shown_path(archive.folder)}")
-    with _progress(invocation, "fetching") as step:
+    with progress_bar(invocation, "fetching") as step:
         done = asyncio.run(fetch_from_broker(loaded, archive, _rules(), plan, step))
     if invocation.json:
         print_json({"fetched": [fields_of(each) for each in done]})
@@ -308,7 +309,7 @@ def simulate(invocation: Invocation, scenario: Path, last: datetime, into: Path)
     first = script.starts_at.astimezone(EXCHANGE_TZ).date()
     if last.date() < first:
         raise OperatorMistake.of("E-DATA-012", f"the scenario begins on {first}: use a later --to")
-    with _progress(invocation, "simulating") as step:
+    with progress_bar(invocation, "simulating") as step:
         days = max(1, (last.date() - first).days)
         made = simulate_days(
             script,
@@ -366,13 +367,3 @@ def _how_to_begin() -> str:
 def _tell(problems: Iterable[Problem]) -> None:
     for problem in problems:
         show_problem(problem)
-
-
-@contextmanager
-def _progress(invocation: Invocation, doing: str) -> Iterator[Callable[[float], None]]:
-    """Give what is told how much is done, from 0 to 1; a pipe sees nothing of it."""
-    if invocation.quiet or invocation.json or not is_attended(invocation):
-        yield lambda _: None
-        return
-    with click.progressbar(length=PERCENT, label=doing, file=sys.stderr, show_eta=False) as bar:
-        yield lambda done: bar.update(max(0, round(done * PERCENT) - bar.pos))

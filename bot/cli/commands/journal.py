@@ -19,7 +19,7 @@ from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.journal.values import Format, What
 
 if TYPE_CHECKING:
-    from bot.journal.heads import HeadsFile, KeptHeads
+    from bot.journal.heads import HeadsFile
     from bot.journal.verify import VerifyReport
 
 ALL: Final = "all"
@@ -50,11 +50,20 @@ def verify(invocation: Invocation, head: str | None) -> None:
     Runs save the heads in heads.jsonl, in the state directory. Exit code 12 when anything differs.
     """
     # Here and below: a database's library is slow to import, and no help page needs it.
-    from bot.journal.heads import read_heads_file
+    from bot.journal.heads import KeptHeads, kept_of, read_heads_file
     from bot.journal.verify import verify as verify_journal
 
     with readable_journal(invocation) as loaded:
-        given = () if head is None else _given(head)
+        given: tuple[KeptHeads, ...] = ()
+        if head is not None:
+            text = sys.stdin.read() if head == "-" else head
+            wanted = "wanted the line that `bot journal head` prints"
+            try:
+                given = tuple(kept_of(line) for line in text.splitlines() if line.strip())
+            except ValueError as error:
+                raise click.BadParameter(wanted, param_hint="--head") from error
+            if not given:
+                raise click.BadParameter(f"{wanted}, got nothing", param_hint="--head")
         kept = read_heads_file(loaded.state_dir, loaded.journal_url)
         report = verify_journal(loaded.journal_url, (*kept.kept, *given))
     compared = {"kept_heads": len(kept.kept), "given_heads": len(given)}
@@ -73,20 +82,6 @@ def verify(invocation: Invocation, head: str | None) -> None:
         problems.append(Problem("E-JNL-003", missing))
     if problems:
         raise OperatorMistake(problems, ExitCode.DIFFERS)
-
-
-def _given(head: str) -> "tuple[KeptHeads, ...]":
-    from bot.journal.heads import kept_of
-
-    text = sys.stdin.read() if head == "-" else head
-    wanted = "wanted the line that `bot journal head` prints"
-    try:
-        given = tuple(kept_of(line) for line in text.splitlines() if line.strip())
-    except ValueError as error:
-        raise click.BadParameter(wanted, param_hint="--head") from error
-    if not given:
-        raise click.BadParameter(f"{wanted}, got nothing", param_hint="--head")
-    return given
 
 
 def comparison_of(kept: "HeadsFile", given: int) -> Iterator[str]:

@@ -51,27 +51,26 @@ def command(invocation: Invocation) -> None:
         print_json({"running": is_running, "limits": found, "rate": rate if is_running else None})
         return
     write_line(title)
-    rows = [_row(each) for each in found]
+    rows: list[Sequence[str]] = []
+    for each in found:
+        used, allowed, key = each.maybe_whole("used"), each.maybe_whole("allowed"), each.text("key")
+        unit, scope = each.text("unit"), f"{each.text('scope')} {each.text('of')}".strip()
+        is_of_orders = used is None and key not in _OF_ACCOUNT
+        shown = _AN_ORDER if is_of_orders else _shown(used, unit)
+        if allowed is None:
+            rows.append((scope, key, shown, "no limit", ""))
+            continue
+        least, left = "at least " if key == _FLOOR else "", ""
+        if used is not None:
+            left = _left(allowed, used) if key == _FLOOR else _left(used, allowed)
+        rows.append((scope, key, shown, least + _shown(allowed, unit), left))
     if is_running:
-        used, most = rate.whole("used"), rate.whole("per_minute")
+        sent, most = rate.whole("used"), rate.whole("per_minute")
         rows.append(
-            ("request quota", "requests_per_minute", f"{used:,}", f"{most:,}", _left(used, most))
+            ("request quota", "requests_per_minute", f"{sent:,}", f"{most:,}", _left(sent, most))
         )
     print_table(invocation, HEADS, rows, limit=UNCUT)
     say(invocation, "to change a limit: risk: in bot.yaml, or limits: in a strategy's file")
-
-
-def _row(each: Fields) -> Sequence[str]:
-    used, allowed, key = each.maybe_whole("used"), each.maybe_whole("allowed"), each.text("key")
-    unit, of = each.text("unit"), each.text("of")
-    scope = f"{each.text('scope')} {of}".strip()
-    is_of_orders = used is None and key not in _OF_ACCOUNT
-    shown = _AN_ORDER if is_of_orders else _shown(used, unit)
-    if allowed is None:
-        return scope, key, shown, "no limit", ""
-    least = "at least " if key == _FLOOR else ""
-    left = "" if used is None else _left(allowed, used) if key == _FLOOR else _left(used, allowed)
-    return scope, key, shown, least + _shown(allowed, unit), left
 
 
 def _left(used: int, allowed: int) -> str:

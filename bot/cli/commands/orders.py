@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,6 @@ from bot.journal.errors import AmbiguousOrder, UnknownOrder
 from bot.journal.values import OrderRow
 
 if TYPE_CHECKING:
-    from bot.config.settings.load import Loaded
     from bot.journal.reader import JournalReader
 
 HEADS: Final = (
@@ -77,8 +77,15 @@ def command(
         )
         paper = paper_line(reader)
         if strategy and not found:
-            written = reader.strategies()
-            names = sorted({*written, *_configured(readable(invocation))})
+            from bot.config.strategies.load import strategy_files  # wanted after a mistake only
+
+            known_names = set(reader.strategies())
+            loaded = readable(invocation)
+            with suppress(OperatorMistake):  # no file; the journal may know some all the same
+                for file in strategy_files(loaded):
+                    named = _NAME_LINE.search(file.read_text(encoding="utf-8", errors="replace"))
+                    known_names.add(named[1] if named else file.stem)
+            names = sorted(known_names)
             if strategy not in names:
                 close = get_close_matches(strategy, names, n=1)
                 meant = f" Did you mean {close[0]}?" if close else ""
@@ -91,20 +98,6 @@ def command(
     if not print_machine(invocation, found, form, what="orders", kind=OrderRow, more=("outcome",)):
         _print_table(invocation, found, is_wide=form == "wide")
         print_lines(paper)
-
-
-def _configured(loaded: "Loaded") -> Iterator[str]:
-    """The names in the strategy files, read without loading what they use."""
-    # Wanted after a mistake only.
-    from bot.config.strategies.load import strategy_files
-
-    try:
-        files = strategy_files(loaded)
-    except OperatorMistake:  # no file; the journal may know some all the same
-        return
-    for file in files:
-        named = _NAME_LINE.search(file.read_text(encoding="utf-8", errors="replace"))
-        yield named[1] if named else file.stem
 
 
 def _print_table(invocation: Invocation, found: Sequence[OrderRow], *, is_wide: bool) -> None:

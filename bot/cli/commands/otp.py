@@ -62,8 +62,26 @@ def command(context: click.Context) -> None:
     may_ask = sys.stdin.isatty() and not invocation.no_input and not invocation.json
     if state.get("is_ready") or not may_ask:
         _print_state(invocation, state)
-    else:
-        _ask_for_code(invocation, state)
+        return
+    if not state.get("has_ticket"):
+        if not confirm(f"No 2FA token. Have the broker mail a code ({_left(state)})?"):
+            say(invocation, "If you have a token from elsewhere: bot otp token")
+            return
+        say(invocation, ask_bot(invocation, "otp_request").text("message"))
+    while True:
+        code = _typed(invocation, None, "Code")
+        reply = find_bot(invocation, "otp_submit", code=code)
+        if reply is None:
+            raise no_bot(invocation)
+        if reply.get("ok"):
+            _print_state(invocation, reply, tail=UNPROVEN)
+            return
+        if reply.get("code") not in _TRY_AGAIN:
+            raise refusal(invocation, reply)
+        show_mistake(refusal(invocation, reply))
+        if (wait_s := reply.get("wait_s")) and isinstance(wait_s, int):
+            say(invocation, WAITING.format(seconds=wait_s))
+            sleep(wait_s)
 
 
 @define_command("request", group=command, example="bot otp request", changes=True)
@@ -112,29 +130,6 @@ def _typed(invocation: Invocation, source: str | None, what: str) -> str:
     if source not in {None, STDIN}:
         raise click.UsageError(messages.NO_CODE_AS_ARGUMENT + messages.TYPE_CODE)
     return typed_or_piped(invocation, what, is_piped=source == STDIN)
-
-
-def _ask_for_code(invocation: Invocation, state: Fields) -> None:
-    """Have a code mailed if the user wants one, and ask for it while tries are left."""
-    if not state.get("has_ticket"):
-        if not confirm(f"No 2FA token. Have the broker mail a code ({_left(state)})?"):
-            say(invocation, "If you have a token from elsewhere: bot otp token")
-            return
-        say(invocation, ask_bot(invocation, "otp_request").text("message"))
-    while True:
-        code = _typed(invocation, None, "Code")
-        reply = find_bot(invocation, "otp_submit", code=code)
-        if reply is None:
-            raise no_bot(invocation)
-        if reply.get("ok"):
-            _print_state(invocation, reply, tail=UNPROVEN)
-            return
-        if reply.get("code") not in _TRY_AGAIN:
-            raise refusal(invocation, reply)
-        show_mistake(refusal(invocation, reply))
-        if (wait_s := reply.get("wait_s")) and isinstance(wait_s, int):
-            say(invocation, WAITING.format(seconds=wait_s))
-            sleep(wait_s)
 
 
 def _print_state(invocation: Invocation, state: Fields, *, tail: str = "") -> None:

@@ -1,9 +1,7 @@
 """`bot replay`: a recorded day through the same engine again."""
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import date, datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -15,7 +13,7 @@ from bot import __version__
 from bot.cli.command import Invocation, define_command
 from bot.cli.past_days import Day
 from bot.cli.rows import fields_of
-from bot.cli.show import print_json, print_result, print_table, write_line
+from bot.cli.show import print_json, print_result, print_table, progress_bar, write_line
 from bot.cli.target import readable
 from bot.cli.telling.wording import clock_of, counted, folded
 from bot.config.problems import ExitCode, OperatorMistake, Problem
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from bot.domain.entry import Decision
     from bot.runtime.history.backtest.what_if import WhatIf
     from bot.runtime.history.recording.differences import Difference
-    from bot.runtime.history.recording.replay import DayReplayed, Progress
+    from bot.runtime.history.recording.replay import DayReplayed
 
 PLAIN_NO: Final = frozenset({"NO_SIGNAL", "WARMING", "SKIP"})
 """Decisions that are counted and not listed."""
@@ -98,21 +96,6 @@ def command(
     print_result(invocation, fields, lines_of(found))
     if problems := list(problems_of(found)):
         raise OperatorMistake(problems, ExitCode.DIFFERS)
-
-
-@contextmanager
-def progress_bar(invocation: Invocation, label: str) -> Iterator["Progress"]:
-    """Show on a terminal how much is done; nothing in a pipe."""
-    if invocation.quiet or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    steps = 1_000
-    with click.progressbar(length=steps, label=label, file=sys.stderr) as bar:
-
-        def show(done: float) -> None:
-            bar.update(int(done * steps) - bar.pos)
-
-        yield show
 
 
 def lines_of(found: "DayReplayed") -> Iterator[str]:
@@ -192,20 +175,18 @@ def rows_of_both(
     sides = defaultdict[tuple[datetime, str], tuple[list[str], list[str]]](lambda: ([], []))
     for number, decisions in enumerate((recorded, now)):
         for each in decisions:
-            if each.code not in PLAIN_NO:
-                sides[each.at, each.symbol][number].append(_decided(each))
+            if each.code in PLAIN_NO:
+                continue
+            order = ""
+            if each.side is not None:
+                order = f" {each.side} {each.quantity or 0:,}"
+                order += f" at {each.price:,}" if each.price else ""
+            code = "" if each.code == each.verdict else f" {each.code}"
+            shown = f"{each.strategy} {each.verdict}{code}{order}"
+            sides[each.at, each.symbol][number].append(shown)
     for (at, symbol), (one, other) in sorted(sides.items(), key=lambda item: item[0]):
         for left, right in zip_longest(one, other, fillvalue=""):
             yield clock_of(at), symbol, left, right
-
-
-def _decided(decision: "Decision") -> str:
-    order = ""
-    if decision.side is not None:
-        order = f" {decision.side} {decision.quantity or 0:,}"
-        order += f" at {decision.price:,}" if decision.price else ""
-    code = "" if decision.code == decision.verdict else f" {decision.code}"
-    return f"{decision.strategy} {decision.verdict}{code}{order}"
 
 
 def counts_of(

@@ -29,7 +29,19 @@ def command(
     With SYMBOL, only for that one: it was halted, or its market data was not trusted.
     """
     if symbol is not None:
-        _resume_symbol(invocation, symbol.upper(), strategy, reason)
+        symbol = symbol.upper()
+        if strategy is not None:
+            raise click.UsageError("SYMBOL and --strategy: use one of them")
+        if not reason.strip():
+            message = f'to trade {symbol} again, give a reason: bot resume {symbol} --reason "…"'
+            raise OperatorMistake.of("E-RUN-003", message, ExitCode.REFUSED)
+
+        def is_free(found: Fields) -> bool:
+            is_held = any(text.startswith(f"{symbol}: ") for text in found.words("alerts"))
+            return not is_held and symbol not in found.inner("halted_symbols")
+
+        ask_bot(invocation, "resume", symbol=symbol, reason=reason, by=OPERATOR)
+        print_end(invocation, wait_until(invocation, is_free))
         return
     found = find_status(invocation)
     is_halted = RunState.HALTED in {row.text("state") for row in found.each("causes")}
@@ -42,18 +54,3 @@ def command(
         account = ask_shown("To trade with real money again, type the account's id")
     on, wanted = {"on", "warming"}, RunState.RUNNING
     act(invocation, "resume", wanted, on, strategy=strategy, reason=reason, account=account)
-
-
-def _resume_symbol(invocation: Invocation, symbol: str, strategy: str | None, reason: str) -> None:
-    if strategy is not None:
-        raise click.UsageError("SYMBOL and --strategy: use one of them")
-    if not reason.strip():
-        message = f'to trade {symbol} again, give a reason: bot resume {symbol} --reason "…"'
-        raise OperatorMistake.of("E-RUN-003", message, ExitCode.REFUSED)
-
-    def is_free(found: Fields) -> bool:
-        is_held = any(text.startswith(f"{symbol}: ") for text in found.words("alerts"))
-        return not is_held and symbol not in found.inner("halted_symbols")
-
-    ask_bot(invocation, "resume", symbol=symbol, reason=reason, by=OPERATOR)
-    print_end(invocation, wait_until(invocation, is_free))

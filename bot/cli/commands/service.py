@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -101,36 +101,35 @@ class Unit:
 
     def text(self) -> str:
         """Return the whole file."""
-        return "\n".join(self._lines()) + "\n"
-
-    def _lines(self) -> Iterator[str]:
         run = ("run", "-c", str(self.config), "--state-dir", str(self.state_dir), "--no-input")
-        yield MARK
-        yield "[Unit]"
-        yield f"Description=vnbot {_plain(self.name)}"
-        yield "Wants=network-online.target"
-        yield "After=network-online.target postgresql.service time-sync.target"
-        yield "StartLimitIntervalSec=600"
-        yield "StartLimitBurst=3"
-        yield ""
-        yield "[Service]"
-        yield f"ExecStart={' '.join(quoted(word) for word in (*self.program, *run))}"
-        yield f"WorkingDirectory={_plain(str(self.config.parent))}"
+        lines = [
+            MARK,
+            "[Unit]",
+            f"Description=vnbot {_plain(self.name)}",
+            "Wants=network-online.target",
+            "After=network-online.target postgresql.service time-sync.target",
+            "StartLimitIntervalSec=600",
+            "StartLimitBurst=3",
+            "",
+            "[Service]",
+            f"ExecStart={' '.join(quoted(word) for word in (*self.program, *run))}",
+            f"WorkingDirectory={_plain(str(self.config.parent))}",
+        ]
         if self.user is not None:
-            yield f"User={self.user}"
-        yield from _COMMON.format(no_restart=NO_RESTART).splitlines()
+            lines.append(f"User={self.user}")
+        lines += _COMMON.format(no_restart=NO_RESTART).splitlines()
         if self.user is not None:
             places = (self.config, self.state_dir, *self.writable, *map(Path, self.program))
             home = "read-only" if any(is_at_home(place) for place in places) else "yes"
-            yield from _SYSTEM_ONLY.format(home=home).splitlines()
+            lines += _SYSTEM_ONLY.format(home=home).splitlines()
         folders = dict.fromkeys((self.state_dir, *self.writable))
-        yield f"ReadWritePaths={' '.join(quoted(str(folder)) for folder in folders)}"
+        lines.append(f"ReadWritePaths={' '.join(quoted(str(folder)) for folder in folders)}")
         if self.credentials is not None:
             for name in CREDENTIALS:
-                yield f"LoadCredential={name}:{_plain(str(self.credentials / name))}"
-        yield ""
-        yield "[Install]"
-        yield f"WantedBy={'default.target' if self.user is None else 'multi-user.target'}"
+                lines.append(f"LoadCredential={name}:{_plain(str(self.credentials / name))}")
+        target = "default.target" if self.user is None else "multi-user.target"
+        lines += ["", "[Install]", f"WantedBy={target}"]
+        return "\n".join(lines) + "\n"
 
 
 def unit_name(name: str) -> str:

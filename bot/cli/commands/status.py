@@ -87,7 +87,11 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     """The status in words and in its language, `which` bot it is first; STOPPED is one line."""
     found = Fields(status)
     say = phrases(found.text("language"))
-    yield from _trouble(say, found.inner("trouble"))
+    trouble = found.inner("trouble")
+    if text := trouble.text("text"):
+        begun = trouble.instant("since")
+        when = say("since {time}: ", time=minute_of(begun)) if begun else ""
+        yield from _rows(say("TROUBLE"), [f"{when}{text}"])
     if found["state"] == RunState.STOPPED:
         yield f"{say('STOPPED')}  {which}"
         return
@@ -103,8 +107,7 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     if "strategies" not in found:
         return
     for row in found.each("faults"):
-        count = row.whole("count")
-        times = say(" ({count:,} times)", count=count) if count > 1 else ""
+        times = say(" ({count:,} times)", count=count) if (count := row.whole("count")) > 1 else ""
         report = say("; report: {file}", file=row.text("report")) if row.text("report") else ""
         yield from _rows(say("fault"), [f"{row.text('error')}{times}{report}"])
     strategies = [_strategy(say, row) for row in found.each("strategies")] + [
@@ -139,10 +142,7 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     yield from _rows(say("alert"), list(alerts_of(found)))
     yield from _rows("2FA", [_second_factor(say, found.inner("two_factor"))])
     yield from _rows(say("journal"), [found.text("journal")])
-    yield from _rows(say("requests"), list(_rate(say, found.inner("rate"), found.each("limits"))))
-    yield from _rows(say("inbox"), list(_inbox(say, found.inner("inbox"))))
-    if shown := [_drifted(row) for row in found.each("drift")[:DRIFT_SHOWN_MAX]]:
-        yield from _rows(say("drift"), [", ".join(shown)])
+    yield from _traffic(say, found)
 
 
 def alerts_of(status: Fields) -> Iterator[str]:
@@ -152,13 +152,6 @@ def alerts_of(status: Fields) -> Iterator[str]:
     for row in status.each("standing"):
         language = status.text("language") or ENGLISH
         yield told(language, row.text("text"), row.text("code"), row.inner("facts"))
-
-
-def _trouble(say: Say, trouble: Fields) -> Iterator[str]:
-    if text := trouble.text("text"):
-        since = trouble.instant("since")
-        when = say("since {time}: ", time=minute_of(since)) if since else ""
-        yield from _rows(say("TROUBLE"), [f"{when}{text}"])
 
 
 def _rows(name: str, values: Sequence[str]) -> Iterator[str]:
@@ -228,11 +221,6 @@ def _order_words(say: Say, row: Fields) -> str:
     )
 
 
-def _drifted(row: Fields) -> str:
-    was = f" (was {row.text('was')})" if row.text("was") else ""
-    return f"{row.text('call')} {row.text('field')} {row.text('change')}{was}"
-
-
 def _second_factor(say: Say, state: Fields) -> str:
     until, missed = state.instant("until"), state.whole("missed_signals")
     if until is not None:
@@ -249,13 +237,15 @@ def _second_factor(say: Say, state: Fields) -> str:
     return needed
 
 
-def _rate(say: Say, rate: Fields, limits: Sequence[Fields]) -> Iterator[str]:
+def _traffic(say: Say, found: Fields) -> Iterator[str]:
+    """What is asked of the broker, what makes decisions late, and what is unlike its document."""
+    rate, inbox, requests = found.inner("rate"), found.inner("inbox"), list[str]()
     used, limit, waiting = (rate.whole(name) for name in ("used", "per_minute", "waiting"))
     if limit:
         queued = say(", {count:,} waiting", count=waiting) if waiting else ""
-        yield say("{used:,} of {limit:,} this minute", used=used, limit=limit) + queued
+        requests.append(say("{used:,} of {limit:,} this minute", used=used, limit=limit) + queued)
     if rate.get("is_degraded"):
-        yield say("the broker is throttling us for longer; reads come late")
+        requests.append(say("the broker is throttling us for longer; reads come late"))
     polls = rate.inner("polls")
     asked, room, slower = (polls.number(name) for name in ("asked", "room", "slower"))
     if slower > 1:
@@ -263,22 +253,30 @@ def _rate(say: Say, rate: Fields, limits: Sequence[Fields]) -> Iterator[str]:
             "polls come {slower:.1f} times less often than the files ask for: they would need "
             "{asked:,.0f} a minute, the quota leaves them {room:,.0f}"
         )
-        yield say(text, slower=slower, asked=asked, room=room)
-    ages = (each.number("allowed") for each in limits if each.text("key") == "max_quote_age_s")
+        requests.append(say(text, slower=slower, asked=asked, room=room))
+    ages = (
+        each.number("allowed")
+        for each in found.each("limits")
+        if each.text("key") == "max_quote_age_s"
+    )
     every, most = polls.number("quote_every_s"), next(ages, 0)
     if every > most > 0:
         text = (
             "quotes come every {every:g} s, and on one older than {most:g} s "
             "(risk.max_quote_age_s) no order goes out: QUOTE_AGE"
         )
-        yield say(text, every=every, most=most)
+        requests.append(say(text, every=every, most=most))
     if starved := rate.text("starved"):
-        yield starved
-
-
-def _inbox(say: Say, inbox: Fields) -> Iterator[str]:
-    """What makes decisions late; nothing while all is looked at as it comes."""
+        requests.append(starved)
+    yield from _rows(say("requests"), requests)
     if passed_over := inbox.whole("passed_over"):
         noun = say("quote" if passed_over == 1 else "quotes")
         text = "{waiting:,} waiting, {count:,} {noun} passed over for newer ones"
-        yield say(text, waiting=inbox.whole("waiting"), count=passed_over, noun=noun)
+        late = say(text, waiting=inbox.whole("waiting"), count=passed_over, noun=noun)
+        yield from _rows(say("inbox"), [late])
+    drifted = []
+    for row in found.each("drift")[:DRIFT_SHOWN_MAX]:
+        was = f" (was {row.text('was')})" if row.text("was") else ""
+        drifted.append(f"{row.text('call')} {row.text('field')} {row.text('change')}{was}")
+    if drifted:
+        yield from _rows(say("drift"), [", ".join(drifted)])

@@ -1,6 +1,7 @@
 """A backtest's result as one HTML file: figures, charts, each trade with its reasons."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -48,6 +49,15 @@ def page_of(result: BacktestResult, figures: Figures, source: BarSource) -> str:
         shown = f"the last {TRADES_MAX:,} of {count:,}" if count > TRADES_MAX else f"all {count:,}"
         trades_note = f"Round trips at average cost, newest first: {shown}."
         trades_note += " Click one to see it in the chart."
+    months, years = monthly(result.equity, result.capital), list[Fields]()
+    for year in sorted({year for year, _ in months}):
+        gains = [months.get((year, month)) for month in range(1, 13)]
+        whole = math.prod(1 + (gain or 0) for gain in gains)
+        cells = [
+            {"text": "" if gain is None else f"{gain * 100:+.1f}", "tone": _tone(gain)}
+            for gain in [*gains, whole - 1]
+        ]
+        years.append({"year": year, "cells": cells})
     gaps = [gap_words(gap) for gap in result.gaps[:GAPS_MAX]]
     if len(result.gaps) > GAPS_MAX:
         gaps.append(f"and {len(result.gaps) - GAPS_MAX:,} more")
@@ -61,7 +71,7 @@ def page_of(result: BacktestResult, figures: Figures, source: BarSource) -> str:
         symbols=symbols[:SYMBOLS_MAX],
         sections=list(sections(result, figures)),
         month_names=MONTHS,
-        years=_years(result),
+        years=years,
         trades=_trades(trips),
         trades_note=trades_note,
         refusals=_refusals(result),
@@ -91,22 +101,6 @@ def _tiles(figures: Figures) -> Iterator[Fields]:
 
 def _tone(sign: float | None) -> str:
     return "" if not sign else "up" if sign > 0 else "down"
-
-
-def _years(result: BacktestResult) -> list[Fields]:
-    months = monthly(result.equity, result.capital)
-    found: list[Fields] = []
-    for year in sorted({year for year, _ in months}):
-        gains = [months.get((year, month)) for month in range(1, 13)]
-        whole = 1.0
-        for gain in gains:
-            whole *= 1 + (gain or 0)
-        cells = [
-            {"text": "" if gain is None else f"{gain * 100:+.1f}", "tone": _tone(gain)}
-            for gain in [*gains, whole - 1]
-        ]
-        found.append({"year": year, "cells": cells})
-    return found
 
 
 def _trades(trips: Trips) -> list[Fields]:
@@ -213,7 +207,16 @@ def _symbol(
     ends = {second_of(at) for _, trip in own for at in (trip.opened, trip.closed)}
     candles = candles_of(source, symbol, result.first, result.last, limit, sorted(ends))
     is_thinned = candles.seconds > result.bar_seconds
-    near = {number: _near(candles, trip) for number, trip in own if is_thinned}
+    near: dict[int, Fields] = {}
+    for number, trip in own if is_thinned else ():
+        around = (second_of(trip.opened), "B"), (second_of(trip.closed), "S")
+        rows = sorted({row for second, _ in around for row in candles.near.get(second, ())})
+        marks = [
+            (max(before), kind, 1)
+            for second, kind in around
+            if (before := [row[0] for row in rows if row[0] <= second])
+        ]
+        near[number] = {"rows": rows, "markers": marks}
     markers = _markers(result, candles)
     wide = width_name(timedelta(seconds=candles.seconds))
     note = f"{candles.symbol}: candles of {wide}, combined from {candles.bars:,} bars of "
@@ -229,18 +232,6 @@ def _symbol(
         "note": note,
         "near": near,
     }
-
-
-def _near(candles: Candles, trip: RoundTrip) -> Fields:
-    """Return the bars around a trade's purchase and sale, and which of them these were in."""
-    ends = (second_of(trip.opened), "B"), (second_of(trip.closed), "S")
-    rows = sorted({row for second, _ in ends for row in candles.near.get(second, ())})
-    marks = [
-        (max(before), kind, 1)
-        for second, kind in ends
-        if (before := [row[0] for row in rows if row[0] <= second])
-    ]
-    return {"rows": rows, "markers": marks}
 
 
 def _markers(result: BacktestResult, candles: Candles) -> list[Marker]:

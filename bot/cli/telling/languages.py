@@ -47,7 +47,16 @@ class Catalogue:
         template = self.template(code)
         if template is None:
             return None
-        shown = {name: self._shown(name, value, facts) for name, value in facts.items()}
+        shown = dict[str, str]()
+        for name, value in facts.items():
+            if name == "price" and value is None:
+                shown[name] = type_word(str(facts.get("order_type") or _NOTHING))
+            elif value is None or value == "":
+                shown[name] = _NOTHING
+            elif name in self.times:
+                shown[name] = clock_of(datetime.fromisoformat(str(value)))
+            else:
+                shown[name] = f"{value:,}" if isinstance(value, int | float) else str(value)
         try:
             for name, value in facts.items():
                 if (word := self.words.get(name, {}).get(str(value))) is not None:
@@ -63,15 +72,6 @@ class Catalogue:
             for name, part in self.parts.items():
                 text = text and text.replace("{" + name + "}", part)
         return text
-
-    def _shown(self, name: str, value: object, facts: Facts) -> str:
-        if name == "price" and value is None:
-            return type_word(str(facts.get("order_type") or _NOTHING))
-        if value is None or value == "":
-            return _NOTHING
-        if name in self.times:
-            return clock_of(datetime.fromisoformat(str(value)))
-        return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
 @cache

@@ -118,18 +118,13 @@ class DayStart:
         traded = {symbol: each for symbol, each in self.listed.items() if symbol in self._symbols()}
         await self.closes.read(traded)
         self.reconciled()
-        found = {each.symbol: each for each in await self._listings()}
-        self.post(InstrumentsRead(self.market.now(), tuple(found.values())))
-        return found
-
-    async def _listings(self) -> list[Instrument]:
-        """Ask where each symbol trades; one that does not answer stays where it was."""
-        found, today = [], self.market.now().astimezone(EXCHANGE_TZ).date()
+        found, today = dict[str, Instrument](), self.market.now().astimezone(EXCHANGE_TZ).date()
         for symbol in self._symbols():
-            with suppress(BrokerError):
+            with suppress(BrokerError):  # what does not answer stays where it was
                 quote = await self.client.quote(symbol)
-                found.append(Instrument(symbol, quote.exchange))
+                found[symbol] = Instrument(symbol, quote.exchange)
                 self.listed_on[symbol] = today
+        self.post(InstrumentsRead(self.market.now(), tuple(found.values())))
         return found
 
     def reconciled(self) -> None:

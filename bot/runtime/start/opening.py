@@ -148,9 +148,14 @@ class Standby:
     def _judge(self, seen: Seen) -> bool:
         """Say what was seen, and whether the lease is to be had."""
         is_over = self._patience.is_over(seen, boottime_s())
-        silent_s = seen.silent_s
-        who = _words_of(seen.holder)
-        self.trouble = f"standby: {who}, {_heartbeat(silent_s)}"
+        silent_s, who = seen.silent_s, "a bot that is still starting holds the journal"
+        if (holder := seen.holder) is not None:
+            since = f"{holder.since:%Y-%m-%d %H:%M:%S} UTC"
+            who = f"{holder.host} pid {holder.pid} holds the journal since {since}"
+        heartbeat = "and gives no heartbeat (an older program)"
+        if silent_s is not None:
+            heartbeat = f"heartbeat {max(silent_s, 0):.0f} s ago"
+        self.trouble = f"standby: {who}, {heartbeat}"
         if seen.is_free:
             return True
         if silent_s is not None and silent_s > GRACE_S:
@@ -203,19 +208,6 @@ class Standby:
         if text != self._told:
             self._told = text
             show(text)
-
-
-def _words_of(holder: Holder | None) -> str:
-    if holder is None:
-        return "a bot that is still starting holds the journal"
-    since = f"{holder.since:%Y-%m-%d %H:%M:%S} UTC"
-    return f"{holder.host} pid {holder.pid} holds the journal since {since}"
-
-
-def _heartbeat(silent_s: float | None) -> str:
-    if silent_s is None:
-        return "and gives no heartbeat (an older program)"
-    return f"heartbeat {max(silent_s, 0):.0f} s ago"
 
 
 def begin_state(loaded: Loaded, *, is_standby: bool) -> int | None:

@@ -32,7 +32,11 @@ def require_nothing_planted() -> None:
 
     A bot with real money does not start then; the key should be changed if it has been read.
     """
-    if found := list(planted(_site_folders(), _customisers())):
+    folders = [*site.getsitepackages(), site.getusersitepackages() if site.ENABLE_USER_SITE else ""]
+    searched = [Path(folder) for folder in dict.fromkeys(folders) if folder in sys.path]
+    specs = [importlib.util.find_spec(name) for name in CUSTOMISERS]
+    modules = [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
+    if found := list(planted(searched, modules)):
         text = (
             f"{' and '.join(map(str, found))} would run at the start of every Python process here, "
             "and no installed package brought it along. Look at it, take it away, and if nobody "
@@ -46,28 +50,17 @@ def planted(folders: Iterable[Path], customisers: Iterable[Path]) -> Iterator[Pa
     stdlib = Path(sysconfig.get_path("stdlib")).resolve()
     for folder in folders:
         files = sorted(folder.glob("*.pth"))[:FILES_MAX]
-        unknown = [file for file in files if not _is_made_by_a_tool(file)]
+        unknown = []
+        for file in files:
+            made = MADE_BY_TOOLS.get(file.name)
+            if made is None or file.read_text("utf-8", "replace").strip() != made:
+                unknown.append(file)
         recorded = _recorded(folder) if unknown else {}
         yield from (file for file in unknown if recorded.get(file.name) != _hash_of(file))
     for module in customisers:
         is_python_s = module.parent.resolve() == stdlib or module.parent == stdlib
         if not is_python_s and _recorded(module.parent).get(module.name) != _hash_of(module):
             yield module
-
-
-def _site_folders() -> list[Path]:
-    folders = [*site.getsitepackages(), site.getusersitepackages() if site.ENABLE_USER_SITE else ""]
-    return [Path(folder) for folder in dict.fromkeys(folders) if folder in sys.path]
-
-
-def _customisers() -> list[Path]:
-    specs = (importlib.util.find_spec(name) for name in CUSTOMISERS)
-    return [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
-
-
-def _is_made_by_a_tool(file: Path) -> bool:
-    wanted = MADE_BY_TOOLS.get(file.name)
-    return wanted is not None and file.read_text("utf-8", "replace").strip() == wanted
 
 
 def _recorded(folder: Path) -> dict[str, str]:

@@ -31,7 +31,6 @@ from bot.domain.entry import (
     Transition,
 )
 from bot.domain.order import OrderState
-from bot.domain.rulebook import Rulebook
 from bot.domain.scripted import with_mark
 from bot.journal.heads import FILE, OLDER
 from bot.protocol.secret import Secret
@@ -180,7 +179,12 @@ def wake_sandbox(spec: EnvironmentSpec, scenario: Scenario) -> tuple[Sandbox, Si
     ledger = spec.loaded.state_dir / LEDGER
     try:
         if scenario.day is None:
-            scenario = scenario.on(begun_at(ledger) or _last_morning(spec.rulebook))
+            try:
+                begins = begun_at(ledger) or last_morning(SystemClock().now(), spec.rulebook)
+            except ValueError as unknown:
+                message = f"the scenario names no day, and {unknown}: give it a day"
+                raise OperatorMistake.of("E-MKT-005", message) from unknown
+            scenario = scenario.on(begins)
         clock = SimulatedClock(resumed_at(ledger) or scenario.starts_at)
         sandbox = Sandbox(
             scenario,
@@ -195,14 +199,6 @@ def wake_sandbox(spec: EnvironmentSpec, scenario: Scenario) -> tuple[Sandbox, Si
     return sandbox, clock
 
 
-def _last_morning(rulebook: Rulebook) -> datetime:
-    try:
-        return last_morning(SystemClock().now(), rulebook)
-    except ValueError as unknown:
-        message = f"the scenario names no day, and {unknown}: give it a day"
-        raise OperatorMistake.of("E-MKT-005", message) from unknown
-
-
 class ScenarioMarks:
     """Marks what the scenario forced; called with each entry, in their order."""
 
@@ -212,29 +208,26 @@ class ScenarioMarks:
         """Those that a fault kept from being accepted."""
 
     def __call__(self, entry: Entry) -> Entry:
-        """Return the entry, marked where the scenario forced it."""
-        return with_mark(entry, self._forced.scenario) if self._is_forced(entry) else entry
-
-    def _is_forced(self, entry: Entry) -> bool:
-        """Of what happens to orders: a refusal, or a partial fill; both look like the bot's own."""
+        """Return the entry, marked where the scenario forced it. Of what happens to orders that is
+        a refusal or a partial fill; both look like the bot's own.
+        """
+        is_forced = False
         match entry:
             case AttemptFinished():
-                is_struck = self._forced.struck(entry.attempt_id)
-                if is_struck and entry.outcome != "ACCEPTED":
+                is_forced = self._forced.struck(entry.attempt_id)
+                if is_forced and entry.outcome != "ACCEPTED":
                     self._intents.add(entry.intent_id)
-                return is_struck
             case IntentMoved():
-                return entry.intent_id in self._intents
+                is_forced = entry.intent_id in self._intents
             case Transition(to_state=OrderState.PARTIALLY_FILLED):
-                return self._is_shaped(entry.order_id)
+                is_forced = self._is_shaped(entry.order_id)
             case Transition(to_state=OrderState.REJECTED) | OrderUpdated(state=OrderState.REJECTED):
-                return self._is_shaped(entry.order_id) or entry.intent_id in self._intents
+                is_forced = self._is_shaped(entry.order_id) or entry.intent_id in self._intents
             case AuthEvent(kind="needed") | StateChanged(to_state=RunState.NEEDS_2FA):
-                return self._forced.took_the_token
+                is_forced = self._forced.took_the_token
             case Note(kind="LIMIT"):
-                return self._forced.limits(entry.at)
-            case _:
-                return False
+                is_forced = self._forced.limits(entry.at)
+        return with_mark(entry, self._forced.scenario) if is_forced else entry
 
     def _is_shaped(self, order_id: str | None) -> bool:
         return order_id is not None and self._forced.shaped(order_id)

@@ -129,7 +129,11 @@ class SteppedMarket:
         while not stopping.is_set():
             if not self._activity.is_idle:
                 await _first_of(self._activity.idle(), stopping.wait())
-            due = self._next_due()
+            ours = (self._timetable.next_due(), self._engine_due, self._waiter.next_due())
+            parts = [part for part in ours if part is not None]
+            if not parts or math.isfinite(self._speed):
+                parts += [due for due in (self._market.next_due(),) if due is not None]
+            due = max(min(parts), self._clock.now())
             if (ahead := self._ahead_s(due)) > 0:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min(ahead, _WAIT_S_MAX)):
@@ -143,13 +147,6 @@ class SteppedMarket:
                     self._on_due(due)
                 self._waiter.wake_due(due)
             await asyncio.sleep(0)
-
-    def _next_due(self) -> datetime:
-        ours = (self._timetable.next_due(), self._engine_due, self._waiter.next_due())
-        parts = [part for part in ours if part is not None]
-        if not parts or math.isfinite(self._speed):
-            parts += [due for due in (self._market.next_due(),) if due is not None]
-        return max(min(parts), self._clock.now())
 
     def _ahead_s(self, due: datetime) -> float:
         """How long the wall clock still has to `due`; while a code is out, at a slower pace from

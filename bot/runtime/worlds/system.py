@@ -22,7 +22,7 @@ from bot.domain.entry import Entry
 from bot.protocol.envelope import Answer
 from bot.protocol.secret import Secret
 from bot.runtime.activity import AllAtOnce, Post, Turn
-from bot.runtime.timetable.schedule import Fire, Firing, Job, Report, Timetable
+from bot.runtime.timetable.schedule import Fire, Job, Report, Timetable
 from bot.runtime.watches import TimeWatch
 from bot.runtime.worlds.environment import REAL_TIME, Access, Driver, Elapsed, Mark
 
@@ -109,21 +109,26 @@ class ClockDriver:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Fire what is due until `stopping` is set."""
-        ending = asyncio.create_task(self._end(stopping))
+
+        async def end() -> None:
+            await stopping.wait()
+            self._nudge.set()
+
+        ending = asyncio.create_task(end())
         try:
             while not stopping.is_set():
                 await self._sleep()
                 now = self._clock.now()
-                self._tell(self._timetable.fire_due(now), now)
+                fired = self._timetable.fire_due(now)
+                slept_s, self._slept_s = suspended_s() - self._slept_s, suspended_s()
+                late_max = timedelta(seconds=LATE_S * self._speed)
+                if late := [each for each in fired if now - each.first > late_max]:
+                    self._report(late, SLEPT if slept_s > LATE_S else BLOCKED)
                 if self._engine_due is not None and self._engine_due <= now:
                     self._engine_due = None
                     self._on_due(now)
         finally:
             ending.cancel()
-
-    async def _end(self, stopping: asyncio.Event) -> None:
-        await stopping.wait()
-        self._nudge.set()
 
     async def _sleep(self) -> None:
         now, longest = self._clock.now(), timedelta(seconds=LOOK_AGAIN_S * self._speed)
@@ -136,13 +141,6 @@ class ClockDriver:
                 await self._nudge.wait()
                 self._nudge.clear()
         self._wakes_at = None
-
-    def _tell(self, fired: Sequence[Firing], now: datetime) -> None:
-        slept_s, self._slept_s = suspended_s() - self._slept_s, suspended_s()
-        late_max = timedelta(seconds=LATE_S * self._speed)
-        late = [each for each in fired if now - each.first > late_max]
-        if late:
-            self._report(late, SLEPT if slept_s > LATE_S else BLOCKED)
 
 
 class ServedEnvironment(SystemEnvironment):
