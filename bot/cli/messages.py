@@ -64,6 +64,7 @@ HALT_LATER: Final = (
     "cancel what it finds open and sell nothing. Until then, open orders stay open at the broker: "
     "start the bot (bot run), or cancel them in the broker's app"
 )
+HALT_ENDED: Final = "the bot has ended before it was done:"
 HALT_KEPT: Final = (
     "{message}. A HALT file is in place now: if this bot takes over, it will be HALTED. If you do "
     "not want that, remove {state_dir}/HALT"

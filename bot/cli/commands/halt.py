@@ -70,7 +70,9 @@ def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> in
             raise click.Abort
     _ask_to_halt(invocation, own_state_dir(invocation), reason)
     asked = _open(find_status(invocation))
-    found = wait_until(invocation, lambda now: now.text("state") == RunState.HALTED)
+    over = {RunState.HALTED, RunState.STOPPED}
+    found = wait_until(invocation, lambda now: now.text("state") in over)
+    _require_running(invocation, found)
     if not invocation.json:
         print_state(invocation, found, how_many_open(found))
         print_accepted(invocation, found, "halt", RunState.HALTED)
@@ -79,8 +81,10 @@ def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> in
         return not _open(now) or now.inner("two_factor").instant("until") is None
 
     found = wait_until(invocation, is_settled, CANCELS_S)
+    _require_running(invocation, found)
     if flatten:
         found = _flatten(invocation, found, yes=yes, reason=reason)
+        _require_running(invocation, found)
     still, unknown = _open(found), found.words("unknown")
     if invocation.json:
         print_json(found)
@@ -216,6 +220,18 @@ def _ask_to_halt(invocation: Invocation, state_dir: Path, reason: str) -> None:
         message = mistake.problems[0].message
         kept = messages.HALT_KEPT.format(message=message, state_dir=state_dir)
         raise OperatorMistake.of(NOT_YET, kept, mistake.exit_code)
+
+
+def _require_running(invocation: Invocation, found: Fields) -> None:
+    """Raise OperatorMistake where the bot has ended since it was asked: nobody cancels any more."""
+    if found.text("state") != RunState.STOPPED:
+        return
+    mistake, state_dir = no_bot(invocation), own_state_dir(invocation)
+    if not is_raised(state_dir):
+        raise mistake
+    _print_open(invocation)
+    message = f"{messages.HALT_ENDED} {messages.HALT_LATER.format(state_dir=state_dir)}"
+    raise OperatorMistake.of("E-RUN-001", message, mistake.exit_code)
 
 
 def _print_open(invocation: Invocation) -> None:

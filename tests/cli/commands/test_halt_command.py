@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from bot.cli.commands.halt import NOT_YET, how_many_open, what_is_sold
 from bot.cli.target import Fields
 from bot.config.problems import ExitCode
@@ -10,6 +12,8 @@ from bot.runtime.brake import is_raised, reason_of_flag
 from bot.runtime.control.server import ControlServer
 from bot.runtime.control.socket import FOLDER, Reply, Request, refused
 from tests.cli.stage import call
+
+OPEN = {"order_id": "ORD10000008", "intent_id": "L-0008"}
 
 
 def test_a_bot_that_is_still_starting_is_not_said_to_have_no_order_open():
@@ -91,6 +95,37 @@ async def test_a_halt_at_a_bot_that_only_waits_says_what_the_file_does(config: P
     assert ran.code == ExitCode.REFUSED
     assert "another one holds the journal. A HALT file is in place now: if this bot" in ran.err
     assert is_raised(state_dir)
+
+
+@pytest.mark.parametrize("looks", [1, 4])
+async def test_a_bot_that_ends_before_its_cancels_are_done_is_not_said_to_be_halted(
+    config: Path, looks: int
+) -> None:
+    state_dir, seen = config.parent / "state", list[Request]()
+
+    async def halt(_: Request) -> Reply:
+        return {"ok": True}
+
+    async def status(request: Request) -> Reply:
+        seen.append(request)
+        if len(seen) == looks:
+            ends.append(asyncio.create_task(server.stop()))
+        token = {"until": "2026-11-19T16:59:59+00:00"}
+        facts = {"state": "HALTED", "open_orders": [OPEN], "two_factor": token}
+        return {"ok": True, "status": facts}
+
+    ends = list[asyncio.Task[None]]()
+    bot = {"name": "mybot", "mode": "live", "config": str(config)}
+    server = ControlServer(state_dir, {"halt": halt, "status": status}, {"bot": bot})
+    await server.start()
+
+    ran = await asyncio.to_thread(call, "halt", "--yes", "-c", str(config))
+
+    assert ran.code == ExitCode.NOT_RUNNING
+    lost = "L-0008 BUY 300 HPG LIMIT 27,000, 0 filled, UNKNOWN"
+    assert f"open, according to the journal: {lost}" in ran.out
+    assert "the bot has ended before it was done: no bot is running on" in ran.err
+    assert "open orders stay open at the broker" in ran.err
 
 
 async def test_a_flatten_at_a_bot_that_is_starting_does_not_say_that_nothing_is_held(
