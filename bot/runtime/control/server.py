@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bot.config.problems import OperatorMistake
 from bot.domain.account import Break
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.operations import Action, OperatorActed
@@ -40,6 +40,8 @@ from bot.runtime.state_dir import make_state_dir
 
 REMOVE_S: Final = 1.0
 """How long the end of a run waits for a disk to remove the socket."""
+LOOK_S: Final = 1.0
+"""How often a running bot looks for its socket: one that somebody tidied away is made again."""
 _ROOT: Final = 0
 _GIVEN_UP: Final = refused("E-CTL-003", "who asked has given up; nothing was done")
 _NOT_YOURS: Final = refused("E-CTL-004", "this bot answers its own user only")
@@ -56,11 +58,40 @@ class ControlServer:
         self._handlers = handlers
         self._sender = sender
         self._server: asyncio.Server | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._inode = 0
+        """Of our socket."""
 
     async def start(self) -> None:
         """Listen; a socket left by a killed bot is replaced (the lease has proved that it is
         dead). Raises OperatorMistake where the folder is not ours alone.
         """
+        await self._listen()
+        self._watching = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        """Listen again where the socket is gone: a bot without one would be said not to run. What
+        is there in its place is another bot's.
+        """
+        while True:
+            await asyncio.sleep(LOOK_S)
+            with suppress(OSError, OperatorMistake):
+                if await in_time(self._found, REMOVE_S) is None and self._server is not None:
+                    self._server.close()
+                    await self._listen()
+
+    def _found(self) -> int | None:
+        """The inode of the socket that is there; None: there is none."""
+        try:
+            return (self._state_dir / FOLDER / SOCKET).lstat().st_ino
+        except FileNotFoundError:
+            return None
+
+    def _remove(self) -> None:
+        if self._found() == self._inode:
+            (self._state_dir / FOLDER / SOCKET).unlink(missing_ok=True)
+
+    async def _listen(self) -> None:
         make_state_dir(self._state_dir)
         (self._state_dir / FOLDER).mkdir(mode=0o700, exist_ok=True)
         with control_folder(self._state_dir) as folder:
@@ -69,6 +100,7 @@ class ControlServer:
             try:
                 listening.bind(str(folder / SOCKET))
                 (folder / SOCKET).chmod(0o600)
+                self._inode = (folder / SOCKET).lstat().st_ino
             except OSError:
                 listening.close()
                 raise
@@ -79,15 +111,17 @@ class ControlServer:
         self._handlers, self._sender = handlers, sender
 
     async def stop(self) -> None:
-        """Listen no more and remove the socket; once, for the next one there is another's. One that
-        its disk keeps is replaced by the next start.
+        """Listen no more and remove the socket, unless another's is there. One that its disk keeps
+        is replaced by the next start.
         """
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
         if self._server is not None:
             self._server.close()
             self._server = None
-            removing = partial((self._state_dir / FOLDER / SOCKET).unlink, missing_ok=True)
             with suppress(OSError):  # a disk that hangs (TimeoutError) or takes nothing any more
-                await in_time(removing, REMOVE_S)
+                await in_time(self._remove, REMOVE_S)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

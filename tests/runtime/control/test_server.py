@@ -3,9 +3,11 @@
 import asyncio
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
@@ -16,7 +18,7 @@ import pytest
 
 from bot.cli.target import require_none_running, when_given_up
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.runtime.control.server import ControlServer, handlers_of
+from bot.runtime.control.server import LOOK_S, ControlServer, handlers_of
 from bot.runtime.control.socket import (
     FOLDER,
     LINE_MAX,
@@ -89,6 +91,46 @@ async def test_the_socket_lies_in_a_folder_for_its_owner_alone(tmp_path: Path) -
     assert not (folder / SOCKET).exists()
     with pytest.raises(NoBotRunning):
         await ping(tmp_path)
+
+
+def until_there(file: Path) -> None:
+    give_up = time.monotonic() + 20
+    while not file.exists():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("whole_folder", [False, True])
+async def test_a_socket_that_was_tidied_away_is_there_again(
+    tmp_path: Path, whole_folder: bool
+) -> None:
+    async with serving(tmp_path / "state"):
+        if whole_folder:
+            shutil.rmtree(tmp_path / "state")
+        else:
+            (tmp_path / "state" / FOLDER / SOCKET).unlink()
+        with pytest.raises(NoBotRunning):
+            await ping(tmp_path / "state")
+        await asyncio.to_thread(until_there, tmp_path / "state" / FOLDER / SOCKET)
+        answer = await ping(tmp_path / "state")
+
+    assert answer == {"ok": True, "bot": "mine"}
+    assert not (tmp_path / "state" / FOLDER / SOCKET).exists()
+
+
+@pytest.mark.wire
+async def test_another_bot_s_socket_is_left_alone(tmp_path: Path) -> None:
+    async with serving(tmp_path):
+        (tmp_path / FOLDER / SOCKET).unlink()
+        other = ControlServer(tmp_path, {"ping": _pong}, {"bot": "another"})
+        await other.start()
+        await asyncio.sleep(LOOK_S * 1.5)
+        during = await ping(tmp_path)
+    after = await ping(tmp_path)
+    await other.stop()
+
+    assert during == after == {"ok": True, "bot": "another"}
 
 
 async def test_a_state_directory_with_a_long_path_keeps_its_socket_to_itself(
