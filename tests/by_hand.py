@@ -73,8 +73,8 @@ async def _ask(
     at = environment.market.now() + each.after
     await environment.turn.take()
     spec.activity.begin()
-    await environment.waiter.sleep_until(at)
     try:
+        await environment.waiter.sleep_until(at)
         replies.append(await asyncio.to_thread(ask, spec.loaded.state_dir, each.request))
     finally:
         environment.turn.give_back()

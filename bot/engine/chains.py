@@ -206,7 +206,7 @@ class Chains:
         symbol nor side; ids of another day mean nothing. Of several new ones the last is newest, or
         the one that still works.
         """
-        new: list[OrderReport] = []
+        new: dict[str, OrderReport] = {}
         for report in reports:
             first = self.first(report.root_order_id)
             order = known.get(first)
@@ -220,13 +220,13 @@ class Chains:
                 report.trading_date,
             )
             if is_alike and self.first(report.order_id) not in known:
-                new.append(report)
-        for report in sorted(new, key=lambda one: one.remaining_quantity > 0):
+                new[report.order_id] = report
+        for report in sorted(new.values(), key=lambda one: one.remaining_quantity > 0):
             self._add(known[self.first(report.root_order_id)], report, now)
         if self._of:
             for report in reports:
                 self.keep(report)
-        return new
+        return [*new.values()]
 
     def _add(self, order: TrackedOrder, report: OrderReport, now: datetime) -> None:
         row, change = order.row, order.change

@@ -100,6 +100,14 @@ def test_the_order_under_its_new_id_is_ours_and_its_amendment_done():
     assert stage.entries_of_order().state is OrderState.ACCEPTED
 
 
+def test_a_new_id_that_a_list_shows_twice_is_one_id():
+    stage, row, new = _renamed()
+
+    stage.after(1).book(row, new, new)
+
+    assert stage.engine._state.chains.ids("ORD1") == ("ORD1", "ORD1-1")
+
+
 def test_what_goes_out_names_the_new_id():
     stage, _, new = _renamed()
     stage.after(1).book(new)

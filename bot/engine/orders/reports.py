@@ -45,14 +45,17 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
         state.alert(told.code, told.text, told.facts, about=event.account)
     reports = doubts.own_rows(state, event.reports)
     state.chains.learn(state.orders, reports, state.now)
-    unowned = []
+    unowned: dict[str, OrderReport] = {}
     for report in reports:
         state.seen_ids.add(report.order_id)
         order = state.orders.get(state.chains.first(report.order_id))
         # The broker may give out an id of an earlier day again, whose order has ended.
         is_old = order and not order.is_open and order.row.trading_date < report.trading_date
         if order is None or is_old:
-            unowned.append(report)
+            # A list that was put together from pages may show a row twice, one of them older.
+            twin = unowned.setdefault(report.order_id, report)
+            if report.remaining_quantity < twin.remaining_quantity:
+                unowned[report.order_id] = report
         elif not state.chains.is_former(report.order_id):
             guarded(state, f"row {report.order_id}", _merge, state, order, report, "book")
             doubts.ask_again(state, order)
@@ -61,7 +64,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
             state.seen_ids.add(row.order_id)
     guarded(state, "what the day order book lists", _learn_listed, state, event)
     state.satisfy_polls(event.requested_at)
-    for report in unknown.match(state, event, unowned):
+    for report in unknown.match(state, event, [*unowned.values()]):
         if report.trading_date >= state.trading_date:
             guarded(state, f"row {report.order_id}", _adopt, state, report)
 

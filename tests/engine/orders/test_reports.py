@@ -165,3 +165,31 @@ def test_a_list_of_an_earlier_day_shows_nothing_to_be_absent() -> None:
 
     assert state is SendState.FRESH
     assert stage.all(IntentMoved)[-1].to_state is SendState.NOT_PLACED
+
+
+# ------------------------------------------------------------------------- rows that come twice
+
+
+def test_an_order_of_somebody_else_that_a_list_shows_twice_counts_once() -> None:
+    stage = Stage()
+    intent = stage.working()
+    older = report_of(intent, "ORD8", quantity=500, remaining=500)
+    newer = replace(older, executed_quantity=200, remaining_quantity=300)
+    newer = replace(newer, average_price=27_000, executed_amount=5_400_000)
+
+    stage.after(1).book(report_of(intent), newer, older, newer)
+
+    rows = [one for one in stage.all(OrderUpdated) if one.order_id == "ORD8"]
+    assert [(row.quantity, row.executed_quantity) for row in rows] == [(500, 200)]
+
+
+def test_a_lost_order_whose_row_a_list_shows_twice_is_found() -> None:
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.after(1).answer(intent, Unknown("deadline"))
+    row = report_of(intent, "ORD7")
+
+    stage.after(1).book(row, row)
+
+    assert stage.all(IntentMoved)[-1].to_state is SendState.MATCHED
