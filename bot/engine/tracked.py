@@ -200,7 +200,7 @@ class Shown:
 
     `listed_at` is when the newest day order book with it was asked for, or the first without it;
     `is_missing` says that this is long ago. `absent_looks` counts how often in a row its id was not
-    known.
+    known. `lives`: it had ended here and works on under a new id, so that no row of it goes back.
     """
 
     totals: set[int] = field(default_factory=set)
@@ -213,6 +213,7 @@ class Shown:
     listed_at: datetime | None = None
     is_missing: bool = False
     absent_looks: int = 0
+    lives: bool = False
 
     def remember(self, figures: RowFigures) -> None:
         """Keep what a row says that is taken; of too many the oldest is forgotten."""

@@ -354,6 +354,45 @@ def test_a_new_id_that_waits_for_a_phase_is_no_old_row():
     assert _alerts(stage) == []
 
 
+def _look(stage, row, seconds):
+    """Let time pass, in which every look at the old id shows this row."""
+    for _ in range(seconds):
+        stage.pass_time(1)
+        for asked in stage.new(ReadOrder):
+            stage.row(row, asked.order_id)
+
+
+def test_a_new_id_may_show_as_late_as_a_row_may_though_the_put_is_past():
+    stage, row = _resized(executed=0)
+
+    _look(stage, _ended(row), 100)
+    still = stage.entries_of_order().state
+    stage.book(_ended(row), _later(row, 1, quantity=600, executed=600))
+
+    assert still is OrderState.PENDING_REPLACE
+    assert _counted(stage) == (600, 600, 600 * PRICE)
+    assert stage.entries_of_order().state is OrderState.FILLED
+    assert _alerts(stage) == []
+
+
+def test_an_order_that_had_ended_and_works_under_a_new_id_is_told_of_and_halts_its_symbol():
+    stage, row = _resized(executed=200)
+    _look(stage, _ended(row), 120)
+    had = stage.entries_of_order().state
+
+    later = _later(row, 1, quantity=600, executed=500)
+    stage.after(1).book(_ended(row), replace(later, remaining_quantity=100))
+    stage.after(60).book(_ended(row), _later(row, 1, quantity=600, executed=600))
+
+    assert had is OrderState.CANCELLED
+    assert _codes(stage) == ["ORDER_LIVES", "SYMBOL_HALTED"]
+    assert "HPG" in stage.engine.status().halted_symbols
+    order = stage.entries_of_order()
+    assert (order.executed_quantity, order.cancelled_quantity) == (600, 0)
+    assert sum(fill.quantity for fill in stage.all(Fill)) == 600
+    assert stage.engine.status().faults == ()
+
+
 @pytest.mark.parametrize("restarts", [True, False])
 def test_an_amended_order_is_amended_again(restarts):
     stage, row = _resized()

@@ -19,6 +19,7 @@ from bot.domain.entry import CheckResult, Decision, Numbers, OrderResultSeen, Tr
 from bot.domain.message import AmendAnswered, AmendOrder, BurnNonce, NonceBurnt, ReadOrder
 from bot.domain.operations import AmendAsked
 from bot.domain.order import OrderReport, OrderState
+from bot.domain.order_status import shown_state
 from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredAmend
 from bot.engine import gate, two_factor
@@ -119,6 +120,8 @@ def on_row(state: State, order_id: str, report: OrderReport) -> None:
         _end(state, amend, order, AmendVerdict.DIFFERS, f"the row shows {value:,}")
     elif amend.is_refused:
         _end(state, amend, order, AmendVerdict.REFUSED, "refused")
+    elif shown_state(report) is OrderState.CANCELLED and order.may_be_renamed(report.requested_at):
+        return  # as an amendment leaves the old id: what came of it is in the row of the new one
     elif amend.hopeless_at is not None and report.requested_at >= amend.hopeless_at:
         _end(state, amend, order, AmendVerdict.NOT_DONE, "not done, and can't arrive any more")
 

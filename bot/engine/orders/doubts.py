@@ -59,7 +59,7 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     if _is_foreign(state, order, report):
         return Trust.NOTHING
     shown, trust = order.shown, Trust.FIGURES
-    if report.requested_at >= order.requested_at:
+    if report.requested_at >= order.requested_at and not shown.lives:
         before = order.row.broker_status
         move = move_of(before, report.status) if shown.rows else Move.TOLERATED
         why = _goes_back(order, report, move)
@@ -168,6 +168,22 @@ def _is_confirmed(state: State, order: TrackedOrder, report: OrderReport, why: s
         due = max(shown.back[1] + SECOND_LOOK, shown.taken_at + LAG_MAX)
         order.look = BackOff(max(due, state.now))
     return False
+
+
+def tell_of_life(state: State, order: TrackedOrder, report: OrderReport) -> None:
+    """An order that had ended here works on under a new id, which no old row could show."""
+    row, new = order.row, report.order_id
+    text = (
+        f"{row_words(row)}: it had ended here as {row.state}, and the broker shows it at work as"
+        f" {new}, with {report.remaining_quantity:,} open. What trades of it is counted; the bot"
+        f" neither cancels nor changes it, and no new order goes out in {row.symbol}. Cancel {new}"
+        " in the broker's app if it is not wanted, then: bot resume"
+        f' {row.symbol} --reason "…"'
+    )
+    facts = {**row_facts(row), "state": row.state, "new_id": new, "open": report.remaining_quantity}
+    state.alert("ORDER_LIVES", text, facts, about=new, symbol=row.symbol)
+    state.halt_symbol(row.symbol, f"{row.order_id} had ended and works on as {new}")
+    order.shown.lives = True
 
 
 def _figures_of(report: OrderReport) -> RowFigures:

@@ -44,7 +44,10 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     if told := _of_before(state, event):
         state.alert(told.code, told.text, told.facts, about=event.account)
     reports = doubts.own_rows(state, event.reports)
-    state.chains.learn(state.orders, reports, state.now)
+    for new in state.chains.learn(state.orders, reports, state.now):
+        renamed = state.orders[state.chains.first(new.order_id)]
+        if not renamed.is_open and new.remaining_quantity > 0:
+            doubts.tell_of_life(state, renamed, new)
     unowned: dict[str, OrderReport] = {}
     for report in reports:
         state.seen_ids.add(report.order_id)
