@@ -1,4 +1,4 @@
 """The shells: the only place where the parts meet, with one job each and one loop for all.
 
-Modes differ here and in no part below; the rules of trading are not here.
+Modes differ only here, not in the parts below. The rules of trading are elsewhere.
 """

@@ -1,10 +1,10 @@
-"""What is under way, and whose turn it is.
+"""What is under way, and who may run next.
 
 The stepped market clock may move only when nothing is under way: no event waits, no command runs,
-no request is in flight, no row is being written. `Activity` counts that. `Tasks` runs the commands
-of the engine; in the stepped market they take turns in the order in which they were started, so
-that answers enter in request-start order and the same seed gives the same story on any machine.
-`TimeSlice` is for a turn on asyncio's loop itself, which everybody shares.
+no request is in flight, no row is being written. `Activity` counts that. `Tasks` runs the engine's
+commands; in the stepped market they take turns in the order in which they were started, so that
+answers enter in request-start order and the same seed gives the same story on any machine.
+`TimeSlice` limits a turn on the shared asyncio loop.
 """
 
 import asyncio
@@ -16,10 +16,12 @@ from bot.clock import monotonic_s
 from bot.domain.message import Event
 
 TURNS_MAX: Final = 8
-"""Rounds of asyncio's loop in which a request at the control socket is accepted and answered."""
+"""Iterations of asyncio's loop in which a request at the control socket is accepted
+and answered.
+"""
 
 LET_END_S: Final = 2.0
-"""How long what is cancelled may take to end: a stop waits for nothing for ever."""
+"""How long cancelled tasks may take to end, so that a stop never waits for ever."""
 
 Post = Callable[[Event], None]
 
@@ -32,7 +34,7 @@ class Turn(Protocol):
 
 
 class AllAtOnce:
-    """Everybody runs at the same time: live, where the network decides the order."""
+    """All run at the same time: live, where the network decides the order."""
 
     async def take(self) -> None: ...
     def give_back(self) -> None: ...
@@ -52,9 +54,10 @@ class OneAtATime:
 
 
 class TimeSlice:
-    """How long work without a pause may hold the loop: `seconds`, then the others have their turn.
+    """Limits how long uninterrupted work may hold the loop: after `seconds` the others get their
+    turn.
 
-    What runs on a stepped clock has all the time in the world.
+    On a stepped clock there is no limit.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -62,7 +65,7 @@ class TimeSlice:
         self.begin()
 
     def begin(self) -> None:
-        """Begin a new one: the others have just had their turn."""
+        """Start a new slice: the others have just had their turn."""
         self._ends_s = monotonic_s() + self._seconds
 
     def is_over(self) -> bool:
@@ -70,7 +73,7 @@ class TimeSlice:
         return monotonic_s() >= self._ends_s
 
     async def give_way(self) -> None:
-        """Let the others run, once the slice is over; a new one begins."""
+        """Let the others run once the slice is over; then start a new one."""
         if self.is_over():
             for _ in range(TURNS_MAX):
                 await asyncio.sleep(0)
@@ -78,10 +81,10 @@ class TimeSlice:
 
 
 class RightOfWay:
-    """Lets an order that is on its way go first: polls of the market wait for it, `hold_s` at most.
+    """Gives orders under way priority: market polls wait for them, at most `hold_s`.
 
-    Decision, commit and send of an order, and the look at its answer, share one processor with
-    whatever a poll brings in; a poll loses nothing by being a moment younger.
+    Decision, commit and send of an order, and the handling of its answer, share one processor with
+    whatever a poll brings in; a poll loses nothing by starting a moment later.
     """
 
     def __init__(self, hold_s: float) -> None:
@@ -90,12 +93,12 @@ class RightOfWay:
         self._is_free = asyncio.Event()
 
     def begin(self) -> None:
-        """An order sets out."""
+        """An order starts on its way."""
         self._orders += 1
         self._is_free.clear()
 
     def end(self) -> None:
-        """It has its answer."""
+        """The order has its answer."""
         self._orders -= 1
         if self._orders == 0:
             self._is_free.set()
@@ -106,7 +109,7 @@ class RightOfWay:
         return self._orders > 0
 
     async def clear(self) -> None:
-        """Wait until no order is on its way, but no longer than is good for a poll."""
+        """Wait until no order is on its way, but not longer than a poll can afford."""
         if self._orders and self._hold_s:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._hold_s):
@@ -171,7 +174,7 @@ class Tasks:
 
     @asynccontextmanager
     async def part(self) -> AsyncIterator[None]:
-        """Do something in the foreground as if it were a task: counted, and in turn."""
+        """Run something in the foreground like a task: counted, and in turn."""
         self._activity.begin()
         try:
             await self._turn.take()

@@ -1,9 +1,9 @@
-"""`bot api`: any read of the broker's API by the name of its call, with words from a command line.
+"""`bot api`: any read of the broker's API by the name of its call, with parameters from a command
+line.
 
 The running bot answers over its control socket, so that its request budget counts these reads too;
-without one a client of our own is opened. Either way one request is one page of one call, and what
-comes back is the payload as the broker sent it, checked. Order writes and the 2FA exchange are not
-among the calls.
+without a bot we open a client of our own. Either way one request is one page of one call, and the
+result is the broker's payload, checked. Order writes and the 2FA exchange are not among the calls.
 """
 
 from collections import ChainMap
@@ -40,7 +40,7 @@ REPLY_CHARACTERS_MAX: Final = LINE_MAX * 9 // 10
 _SUGGESTIONS_MAX: Final = 3
 _NO_DEPTH: Final = "ORDER_BOOK_NOT_SUPPORTED"
 _FILLED_IN: Final = ("user_id", "sub_account_id")
-"""Holes of paths that need not be given: they are the key's own user, the configured account."""
+"""Path parameters that may be omitted: the key's own user and the configured account."""
 _ANYBODY: Final = SubAccount("", "", "")
 _ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -62,12 +62,12 @@ READS: Final[Mapping[str, Codec[object]]] = MappingProxyType(
         CODECS,  # type: ignore[arg-type]  # it is only read
     )
 )
-"""Every read, by its name."""
+"""Every read, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A read with its words sorted into path and query."""
+    """A read with its arguments sorted into path and query."""
 
     codec: Codec[object]
     path: Mapping[str, str]
@@ -80,20 +80,20 @@ class Asked:
 
     @property
     def is_paged(self) -> bool:
-        """Tell whether the call comes in pages."""
+        """Return whether the call is paged."""
         return is_paged(self.endpoint)
 
     @property
     def page(self) -> int:
-        """The page asked for, from 1."""
+        """The requested page, from 1."""
         return int(self.query.get(PAGE, 1))
 
     def at_page(self, page: int) -> "Asked":
-        """The same at another page."""
+        """Return the same request for another page."""
         return replace(self, query={**self.query, PAGE: str(page)})
 
     def assumed(self) -> Mapping[str, str]:
-        """What the broker will take where nothing was said."""
+        """The defaults that the broker will assume."""
         full = with_defaults(self.endpoint, self.query)
         return {name: value for name, value in full.items() if name not in self.query}
 
@@ -131,7 +131,7 @@ def listed() -> list[dict[str, object]]:
 
 
 def asked_for(name: str, words: Mapping[str, str]) -> Asked:
-    """Sort the words of a call; raises OperatorMistake that says what was likely meant."""
+    """Sort the arguments of a call; raises OperatorMistake that says what was likely meant."""
     known = name.replace("-", "_")
     if known not in READS:
         text = f"no read '{name}'{_likely(name, READS)}"
@@ -165,7 +165,7 @@ def asked_for(name: str, words: Mapping[str, str]) -> Asked:
 
 
 def usage(endpoint: Endpoint) -> str:
-    """Return how a call is written: what is in brackets may be left out."""
+    """Return how a call is written: parts in brackets are optional."""
     words = [f"[{h}=…]" if h in _FILLED_IN else f"{h}=…" for h in path_parameters(endpoint)]
     for one in endpoint.takes:
         word = f"{one.name}={one.default or '…'}"
@@ -181,7 +181,9 @@ def _likely(name: str, known: Mapping[str, object] | list[str]) -> str:
 
 
 def _written(kind: Kind, text: str) -> str:
-    """A day or an instant where the API wants Unix seconds; anything else is left as it is."""
+    """Convert a day or an instant where the API wants Unix seconds; leave anything
+    else unchanged.
+    """
     if kind is not Kind.UNIX_SECONDS or text.isdigit():
         return text
     try:
@@ -196,7 +198,7 @@ def _written(kind: Kind, text: str) -> str:
 
 
 async def answer(client: BrokerClient, asked: Asked, account: str) -> Reply:
-    """Read one page and return it JSON-ready, or why not; `account` fills in a missing id."""
+    """Read one page and return it ready for JSON, or why not; `account` fills in a missing id."""
     path = dict(asked.path)
     missing = [hole for hole in path_parameters(asked.endpoint) if hole not in path]
     try:
@@ -239,14 +241,14 @@ def _not_found(error: Refused, asked: Asked) -> Reply:
 
 
 def asked_by(request: Request) -> Asked:
-    """Return what a request of the control socket asks for; raises OperatorMistake."""
+    """Parse a request of the control socket; raises OperatorMistake."""
     words = request.get("words")
     given = words if isinstance(words, dict) else {}
     return asked_for(str(request.get("name")), {str(k): str(v) for k, v in given.items()})
 
 
 async def follow(ask: AskPage, asked: Asked) -> AsyncIterator[Reply]:
-    """Yield the page asked for and all that follow, until one is the same again."""
+    """Yield the requested page and all that follow, until one repeats."""
     before: object = None
     for _ in range(PAGES_MAX):
         reply = await ask(asked)

@@ -1,19 +1,20 @@
-"""The brake: the last thing that an order passes, and what stops it when nothing else can.
+"""The brake: the last check before an order is sent, which stops it when nothing else can.
 
     bot halt · a file `HALT` in the state directory · SIGUSR1   ─►   the brake is on   ─►   halted
 
-A halt has to hold though the journal hangs, the engine has not begun, or a strategy keeps the loop
-busy. So the brake needs none of them: one bit in memory and one file, looked at just before an
-order's first byte. What is decided already does not leave either. The engine hears of it a moment
-later, journals the halt and cancels; the file keeps it over a kill.
+A halt has to work even if the journal hangs, the engine has not started, or a strategy keeps the
+loop busy. So the brake needs none of them: one bit in memory and one file, checked just before an
+order's first byte. Orders already decided are not sent either. The engine learns of it a moment
+later, journals the halt and cancels; the file keeps the halt across a kill.
 
-Anything called `HALT` counts, in capitals or not, whatever it is or holds: its text is the reason
-where it has one. Removing the file ends nothing. A person resumes, with a reason, and that removes
-it.
+Anything named `HALT` counts, in upper or lower case, whatever it is or contains; its text, if any,
+is the reason. Removing the file does not end the halt. A person resumes, with a reason, and that
+removes it.
 
-While a halt sells, a file `FLATTEN` beside it allows that, and says for which `HALT`. The bot alone
-makes it; whoever halts removes it first, from outside too, and a `HALT` that is touched or written
-again is another halt. So a plain halt ends the selling though the bot hangs or is dead.
+While a halt sells, a file `FLATTEN` beside it allows the sales and names the `HALT` it belongs to.
+Only the bot creates it; anything that halts removes it first, from outside too, and a `HALT` that
+is touched or rewritten is a new halt. So a plain halt stops the selling even if the bot hangs or is
+dead.
 """
 
 import asyncio
@@ -36,15 +37,15 @@ from bot.journal.aside import begin
 FLAG: Final = "HALT"
 """The file's name, in the state directory."""
 SALES: Final = "FLATTEN"
-"""The name of the file that allows the sales of a halt."""
+"""Name of the file that allows the sales of a halt."""
 HALTED: Final = "HALTED"
-"""How the reason begins for which an order was not sent."""
+"""Prefix of the reason for an order not sent because of a halt."""
 BY_FILE: Final = "operator"
 BY_SIGNAL: Final = "signal"
 SIGUSR1: Final = "SIGUSR1"
 LOOK_EVERY_S: Final = 0.25
 DISK_S: Final = 1.5
-"""How long the disk may take to keep a halt, or to end one, before a person is told."""
+"""How long the disk may take to store or end a halt before a person is told."""
 _NO_DISK: Final = f"the disk did not answer within {DISK_S:g} s"
 _OVERTAKEN: Final = "another halt came meanwhile"
 REASON_MAX: Final = 200
@@ -54,7 +55,7 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 T = TypeVar("T")
 Marks = frozenset[tuple[str, int, int]]
-"""Files by name, number and time of their last change: another one is another halt."""
+"""Files by name, inode and time of last change: another one is another halt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,8 @@ class Pulled:
 
 
 def raise_flag(state_dir: Path, reason: str) -> str:
-    """Make the file, for its owner alone, and have it on the disk; return why that failed, or
-    nothing. One that is there already stays as it is, and sells nothing any more. It blocks for as
-    long as the disk takes.
+    """Create the private file, synced to disk; return why that failed, or an empty text. An
+    existing one stays unchanged, but no longer allows sales. Blocks for as long as the disk takes.
     """
     path = state_dir / FLAG
     why = stop_sales(state_dir)
@@ -90,8 +90,8 @@ def raise_flag(state_dir: Path, reason: str) -> str:
 
 
 def within(seconds: float, raising: Callable[[], str], state_dir: Path) -> str:
-    """Raise the flag, but wait no longer than that for a disk that hangs: the bot itself still has
-    to be asked. Return why it failed, or nothing.
+    """Raise the flag, but wait only so long for a disk that hangs: the bot itself still has to be
+    asked. Return why it failed, or an empty text.
     """
     found = [f"{state_dir / FLAG} is not on its disk after {seconds:g} s; the bot is asked to halt"]
     thread = threading.Thread(target=lambda: found.append(raising()), name="flag", daemon=True)
@@ -101,7 +101,7 @@ def within(seconds: float, raising: Callable[[], str], state_dir: Path) -> str:
 
 
 def stop_sales(state_dir: Path) -> str:
-    """Allow no sale of a halt any more; return why that failed, or nothing."""
+    """Allow no more sales of a halt; return why that failed, or an empty text."""
     try:
         (state_dir / SALES).unlink(missing_ok=True)
     except OSError as error:
@@ -110,9 +110,11 @@ def stop_sales(state_dir: Path) -> str:
 
 
 def flags_in(state_dir: Path) -> list[Path]:
-    """Return what is called `HALT`, in whatever case. Raises OSError, not for want of a folder."""
+    """Return the entries named `HALT`, in any case. Raises OSError, but not if the folder is
+    missing.
+    """
     try:
-        # Asked before every order: a Path for each file there would take most of the time.
+        # Called before every order: a Path for each file there would take most of the time.
         names = os.listdir(state_dir)  # noqa: PTH208
     except FileNotFoundError:
         return []
@@ -120,7 +122,7 @@ def flags_in(state_dir: Path) -> list[Path]:
 
 
 def lower_flag(state_dir: Path) -> str:
-    """Remove the file; return why that failed, or nothing."""
+    """Remove the file; return why that failed, or an empty text."""
     path = state_dir
     try:
         for path in flags_in(state_dir):
@@ -134,14 +136,15 @@ def lower_flag(state_dir: Path) -> str:
 
 
 def is_raised(state_dir: Path) -> bool:
-    """Whether the file is there; also where that can't be seen."""
+    """Return whether the file exists; True also if that cannot be seen."""
     return reason_of_flag(state_dir) is not None
 
 
 def reason_of_flag(state_dir: Path) -> str | None:
-    """Return the file's text, or what can be said of it; None without one.
+    """Return the file's text, or a description of it; None without one.
 
-    What can't even be looked at counts as there: an order that waits costs less than one too many.
+    If it cannot even be looked at, it counts as present: a delayed order costs less than one too
+    many.
     """
     try:
         found = flags_in(state_dir)
@@ -166,7 +169,7 @@ def reason_of_flag(state_dir: Path) -> str | None:
 
 
 def _marks_of(state_dir: Path) -> Marks:
-    """Say what is called `HALT` now; nothing where that can't be seen."""
+    """Return which `HALT` entries exist now; empty if that cannot be seen."""
     with suppress(OSError):
         looks = [(path.name, path.lstat()) for path in flags_in(state_dir)]
         return frozenset((name, one.st_ino, one.st_mtime_ns) for name, one in looks)
@@ -178,15 +181,15 @@ def _marked(marks: Marks) -> str:
 
 
 def _sales_in(state_dir: Path) -> str | None:
-    """Return which halt may sell, as its bot has noted; None where none may."""
+    """Return the halt that may sell, as the bot has noted it; None if none may."""
     with suppress(OSError, ValueError):
         return (state_dir / SALES).read_text("ascii")
     return None
 
 
 class Brake:
-    """The brake of one run. `on_pulled` hears of each halt from outside that is news: of the first,
-    and of each that ends the sales of one before.
+    """The brake of one run. `on_pulled` is called for each new halt from outside: the first one,
+    and each that ends the sales of an earlier one.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -204,23 +207,23 @@ class Brake:
 
     @property
     def sells(self) -> bool:
-        """Whether the sales that were asked for with the halt may pass it."""
+        """Whether the sales requested with the halt may pass it."""
         return self._sells and os.path.lexists(self._state_dir / SALES)
 
     def _is_noted(self, marks: Marks) -> bool:
-        """Whether this very halt is the one that may sell."""
+        """Return whether this very halt is the one that may sell."""
         noted = _sales_in(self._state_dir)
         return bool(noted) and noted == _marked(marks)
 
     def objection(self) -> str | None:
-        """Say why no order may leave; None: it may. It costs microseconds, and is never wrong for
-        longer than that.
+        """Return why no order may be sent; None if it may. Takes microseconds, and is never out of
+        date for longer.
         """
         pulled = self.look()
         return f"{HALTED}: {pulled.reason}" if pulled is not None else None
 
     def look(self) -> Pulled | None:
-        """Look whether the brake is on, by memory and by file; tell of it when that is new."""
+        """Check memory and file whether the brake is on; report it if that is new."""
         if self._pulled is None:
             if (reason := reason_of_flag(self._state_dir)) is not None:
                 self._seen = _marks_of(self._state_dir)
@@ -238,8 +241,8 @@ class Brake:
     def before(
         self, gate: Callable[[T], str | None], spares: Callable[[T], bool] = lambda _: False
     ) -> Callable[[T], str | None]:
-        """Return the same gate with the brake before it, but for what it `spares`: the sales that a
-        person has asked for with the halt itself.
+        """Return the same gate with the brake before it, except for what it `spares`: the sales
+        that a person has requested with the halt itself.
         """
 
         def ask(asked: T) -> str | None:
@@ -249,14 +252,14 @@ class Brake:
         return ask
 
     def pull(self, reason: str, by: str) -> Pulled:
-        """Put it on, in memory at once, and allow no sale; the file follows on a thread that no
-        disk can hold up.
+        """Put it on, in memory at once, and allow no sales; a separate thread, which no disk can
+        delay us by, writes the file.
         """
         self._pulled, self._sells = Pulled(reason, by), False
         if self._kept is None or self._kept.is_set():
             try:
                 self._kept = begin(partial(self._keep, reason))
-            except OSError:  # no thread to be had: a disk that hangs too is the smaller danger
+            except OSError:  # no thread available: a disk that hangs as well is the smaller danger
                 self._keep(reason)
         return self._pulled
 
@@ -265,8 +268,8 @@ class Brake:
         self._seen = _marks_of(self._state_dir)
 
     def allow_sales(self, halt: Pulled) -> str:
-        """Let the sales pass that a person has asked for with a halt; return why that failed, or
-        nothing. It blocks for as long as the disk takes.
+        """Allow the sales that a person has requested with a halt; return why that failed, or an
+        empty text. Blocks for as long as the disk takes.
         """
         if not self._is_kept():
             return _NO_DISK
@@ -281,8 +284,9 @@ class Brake:
         return ""
 
     def release(self) -> str:
-        """Take it off; return why that failed, or nothing: then it is still on. It blocks for as
-        long as the disk takes; who asked is told by then that it stays on, and so it does.
+        """Take it off; return why that failed, or an empty text: on failure it is still on. Blocks
+        for as long as the disk takes; a caller that has given up by then was told that it stays on,
+        and it does.
         """
         began, pulled = monotonic_s(), self._pulled
         if not self._is_kept():
@@ -297,7 +301,7 @@ class Brake:
         return ""
 
     def _is_kept(self) -> bool:
-        """Wait until the file of the last halt is there, within bounds."""
+        """Wait, within limits, until the file of the last halt exists."""
         return self._kept is None or self._kept.wait(DISK_S)
 
     def _tell(self) -> None:
@@ -305,15 +309,15 @@ class Brake:
             self.on_pulled(self._pulled)
 
     async def watch(self) -> None:
-        """Look for the file, for ever."""
+        """Check for the file, for ever."""
         while True:
             self.look()
             await asyncio.sleep(LOOK_EVERY_S)
 
     @contextmanager
     def on_signal(self) -> Iterator[None]:
-        """Put it on at SIGUSR1, at once: between two steps of whatever runs, a hook that never
-        returns too. (A handler of asyncio would wait for the loop.)
+        """Put it on at SIGUSR1, at once: between two steps of whatever runs, even a hook that never
+        returns. (An asyncio handler would wait for the loop.)
         """
         loop = asyncio.get_running_loop()
 

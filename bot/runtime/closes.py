@@ -1,9 +1,9 @@
-"""The last closes that are known apart from today's market data, and the ex-dates since then.
+"""The last closes known independently of today's market data, and the ex-dates since then.
 
     journal (what this bot saw at the end of an earlier day) ─► else the history call ─► ClosesRead
 
-A price is believed because one of these confirms it. A history that can't be read is asked for
-again every minute; what still lacks a close says so in the engine, and takes no entry.
+A price is trusted only if one of these confirms it. A history that cannot be read is requested
+again every minute; meanwhile the engine reports the symbol and takes no entries in it.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,19 +23,19 @@ from bot.domain.rulebook import Rulebook
 from bot.protocol.calls import CODECS
 from bot.runtime.activity import Post
 
-if TYPE_CHECKING:  # slow to import, and not wanted before the first read
+if TYPE_CHECKING:  # slow to import, and not needed before the first read
     from bot.protocol.values.earlier import StockEvent
     from bot.protocol.values.series import PriceBar, PriceHistory
 
 LOOK_BACK: Final = timedelta(days=60)
-"""Over Tet, and over most suspensions."""
+"""Longer than Tet, and than most suspensions."""
 EX_LOOK_BACK: Final = timedelta(days=500)
-"""As far as bars of days are looked for."""
+"""As far back as daily bars are looked for."""
 EX_TRIES: Final = 60
-"""How often the ex-dates of a day are asked for by the minute; then by the hour."""
+"""How often the ex-dates of a day are requested every minute; after that every hour."""
 EX_PAUSE: Final = timedelta(hours=1)
 FAILURES_MAX: Final = 2
-"""With so many failed reads in a row the rest waits for the next minute."""
+"""After this many failed reads in a row the rest waits for the next minute."""
 _THOUSAND: Final = 1_000
 _NONE: Final = date.min
 _EX_DATES: Final = "the ex-dates"
@@ -43,32 +43,32 @@ _EX_DATES: Final = "the ex-dates"
 
 @dataclass(eq=False, slots=True)
 class Closes:
-    """Finds the closes of the symbols that are traded, and posts them."""
+    """Finds the closes of the traded symbols, and posts them."""
 
     client: BrokerClient
     market: Clock
     rulebook: Rulebook
     post: Post
     known: dict[str, LastClose]
-    """By symbol, the newest: of the journal, then of this run."""
+    """By symbol, the newest: from the journal, then from this run."""
     ex_dates: dict[str, frozenset[date]] = field(default_factory=dict, init=False)
-    """By symbol, those that are known of the last `EX_LOOK_BACK`."""
+    """By symbol, those known for the last `EX_LOOK_BACK`."""
     on_ex_dates: Callable[[Collection[str]], None] = field(default=lambda _: None, init=False)
-    """Told the symbols whose ex-dates were found only later: their bars are on another level."""
+    """Called with the symbols whose ex-dates were found later: their bars are on another level."""
     _missing: dict[str, Instrument] = field(default_factory=dict, init=False)
     _unread: tuple[str, ...] = field(default=(), init=False)
     """The symbols whose ex-dates could not be read yet."""
     _ex_tries: int = field(default=0, init=False)
     _ex_due: datetime | None = field(default=None, init=False)
-    """Not before then."""
+    """Do not read before then."""
 
     @property
     def are_missing(self) -> bool:
-        """Whether a history has to be asked for again."""
+        """Whether a history has to be requested again."""
         return bool(self._missing or self._unread)
 
     async def read(self, instruments: Mapping[str, Instrument]) -> None:
-        """Find all of them, for a day that begins."""
+        """Find all of them for a beginning day."""
         now = self.market.now()
         before = self._last_trading_day(now.astimezone(EXCHANGE_TZ).date())
         self._missing = {
@@ -94,7 +94,7 @@ class Closes:
             self.on_ex_dates(late)
 
     async def read_missing(self) -> None:
-        """Ask again for those whose history could not be read."""
+        """Request again those whose history could not be read."""
         wanted, now = sorted(self._missing), self.market.now()
         is_due = self._ex_due is None or now >= self._ex_due
         unread = self._unread if is_due else ()
@@ -118,11 +118,11 @@ class Closes:
         failures = 0
         for symbol, instrument in tuple(self._missing.items()):
             if symbol not in self._missing:
-                continue  # another read of the same minute has found it
+                continue  # another read in the same minute has found it
             try:
                 found = await self._history(instrument, now)
             except BrokerError:
-                if symbol in self._missing:  # who was not asked goes first in the next minute
+                if symbol in self._missing:  # those not asked go first in the next minute
                     self._missing[symbol] = self._missing.pop(symbol)
                 failures += 1
                 if failures >= FAILURES_MAX:
@@ -155,8 +155,8 @@ class Closes:
     async def _read_ex_dates(
         self, symbols: Sequence[str], now: datetime
     ) -> Mapping[str, frozenset[date]]:
-        """Return the ex-dates of the days since the closes; where they can't be read, none, and
-        they are asked for again.
+        """Return the ex-dates of the days since the closes; empty if they cannot be read, and then
+        they are requested again.
         """
         today = now.astimezone(EXCHANGE_TZ).date()
         query = (
@@ -194,15 +194,15 @@ class Closes:
         return known
 
     def _last_trading_day(self, today: date) -> date:
-        """Return the trading day before a day; the far past where the calendar begins after it."""
+        """Return the trading day before a day; the far past if the calendar begins after it."""
         days = (today - timedelta(days=back) for back in range(1, LOOK_BACK.days))
         return next((day for day in days if self.rulebook.calendar.is_trading_day(day)), _NONE)
 
 
 def price_unit(rulebook: Rulebook, instrument: Instrument, closes: Sequence[Decimal]) -> int:
-    """Return 1_000 for a history in thousands of VND, as some brokers and nodes have them.
+    """Return 1_000 for a history in thousands of VND, as some brokers and nodes have it.
 
-    Whole VND are on the grid; thousands have digits behind the point, or are off it.
+    Whole VND are on the grid; thousands have decimals or are off it.
     """
     grid = rulebook.ticks_of(instrument)
     is_whole = all(each == int(each) and grid.is_on_grid(int(each)) for each in closes)
@@ -214,7 +214,7 @@ def _day_of(bar: "PriceBar") -> date:
 
 
 def _day_or_none(text: str) -> date | None:
-    """Return the day of `2026-11-19` or `19/11/2026`: the broker's text names no form."""
+    """Parse `2026-11-19` or `19/11/2026`: the broker's format is not documented."""
     for form in ("%Y-%m-%d", "%d/%m/%Y"):
         try:
             return datetime.strptime(text[:10], form).date()  # noqa: DTZ007

@@ -1,12 +1,12 @@
-"""The one place where the bot waits for its journal, and where it finds that it waits in vain.
+"""The only place where the bot waits for its journal, and where it notices that it waits in vain.
 
-A commit may end in doubt: the connection was lost, and whether the database has it is not known.
-It is asked until that is known, since what follows depends on it. A send whose commit was in doubt
-does not leave, even when it turns out to be stored: its bytes were signed too long ago.
+A commit may end in doubt: the connection was lost, and it is not known whether the database has it.
+The database is asked until that is known, since what follows depends on it. A send whose commit was
+in doubt is not made, even if it turns out to be stored: its bytes were signed too long ago.
 
-The journal is *out of reach* when a write does not return in time, or fails for want of a database.
-Then the engine closes its gate, and no order leaves. A halt, the attempt of a cancel and what the
-broker answers survive in the emergency journal meanwhile. The live loop writes all of it to the
+The journal is *out of reach* if a write does not return in time, or fails because there is no
+database. Then the engine closes its gate, and no order is sent. Meanwhile a halt, the attempt of a
+cancel and the broker's answers go to the emergency journal. The live loop writes all of it to the
 journal when that answers again.
 """
 
@@ -33,22 +33,24 @@ from bot.runtime.supervisor import Trouble
 
 DOUBT_TRIES: Final = 3_000
 DOUBT_PAUSE_S: Final = 0.1
-"""How long a commit may stay in doubt: after that the run ends."""
+"""How long between checks of a commit in doubt."""
 WATCH_S: Final = 0.25
-"""How often it is looked whether a write hangs."""
+"""How often to check whether a write hangs."""
 MAYBE_TAKEN: Final = (
     f"the journal was out of reach for {LEASE_LIFE_S:g} s and a standby waits for it: that one may "
     "have our orders by now. Cancel there, or at the broker's own app"
 )
 KEEP_S: Final = 2.0
-"""How long the disk of the emergency journal may take; after that nothing leaves on its account."""
+"""How long the disk of the emergency journal may take; after that nothing is sent that relies on
+it.
+"""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What became of an attempt's commit. With a `reason` nothing is sent, stored or not."""
+    """The result of an attempt's commit. With a `reason` nothing is sent, stored or not."""
 
     is_stored: bool
     reason: str = ""
@@ -56,14 +58,14 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What became of a write: the doubt that it was in, if it was, and each of its sends."""
+    """The result of a write: the doubt that it was in, if any, and each of its sends."""
 
     doubt: str
     sends: tuple[Committed, ...]
 
 
 class Commits:
-    """Writes to the journal, and comes back when it is known what is stored."""
+    """Writes to the journal, and returns once it is known what is stored."""
 
     def __init__(
         self,
@@ -84,21 +86,21 @@ class Commits:
         self.is_cut = False
         """Whether the journal is out of reach."""
         self._cut = asyncio.Event()
-        """Set with it, for those who wait."""
+        """Set together with it, for waiters."""
         self._since_s = 0.0
         self.beside: list[Entry] = []
-        """What only the emergency journal has, and nobody else is going to write."""
+        """What only the emergency journal has, and nothing else is going to write."""
         self._file = asyncio.Lock()
         self._is_file_stuck = False
         self.unkept = ""
-        """Why the emergency journal lacks what it should have."""
+        """Why the emergency journal lacks something it should have."""
         self._at_work: set[asyncio.Task[object]] = set()
         self.answered = 0
-        """How often a write has come back, be it as refused."""
+        """How often a write has returned, even if refused."""
         self.took_s = 0.0
         """How long the last one took."""
         self.on_cut: Callable[[], None] = lambda: None
-        """Called at once when the journal is out of reach."""
+        """Called as soon as the journal is out of reach."""
 
     @property
     def folder(self) -> Path:
@@ -106,10 +108,10 @@ class Commits:
         return self._emergency.path.parent
 
     async def write(self, entries: Sequence[Entry], sends: Sequence[Send] = ()) -> Stored:
-        """Store all entries and what may leave of the sends in one transaction.
+        """Store all entries, and those sends that may be made, in one transaction.
 
-        Raises what the journal does: then nothing is stored. OutcomeUnknown only when the doubt
-        lasts for minutes.
+        Raises what the journal raises; then nothing is stored. Raises OutcomeUnknown only if the
+        doubt lasts for minutes.
         """
         doubt: OutcomeUnknown | None = None
         for _ in range(DOUBT_TRIES):
@@ -131,17 +133,17 @@ class Commits:
 
     @property
     def stalled_s(self) -> float:
-        """How long the oldest write has been waiting; 0 with none."""
+        """How long the oldest write has been waiting; 0 without one."""
         return self._journal.stalled_s()
 
     async def probe(self) -> None:
-        """Have the journal answer. Raises Unreachable."""
+        """Check that the journal answers. Raises Unreachable."""
         await self._journal.probe()
 
     async def protect(self, entry: Entry) -> Committed:
         """Make an entry survive in the journal, or else beside it: the attempt of a cancel, a halt.
 
-        No place, no amendment and no burn may follow from it: those need the journal's checks.
+        Nothing else may rely on it: places, amendments and burns need the journal's own checks.
         """
         if not self.is_cut:
             writing = self._begin(self._journal.write([entry]))
@@ -149,7 +151,8 @@ class Commits:
             both = {writing, losing}
             await asyncio.wait(both, timeout=self._timeout_s, return_when=asyncio.FIRST_COMPLETED)
             losing.cancel()
-            if not writing.done():  # the thread goes on with it; whether it is stored is found out
+            # the thread continues with it; whether it is stored is found out later
+            if not writing.done():
                 self._lose_patience()
             else:
                 try:
@@ -165,21 +168,21 @@ class Commits:
         if self.is_cut:
             self.beside.append(entry)
             return Committed(is_stored=True)
-        try:  # it has come back meanwhile, and the file is gone
+        try:  # it has returned meanwhile, and the file is gone
             await self._journal.take_over([entry])
         except JournalError as refusal:
             return Committed(is_stored=False, reason=str(refusal))
         return Committed(is_stored=True)
 
     def objection(self) -> str | None:
-        """Say why not even a cancel may leave: another bot may have our orders by now."""
+        """Return why not even a cancel may be sent: another bot may own our orders by now."""
         return MAYBE_TAKEN if self._journal.is_lease_doubtful() else None
 
     # --------------------------------------------------------------------- the journal out of reach
 
     async def watch(self) -> None:
-        """Look whether a write hangs, for ever. A process that was stopped for a while finds its
-        writes late at the first look, and done at the second.
+        """Check for ever whether a write hangs. A process that was stopped for a while finds its
+        writes late at the first check, and done at the second.
         """
         was_late = False
         while True:
@@ -195,7 +198,7 @@ class Commits:
         self.lose(f"the journal has not answered for {self._timeout_s:g} s")
 
     def lose(self, why: str) -> None:
-        """The journal is out of reach: say so, and have the engine let no order leave."""
+        """The journal is out of reach: report it, and make the engine block orders."""
         if self.is_cut:
             return
         self.is_cut = True
@@ -211,12 +214,12 @@ class Commits:
         self._post(JournalHealthChanged(self._now(), False, why))
 
     def keep(self, entries: Iterable[Entry]) -> None:
-        """Have what must survive of some entries kept beside the journal, after all before them."""
+        """Keep the entries that must survive beside the journal, after all earlier ones."""
         if lasting := [entry for entry in entries if must_survive(entry)]:
             self._begin(self._keep(lasting))
 
     async def catch_up(self) -> None:
-        """Store what only the emergency journal has. Raises what the journal does."""
+        """Store what only the emergency journal has. Raises what the journal raises."""
         count = len(self.beside)
         try:
             await self._journal.take_over(self.beside[:count])
@@ -236,7 +239,7 @@ class Commits:
         self._begin(self._forget())
 
     def _begin(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
-        """Work that goes on whatever becomes of who asked for it."""
+        """Start work that continues whatever happens to its caller."""
         task = asyncio.create_task(work)
         self._at_work.add(task)
         task.add_done_callback(self._end)
@@ -245,10 +248,10 @@ class Commits:
     def _end(self, task: asyncio.Task[T]) -> None:
         self._at_work.discard(task)
         if not task.cancelled():
-            task.exception()  # who waits for it gets it too
+            task.exception()  # its waiter gets it too
 
     async def _keep(self, entries: Sequence[Entry]) -> str:
-        """Return why they are not kept, or nothing."""
+        """Return why they could not be kept, or an empty text."""
         async with self._file:
             why = "the emergency journal does not answer either"
             if not self._is_file_stuck:
@@ -266,6 +269,6 @@ class Commits:
 
     async def _forget(self) -> None:
         async with self._file:
-            with suppress(OSError):  # what stays is in the journal too: no harm
+            with suppress(OSError):  # what stays is in the journal too, which does no harm
                 await in_time(self._emergency.forget, KEEP_S)
                 self._is_file_stuck, self.unkept = False, ""

@@ -1,9 +1,9 @@
 """The daemon: starts in one order, runs, and stops in one order.
 
 Start: journal's memory into the engine → what a day begins with (`day_start.py`) → quotes, phases →
-second factor → strategies wake. There is one path: starting is recovering, whatever happened
-before, and each morning of a bot that runs is begun like a start. Stop: no new intent, outstanding
-answers are waited for and journalled, then it is over.
+second factor → strategies wake. There is only one path: starting is recovering, whatever happened
+before, and a running bot begins each morning like a start. Stop: no new intents, outstanding
+answers are awaited and journalled, then it ends.
 """
 
 import asyncio
@@ -59,11 +59,11 @@ from bot.runtime.watches import DiskWatch
 from bot.runtime.worlds.environment import clock_held
 
 DRAIN_S: Final = 5.0
-"""How long reads that are under way are waited for when all orders are settled."""
+"""How long to wait for reads under way once all orders are settled."""
 LATE_DRAIN_S: Final = 0.2
-"""The same when the time of the stop is over already, or soon."""
+"""The same if the time for stopping is over, or nearly."""
 FINISH_S: Final = 0.5
-"""How long the last events are taken in for, the most urgent first."""
+"""How long to process the last events, the most urgent first."""
 PULSE: Final = timedelta(minutes=5)
 
 
@@ -131,12 +131,12 @@ class Daemon:
 
     @property
     def unwritten(self) -> Sequence[Entry]:
-        """What was decided and could not be written to the journal."""
+        """What was decided but could not be written to the journal."""
         return self._loop.unwritten
 
     @property
     def work(self) -> Work:
-        """What tells whether it gets on."""
+        """What shows whether it makes progress."""
         loop, commits = self._loop, self._parts.commits
         return Work(
             finished=lambda: loop.finished + commits.answered,
@@ -147,7 +147,7 @@ class Daemon:
     # -------------------------------------------------------------------------------- the run
 
     async def run(self) -> None:
-        """Run until stopped. Raises what ended it when that was no clean stop."""
+        """Run until stopped. Raises what ended it, unless that was a clean stop."""
         loop = asyncio.create_task(self._supervisor.guard(self._loop.run(self._supervisor.stopped)))
         parts, environment = self._parts, self._parts.environment
         disk = DiskWatch(parts.commits.folder, parts.inbox.post, environment.market.now)
@@ -159,7 +159,8 @@ class Daemon:
         )
         watching = [asyncio.create_task(self._supervisor.guard(watch)) for watch in watches]
         try:
-            # A start may last: what is open is polled and cancelled by its deadlines all the same.
+            # A start may take long: meanwhile open orders are still polled and cancelled by their
+            # deadlines.
             async with clock_held(environment, parts.tasks, self._time_passed) as driver:
                 self._loop.wake_at = driver.wake_at
                 reading = self._supervisor.guard(self._begin())
@@ -217,8 +218,8 @@ class Daemon:
     async def _settle(self, loop: asyncio.Task[None]) -> None:
         """Wait for outstanding answers and journal them.
 
-        After a failure nothing is decided or sent any more: what the engine believes may not be
-        what is stored. The next start recovers.
+        After a failure nothing more is decided or sent, as the engine's state may not be what is
+        stored. The next start recovers.
         """
         if self._supervisor.failure is not None:
             await self._parts.tasks.drain(0)
@@ -248,7 +249,7 @@ class Daemon:
     # ----------------------------------------------------------------------------- the start
 
     async def _begin(self) -> None:
-        """Go on from the journal, and read all that a run begins with."""
+        """Continue from the journal, and read everything that a run begins with."""
         parts = self._parts
         known = KnownOrders(self._recovery.orders, self._recovery.later_ids)
         flatten = self._recovery.flatten
@@ -263,10 +264,10 @@ class Daemon:
             self._warm_up.want(symbol, width, needed)
         parts.tasks.spawn(self._warm_up.read(), "earlier bars")
         parts.inbox.rank(parts.environment.pace.ranking)
-        parts.retry.is_needed = True  # a bot that runs stays
+        parts.retry.is_needed = True  # a running bot stays, whatever the broker does
 
     def _level_again(self, symbols: Collection[str]) -> None:
-        """Look at once: until then nobody decides on bars that stand on two levels."""
+        """Look at once: until then nobody decides on bars that are on two price levels."""
         self._warm_up.look_again(symbols)
         self._parts.tasks.spawn(self._warm_up.read(), "earlier bars")
 
@@ -326,7 +327,7 @@ class Daemon:
             self._parts.inbox.post(Noted(now, note))
 
     def _tell_of_missed(self, now: datetime) -> None:
-        """List what was due while no bot was there, and do what is still to be done today."""
+        """Report what was due while no bot was running, and do what is still to be done today."""
         since = self._parts.down_since
         for job in self._parts.jobs:
             firing = job.passed_while_down(since, now) if since else None
@@ -346,21 +347,21 @@ class Daemon:
         self._report((), "")
 
     def _ask_for_token(self, _: datetime) -> None:
-        """Before the first session of a trading day: is there a token that is good in it?"""
+        """Before the first session of a trading day: check that there is a token valid for it."""
         if not self._parts.second_factor.is_ready:
             self._parts.second_factor.report()
 
     def _check_morning(self, due: datetime) -> Started:
-        """Look whether all is there that a day of trading needs."""
+        """Check that everything that a day of trading needs is there."""
         return self._parts.tasks.spawn(self._morning.check(due), "morning check")
 
     def _check_start(self, due: datetime) -> Started:
-        """The same after a start, where most of what fails has told of itself."""
+        """The same after a start, where most failures have already reported themselves."""
         checking = self._morning.check(due, alerting=AT_START)
         return self._parts.tasks.spawn(checking, "check of the start")
 
     def _start_day(self, due: datetime) -> None:
-        """Begin a day in a bot that ran over the night, as a start does."""
+        """Begin a day in a bot that ran overnight, as a start does."""
         parts = self._parts
         parts.inbox.post(TradingDayStarted(due, due.astimezone(EXCHANGE_TZ).date()))
         parts.second_factor.report()

@@ -1,13 +1,13 @@
 """Fences lost places: their nonces are used up by harmless reads, so that they can never arrive.
 
-    read taken ─► FRESH: the POST had not passed the door, and never can
+    read accepted ─► FRESH: the POST had not passed the door, and never can
     nonce used ─► REACHED: the POST has passed it, or an earlier try of ours has fenced it
     270 s over ─► REACHED, without proof
 
-The tries are spread over the time in which they prove something, as what swallowed the answer of a
-place may swallow those of the next seconds too. Only an answer that settles it ends them: neither a
-closed quota nor a lost read uses anything up. The time is counted from the signature on a clock
-that nothing steps, over a restart too; after a reboot by the wall clock and its worst error.
+The tries are spread over the time in which they prove something, as whatever swallowed the answer
+of a place may swallow those of the next seconds too. Only a conclusive answer ends them: neither a
+closed quota nor a lost read counts as a try. The time is counted from the signature, on a clock
+that is never stepped and survives a restart; after a reboot by the wall clock plus its worst error.
 """
 
 import asyncio
@@ -29,13 +29,17 @@ BURN_WINDOW_S: Final = 270.0
 """A nonce is remembered 300 s; a burn that answers later proves nothing (order-safety section 5).
 """
 OTHER_BOOT_S: Final = 30.0
-"""Added to an age by the wall clock alone: after a reboot it may be off by a signature's life."""
+"""Added to an age by the wall clock alone: after a reboot it may be off by a
+signature's lifetime.
+"""
 TRIES_S: Final = (0.0, 1.0, 3.0, 10.0, 30.0, 60.0, 90.0, 120.0, 150.0, 180.0, 210.0, 240.0)
-"""When a nonce is tried, counted from the first try; those that the window leaves time for."""
+"""When a nonce is tried, counted from the first try, if the window still allows it."""
 
 
 def name_of(attempt: AttemptStarted) -> str:
-    """Return what an attempt is asked after by: a place by its intent, which has but one POST."""
+    """Return the name under which an attempt is settled: a place by its intent, which has only one
+    POST.
+    """
     return attempt.intent_id if attempt.verb == "POST" else attempt.attempt_id
 
 
@@ -43,8 +47,8 @@ class Fence:
     """The places and amendments without a trusted answer, of this run and of an earlier one: a
     place by its intent, an amendment by its attempt.
 
-    `wire` is as near to the broker's time as we know. `is_asked` says whether it still matters what
-    a nonce shows.
+    `wire` is our best estimate of the broker's time. `is_asked` returns whether the result for a
+    nonce still matters.
     """
 
     def __init__(
@@ -65,7 +69,7 @@ class Fence:
         self.is_asked: Callable[[str], bool] = lambda _: True
 
     def hold(self, attempt: AttemptStarted) -> None:
-        """Keep a place that is about to leave, or an amendment without a trusted answer."""
+        """Keep a place about to be sent, or an amendment without a trusted answer."""
         self._open[name_of(attempt)] = attempt
 
     def release(self, intent_id: str) -> None:
@@ -73,13 +77,15 @@ class Fence:
         self._open.pop(intent_id, None)
 
     def holds(self, intent_id: str) -> bool:
-        """Whether a place was stored and has no trusted answer yet: it may have left."""
+        """Return whether a place was stored and has no trusted answer yet: it may
+        have been sent.
+        """
         return intent_id in self._open
 
     async def begin(self, attempts: Iterable[AttemptStarted], spawn: Spawn) -> None:
-        """Take over what an earlier run left without an answer: the first requests of a start.
+        """Take over what an earlier run left unanswered: the first requests of a start.
 
-        Each is tried once before this returns; the other tries go on beside the start.
+        Each is tried once before this returns; further tries run alongside the start.
         """
         for attempt in attempts:
             self.hold(attempt)
@@ -91,7 +97,7 @@ class Fence:
                 spawn(self._go_on(name), f"burn {name}")
 
     async def burn(self, intent_id: str) -> None:
-        """Find out whether the nonce of a lost place was ever used, and post it."""
+        """Find out whether the nonce of a lost place was ever used, and post the result."""
         self._wanted.add(intent_id)
         known = self._known.pop(intent_id, None)
         if known is not None:
@@ -111,7 +117,9 @@ class Fence:
             self._known[intent_id] = found
 
     async def _find_out(self, intent_id: str) -> NonceBurnt:
-        """Try the nonce until an answer settles it, its time is over, or nobody asks any more."""
+        """Try the nonce until an answer is conclusive, its time is over, or the result no longer
+        matters.
+        """
         attempt = self._open.get(intent_id)
         if attempt is None:
             return self._given_up(intent_id, "no nonce to try")
@@ -136,12 +144,12 @@ class Fence:
             self._asleep.discard(task)
 
     def stop(self) -> None:
-        """End the waits between tries: the next start goes on with them."""
+        """End the waits between tries: the next start continues them."""
         for task in tuple(self._asleep):
             task.cancel()
 
     async def _try(self, attempt: AttemptStarted) -> NonceBurnt | None:
-        """Try a nonce once; None: that has settled nothing."""
+        """Try a nonce once; None: inconclusive."""
         intent_id = name_of(attempt)
         if self.age_s(attempt) >= BURN_WINDOW_S:
             return self._too_old(intent_id)
@@ -159,8 +167,8 @@ class Fence:
         return NonceBurnt(self._now(), intent_id, Resolution.REACHED, detail, is_proved=False)
 
     def age_s(self, attempt: AttemptStarted) -> float:
-        """Seconds since signing: the larger of boot time and the broker's, so that neither can
-        flatter.
+        """Seconds since signing: the larger of boot time and the broker's time, so that neither can
+        understate it.
         """
         wire = self._wire.now().timestamp() - attempt.signed_ms / 1000
         if attempt.boot_id != self._boot_id:

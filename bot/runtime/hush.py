@@ -1,8 +1,8 @@
-"""What goes wrong, and what libraries log, is told without secrets: by value and by form.
+"""Removes secrets, by value and by form, from errors and from what libraries log.
 
-Python's own words on an exception that nobody caught show no variables, but its message may quote
-anything. Libraries below us log requests and statements when they are asked for detail; they are
-never let to, whatever level a plug-in sets for itself.
+Python's report of an uncaught exception shows no variables, but its message may quote anything.
+Libraries log requests and statements at detailed levels; that is never allowed, whatever level a
+plug-in sets for itself.
 """
 
 import base64
@@ -26,9 +26,9 @@ LOUD: Final = (
     *("httpx", "httpcore", "h11", "sqlalchemy", "sqlalchemy.engine", "sqlalchemy.pool"),
     *("psycopg", "alembic", "asyncio", "apscheduler", "uvicorn", "uvicorn.access"),
 )
-"""Loggers that tell requests, statements and their values at INFO or DEBUG."""
+"""Loggers that log requests, statements and their values at INFO or DEBUG."""
 SHORTEST: Final = 4
-"""Characters of a secret that is looked for: a shorter one is in every other word."""
+"""Shortest secret searched for: a shorter one occurs in every other word."""
 
 _MASKED: Final = {"account": masked_account, "scope": masked_scope}
 """Fields that name an account."""
@@ -38,8 +38,8 @@ Write = Callable[[str], object]
 
 
 class Hiding:
-    """Makes values fit to be logged. `known` are the secrets at this moment; a code that was used
-    an hour ago is still one, so what was known once is hidden until the end.
+    """Makes values fit for logging. `known` returns the present secrets; a code used an hour ago is
+    still secret, so everything known once stays hidden until the end.
     """
 
     def __init__(self, known: Secrets) -> None:
@@ -47,12 +47,12 @@ class Hiding:
         self._forms: dict[str, tuple[str, ...]] = {}
 
     def plain(self, value: object, name: str = "") -> object:
-        """Return a value as JSON takes it, with no secret in any text of it."""
+        """Return a value for JSON, with no secret in any text of it."""
         self._learn()
         return self._plain(value, name)
 
     def text(self, text: str) -> str:
-        """Return a text without them."""
+        """Return a text without secrets."""
         self._learn()
         return self._hidden(text)
 
@@ -73,14 +73,14 @@ class Hiding:
         return self._hidden(str(value))
 
     def _learn(self) -> None:
-        """Take in the secrets of now. Once for a value is enough: it was made before."""
+        """Take in the present secrets; forms are computed once for each value."""
         for secret in self._known():
             value = secret.reveal() if secret is not None else ""
             if len(value) >= SHORTEST and value not in self._forms:
                 self._forms[value] = tuple(forms_of(value))
 
     def _hidden(self, text: str) -> str:
-        for value, forms in tuple(self._forms.items()):  # another thread may learn one meanwhile
+        for value, forms in tuple(self._forms.items()):  # another thread may add one meanwhile
             if len(value) > len(text):
                 continue  # no form of it is shorter than the secret itself
             for form in forms:
@@ -95,7 +95,7 @@ def _names_of(kind: type) -> tuple[str, ...]:
 
 
 def forms_of(value: str) -> Iterator[str]:
-    """A secret as it is, and as headers, addresses and dumps write it."""
+    """Return a secret as it is, and as headers, addresses and dumps write it."""
     raw = value.encode()
     yield value
     for encoded in (base64.b64encode(raw), base64.urlsafe_b64encode(raw)):
@@ -107,14 +107,14 @@ def forms_of(value: str) -> Iterator[str]:
 
 
 class HidesValues(logging.Filter):
-    """Takes known secrets out of every record, its traceback too. Lets all records pass."""
+    """Removes known secrets from every record, including its traceback. Lets all records pass."""
 
     def __init__(self, secrets: Secrets) -> None:
         super().__init__()
         self._hiding = Hiding(secrets)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrite the record: its words and its traceback are final here."""
+        """Rewrite the record: its text and traceback are final here."""
         record.msg, record.args = self._hiding.text(record.getMessage()), None
         if record.exc_info and record.exc_info[1] is not None:
             record.exc_text = self._hiding.text(trace_of(record.exc_info[1]))
@@ -123,7 +123,7 @@ class HidesValues(logging.Filter):
 
 @contextmanager
 def hiding(secrets: Secrets) -> Iterator[None]:
-    """Keep these secrets out of whatever is logged meanwhile; `secrets` tells those of now."""
+    """Keep these secrets out of everything logged meanwhile; `secrets` returns the present ones."""
     hides, handlers = HidesValues(secrets), tuple(logging.getLogger().handlers)
     for handler in handlers:
         handler.addFilter(hides)
@@ -145,7 +145,9 @@ def words_of(error: BaseException) -> str:
 
 
 def tell_without_secrets(write: Write) -> None:
-    """From here on uncaught exceptions go to `write`, line by line, and loud loggers are capped."""
+    """From here on uncaught exceptions go to `write`, line by line, and noisy loggers
+    are capped.
+    """
 
     def told(
         kind: type[BaseException], error: BaseException | None, _: TracebackType | None

@@ -2,17 +2,17 @@
 
     the start ─► operators ─► answers of writes ─► reads of orders and account ─► the market
 
-Within one urgency events keep their order. Of the market only the newest of each symbol and kind
-waits: an older one would be decided on only to be forgotten. The newer takes the older one's place,
-not the last: else a symbol that is polled faster than it is looked at would never have its turn.
+Within one urgency events keep their order. Of market data only the newest of each symbol and kind
+waits, as deciding on an older one would be useless. The newer takes the older one's place rather
+than the last: else a symbol polled faster than it is processed would never get its turn.
 
-Until the start has posted its last event all keep the order of their arrival, since each builds on
-those before it. On a stepped clock they keep it for good, so that the same seed tells the same
-story; there only what an operator asks from outside goes first.
+Until the start has posted its last event, all keep the order of arrival, since each builds on those
+before it. On a stepped clock they always keep it, so that the same seed gives the same story; there
+only an operator's requests from outside go first.
 
-What waits is bounded: the market by symbols and kinds, answers by what is in flight, reads by what
-the engine has asked for and the timetable's own, asks by `ASKS_MAX`. None but the market, and a
-clock that was looked at too late, is ever passed over.
+The queue is bounded: market data by symbols and kinds, answers by what is in flight, reads by what
+the engine and the timetable request, operators' requests by `ASKS_MAX`. Only market data, and time
+that was looked at too late, is ever passed over.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from bot.domain.quote import BarsRead, ClosesRead
 from bot.runtime.activity import Activity
 
 ASKS_MAX: Final = 1_000
-"""With so many asks of operators waiting, only those that make the bot safer are still taken."""
+"""With this many operators' requests waiting, only those that make the bot safer are accepted."""
 
 
 class Urgency(IntEnum):
-    """Whose event it is, the most urgent first."""
+    """Whose event it is, most urgent first."""
 
     START = 0
     OPERATOR = 1
@@ -65,7 +65,7 @@ URGENCY: Final[Mapping[type[Event], Urgency]] = {
     message.TwoFactorReady: Urgency.ANSWER,
     operations.CodesCounted: Urgency.ANSWER,
     message.TwoFactorMissing: Urgency.ANSWER,
-    message.Noted: Urgency.ANSWER,  # what is told of the second factor comes before its token
+    message.Noted: Urgency.ANSWER,  # notes about 2FA come before its token
     message.Recovered: Urgency.READ,
     message.InstrumentsRead: Urgency.READ,
     operations.EarlierOrdersRead: Urgency.READ,
@@ -93,12 +93,12 @@ NEWEST: Final[Mapping[type[Event], Callable[..., Hashable]]] = {
     message.DepthReceived: lambda event: ("depth", event.depth.symbol),
     message.TimePassed: lambda _: "time",
 }
-"""The events of which only the newest waits, with what two have to share for that."""
+"""The events of which only the newest waits, with what two of them must share for that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What goes first, and what is passed over."""
+    """What goes first, and what may be passed over."""
 
     urgency: Mapping[type[Event], Urgency]
     newest: Mapping[type[Event], Callable[..., Hashable]]
@@ -112,14 +112,14 @@ _AT_THE_START: Final = Ranking(dict.fromkeys(URGENCY, Urgency.START), {})
 
 @dataclass(slots=True)
 class _Waiting:
-    """A place in the line; a newer event may take it over."""
+    """A place in the queue; a newer event may take it over."""
 
     event: Event
     key: Hashable | None
 
 
 class Inbox:
-    """Events that wait; one counts as under way until it has been handled (`done`)."""
+    """Waiting events; one counts as under way until it has been handled (`done`)."""
 
     def __init__(self, activity: Activity) -> None:
         self._activity = activity
@@ -128,13 +128,15 @@ class Inbox:
         self._newest: dict[Hashable, _Waiting] = {}
         self._arrived = asyncio.Event()
         self.on_urgent: Callable[[], None] | None = None
-        """Called when something waits that is `heard` at once."""
+        """Called when something waits that is processed at once."""
         self.heard: Collection[Urgency] = JUST_OPERATORS
         self.passed_over = 0
-        """How many quotes and depths made room for a newer one before they were looked at."""
+        """Quotes and depths replaced by a newer one before they were processed."""
 
     def counted_in(self, activity: Activity) -> "Inbox":
-        """Return it as somebody looks at it: until then no stepped clock waits for what waits."""
+        """Return the counter read by somebody looking at the inbox; until then no stepped clock
+        waits for the queue.
+        """
         self._activity = activity
         for line in self._lines.values():
             for _ in line:
@@ -142,11 +144,11 @@ class Inbox:
         return self
 
     def rank(self, ranking: Ranking) -> None:
-        """The start has posted all it has: from now on `ranking` says what goes first."""
+        """The start has posted everything: from now on `ranking` says what goes first."""
         self._ranking = ranking
 
     def post(self, event: Event) -> None:
-        """Have an event handled, after all that are as urgent."""
+        """Queue an event after all that are as urgent."""
         kind = type(event)
         urgency, key_of = self._ranking.urgency[kind], self._ranking.newest.get(kind)
         if key_of is None:
@@ -155,13 +157,13 @@ class Inbox:
             self._newest[key] = self._add(urgency, event, key)
         else:
             self.passed_over += urgency is Urgency.MARKET
-            if event.at >= waiting.event.at:  # an answer may come after one that was asked later
+            if event.at >= waiting.event.at:  # an answer may arrive after that of a later request
                 waiting.event = event
 
     def ask(self, event: Event) -> bool:
-        """Have handled what an operator asks from outside: before all else once the start is over.
+        """Queue an operator's request from outside: before everything else once the start is over.
 
-        False when it is not taken, as too many others wait.
+        Return False if it is not accepted because too many wait.
         """
         is_safer = isinstance(event, OperatorActed) and event.action is not Action.RESUME
         if len(self._lines[Urgency.OPERATOR]) >= ASKS_MAX and not is_safer:
@@ -185,16 +187,18 @@ class Inbox:
         return {urgency: len(line) for urgency, line in self._lines.items()}
 
     def holds(self, least: Urgency) -> bool:
-        """Whether something at least so urgent waits."""
+        """Return whether something at least this urgent waits."""
         return any(line for urgency, line in self._lines.items() if urgency <= least)
 
     def up_to(self, kind: type[Event]) -> Sequence[Urgency]:
-        """Return what is at least as urgent as an event of a kind is now, the most urgent first."""
+        """Return the urgencies at least that of an event of this kind now, most urgent first."""
         return [urgency for urgency in Urgency if urgency <= self._ranking.urgency[kind]]
 
     @property
     def unheard(self) -> int:
-        """How many events wait that a next start would not hear anyway: not market, not time."""
+        """Return how many waiting events the next start would not get anyway: neither market nor
+        time.
+        """
         kinds = [type(each.event) for line in self._lines.values() for each in line]
         return sum(
             BY_URGENCY.urgency[kind] < Urgency.MARKET and kind is not message.TimePassed
@@ -207,7 +211,7 @@ class Inbox:
         return any(self._lines.values())
 
     def take(self, least: Urgency = Urgency.MARKET) -> Event | None:
-        """Take the first event at least so urgent, None without one; `done` must follow."""
+        """Take the first event at least this urgent, None without one; `done` must follow."""
         for urgency, line in self._lines.items():
             if urgency > least:
                 break
@@ -224,5 +228,5 @@ class Inbox:
             await self._arrived.wait()
 
     def done(self) -> None:
-        """An event taken has been handled, its rows written and its commands started."""
+        """An event taken has been handled: its rows are written and its commands started."""
         self._activity.end()

@@ -1,4 +1,4 @@
-"""The journal at the edge of a run: made when it is new, and its errors in an operator's words."""
+"""Creates a new journal for a run, and turns the journal's errors into messages for operators."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ FOREIGN: Final = (
 TO_RUN: Final = f"No order is placed without a journal. {CHECK}"
 TO_MAKE: Final = "The first run makes it (bot run), or: bot db migrate"
 ANSWER_S: Final = 12.0
-"""How long a start waits for its database; the driver gives a connection up after 5."""
+"""How long a start waits for its database; the driver gives up on a connection after 5."""
 FILE_S: Final = 5.0
 """The same for the disk of the emergency journal."""
 _PAPER: Final = "paper"
@@ -51,10 +51,10 @@ T = TypeVar("T")
 
 
 def begin_journal(url: str) -> int | None:
-    """Let a child make a new journal in a file; return its process id, None where there is none.
+    """Let a child process create a new journal file; return its process id, None if there is none.
 
-    It takes Alembic away with it, 10 MB that a bot would need this once. A copy of a process has
-    none of its threads and whatever they held, so only a process with one thread makes a copy.
+    So Alembic's 10 MB, needed only once, leave with the child. A forked process lacks the other
+    threads but inherits their locks, so only a process with one thread forks.
     """
     is_new = is_sqlite(url) and not file_of(url).exists()
     if not is_new or threading.active_count() > 1 or not hasattr(os, "fork"):
@@ -63,21 +63,21 @@ def begin_journal(url: str) -> int | None:
     if child == 0:
         status = 1
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(each, signal.SIG_DFL)  # what there is to say of an end, its parent says
+            # the parent reports what there is to say about its end
+            signal.signal(each, signal.SIG_DFL)
         try:
             migrate(url)
             status = 0
         finally:
-            os._exit(status)  # nothing that the copy has of ours ends twice
+            os._exit(status)  # nothing that the child has inherited is closed twice
     return child
 
 
 def prepare_journal(url: str, child: int | None = None) -> str:
     """Create the tables of a new journal; return `new` or `kept` for the screen.
 
-    What `child`, of `begin_journal`, could not do is done here, with all that there is to say of
-    it. An older schema is never changed silently: it raises NeedsMigration when the journal is
-    opened.
+    What `child`, from `begin_journal`, could not do is done here, with full error reporting. An
+    older schema is never changed silently: opening the journal then raises NeedsMigration.
     """
     if child is not None and os.waitpid(child, 0)[1] == 0:
         return "new"
@@ -93,7 +93,7 @@ def _has_tables(url: str) -> bool:
 
 
 def holds_runs(url: str) -> bool:
-    """Tell whether a bot has ever written this journal. Raises what the journal raises."""
+    """Return whether a bot has ever written this journal. Raises what the journal raises."""
     if not _has_tables(url):
         return False
     with JournalReader(url) as reader:
@@ -101,11 +101,11 @@ def holds_runs(url: str) -> bool:
 
 
 def require_unmixed(url: str, mode: str) -> None:
-    """Raise OperatorMistake where a run in `mode` would mix paper results with others.
+    """Raise OperatorMistake if a run in `mode` would mix paper results with others.
 
     What a strategy holds is counted from the fills in the journal, whatever broker they came from:
-    in a journal for both, shares bought on paper would be sold for real. So a journal is of paper
-    mode from its first run, or never.
+    in a journal for both, shares bought on paper would be sold for real. So a journal belongs to
+    paper mode from its first run, or never.
     """
     with JournalReader(url) as reader:
         before = {run.mode for run in reader.runs()}
@@ -130,7 +130,7 @@ _LOST: Final = (
 
 @contextmanager
 def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
-    """Turn what the journal raises into an operator's mistake that says what to do.
+    """Turn the journal's errors into OperatorMistakes that say what to do.
 
     `origin` names the setting; `what_to_do` is the advice for a database that is out of reach.
     """
@@ -162,7 +162,7 @@ def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
 
 
 async def answer(url: str, work: Awaitable[T], timeout_s: float = ANSWER_S) -> T:
-    """Await what a journal's database is asked for, but not for ever. Raises Unreachable."""
+    """Await an answer of the journal's database, but not for ever. Raises Unreachable."""
     try:
         async with asyncio.timeout(timeout_s):
             return await work
@@ -175,12 +175,12 @@ async def take_over(
     emergency: "EmergencyJournal",
     ask: Callable[[Awaitable[int]], Awaitable[int]],
 ) -> str:
-    """Write what an earlier run could only keep beside the journal, and say so; make room for what
-    this one may have to keep.
+    """Write what an earlier run could only store in the emergency journal, and report it; reserve
+    space for what this run may have to store there.
 
-    Raises OperatorMistake for a file that can't be read, and what the journal does.
+    Raises OperatorMistake if the file cannot be read, and what the journal raises.
     """
-    # A run has all of the writing journal; the commands that only read one need these words alone.
+    # A run needs all of the writing journal; commands that only read one need just these functions.
     from bot.journal.thread import in_time
 
     try:
@@ -194,7 +194,7 @@ async def take_over(
         )
         raise OperatorMistake.of("E-DB-011", text, ExitCode.DATABASE) from error
     count = await ask(journal.take_over(kept.entries)) if kept.entries else 0
-    try:  # all of it is in the journal now, and read again is no harm
+    try:  # all of it is in the journal now, so reading it again is harmless
         await in_time(emergency.reserve, FILE_S)
         no_room = ""
     except OSError as error:
@@ -211,8 +211,8 @@ async def take_over(
 
 
 def left_unwritten(reason: str, entries: Sequence[Entry], unkept: str) -> OperatorMistake:
-    """Say what of a run could not be written to the journal by its end; `unkept`: why the emergency
-    journal lacks it too, if it does.
+    """Report what could not be written to the journal by the end of a run; `unkept`: why the
+    emergency journal lacks it too, if it does.
     """
     kinds = Counter(type(entry).__name__ for entry in entries)
     counted = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
@@ -227,7 +227,7 @@ def left_unwritten(reason: str, entries: Sequence[Entry], unkept: str) -> Operat
 
 
 def taken_over(error: LeaseLost | WrittenByAnother) -> OperatorMistake:
-    """Say that another writes our journal now, and who has the open orders."""
+    """Report that another process writes our journal now, and who has the open orders."""
     what = str(error)
     if isinstance(error, LeaseLost):
         what = (
@@ -242,12 +242,12 @@ def taken_over(error: LeaseLost | WrittenByAnother) -> OperatorMistake:
 
 
 def this_process() -> Holder:
-    """Who asks for the lease."""
+    """Identify the process that requests the lease."""
     return Holder(os.getpid(), socket.gethostname(), SystemClock().now())
 
 
 def crashed(url: str) -> bool:
-    """Tell whether the last run of a journal has no end: it was killed, or its machine was."""
+    """Return whether the last run of a journal has no end: it was killed, or its machine was."""
     with JournalReader(url) as reader:
         runs = reader.runs()
     return bool(runs) and runs[-1].ended_at is None

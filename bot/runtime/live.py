@@ -1,20 +1,20 @@
-"""The live loop: events in, decisions stored, what follows from them started, always in this order.
+"""The live loop: take events, store decisions, start their commands, always in this order.
 
 take events ─► engine decides ─► its records are committed ─► they are shown ─► its commands start
 
-What waits in the inbox is taken event by event and stored as one transaction, a batch. An order
-that may leave at once is signed before, so that its attempt is in the transaction of its decision.
-Nothing is shown or sent before it is in the journal. A strategy's "no signal" protects nothing: it
-waits for the next commit, at most `lazy_s`, so that orders need not stand in line behind it; a
-commit that an order waits for leaves it to the one after, unless it is what led up to that order.
-Many that say the same become one row (`Fold`); each is shown.
+Waiting events are taken one by one and stored in one transaction, a batch. An order that may be
+sent at once is signed first, so that its attempt is in the transaction of its decision. Nothing is
+shown or sent before it is in the journal. A strategy's "no signal" protects nothing, so it waits
+for the next commit, at most `lazy_s`, to keep orders from queueing behind it; a commit that an
+order waits for leaves it to the next one, unless it led up to that order. Many equal ones become
+one row (`Fold`); each is shown.
 
-While a batch is being committed operators are heard, and what they change holds at once; its
-records come in the next batch. While the journal is out of reach (`Commits`), answers and reads are
-heard as well and only the market waits: reads and cancels start at once, a cancel with its attempt
-in the emergency journal. All else is held back and stored, shown and started in its order when the
-journal answers again. What a command raises while it is started is a fault, and the next event: the
-other commands are started.
+While a batch is being committed, operators' requests are processed and take effect at once; their
+records go into the next batch. While the journal is out of reach (`Commits`), answers and reads are
+processed as well and only market data waits: reads and cancels start at once, a cancel with its
+attempt in the emergency journal. Everything else is held back, and stored, shown and started in
+order when the journal answers again. An exception while starting a command is a fault, and becomes
+the next event; the other commands are still started.
 """
 
 import asyncio
@@ -56,11 +56,11 @@ from bot.runtime.worlds.environment import Mark
 
 JOURNAL_RETRY_S: Final = 2.0
 EVENTS_MAX: Final = 100
-"""Of a batch, so that the first of its orders does not wait for a whole morning's quotes."""
+"""Events in a batch, so that its first order does not wait for a whole morning's quotes."""
 LAZY_MAX: Final = 1_000
-"""More records do not wait, however little they say."""
+"""With more records than this they no longer wait, however unimportant."""
 HELD_MAX: Final = 20_000
-"""Once so much is held back for the journal, reads wait where they are; an operator does not."""
+"""With this much held back for the journal, reads stay queued; operators' requests do not."""
 WITHOUT_JOURNAL: Final = (
     *(CancelOrder, ReadOrder, ReadOrderToCancel, ReadTodaysOrders, ReadAccount),
     DropToken,
@@ -71,15 +71,14 @@ _LAZY: Final = frozenset({"NO_SIGNAL", "WARMING"})
 Show = Callable[[Entry], None]
 CarryOut = Callable[[Command], object]
 Decided = list[tuple[datetime, Command]]
-"""What the engine has decided, with the time of its event."""
+"""Commands from the engine, with the time of their event."""
 
 
 class LiveLoop:
-    """Feeds the engine and carries its commands out.
+    """Feeds the engine and carries out its commands.
 
-    `sign` adds to some sends the attempt of an order, where that may leave with its decision, and
-    `committed` takes what became of it. `go_ahead` sees the records of what does not wait for the
-    journal.
+    `sign` adds an order's attempt to the sends if it may be sent with its decision, and `committed`
+    gets the result. `go_ahead` gets the records of what does not wait for the journal.
     """
 
     def __init__(
@@ -112,17 +111,17 @@ class LiveLoop:
         self._show = show
         self._go_ahead = go_ahead
         self.wake_at: Callable[[datetime | None], object] = lambda _: None
-        """Told of the engine's next deadline after each event."""
+        """Called with the engine's next deadline after each event."""
         self._decided: Decided = []
-        """What is to be stored with the next commit."""
+        """What the next commit will store."""
         self._held: Decided = []
-        """The same of before, that the journal out of reach holds back."""
+        """Earlier decisions held back because the journal is out of reach."""
         self._storing: Decided = []
         """What is being committed."""
         self._taken = 0
-        """How many events were decided on since the last commit began."""
+        """Events decided since the last commit began."""
         self.finished = 0
-        """How many events were handled, with their rows in the journal and their commands begun."""
+        """Events handled, with their rows in the journal and their commands started."""
         self._at: datetime | None = None
         self._is_due = False
         self._lazy_until = 0.0
@@ -132,20 +131,21 @@ class LiveLoop:
 
     @property
     def unwritten(self) -> Sequence[Entry]:
-        """What was decided, and is not known to be stored."""
+        """What was decided and is not known to be stored."""
         waiting = [*self._storing, *self._held, *self._decided]
         return [command.entry for _, command in waiting if isinstance(command, Record)]
 
     @property
     def waiting(self) -> int:
-        """How many events wait to be looked at, or to be stored."""
+        """How many events wait to be processed or stored."""
         decided = len(self._decided) + len(self._held) + len(self._storing)
         return sum(self._inbox.waiting.values()) + self._taken + decided
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Handle events until `stopped` is set (by the StopRunning command)."""
         while not stopped.is_set():
-            # What was heard during a commit and led to nothing is not over before the next.
+            # An event processed during a commit that led to nothing is not finished before the next
+            # commit.
             is_left = self._taken and not self._decided
             is_busy = self._is_due or self._engine.is_behind or self._commits.is_cut or is_left
             if not (is_busy or self._inbox.has_more):
@@ -158,10 +158,10 @@ class LiveLoop:
             await self._slice.give_way()
 
     async def finish(self) -> None:
-        """Take in what still waits, the most urgent first, and store it all."""
+        """Process what still waits, most urgent first, and store it all."""
         while self._inbox.has_more or self._engine.is_behind:
             await self.step()
-        self._lazy_s = self._lazy_until = 0.0  # nothing waits for longer
+        self._lazy_s = self._lazy_until = 0.0  # nothing waits any longer
         await self._carry()
         if not self._commits.is_cut and (rest := self._fold.rest()):
             await self._store(rest, ())
@@ -174,7 +174,7 @@ class LiveLoop:
             await self._carry()
 
     def _decide(self, least: Urgency) -> None:
-        """Have the engine take in what waits, for as long as it is our turn."""
+        """Have the engine process what waits, for as long as it is our turn."""
         for _ in range(EVENTS_MAX):
             is_behind = self._engine.is_behind
             event = self._inbox.take(Urgency.OPERATOR if is_behind else least)
@@ -197,7 +197,9 @@ class LiveLoop:
         self.wake_at(self._engine.next_due())
 
     def _least(self) -> Urgency:
-        """What is taken in: everything, but no market while the journal is out of reach."""
+        """Return what is taken: everything, but no market data while the journal is
+        out of reach.
+        """
         if not self._commits.is_cut:
             return Urgency.MARKET
         kind = TodaysOrdersRead if len(self._held) < HELD_MAX else PlaceAnswered
@@ -205,7 +207,7 @@ class LiveLoop:
         return self._inbox.heard[-1]
 
     def _hear(self) -> None:
-        """Something has come that need not wait for the commit that is under way."""
+        """Something has arrived that need not wait for the commit under way."""
         if not self._is_storing:
             return
         is_cut = self._commits.is_cut
@@ -217,8 +219,8 @@ class LiveLoop:
             asyncio.get_running_loop().call_soon(self._hear)
 
     def _on_cut(self) -> None:
-        """The journal is out of reach: what it holds up may go ahead, and all but the market is
-        heard.
+        """The journal is out of reach: what it delays may go ahead, and everything except market
+        data is processed.
         """
         self._storing = self._ahead(self._storing)
         self._hold()
@@ -226,12 +228,12 @@ class LiveLoop:
         asyncio.get_running_loop().call_soon(self._hear)
 
     def _hold(self) -> None:
-        """Hold back what was decided until the journal answers, but for what goes ahead."""
+        """Hold back what was decided until the journal answers, except what goes ahead."""
         self._held += self._ahead(self._decided)
         self._decided, self._is_due = [], False
 
     def _ahead(self, decided: Decided) -> Decided:
-        """Keep of it what must survive, start what needs no journal, and return the rest."""
+        """Store what must survive, start what needs no journal, and return the rest."""
         records = [command.entry for _, command in decided if isinstance(command, Record)]
         self._commits.keep(records)
         for entry in records:
@@ -247,21 +249,21 @@ class LiveLoop:
             self._inbox.post(FaultFound(at, type(command).__name__, fault))
 
     async def _carry(self) -> None:
-        """Store all that was decided, then show it and start what follows from it, in order."""
+        """Store everything decided, then show it and start its commands, in order."""
         is_cut = self._commits.is_cut
         if is_cut:
             self._hold()
         now, self._decided = ([], self._decided) if is_cut else self._parted()
         decided = self._storing = [*self._held, *now]
         self._held, self._is_due = [], False
-        left = min(self._taken, len(self._decided), 1)  # what waits is of an event that is not over
+        left = min(self._taken, len(self._decided), 1)  # what waits belongs to an unfinished event
         taken, self._taken = self._taken - left, left
         entries = self._fold.take([it.entry for _, it in decided if isinstance(it, Record)])
         if entries or is_cut:
             orders = [it.intent for _, it in decided if isinstance(it, PlaceOrder)]
             sends: list[Send] = []
             for intent in () if is_cut else orders:
-                # A fault in that comes again when the order is placed, and is answered there.
+                # A fault in this recurs when the order is placed, and is handled there.
                 self._guard(partial(self._sign, intent, sends))
             self._is_storing = True
             try:
@@ -283,7 +285,7 @@ class LiveLoop:
                     show(command.entry)
             elif was_cut and has_more:
                 waiting.append((at, command))
-            elif was_cut and isinstance(command, AmendOrder):  # an order has its TTL, this has none
+            elif was_cut and isinstance(command, AmendOrder):  # an order has a TTL, this has none
                 never = NotSent("the journal was out of reach")
                 self._inbox.post(AmendAnswered(at, command.order_id, never, None))
             else:
@@ -294,8 +296,9 @@ class LiveLoop:
             self._inbox.done()
 
     def _parted(self) -> tuple[Decided, Decided]:
-        """What was decided, without each "no" that may wait: orders are to leave, its time is not
-        over, and it is not about an instance of a strategy that has ordered. And those.
+        """Separate what was decided from the "no signal" records that may wait: only while orders
+        are to be sent, their time is not over, and they are not about an instance of a strategy
+        that has ordered. Return both.
         """
         orders = [command.intent for _, command in self._decided if isinstance(command, PlaceOrder)]
         if not orders or monotonic_s() >= self._lazy_until:
@@ -309,8 +312,8 @@ class LiveLoop:
         return parts
 
     async def _store(self, entries: Sequence[Entry], sends: Sequence[Send]) -> None:
-        """Store a batch, however long it takes. What was signed with it is signed anew when nothing
-        of a first try is stored; while that is in doubt, nothing else is asked.
+        """Store a batch, however long it takes. What was signed with it is signed again if nothing
+        of a first try is stored; while that is in doubt, nothing else is requested.
         """
         is_in_doubt = False
         while True:
@@ -333,7 +336,7 @@ class LiveLoop:
 
 
 def _is_lazy(command: Command) -> bool:
-    """Whether it is a "no" that nothing follows from: it protects nothing."""
+    """Return whether it is a "no signal" record without consequences: it protects nothing."""
     if not isinstance(command, Record) or not isinstance(command.entry, Decision):
         return False
     return command.entry.verdict is Verdict.SKIPPED and command.entry.code in _LAZY

@@ -1,16 +1,16 @@
-"""Carries order commands out. The invariant of promise 1 lives here, in one order of steps:
+"""Carries out order commands. The invariant of promise 1 lives here, in this order of steps:
 
     (1) sign the request   (2) commit intent, attempt and nonce   (3) send the very bytes, once
     (4) hand the outcome to the engine, whose records are committed with it
 
 Nothing is sent before (2) has returned, and (3) happens at most once per intent, ever: an answer
-that is lost, late or broken makes the outcome unknown, and what is unknown is asked after, never
-resent. Cancels and amendments go the same way, each attempt with a nonce of its own; a cancel also
-with its attempt in the emergency journal alone, while the journal is out of reach.
+that is lost, late or broken makes the outcome unknown, and an unknown order is looked for, never
+resent. Cancels and amendments take the same steps, each attempt with its own nonce; while the
+journal is out of reach, a cancel may go out with its attempt in the emergency journal only.
 
-Where nothing stands between a decision and its first byte, the live loop has the order signed at
-once (`sign`) and commits both in one transaction (`committed`). Where something does, a slot or a
-day order book too old, `place` waits for it, signs then, and commits the attempt alone.
+If nothing stands between a decision and its first byte, the live loop has the order signed at once
+(`sign`) and commits both in one transaction (`committed`). If something does, such as a slot or a
+stale day order book, `place` waits for it, signs then, and commits the attempt alone.
 """
 
 import asyncio
@@ -49,7 +49,9 @@ from bot.runtime.fence import Fence
 from bot.runtime.reads import DayOrderBook, Spawn
 
 SIGNED_AGE_MAX_S: Final = 15.0
-"""An older signature may come too late: the broker takes it for 30 s, and the send for 10 s."""
+"""An older signature may arrive too late: the broker accepts it for 30 s, and a send takes up to 10
+s.
+"""
 BOOK_AGE_MAX: Final = timedelta(seconds=5)
 """The ids known before a send come from a day order book no older than this (order-safety section
 3).
@@ -57,9 +59,9 @@ BOOK_AGE_MAX: Final = timedelta(seconds=5)
 
 Classify = Callable[[str, Answer | NoAnswer], Outcome]
 Gate = Callable[[Intent], str | None]
-"""Says why an approved order must not leave after all: what has been decided since."""
+"""Returns why an approved order must not be sent after all, because of later decisions."""
 AmendGate = Callable[[str], str | None]
-"""Says it of an amendment, by the intent of its order."""
+"""The same for an amendment, by the intent of its order."""
 _OUTCOME_WORDS: Final[Mapping[type, str]] = {
     Accepted: "ACCEPTED",
     Refused: "REFUSED",
@@ -70,7 +72,7 @@ _OUTCOME_WORDS: Final[Mapping[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The one POST of an intent: its bytes, and what is committed before they leave."""
+    """The single POST of an intent: its bytes, and what is committed before they are sent."""
 
     signed: SignedRequest
     started: AttemptStarted
@@ -85,8 +87,8 @@ def order_words(intent: Intent) -> str:
 class OrderManager:
     """Places, cancels and amends, for one sub-account.
 
-    `market` is the time that the engine sees. `fence` keeps what has no trusted answer yet. With
-    `spawn` a day order book that is too old for an order is read while its decision is committed.
+    `market` is the engine's time. `fence` keeps what has no trusted answer yet. With `spawn`, a day
+    order book too old for an order is read while its decision is being committed.
     """
 
     def __init__(
@@ -120,11 +122,11 @@ class OrderManager:
         self._spawn = spawn
         self._boot_id = boot_id()
         self._early: dict[str, tuple[Attempt, Committed | None]] = {}
-        """By intent: what was signed with its decision, and what became of the commit."""
+        """By intent: what was signed with its decision, and the result of the commit."""
         self._placing: dict[str, Intent] = {}
-        """By id: orders that were begun and have no answer yet."""
+        """By id: orders started that have no answer yet."""
         self._changing: dict[str, str] = {}
-        """The same of cancels and amendments, in words, by their nonce."""
+        """The same for cancels and amendments, in words, by nonce."""
 
     @property
     def under_way(self) -> tuple[str, ...]:
@@ -144,7 +146,7 @@ class OrderManager:
         """Sign an intent's one POST and add it to the `sends` of the transaction of its decision;
         `committed`, then `place` follow.
 
-        Where something stands between decision and first byte, `place` sees to all of it.
+        If something stands between decision and first byte, `place` does all of it.
         """
         is_free = len(self._placing) < self._max_in_flight
         if is_free and not self._day_order_book.is_older(BOOK_AGE_MAX):
@@ -157,7 +159,7 @@ class OrderManager:
             self._day_order_book.read_ahead(BOOK_AGE_MAX, self._spawn)
 
     def committed(self, send: Send, commit: Committed | None) -> None:
-        """Learn what became of the commit of what `sign` gave; None: `place` signs again."""
+        """Receive the commit result of what `sign` added; None: `place` signs again."""
         started = send.entries[0]
         assert isinstance(started, AttemptStarted), "an attempt begins with its start"
         attempt, _ = self._early.pop(started.intent_id)
@@ -167,7 +169,7 @@ class OrderManager:
                 self._fence.hold(started)
 
     def place(self, intent: Intent) -> Coroutine[object, object, None]:
-        """Send the intent's one POST, or say for certain that it was not sent."""
+        """Send the intent's single POST, or report that it was definitely not sent."""
         self._begin(intent)
         return self._place(intent)
 
@@ -203,7 +205,8 @@ class OrderManager:
                 account=self._account,
             )
             if isinstance(outcome, Accepted | Refused) and outcome.result is not None:
-                self._day_order_book.ids.add(outcome.result.order_id)  # heard again, it is old
+                # heard again, it counts as old
+                self._day_order_book.ids.add(outcome.result.order_id)
             self._answer_place(intent, outcome, finished(started, outcome, answer, self._now()))
 
     def _attempt(self, intent: Intent) -> Attempt:
@@ -228,14 +231,14 @@ class OrderManager:
         return Attempt(signed, started, send)
 
     def settle(self, intent: Intent, done: asyncio.Task[None]) -> None:
-        """Answer for a place that has ended with a fault: unknown when it may have left."""
+        """Answer for a place that ended with a fault: unknown if it may have been sent."""
         if done.cancelled() or done.exception() is None:
             return
         is_stored = self._fence.holds(intent.intent_id)
         self._answer_place(intent, (Unknown if is_stored else NotSent)(ENGINE_FAULT), None)
 
     def _objection(self, intent: Intent, started: AttemptStarted | None = None) -> str | None:
-        """Asked again just before the first byte: the request quota may have held it up, and an
+        """Called again just before the first byte: the request quota may have delayed it, and an
         operator may have paused or halted the bot meanwhile.
         """
         now = self._now()
@@ -285,8 +288,8 @@ class OrderManager:
     async def amend(self, command: AmendOrder) -> None:
         """Send a PUT of one field; the verdict comes from a row that is read afterwards.
 
-        Like a place, and unlike a cancel, it is stopped by whatever closes the gate before its
-        first byte: by the engine's word, and by the journal's in the transaction of its attempt.
+        Like a place, and unlike a cancel, it is stopped by anything that closes the gate before its
+        first byte: according to the engine, and to the journal in the transaction of its attempt.
         """
         signed = self._writer.prepare_amend(
             self._account,
@@ -332,7 +335,7 @@ class OrderManager:
         is_kept_back = isinstance(answer, NoAnswer) and answer.reason.startswith(LACKS_2FA)
         if is_kept_back and (
             lack := self._writer.lack
-        ):  # it may have ended unnoticed by the engine
+        ):  # it may have ended without the engine noticing
             missing = TwoFactorMissing(self._now(), lack, "it ended before a write", is_needed=True)
             self._post(missing)
         return answer

@@ -46,7 +46,9 @@ class Parts:
     rulebook: Rulebook
     bars_file: Path
     ex_dates_file: Path
-    """Where bars are kept for the next start. By mode: a sandbox's prices are no market's."""
+    """Where bars are kept for the next start; separate by mode, as a sandbox's prices
+    are not real.
+    """
     plans: tuple[StrategyPlan, ...]
     polls: PollWatch
     show: tuple[Show, ...]
@@ -58,7 +60,7 @@ class Parts:
     broker: Broker
     retention: Retention
     down_since: datetime | None
-    """When the journal was written last before this run; None: there was none before."""
+    """When the journal was last written before this run; None: never."""
     jobs: list[Job] = field(default_factory=list)
     """The timetable, once the run has begun."""
 
@@ -69,7 +71,7 @@ def unanswered(parts: Parts) -> tuple[str, ...]:
     rows = {f"({row.intent_id})": row for row in status.open_orders if row.intent_id}
     found = [*parts.orders.under_way, *map(order_words, status.unknown)]
     named = dict.fromkeys(found)
-    for words in found:  # a cancel or a change says which order it is of
+    for words in found:  # a cancel or a change names its order
         row = rows.get(words.rpartition(" ")[2])
         if row is not None and row.order_id in words:
             named[words] = f"{words}: {row.side} {row.quantity:,} {row.symbol}"

@@ -1,12 +1,12 @@
-"""How a process keeps its memory to itself, and how it ends when it is over and does not go.
+"""Protects the process's memory, and ends a process that does not exit by itself.
 
-It holds the broker's secret and the day's token. So no core is written when it dies, and on Linux
-no other process of the same user may read its memory or attach to it (root may).
+It holds the broker's secret and the day's token. So no core dump is written, and on Linux no other
+process of the same user may read its memory or attach to it (root may).
 
-A run ends when its journal is closed. What a plug-in began may go on: a thread that Python waits
-for, a task that will not be cancelled. Nothing of ours is open then, so it is left where it is.
-A disk that hangs may keep a run from closing its files: all that matters is written by then, or
-never will be, and the next start goes on as after a kill.
+A run ends when its journal is closed. Something that a plug-in started may continue: a thread that
+Python waits for, a task that resists cancellation. Nothing of ours is open then, so it is
+abandoned. A hanging disk may keep a run from closing its files: everything that matters is written
+by then, or never will be, and the next start continues as after a kill.
 """
 
 import ctypes
@@ -23,19 +23,20 @@ from bot.journal.aside import begin
 
 _PR_SET_DUMPABLE: Final = 4
 LEAVE_S: Final = 2.0
-"""How long what is over may take to go."""
+"""How long a finished process may take to exit."""
 LET_GO_S: Final = 8.0
-"""How long a run that is over may take to close what it has open: more than all its parts wait for
-a disk that hangs. With what a stop waits for before, it is less than a service manager's patience.
+"""How long a finished run may take to close what it has open: more than all its parts wait for a
+hanging disk. Together with what a stop waits for before, it is less than a service manager's
+patience.
 """
 WORDS_S: Final = 1.0
-"""How long the last words may take: what hangs may be the disk that they go to."""
+"""How long the last output may take: it may go to the disk that hangs."""
 
 
 def forbid_dumps() -> None:
     """Forbid dumps and other readers, once, at the start of a process.
 
-    Where the system refuses that, the bot runs without.
+    If the system refuses that, the bot runs without it.
     """
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -45,8 +46,8 @@ def forbid_dumps() -> None:
 
 
 def not_ignored(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
-    """Return the signals that a process may listen for. Whoever has it begun by `nohup` wants it to
-    outlive its terminal: then SIGHUP stays ignored.
+    """Return the signals that a process may handle. Started with `nohup`, it is meant to outlive
+    its terminal: then SIGHUP stays ignored.
     """
     is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [each for each in numbers if not (is_ignored and each is signal.SIGHUP)]
@@ -55,7 +56,7 @@ def not_ignored(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
 def leave_within(
     seconds: float, code: int, called_off: threading.Event, tell: Callable[[str], object]
 ) -> None:
-    """End the process with `code` after so long, unless that is called off meanwhile."""
+    """End the process with `code` after this time, unless cancelled before."""
 
     def wait() -> None:
         if called_off.wait(seconds):

@@ -1,8 +1,8 @@
-"""Says that requests wait for the broker's quota, and since when the broker limits us.
+"""Reports that requests wait for the broker's quota, and since when the broker limits us.
 
-A 429 is over at its reset. One that lasts, or comes again and again, makes a bot blind and slow
-while all that it reads is right: quotes come late, and so do the ends of orders. It stays in the
-alerts of `bot status` as long as it is so.
+A 429 ends at its reset. One that lasts or keeps returning makes a bot blind and slow, although what
+it reads is correct: quotes arrive late, and so do the ends of orders. It stays in the alerts of
+`bot status` while it lasts.
 """
 
 from collections.abc import Iterator
@@ -18,25 +18,27 @@ from bot.runtime.activity import Post
 from bot.runtime.worlds.environment import Environment
 
 TOLD_FROM: Final = timedelta(seconds=45)
-"""Limits that are over sooner are a line on the screen; longer ones are an alert."""
+"""Shorter limits are a line on the screen; longer ones are an alert."""
 SHOWN_FROM: Final = timedelta(seconds=5)
 """A wait as short as this is not worth a line of the status."""
 _LONG_TERM: Final = "the broker still limits us after its own reset: a long-term limit"
 
 
 class QuotaWatch:
-    """The budget waits on a clock that need not be the market's, nor go at its pace: what is said
-    is in the market's time.
+    """The budget's clock need not be the market's, nor run at its pace; messages use
+    market time.
     """
 
     def __init__(self, environment: Environment, post: Post) -> None:
         self._environment = environment
         self._post = post
         self._told: datetime | None = None
-        """The beginning of the limit that the last alert was about."""
+        """The beginning of the limit that the last alert reported."""
 
     def note_wait(self, budget: RequestBudget, until: datetime, waiting: int, call: str) -> None:
-        """Journal and show that requests wait for the broker's quota; alert when it is for long."""
+        """Journal and show that requests wait for the broker's quota; raise an alert if the wait is
+        long.
+        """
         now, since = self._environment.market.now(), budget.limited_since
         opens_at = _in_market(self._environment, until)
         numbers: dict[str, Number] = {
@@ -54,7 +56,7 @@ class QuotaWatch:
 
 
 def limited(environment: Environment, budget: RequestBudget) -> Iterator[Standing]:
-    """Yield what stays wrong while the broker limits us."""
+    """Yield the alert that holds while the broker limits us."""
     since, until = budget.limited_since, budget.closed_until
     if since is None or until - since < SHOWN_FROM:
         return

@@ -1,9 +1,9 @@
-"""Reads of the broker as background work: each posts what it learned as an event, or counts a
-failure.
+"""Background reads of the broker: each posts its result as an event, or counts a failure.
 
-A failed read changes nothing in the engine's picture; three failures in a row of any reads make the
-broker unhealthy, the next success makes it healthy again. What fails alone, again and again, is
-named by itself. The row of a single order is left out of both: the day order book shows it too.
+A failed read does not change the engine's state; three failures in a row of any reads make the
+broker unhealthy, the next success makes it healthy again. A single kind of read that keeps failing
+is reported separately. The row of a single order counts for neither, as the day order book shows it
+too.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ FAILURES_MAX: Final = 3
 BOOK: Final = "the day order book"
 ACCOUNT: Final = "the account"
 NAMED_FROM: Final = 2
-"""A read that fails so often in a row is named."""
+"""A read that fails this often in a row is reported."""
 NAMED_AT_ONCE: Final = frozenset({BOOK, ACCOUNT})
-"""They are read three times a minute at least: a second failure would come too late."""
+"""These are read at least three times a minute: waiting for a second failure would be too late."""
 ROW_TIMES_STEP: Final = timedelta(seconds=1)
-"""Rows tell their time to the second."""
+"""Times of rows have a resolution of one second."""
 MORNING: Final = timedelta(hours=8)
-"""After midnight: by then what goes ex on a day has been booked."""
+"""After midnight: what goes ex on a day has been booked by then."""
 
 ReadRow = Callable[[SubAccount, str, datetime], Awaitable[OrderReport | None]]
 Spawn = Callable[[Coroutine[object, object, None], str], asyncio.Task[None]]
@@ -51,7 +51,7 @@ Spawn = Callable[[Coroutine[object, object, None], str], asyncio.Task[None]]
 
 @dataclass(slots=True)
 class Failing:
-    """A kind of read that fails: what it is about, since when, why the last time."""
+    """A kind of read that fails: its subject, since when, why the last time."""
 
     kind: str
     about: str
@@ -78,18 +78,18 @@ class Health:
         self._good_s: dict[str, float] = {}
 
     def ages_s(self) -> dict[str, float]:
-        """How long ago each kind of read was answered last."""
+        """How long ago each kind of read was last answered."""
         now_s = self._elapsed_s()
         return {kind: now_s - good_s for kind, good_s in self._good_s.items()}
 
     def dead(self) -> list[tuple[Failing, float]]:
-        """What fails so often that it is named, and for how many seconds; the longest first."""
+        """What fails often enough to be reported, and for how many seconds; the longest first."""
         now_s = self._elapsed_s()
         named = [it for it in self._failing.values() if it.count >= _named_from(it.kind)]
         return [(it, now_s - it.since_s) for it in sorted(named, key=lambda it: it.since_s)]
 
     def succeeded(self, kind: str = "", about: str = "") -> None:
-        """A read worked. A kind is the words for it, as `the quote`, `about` VNM."""
+        """A read worked. `kind` is in words, like `the quote`; `about` is like VNM."""
         self._failures = 0
         if kind:
             self._good_s[kind] = self._elapsed_s()
@@ -102,7 +102,7 @@ class Health:
             self._post(BrokerHealthChanged(self._clock.now(), True, "reads work again"))
 
     def failed(self, error: BrokerError, kind: str, about: str = "") -> None:
-        """A read failed; one that is named already says nothing about the others."""
+        """A read failed; one already reported says nothing about the others."""
         if not isinstance(error, NotNow):
             fresh = Failing(kind, about, self._elapsed_s())
             failing = self._failing.setdefault((kind, about), fresh)
@@ -124,32 +124,36 @@ def _named_from(kind: str) -> int:
 
 @dataclass(eq=False, slots=True)
 class DayOrderBook:
-    """The day order book: read at once, remembered by its ids, one read at a time."""
+    """The day order book: read on demand, its ids remembered, one read at a time."""
 
     client: BrokerClient
     account: SubAccount
     clock: Clock
     brokers_clock: Clock
-    """By which the broker stamps its rows: the market's, as far as we know how far ours is off."""
+    """The clock by which the broker stamps its rows: the market's, corrected by the
+    known offset.
+    """
     health: Health
     post: Post
     elapsed_s: Elapsed
-    """An age is a duration: it is not the market clock's, which may step or run faster."""
+    """For ages, which are durations: the market clock may step or run faster."""
     ids: set[str] = field(default_factory=set, init=False)
-    """Every order id of the day so far; one of ours is added before the book shows it."""
+    """Every order id of the day so far; ours are added before the book shows them."""
     _day: date | None = field(default=None, init=False)
     _read_s: float | None = field(default=None, init=False)
     _failure: str = field(default="", init=False)
     _ahead: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def read_first(self) -> None:
-        """Read it for the first time of a day. Raises BrokerError when that fails."""
+        """Read it for the first time of a day. Raises BrokerError on failure."""
         await self.read()
         if self._failure:
             raise BrokerError("todays_orders", f"the day order book can't be read: {self._failure}")
 
     async def reason_of_age(self, age_max: timedelta) -> str | None:
-        """Read it unless that was done within `age_max`; return why it is too old even so."""
+        """Read it unless that was done within `age_max`; return why it is still too
+        old, if it is.
+        """
         if not self.is_older(age_max):
             return None
         if self._ahead is not None and not self._ahead.done():
@@ -165,12 +169,12 @@ class DayOrderBook:
         return f"the day order book was read {age_s:.1f} s ago, limit {limit_s:g} s{failure}"
 
     def read_ahead(self, age_max: timedelta, spawn: Spawn) -> None:
-        """Begin to read it, where it is too old for an order whose decision is being committed."""
+        """Start reading it if it is too old for an order whose decision is being committed."""
         if self.is_older(age_max) and (self._ahead is None or self._ahead.done()):
             self._ahead = spawn(self.read(), "day order book")
 
     def is_older(self, age_max: timedelta) -> bool:
-        """Tell whether it was not read within `age_max`."""
+        """Return whether it was not read within `age_max`."""
         return self._read_s is None or self.elapsed_s() - self._read_s > age_max.total_seconds()
 
     async def read(self) -> None:
@@ -185,7 +189,7 @@ class DayOrderBook:
         self.health.succeeded(BOOK)
         self._read_s, self._failure = asked_s, ""
         day = asked_at.astimezone(EXCHANGE_TZ).date()
-        if day != self._day:  # the broker may give out the ids of another day again
+        if day != self._day:  # the broker may reuse the ids of another day
             self._day, self.ids = day, set()
         self.ids.update([report.order_id for report in found.reports])
         self.ids.update([row.order_id for row in found.set_aside if row.order_id])
@@ -220,9 +224,9 @@ class Reads:
         ask: Callable[[datetime], Awaitable[Event]],
         named: tuple[str, str] | None,
     ) -> BrokerError | None:
-        """Ask, and post what came, an event of the time it was asked at; return a failure.
+        """Read, and post the result as an event of the request's time; return a failure.
 
-        `named` is what a failure is counted as: its kind, and what it is about.
+        `named` is the kind and subject under which a failure is counted.
         """
         if key in self._under_way:
             return None
@@ -241,7 +245,7 @@ class Reads:
             self._under_way.discard(key)
 
     def is_under_way(self, key: str) -> bool:
-        """Whether a read of that kind and symbol has no answer yet: `quote FPT`."""
+        """Return whether a read of that kind and symbol has no answer yet: `quote FPT`."""
         return key in self._under_way
 
     async def quote(self, symbol: str) -> None:
@@ -263,7 +267,7 @@ class Reads:
         await self._once(f"depth {symbol}", ask, ("the depth", symbol))
 
     async def phase(self, exchange: Exchange) -> None:
-        """Ask the broker for the phase of an exchange and the order types that it takes there."""
+        """Read the phase of an exchange and the order types that the broker lists for it."""
 
         async def ask(at: datetime) -> Event:
             found = await self.client.market_phase(exchange)
@@ -276,11 +280,11 @@ class Reads:
         await self._order(f"order {order_id}", order_id, self.client.order)
 
     async def order_to_cancel(self, order_id: str) -> None:
-        """Read it before a cancel; a poll of it that waits for the quota is not waited for."""
+        """Read it before a cancel, without waiting for a poll of it that waits for the quota."""
         await self._order(f"order {order_id} to cancel", order_id, self.client.order_to_cancel)
 
     async def _order(self, key: str, order_id: str, read: ReadRow) -> None:
-        """Post the row, or that it can't be read: whatever the cause, no cancel waits for it."""
+        """Post the row, or that it cannot be read, so that no cancel waits for it."""
 
         async def ask(at: datetime) -> Event:
             try:
@@ -296,7 +300,7 @@ class Reads:
         await self._account("account")
 
     async def account_first(self) -> None:
-        """Read cash and holdings at the start of a day. Raises BrokerError when that fails."""
+        """Read cash and holdings at the start of a day. Raises BrokerError on failure."""
         if (failure := await self._account("account of the day")) is not None:
             raise BrokerError("account", f"the account can't be read: {failure}") from failure
 
@@ -304,7 +308,7 @@ class Reads:
         """Read cash and holdings.
 
         Corporate actions come with the first read of a run, and of each day from 08:00 on. They
-        only give a difference its name: a failure is as good as none.
+        only help to explain a difference, so a failure counts as none.
         """
 
         async def ask(at: datetime) -> Event:

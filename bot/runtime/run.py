@@ -85,8 +85,8 @@ from bot.runtime.watches import HookWatch
 from bot.runtime.worlds.environment import EnvironmentSpec
 
 SWITCH_S: Final = 0.000_5
-"""How long a thread may keep the interpreter from another. The journal's asks for it after every
-statement: with Python's own 5 ms a commit beside a busy loop takes 4 times as long.
+"""How long a thread may keep the interpreter from another. The journal's thread needs it after
+every statement: with Python's own 5 ms a commit beside a busy loop takes 4 times as long.
 """
 END_S: Final = 2.0
 
@@ -96,7 +96,7 @@ async def run_bot(
 ) -> RunEnd:
     """Run until stopped.
 
-    Raises OperatorMistake for what an operator can put right; anything else is a bug.
+    Raises OperatorMistake for what an operator can correct; anything else is a bug.
     """
     started = performance_s()
     async with AsyncExitStack() as stack:
@@ -108,7 +108,7 @@ async def run_bot(
 
 
 class Run:
-    """The parts of one run, made in the order of the start."""
+    """The parts of one run, created in the order of the start."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Run:
         self._stack = stack
         self._make = make
         self._activity = Activity()
-        self._inbox = Inbox(Activity())  # nobody looks at it yet: no clock may wait for that
+        self._inbox = Inbox(Activity())  # nobody uses it yet, so no clock may wait for it
         self._faults = FaultGuard(loaded.state_dir, self._screen.hiding.text)
         self._brake = Brake(loaded.state_dir)
         self._hooks = HookWatch(lambda: self._brake.is_on)
@@ -163,7 +163,7 @@ class Run:
             journal = opened.journal
             if words := await take_over(journal, self._emergency, ask):
                 self._screen.row("emergency", words)
-        # From here on the socket shows the bot: the lease has proved that it is the only one.
+        # From here on the socket represents the bot: the lease has proved that it is the only one.
         if not self._options.is_standby:
             await server.start()
         self._stack.push_async_callback(server.stop)
@@ -186,7 +186,7 @@ class Run:
                 self._supervisor.raise_failure()
             return self._controls.reason
         broker, account = met
-        self._stack.enter_context(self._controls.on_signals())  # a row of a run gets its end
+        self._stack.enter_context(self._controls.on_signals())  # a row of a run always gets its end
         with journal_errors(origin):
             run_id, recovery = await self._record_start(opened)
         parts = self._assemble(opened, commits, broker, account)
@@ -204,7 +204,7 @@ class Run:
         return await self._write_end(journal, run_id, parts, [*commits.beside, *daemon.unwritten])
 
     async def _record_start(self, opened: Opened) -> tuple[int, Recovery]:
-        """Begin the journal's new run; return its number, and what it goes on from."""
+        """Begin the journal's new run; return its number, and the state from which it continues."""
         url, journal = self._loaded.journal_url, opened.journal
         ask = partial(answer, url)
         facts = {"mode": self._loaded.settings.mode, "config_sha256": self._loaded.sha256}
@@ -231,7 +231,7 @@ class Run:
         if parts.commits.is_cut:
             raise unwritten
         with journal_errors(self._loaded.origin_of("journal.url")):
-            try:  # the journal keeps the order of what it is asked: with this it has all before
+            try:  # the journal keeps the order of its requests, so this one confirms all before it
                 ending = journal.end_run(run_id, reason, at=self.environment.market.now())
                 await answer(self._loaded.journal_url, ending, END_S)
             except Unreachable as error:
@@ -239,11 +239,11 @@ class Run:
         return reason
 
     def now(self) -> datetime:
-        """Market time, of the clock that there is now: a served one is found later."""
+        """Market time by the present clock: a served one is found later."""
         return self.environment.market.now() if self._commits else SystemClock().now()
 
     def _enter_environment(self) -> None:
-        """Choose the clock and wake an embedded broker: only the holder of the lease may."""
+        """Choose the clock and start an embedded broker: only the holder of the lease may."""
         symbols = frozenset(each for one in self._strategies for each in one.plan.symbols)
         spec = EnvironmentSpec(
             self._loaded, self._rulebook, self._activity, symbols, on_bug=self._supervisor.fail
@@ -257,7 +257,7 @@ class Run:
         self._controls = RunControls(self._options, self.environment, self._supervisor)
 
     def _on_failed_task(self, error: BaseException) -> None:
-        """Go on without a task that was broken by a fault; the rest ends the run."""
+        """Continue without a task that ended by a fault; any other failure ends the run."""
         if ends_the_run(error):
             self._supervisor.fail(error)
         else:
@@ -269,9 +269,9 @@ class Run:
     async def _meet_broker(
         self, server: ControlServer, left: Recovery
     ) -> tuple[Broker, SubAccount] | None:
-        """Find the broker and our account there; None when the bot was stopped before that.
+        """Find the broker and our account there; None if the bot was stopped before that.
 
-        With open work `left`, and in a service, it is asked until it answers or is stopped.
+        With open work `left`, or as a service, keep trying until it answers or the bot is stopped.
         """
         waits, self._lost = has_open_work(left) or self._options.is_service, lost_places(left)
         self._retry = BrokerRetry(self.environment.waiter, self._screen.trouble, waits)

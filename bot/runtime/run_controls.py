@@ -1,4 +1,4 @@
-"""What acts on a run from outside: signals, the end of a demo, and who sits at the terminal."""
+"""What acts on a run from outside: signals, the end of a demo, and the person at the terminal."""
 
 import asyncio
 import os
@@ -27,16 +27,17 @@ BY_OPERATOR: Final = "operator"
 _INTERRUPTED: Final = 130
 STOP_GRACE_S: Final = ORDER_BOUNDS.deadline_s + 0.5
 """How long a stop waits (wall clock) for what is in flight: an order's own deadline, so that no
-answer is left that could have come; the next start settles the rest."""
+obtainable answer is missed; the next start settles the rest.
+"""
 
 JOURNAL_GRACE_S: Final = 6.0
-"""How long a stop waits for a journal that is out of reach, when no answer is to come."""
+"""How long a stop waits for a journal out of reach, if no answer is outstanding."""
 ANSWER_GRACE_S: Final = 9.0
-"""The same when one may come; what is then still to be done takes up to 2 s more."""
+"""The same if one is; what remains to be done then takes up to 2 s more."""
 
 
 class Screen(Protocol):
-    """Where a run is shown. `row` is a line of the start, `entry` a fact that is in the journal;
+    """Where a run is shown. `row` is a line of the start, `entry` a fact in the journal;
     `recovered` is what was in it before.
     """
 
@@ -49,7 +50,7 @@ class Screen(Protocol):
 class AskCode(Protocol):
     """Asks at the terminal for a code or token for as long as one is needed.
 
-    `state` is that of the second factor. `ask` asks again, after `reply`.
+    `state` is that of 2FA. `ask` asks again, after `reply`.
     """
 
     def start(self, submit: Callable[[str], None], state: Mapping[str, object]) -> None: ...
@@ -59,9 +60,9 @@ class AskCode(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a command line adds to the settings. Spans are market time, seconds the wall's.
+    """What a command line adds to the settings. Durations are market time, seconds wall time.
 
-    `is_service`: nobody sees how a start ends, so it waits for its broker.
+    `is_service`: nobody watches the start, so it waits for its broker.
     """
 
     dry_run: bool = False
@@ -73,14 +74,14 @@ class RunOptions:
     ask_code: AskCode | None = None
     stop_grace_s: float = STOP_GRACE_S
     told: Callable[[str, str, str, Mapping[str, object]], str] = lambda _, text, *__: text
-    """Says an alert in the language of the notices."""
+    """Words an alert in the language of the notices."""
     hidden_by: Callable[[Callable[[str], str]], object] = lambda _: None
-    """Is given what takes the secrets of a run out of a text, also after its end."""
+    """Gets the function that removes a run's secrets from a text, also for after its end."""
     over: Callable[[BaseException | None], object] = lambda _: None
-    """Hears how a run has ended that has only to let go of what it has open."""
+    """Called with how a run has ended, when it only has to close what it has open."""
 
     def telling_end(self) -> ExitStack:
-        """Return what tells how that ends which is done in it."""
+        """Return a context that reports how its body ends."""
 
         def tell(_kind: object, error: BaseException | None, _trace: object) -> bool:
             self.over(error)
@@ -101,7 +102,7 @@ class RunEnd:
 
 
 class RunControls:
-    """Watches the entries of a run and acts as an operator outside would."""
+    """Watches the entries of a run and acts as an outside operator would."""
 
     def __init__(
         self, options: RunOptions, environment: Environment, supervisor: Supervisor
@@ -121,7 +122,7 @@ class RunControls:
         await run
 
     def see(self, entry: Entry) -> None:
-        """Act on a change of the bot's state, and on a token that is about to end or has come."""
+        """React to a change of the bot's state, and to a token that is about to end or has come."""
         if isinstance(entry, Note) and entry.numbers.get("alert") == "TWO_FACTOR_ENDING":
             self._needs_code()
         has_token = isinstance(entry, AuthEvent) and entry.kind == "ready"
@@ -131,7 +132,7 @@ class RunControls:
             return
         if entry.to_state is RunState.STOPPING:
             if entry.by == BY_OPERATOR:
-                # A stop that came over the control socket has its reason in its entry alone.
+                # A stop over the control socket has its reason only in its entry.
                 own = entry.reason.removeprefix(BOT_STOP)
                 self.reason = f"{BOT_STOP}: {own}" if own else BOT_STOP
             self._supervisor.end_within(self._options.stop_grace_s)
@@ -144,7 +145,9 @@ class RunControls:
             self._needs_code()
 
     def go_ahead(self, entry: Entry) -> None:
-        """See a stop although it can't be written now. The journal gets some time to come back."""
+        """Process a stop although it cannot be written now. The journal gets some time to come
+        back.
+        """
         if isinstance(entry, StateChanged) and entry.to_state is RunState.STOPPING:
             self.see(entry)
             has_more = self._parts is not None and bool(unanswered(self._parts))
@@ -153,7 +156,9 @@ class RunControls:
     # ------------------------------------------------------------------------------------- the end
 
     def on_signals(self) -> AbstractContextManager[None]:
-        """SIGTERM, SIGHUP and the first SIGINT end the run cleanly; a second SIGINT at once."""
+        """SIGTERM, SIGHUP and the first SIGINT end the run cleanly; a second SIGINT ends it at
+        once.
+        """
 
         def end(number: signal.Signals) -> None:
             name = CTRL_C if number is signal.SIGINT else number.name
@@ -164,7 +169,9 @@ class RunControls:
         return on_signals(SIGNALS, end)
 
     def stop(self, reason: str, by: str) -> None:
-        """Ask for a clean end, and force it after the grace: the journal may be out of reach."""
+        """Request a clean end, and force it after the grace period: the journal may be out of
+        reach.
+        """
         if self._parts is not None:
             self._end_by(self._parts.inbox.ask, reason, by)
         else:
@@ -177,7 +184,7 @@ class RunControls:
         tell(OperatorActed(self._environment.market.now(), Action.STOP, reason, by))
 
     async def _end_after(self, span: timedelta) -> None:
-        """End a demo, after all that has happened in it: so it ends alike each time."""
+        """End a demo after everything that happened in it, so that it always ends alike."""
         now = self._environment.market.now()
         start = self._environment.story_start or now
         await self._environment.pause(max(start + span - now, timedelta()))
@@ -201,10 +208,10 @@ class RunControls:
             self._options.ask_code.start(take, parts.second_factor.state())
 
     async def _answer(self, delay: timedelta) -> None:
-        """Give the sandbox's own code, as an operator who has read the mail would.
+        """Give the sandbox's own code, as an operator would who has read the mail.
 
-        Not when an operator was faster: a code requested in vain is one of five a day. The last
-        seconds of a token that is needed anew are waited for: in them it still looks good.
+        Not if an operator was faster: a useless request costs one of five codes a day. Wait out the
+        last seconds of a token that has to be renewed, as it still looks valid.
         """
         await self._environment.pause(max(delay, ON_ITS_WAY + timedelta(seconds=1)))
         code = self._environment.mailed_code
@@ -214,7 +221,7 @@ class RunControls:
         await self._parts.second_factor.submit(code, BY_ITSELF)
 
     async def _submit(self, parts: Parts, text: Secret) -> None:
-        """Hand over what was typed, and ask again until there is a token, another than before."""
+        """Submit what was typed, and ask again until there is a new token."""
         before = parts.second_factor.state()["until"]
         reply = await parts.second_factor.take(text)
         state = parts.second_factor.state()

@@ -1,10 +1,9 @@
 """Where a fresh 2FA token comes in: by prompt, by `bot otp`, by the watched file, or by a demo.
 
-The first valid code or token wins; who came later is told so, and what they gave is not used. A
-code is never asked for unattended (the broker allows five a day), and nothing is tried against a
-code that was not mailed. Code and token go straight to the broker's client and into its memory; no
-event, row or line carries them. What happens to them is in the journal, a token by its last four
-signs alone.
+The first valid code or token wins; a later one is refused with that reason and not used. A code is
+never requested unattended (the broker allows five a day), and no code is tried unless one was
+mailed. Code and token go straight to the broker's client and into its memory; no event, row or line
+contains them. What happens to them is in the journal, a token only by its last four characters.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from bot.runtime.state_dir import forget_token, keep_token
 
 _CODE: Final = re.compile("[0-9]{6}")
 _TOKEN: Final = re.compile("[!-~]{10,4096}")
-"""What can be sent as a header, and is too long for a code or word typed by mistake."""
+"""What can be sent as a header, and is too long for a code or a word typed by mistake."""
 TICKET_LIFE: Final = timedelta(minutes=5)
 TRIES_PER_TICKET: Final = 3
 CODES_PER_DAY: Final = 5
@@ -53,12 +52,12 @@ NO_MORE_MAILS: Final[Mapping[str, str]] = {
 TERMINAL: Final = "the terminal"
 BOT_OTP: Final = "bot otp"
 BY_ITSELF: Final = "the demo"
-"""The ways in, as people read them; the watched file's is its own name."""
+"""The sources of a token, as people read them; the watched file goes by its own name."""
 AT_ONCE: Final = timedelta(seconds=5)
-"""Two ways that give a token within this time have raced: the second has nothing to replace."""
+"""Two sources that give a token within this time have raced: the second has nothing to replace."""
 BAD_ANSWERS_MAX: Final = 2
 _WAITS_S: Final = (5, 15, 60)
-"""How long a prompt waits after that many bad answers in a row, and after each one more."""
+"""How long a prompt waits after each bad answer in a row; the last value repeats."""
 
 _LACKS: Final[Mapping[str, str]] = {
     "OTP_SESSION_REQUIRED": "no 2FA token yet today",
@@ -68,7 +67,7 @@ _LACKS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The token that won: when it was taken (wire time), and the way it came."""
+    """The winning token: when it was taken (wire time), and its source."""
 
     at: datetime
     way: str
@@ -76,7 +75,7 @@ class _Taken:
 
 @dataclass(slots=True)
 class _Ticket:
-    """What a code has to come with. `asked_at` is wire time."""
+    """What a code has to be sent with. `asked_at` is wire time."""
 
     ticket_id: str
     sent_to: str
@@ -85,7 +84,7 @@ class _Ticket:
 
 
 class SecondFactor:
-    """Takes codes and tokens, and lets the engine know when a token is there or missing."""
+    """Takes codes and tokens, and tells the engine when a token is there or missing."""
 
     def __init__(
         self,
@@ -100,9 +99,9 @@ class SecondFactor:
     ) -> None:
         """`clocks` are market and wire: events have the first, tickets age by the second.
 
-        `codes_asked`: when codes were asked for before this run, market time. `played_code`: the
-        code of a broker that we play; it mails nothing, so the answer to a request has it. `speed`
-        is how many market seconds pass in one of the wire's.
+        `codes_asked`: when codes were requested before this run, market time. `played_code`: the
+        code of a simulated broker; it mails nothing, so the answer to a request contains it.
+        `speed` is market seconds per wire second.
         """
         self._state_dir = state_dir
         self._client, self._two_factor = broker.client, broker.two_factor
@@ -116,7 +115,7 @@ class SecondFactor:
         self._bad_answers = 0
 
     def report(self) -> None:
-        """Let the engine know whether a token is there, at the start of a run or day."""
+        """Tell the engine whether a token is there, at the start of a run or day."""
         self._count_codes()
         if self._two_factor.is_ready:
             self._post_ready("kept from before", "kept from before")
@@ -130,7 +129,7 @@ class SecondFactor:
         return self._two_factor.is_ready
 
     def state(self) -> Reply:
-        """Say what we have, for `bot otp` and the prompt of a run."""
+        """Describe the state, for `bot otp` and the prompt of a run."""
         until, ticket = self._two_factor.until, self._good_ticket()
         return {
             "ok": True,
@@ -177,8 +176,8 @@ class SecondFactor:
         return {**self.state(), "message": message}
 
     async def submit(self, code: Secret, way: str = BOT_OTP) -> Reply:
-        """Trade a code for a token. Without a mailed code that is still good none is tried, and
-        none while another is looked at.
+        """Exchange a code for a token. None is tried without a mailed code that is still valid, nor
+        while another is being checked.
         """
         if not _CODE.fullmatch(code.reveal()):
             return self._bad(refused(_NO_CODE, "a code has six digits; this was not tried"))
@@ -205,21 +204,21 @@ class SecondFactor:
             return self._take(token.token, token.expires_at, "code", way)
 
     def _is_beaten(self, before: _Taken | None, way: str) -> bool:
-        """Whether a token is there that came while this one was on its way, or just before it."""
+        """Return whether a token has arrived while this one was on its way, or just before it."""
         taken = self._taken
         if taken is None or not self.is_ready:
             return False
         return taken is not before or (taken.way != way and self._wire.now() - taken.at <= AT_ONCE)
 
     def _too_late(self, way: str) -> Reply:
-        """Tell the loser; what they gave is not used."""
+        """Refuse the loser; what they gave is not used."""
         assert self._taken is not None, "a token has come first"
         text = f"what {way} gave is not used: a token came first, by {self._taken.way}"
         self._note("TOO_LATE", text)
         return {**self.state(), "warning": text}
 
     def _refused(self, ticket: _Ticket, error: BrokerError) -> Reply:
-        """Say what came of a try. One without an answer may count at the broker: it does here."""
+        """Report a failed try. One without an answer may count at the broker, so it counts here."""
         code = error.error_code if isinstance(error, Refused) else ""
         ticket.tries_left = 0 if code == "OTP_LOCKED" else ticket.tries_left - 1
         what = "wrong code" if code in {"OTP_INVALID", "OTP_LOCKED"} else f"code not taken: {error}"
@@ -233,14 +232,14 @@ class SecondFactor:
         return refused(WRONG, f"{what}; type the code just mailed ({tries} left)")
 
     def _good_ticket(self) -> _Ticket | None:
-        """The ticket, where the broker still takes a code for it."""
+        """Return the ticket if the broker still accepts a code for it."""
         ticket = self._ticket
         if ticket is None or ticket.tries_left <= 0:
             return None
         return ticket if self._wire.now() - ticket.asked_at <= TICKET_LIFE else None
 
     def _codes_used(self) -> int:
-        """How many codes were asked for today, as far as this bot knows."""
+        """How many codes were requested today, as far as this bot knows."""
         today = self._market.now().astimezone(EXCHANGE_TZ).date()
         return sum(at.astimezone(EXCHANGE_TZ).date() == today for at in self._codes_asked)
 
@@ -248,9 +247,9 @@ class SecondFactor:
         return max(0, CODES_PER_DAY - self._codes_used())
 
     async def take(self, text: Secret, way: str = TERMINAL) -> Reply:
-        """Take what was typed at a prompt: nothing, `send`, a code, or a whole token.
+        """Process what was typed at a prompt: nothing, `send`, a code, or a whole token.
 
-        Nothing at all has a code mailed, unless one is out already.
+        An empty input requests a code by mail, unless one is out already.
         """
         typed, ticket = text.reveal(), self._good_ticket()
         if typed.lower() == ANOTHER or not (typed or ticket):
@@ -295,13 +294,13 @@ class SecondFactor:
         return self.state()
 
     def forget(self, code: str) -> None:
-        """Drop the token: the broker has refused it with this code."""
+        """Drop the token: the broker refused it with this code."""
         self._note_gone(f"the broker has refused it: {code}")
         self._unkeep()
         self._two_factor.drop()
 
     def lose(self) -> Reply:
-        """Drop the token on the operator's word; writes stop until there is a new one."""
+        """Drop the token at the operator's request; writes stop until there is a new one."""
         failure = self._unkeep()
         self._note_gone("dropped by the operator")
         self._two_factor.drop()
@@ -309,7 +308,7 @@ class SecondFactor:
         return {**self.state(), "warning": failure} if failure else self.state()
 
     async def revoke(self) -> Reply:
-        """Have the broker end the session of the token, and drop it; dropped it is in any case."""
+        """Have the broker end the token's session, and drop the token in any case."""
         token = self._two_factor.token()
         if token is None:
             return refused(NOT_REVOKED, "there is no token that has not ended; nothing was revoked")
@@ -323,7 +322,7 @@ class SecondFactor:
         return reply
 
     def _unkeep(self) -> str:
-        """Remove the kept token; where that fails, return and note what it means."""
+        """Remove the stored token; if that fails, return and note what it means."""
         try:
             forget_token(self._state_dir)
         except OSError as error:
@@ -336,7 +335,7 @@ class SecondFactor:
         return ""
 
     def _post_ready(self, by: str, how: str) -> datetime:
-        """Let the engine know that a token is there; return its end."""
+        """Tell the engine that a token is there; return its end."""
         until, at = self._two_factor.until, self._market.now()
         assert until is not None, "a token that is ready has an end"
         ends_at = at + self._two_factor.left * self._speed
@@ -352,7 +351,7 @@ class SecondFactor:
         self._post(CodesCounted(self._market.now(), self._codes_left(), CODES_PER_DAY))
 
     def tell_of_file(self, cause: str, why: str, path: str) -> None:
-        """Tell that what was put into the watched file is not used."""
+        """Report that what was put into the watched file is not used."""
         at = self._market.now()
         text = f"what was put into {path} is not used: {why}. It was for the 2FA token: bot otp"
         facts = {"alert": "TOKEN_FILE_REFUSED", "file": path, "cause": cause, "detail": why}
@@ -364,7 +363,7 @@ class SecondFactor:
 
 
 def codes_asked(journal_url: str, day: date) -> list[datetime]:
-    """When codes were asked for on a day, by the journal; another program's are not known."""
+    """When codes were requested on a day, by the journal; those of other programs are not known."""
     start = datetime.combine(day, time(), EXCHANGE_TZ)
     with JournalReader(journal_url) as reader:
         return [row.at for row in reader.auth_events(since=start) if row.kind == CODE_REQUESTED]

@@ -1,8 +1,8 @@
-"""The state directory, made for its owner alone when a bot first needs it, and the token in it.
+"""The private state directory, created when a bot first needs it, and the token in it.
 
-A code costs one of five a day, so a restart should not need another: the 2FA token is kept, in a
-file for its owner only, with the token's end, until it is dropped. The file holds the token in the
-clear, as the systemd unit's own state does; it is worth nothing after midnight.
+There are only five codes a day, so a restart should not need another: the 2FA token is stored in a
+private file, with its end, until it is dropped. The file holds the token in clear text, as the
+systemd unit's own state does; it is worthless after midnight.
 """
 
 import json
@@ -16,12 +16,12 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.protocol.secret import Secret
 
 LEDGER: Final = "sandbox.jsonl"
-"""The embedded broker's own memory, beside the journal. The bot never reads it."""
+"""The embedded broker's ledger, beside the journal. The bot never reads it."""
 SECOND_FACTOR: Final = "two-factor.json"
 
 
 def make_state_dir(path: Path) -> None:
-    """Make the folder unless it is there. Raises OperatorMistake, whatever prevents it."""
+    """Create the folder if needed. Raises OperatorMistake, whatever prevents it."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -37,7 +37,7 @@ def make_state_dir(path: Path) -> None:
 
 
 def keep_token(state_dir: Path, token: Secret, until: datetime) -> None:
-    """Write the token, mode 0600, replacing an earlier one as a whole.
+    """Write the token, mode 0600, atomically replacing an earlier one.
 
     Raises OSError, and then leaves nothing half written.
     """
@@ -55,7 +55,9 @@ def keep_token(state_dir: Path, token: Secret, until: datetime) -> None:
 
 
 def kept_token(state_dir: Path, now: datetime) -> tuple[Secret, datetime] | None:
-    """Return the kept token and its end; None without one, or where it is over or unreadable."""
+    """Return the stored token and its end; None without one, or if it has ended or is
+    unreadable.
+    """
     path = state_dir / SECOND_FACTOR
     try:
         if path.is_symlink() or path.stat().st_mode & 0o077:

@@ -1,12 +1,12 @@
-"""How far a run has come, what hinders it, and where anything that goes wrong is caught.
+"""The progress of a run, what hinders it, and the place where failures are caught.
 
 A failure that reaches the supervisor is a bug of ours, or a mistake of the operator found while
 starting: the run ends at once, nothing more is sent, and the next start recovers. Crash-only.
 
-The engine's steps, and what a shell does for the engine, are made through the `FaultGuard`: an
-exception there becomes a `Fault`, and the run goes on. The traceback of each kind of fault is kept
-in a file of the state directory, for its owner alone. What the run can't go on after, such as a
-broken journal or a mistake of the operator, is left to the supervisor.
+The engine's steps, and what a shell does for the engine, run under the `FaultGuard`: an exception
+there becomes a `Fault`, and the run continues. The traceback of each kind of fault is kept in a
+private file in the state directory. Failures that the run cannot survive, such as a broken journal
+or an operator's mistake, are left to the supervisor.
 """
 
 import asyncio
@@ -39,16 +39,18 @@ from bot.runtime.process import not_ignored
 
 T = TypeVar("T")
 REPORT_S: Final = 0.5
-"""How long a disk may take for a report: who waits for it may be the loop that trades."""
+"""How long a disk may take for a report: the loop that trades may be waiting."""
 REPORTS_MAX: Final = 20
-"""So many kinds of faults have a file in one run; the journal has every kind's traceback."""
+"""At most this many kinds of faults get a file in one run; the journal has every
+kind's traceback.
+"""
 LINE_MAX: Final = 10_000
-"""Characters of a report's line."""
+"""Characters in a report's line."""
 
 
 @contextmanager
 def on_signals(numbers: Sequence[Signals], act: Callable[[Signals], object]) -> Iterator[None]:
-    """Call `act` with each of these signals that comes, instead of ending the process."""
+    """Call `act` for each of these signals, instead of ending the process."""
     loop, numbers = asyncio.get_running_loop(), not_ignored(numbers)
     for number in numbers:
         loop.add_signal_handler(number, act, number)
@@ -60,7 +62,7 @@ def on_signals(numbers: Sequence[Signals], act: Callable[[Signals], object]) -> 
 
 
 class Supervisor:
-    """Events that the parts of a run wait for, and the failure that ended it, if one did."""
+    """Events that the parts of a run wait for, and the failure that ended it, if any."""
 
     def __init__(self) -> None:
         self.is_up = asyncio.Event()
@@ -70,8 +72,8 @@ class Supervisor:
         self._ends_s = math.inf
 
     async def guard(self, work: Awaitable[None]) -> None:
-        """Await `work`; whatever it raises ends the run, also a cancellation that nobody asked for:
-        without it the run would stop trading, and nobody would know.
+        """Await `work`; anything it raises ends the run, even a cancellation that nobody requested:
+        without it the run would stop trading unnoticed.
         """
         try:
             await work
@@ -86,8 +88,8 @@ class Supervisor:
             self.fail(failure)
 
     async def unless_stopped(self, work: Coroutine[object, object, T]) -> T | None:
-        """Await `work`, but no longer than until the run is to end; None then: it is cut off, and
-        left where it is if it does not go.
+        """Await `work`, but only until the run is to end; then cut it off, return None, and abandon
+        it if it does not end.
         """
         doing, ending = asyncio.ensure_future(work), asyncio.ensure_future(self.stopping.wait())
         try:
@@ -99,23 +101,23 @@ class Supervisor:
             await asyncio.wait({doing, ending}, timeout=LET_END_S)
 
     def fail(self, failure: BaseException) -> None:
-        """End the run at once; the first failure is the one that counts."""
+        """End the run at once; only the first failure counts."""
         if self.failure is None:
             self.failure = failure
         self.end()
 
     def end_within(self, seconds: float) -> None:
-        """Stop moving after `seconds` of the wall clock, settled or not: a stop never hangs."""
+        """End after `seconds` of the wall clock, settled or not: a stop never hangs."""
         loop = asyncio.get_running_loop()
         self._ends_s = min(self._ends_s, loop.time() + seconds)
         loop.call_later(seconds, self.stopping.set)
 
     def left_s(self) -> float:
-        """How much of the time of a stop is left; for ever while none has been asked for."""
+        """How much of a stop's time is left; infinite if none was requested."""
         return max(self._ends_s - asyncio.get_running_loop().time(), 0.0)
 
     def end(self) -> None:
-        """Say that everything that had to be settled is settled."""
+        """Report that everything that had to be settled is settled."""
         self.stopping.set()
         self.stopped.set()
 
@@ -126,7 +128,7 @@ class Supervisor:
 
 
 class FaultGuard:
-    """Makes steps, catches what they raise, and keeps a report of each kind."""
+    """Runs steps, catches what they raise, and keeps a report of each kind."""
 
     def __init__(
         self, state_dir: Path, hide: Callable[[str], str] = redact, report_s: float = REPORT_S
@@ -136,7 +138,7 @@ class FaultGuard:
         self._reports: dict[str, str] = {}
 
     def guard(self, step: Callable[[], object]) -> Fault | None:
-        """Make a step; return what it has raised."""
+        """Run a step; return what it raised."""
         try:
             step()
         except Exception as error:
@@ -146,9 +148,10 @@ class FaultGuard:
     def screen(
         self, show: Callable[[Entry], None], report: Callable[[Fault], None]
     ) -> Callable[[Entry], None]:
-        """Return what shows an entry, and reports a bug in that: the entry is journalled already.
+        """Return what shows an entry, and reports bugs in that: the entry is already journalled.
 
-        A pipe without a reader ends the run; a screen itself bears a full disk or a closed window.
+        A pipe without a reader ends the run; a screen itself handles a full disk or a closed
+        window.
         """
 
         def shown(entry: Entry) -> None:
@@ -162,7 +165,7 @@ class FaultGuard:
         return shown
 
     def handler(self, handler: Handler) -> Handler:
-        """Return a handler of the control socket that has an answer even after a fault."""
+        """Return a handler of the control socket that answers even after a fault."""
 
         async def answer(request: Request) -> Reply:
             try:
@@ -194,14 +197,14 @@ class FaultGuard:
 
 
 def ends_the_run(error: BaseException) -> bool:
-    """Whether nothing can go on after `error`: the journal, the operator, or the system."""
+    """Return whether the run cannot continue after `error`: journal, operator, or system."""
     return not isinstance(error, Exception) or isinstance(error, JournalError | OperatorMistake)
 
 
 def keep_report(folder: Path, name: str, text: str, within_s: float = REPORT_S) -> Path | None:
-    """Write a report of a bug and return where; None when it can't be written.
+    """Write a report of a bug and return its path; None if it cannot be written.
 
-    Raises TimeoutError where the disk hangs; the report may be there later.
+    Raises TimeoutError if the disk hangs; the report may appear later.
     """
     now = SystemClock().now()
     path = folder / f"{name}-{now:%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.txt"
@@ -222,20 +225,20 @@ def keep_report(folder: Path, name: str, text: str, within_s: float = REPORT_S) 
 
 
 class Trouble:
-    """What keeps the bot from its work at this moment, and since when: `bot status` says it first.
+    """What keeps the bot from its work at this moment, and since when: `bot status` shows it first.
 
-    It is kept in memory alone, for it may be the journal itself that nothing can be written to.
+    It is kept only in memory, as it may be the journal itself that cannot be written.
     """
 
     def __init__(self, now: Callable[[], datetime], show: Callable[[str], None]) -> None:
         self._now = now
         self._show = show
         self.text = ""
-        """Empty while nothing is wrong."""
+        """Empty if nothing is wrong."""
         self.since: datetime | None = None
 
     def begin(self, text: str) -> None:
-        """Say what is wrong; it may be said again, in other words too, until it is over."""
+        """Say what is wrong; it may be repeated, and in other words, until it is over."""
         self.since = self.since or self._now()
         self.text = text
         self._show(text)

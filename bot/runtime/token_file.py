@@ -1,8 +1,8 @@
-"""The watched file: another program puts a code or a token there, and the bot takes it.
+"""The watched file: another program writes a code or a token there, and the bot takes it.
 
-The file is the owner's alone (0600), a plain one, small and of today: a token of yesterday that was
-left there while the bot was down is never sent. It is read once and deleted, whatever it held. What
-is being written is waited for: only a file that stays the same between two looks is read.
+The file must be private (0600), regular, small and from today: yesterday's token, left there while
+the bot was down, is never sent. It is read once and deleted, whatever it held. A file still being
+written is waited for: only one that is unchanged between two checks is read.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from bot.runtime.activity import Tasks
 from bot.runtime.second_factor import SecondFactor
 
 NAME: Final = "otp"
-"""In the state directory."""
+"""Name in the state directory."""
 LOOK_S: Final = 1.0
 ANSWER_S: Final = 5.0
 BYTES_MAX: Final = 4_200
@@ -43,14 +43,14 @@ OBJECTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a look has found: what the file held, or why it is not used."""
+    """The result of a check: the file's content, or why it is not used."""
 
     given: Secret | None = None
     objection: str = ""
 
 
 class TokenFile:
-    """Looks at the file. `now` is the machine's own time, as that of its files."""
+    """Checks the file. `now` is the machine's own time, like that of its files."""
 
     def __init__(self, state_dir: Path, now: Callable[[], datetime]) -> None:
         self.path = state_dir / NAME
@@ -59,7 +59,7 @@ class TokenFile:
         self._refused: tuple[int, int, int] | None = None
 
     def look(self) -> Found | None:
-        """Return what is there for the first time in its present form; None: nothing new."""
+        """Return what is there for the first time in its present form; None if nothing is new."""
         try:
             status = os.lstat(self.path)
         except OSError:
@@ -75,7 +75,7 @@ class TokenFile:
         return found
 
     def _read(self, before: os.stat_result) -> Found:
-        """Read and delete it. A file that took its place meanwhile is looked at the next time."""
+        """Read and delete it. A file that replaces it meanwhile is checked the next time."""
         if stat.S_ISLNK(before.st_mode):
             self._delete(before)
             return Found(objection="LINK")
@@ -118,7 +118,7 @@ class TokenFile:
         return False
 
     async def watch(self, second_factor: SecondFactor, tasks: Tasks) -> None:
-        """Look again and again, for ever, and give what is found to the second factor."""
+        """Check repeatedly, for ever, and pass what is found to 2FA."""
         while True:
             found = None
             with suppress(TimeoutError):
@@ -129,7 +129,7 @@ class TokenFile:
             await asyncio.sleep(LOOK_S)
 
     async def hand_over(self, found: Found, second_factor: SecondFactor) -> None:
-        """Use what was found, or tell why not."""
+        """Use what was found, or report why not."""
         cause, why = found.objection, OBJECTIONS.get(found.objection, "")
         if found.given is not None:
             reply = await second_factor.give(found.given, f"the file {NAME}")

@@ -1,9 +1,9 @@
-"""What is done to a journal so that it stays small: old rows go, and a copy may go elsewhere.
+"""Keeps a journal small: deletes old rows, shrinks it, and copies it elsewhere.
 
-`journal.keep` says what is old, and a run deletes that at the close of each day. Beside a run, a
-journal is pruned, shrunk or copied to another database: that takes the lease of the one writer, so
-that no bot writes meanwhile; a bot that runs is never waited for. What pruning writes is a short
-run of its own: heads are kept of it like of any other.
+`journal.keep` says what is old, and a run deletes that at the close of each day. Outside a run, a
+journal can be pruned, shrunk or copied to another database: that takes the writer's lease, so that
+no bot writes meanwhile, and it never waits for a running bot. Pruning is written as a short run of
+its own, with heads like any other.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,21 +33,21 @@ from bot.journal.verify import VerifyReport, heads_now, verify
 from bot.runtime.journal_file import this_process
 
 PASSES_A_CLOSE: Final = 10
-"""How often a table is gone on with at a close, each time for some thousands of rows."""
+"""How often a table is continued at one close, each time for some thousands of rows."""
 BACKUPS_S: Final = 10.0
-"""How long the folder of backups may take to answer; it may lie on another machine."""
+"""How long the folder of backups may take to answer; it may be on another machine."""
 TO_BACK_UP: Final = "Now and then: bot journal backup"
 BY_THE_OWNER: Final = (
     "as the owner, while no bot runs: BOT_JOURNAL__URL=… bot journal prune --backup FILE"
 )
 PASSES_MAX: Final = 10_000
-"""How often a table is gone on with, each time for some thousands of rows."""
+"""How often a table is continued, each time for some thousands of rows."""
 
 
 class Retention:
-    """Deletes at the close of a day what is older than it may be, and says so in one line.
+    """At the close of a day, deletes what is too old, and reports it on one line.
 
-    With a folder of `backups`, only what one of those holds.
+    With a folder of `backups`, only what is in one of them.
     """
 
     def __init__(
@@ -63,7 +63,9 @@ class Retention:
         self._backups = backups
 
     async def at_close(self, at: datetime) -> None:
-        """Delete what is due. A journal that can't be written is tried at the next close."""
+        """Delete what is due. If the journal cannot be written, it is tried again at the next
+        close.
+        """
         try:
             saved = None
             if (folder := self._backups) is not None:
@@ -101,7 +103,7 @@ async def prune(
     passes: int,
     saved: Saved | None = None,
 ) -> list[Pruned]:
-    """Delete what may go of each table, at most so many times some thousands of rows."""
+    """Delete what may go from each table, in at most so many batches of some thousands of rows."""
     done = []
     for name, cut in before.items():
         ends = None if saved is None else saved.get(name, ())
@@ -116,7 +118,9 @@ async def prune(
 
 
 def cuts(keep: KeepSettings, now: datetime) -> dict[str, datetime]:
-    """Before when the rows of each table go; a table that keeps them for ever is left out."""
+    """Return the time before which each table's rows are deleted; tables kept for
+    ever are omitted.
+    """
     days = {
         "decisions": keep.decisions,
         "order_results": keep.order_results,
@@ -130,7 +134,7 @@ async def prune_alone(
     loaded: Loaded, before: Mapping[str, datetime], version: str, report: Callable[[str], None]
 ) -> list[Pruned]:
     """Delete what may go, table by table, while no bot runs. Raises LeaseHeld and what a journal
-    does.
+    raises.
     """
     url, now = loaded.journal_url, SystemClock().now()
     with JournalReader(url) as reader:
@@ -154,7 +158,7 @@ async def prune_alone(
 
 
 def shrink(url: str) -> int:
-    """Give what SQLite has no more use for back to the disk; return by how many bytes."""
+    """Return unused SQLite space to the disk; return how many bytes."""
     if not is_sqlite(url):
         return 0
     before, engine = file_of(url).stat().st_size, writing_engine(url)
@@ -171,10 +175,10 @@ def shrink(url: str) -> int:
 
 
 def copy_to(loaded: Loaded, target: str, step: Callable[[int], object]) -> VerifyReport:
-    """Copy a journal into a new one, whole or not at all, and check it.
+    """Copy a journal into a new one, completely or not at all, and verify it.
 
-    Raises LeaseHeld while a bot writes either, Contradicted where the other one is not empty, and
-    what a journal does.
+    Raises LeaseHeld while a bot writes either, Contradicted if the target is not empty, and what a
+    journal raises.
     """
     source = loaded.journal_url
     is_new = is_sqlite(target) and not file_of(target).exists()
@@ -194,7 +198,7 @@ def copy_to(loaded: Loaded, target: str, step: Callable[[int], object]) -> Verif
 
 
 def _keep_heads(loaded: Loaded, target: str) -> None:
-    """The copy has a name of its own: its heads belong beside those of the journal before."""
+    """The copy has its own name, so store its heads beside those of the original journal."""
     run, epoch = copy_heads(target)
     now = heads_now(target, SystemClock().now())
     kept = KeptHeads(now.at, now.journal, run, epoch, now.heads, is_last=True)

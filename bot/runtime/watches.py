@@ -1,6 +1,6 @@
-"""What the bot keeps an eye on while it trades: the disk, the machine's time, and its own hooks.
+"""What the bot watches while it trades: the disk, the machine's time, and its own hooks.
 
-Each of them looks again and again and posts what it finds; none of them decides anything.
+Each of them checks repeatedly and posts what it finds; none of them decides anything.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from bot.strategy import Strategy
 
 LOOK_S: Final = 10.0
 ANSWER_S: Final = 5.0
-"""How long a disk may take to say so: one that hangs is found out by the journal's own watch."""
+"""How long the disk may take to answer; one that hangs is detected by the journal's own watch."""
 CLOCK_LOOK_S: Final = 0.5
 STEP_MAX: Final = timedelta(seconds=2)
-"""A wall clock that is further off than this from where it was has been set."""
+"""A wall clock further off than this has been set."""
 STILL_MAX_S: Final = 5.0
-"""For this long a signal may wait for its order: what was decided before a longer standstill is too
-old, and a shorter one is a slow machine.
+"""How long a signal may wait for its order: decisions made before a longer standstill are too old,
+and a shorter one is just a slow machine.
 """
 HOOK_LOOK_S: Final = 0.25
 HOOK_S_MAX: Final = 5.0
@@ -39,15 +39,15 @@ HOOK_S_MAX: Final = 5.0
 HALTED_S_MAX: Final = 1.0
 """The same while a halt waits for it."""
 END_S: Final = 1.0
-"""How long the end waits for the last look: whether a halt waits is asked of a disk, too."""
+"""How long the end waits for the last check: finding out whether a halt waits needs a disk, too."""
 _SIGNAL: Final = signal.SIGVTALRM
-"""Between our own threads: nobody else sends it."""
+"""Used between our own threads: nobody else sends it."""
 
 
 class DiskWatch:
-    """Looks how much room the disk of the state directory has.
+    """Checks how much room the disk of the state directory has.
 
-    It posts `DiskSeen` at each look while there is little, and once when there is more again.
+    It posts `DiskSeen` at each check while there is little, and once when there is more again.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class DiskWatch:
         self._was_low = False
 
     async def run(self) -> None:
-        """Look again and again, for ever."""
+        """Check repeatedly, for ever."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Look once. A disk that gives no answer says nothing."""
+        """Check once. A disk that does not answer is ignored."""
         with suppress(TimeoutError, OSError):
             free = await in_time(lambda: self._free_bytes(self._folder), ANSWER_S)
             is_low = free < LOW_BYTES
@@ -80,7 +80,7 @@ class DiskWatch:
 
 
 def free_on(folder: Path) -> int:
-    """Return the bytes that somebody without privileges may still write there."""
+    """Return the bytes that an unprivileged user can still write there."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
 
@@ -88,9 +88,9 @@ def free_on(folder: Path) -> int:
 class TimeWatch:
     """Notices when the wall clock was set and when the bot stood still, and posts each once.
 
-    Neither hurts by itself: the bot goes by a clock that counts both (`bot.clock`). But a person
-    who reads two clocks has to know which of them the bot goes by, and after a standstill market,
-    orders and account are no longer what the bot believes. `now` is market time.
+    Neither does harm by itself: the bot uses a clock that handles both (`bot.clock`). But a person
+    with two clocks has to know which one the bot uses, and after a standstill market, orders and
+    account are no longer as the bot believes. `now` is market time.
     """
 
     def __init__(
@@ -108,13 +108,13 @@ class TimeWatch:
         self._told = timedelta()
 
     async def run(self) -> None:
-        """Look again and again, for ever."""
+        """Check repeatedly, for ever."""
         while True:
             await asyncio.sleep(CLOCK_LOOK_S)
             self.look()
 
     def look(self) -> None:
-        """Tell what has happened since the last look."""
+        """Report what has happened since the last check."""
         looked_s, self._looked_s = self._looked_s, self._elapsed_s()
         still_s = self._looked_s - looked_s - CLOCK_LOOK_S
         if still_s > STILL_MAX_S:
@@ -127,14 +127,14 @@ class TimeWatch:
 
 class HookWatch:
     """Calls hooks, one at a time, and interrupts those that do not return, so that halts, cancels
-    and the other strategies go on. `is_urgent` says that a halt is waiting.
+    and the other strategies continue. `is_urgent` returns whether a halt is waiting.
 
-    A thread beside the loop looks at the hook that is being called. One that it meets at too many
-    looks in a row is sent a signal, whose handler raises `Interrupted` inside the hook, and nowhere
-    else: not in the engine, which may be in the middle of something, and not in the next hook.
-    Looks are counted, not seconds, since a process that was stopped for a while has no slow hook.
-    What catches even that, as a bare `except:` does, is interrupted at each further look. Only code
-    in C that never comes back to Python cannot be reached: then `bot halt` blocks from outside.
+    A separate thread watches the hook being called. If it finds the same one at too many checks in
+    a row, it sends a signal whose handler raises `Interrupted` inside the hook, and nowhere else:
+    not in the engine, which may be in the middle of something, and not in the next hook. Checks are
+    counted, not seconds, since a process that was stopped for a while has no slow hook. A hook that
+    catches even that, with a bare `except:`, is interrupted at each further check. Only C code that
+    never returns to Python cannot be reached: then `bot halt` blocks from outside.
     """
 
     def __init__(self, is_urgent: Callable[[], bool], hook_s_max: float = HOOK_S_MAX) -> None:
@@ -147,7 +147,7 @@ class HookWatch:
     def invoke(
         self, strategy: Strategy, hook: str, argument: object | None
     ) -> StrategyFault | None:
-        """Call a hook, as long as it takes at the most."""
+        """Call a hook, within its time limit."""
         self._called = object()
         try:
             return invoke(strategy, hook, argument)
@@ -156,7 +156,7 @@ class HookWatch:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Watch the hooks that this thread, the main one, calls."""
+        """Watch the hooks called by this (the main) thread."""
         before = signal.signal(_SIGNAL, self._interrupt)
         looking = threading.Thread(
             target=self._look, args=(threading.get_ident(),), name="hooks", daemon=True

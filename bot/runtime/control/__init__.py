@@ -1,4 +1,4 @@
-"""How an operator's commands reach the running bot: the socket, its words, and their answers.
+"""How an operator's commands reach the running bot: the socket, its requests, and their answers.
 
-What the commands do is the engine's matter, what they print is the command line's.
+The engine carries the commands out; the command line prints the answers.
 """

@@ -1,4 +1,4 @@
-"""What an operator may ask of a running bot, one handler for each word of the control socket."""
+"""The requests that a running bot takes: one handler for each word of the control socket."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -50,12 +50,12 @@ WORDS: Final = (
     *("read_all", "accept", "verdict"),
     *("otp_state", "otp_request", "otp_submit", "otp_token", "otp_forget", "otp_revoke"),
 )
-"""What is asked of a bot beside its actions: the names of the methods that answer."""
+"""Requests other than actions: the names of the methods that answer them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """The handlers, over the parts that they reach."""
+    """The handlers, and the parts that they use."""
 
     parts: Parts
     facts: Facts
@@ -103,15 +103,15 @@ class Operations:
         return {"ok": True} if self.parts.inbox.ask(acted) else _TOO_MANY
 
     async def _allow_sales(self, halted: Pulled) -> str:
-        """Let what is sold pass the halt; return why that failed, or nothing."""
+        """Let the sales pass the halt; return why that failed, or an empty text."""
         try:
             return await in_time(partial(self.parts.brake.allow_sales, halted), KEEP_S)
         except TimeoutError:
             return f"the disk did not answer within {KEEP_S:g} s"
 
     async def _leave_halt(self, reason: str, typed: str) -> Reply | None:
-        """Take the brake off for who gives a reason and, with real money, names the account; else
-        return why not. Until the engine has resumed it sends nothing by itself.
+        """Take the brake off if the request gives a reason and, with real money, names the account;
+        else return why not. Until the engine has resumed it sends nothing on its own.
         """
         parts, account = self.parts, self.parts.account
         causes = {each.state for each in parts.engine.status().causes}
@@ -155,7 +155,7 @@ class Operations:
         )
 
     async def verdict(self, request: Request) -> Reply:
-        """Take a person's word on what became of an order that nobody knows about."""
+        """Take a person's verdict on an order whose outcome is unknown."""
         return self._ask(
             VerdictAsked(
                 at=self._now(),
@@ -167,7 +167,9 @@ class Operations:
         )
 
     def _ask(self, ask: AmendAsked | CancelAsked | VerdictAsked) -> Reply:
-        """Hand it over, refused or not: the engine journals both. Answer as it will judge."""
+        """Pass the request on even if it will be refused, as the engine journals both. Answer as
+        the engine will judge.
+        """
         check = self.parts.engine.objection(ask)
         if not self.parts.inbox.ask(ask):
             return _TOO_MANY
@@ -178,28 +180,28 @@ class Operations:
         return {**reply, "check": check.code, "numbers": dict(check.numbers)}
 
     async def reconcile(self, _: Request) -> Reply:
-        """Show journal, day order book and account beside one another, as they were read last."""
+        """Return journal, day order book and account side by side, as last read."""
         return {"ok": True, "compared": comparison_fields(self.parts.engine.reconciliation())}
 
     async def balance(self, _: Request) -> Reply:
-        """Show what the account is worth, ours and the broker's numbers, as they were read last."""
+        """Return what the account is worth, by our and the broker's numbers, as last read."""
         found = [balance_fields(each, {}) for each in self.parts.engine.balances()]
         return {"ok": True, "at": instant(self._now()), "balances": found}
 
     async def jobs(self, _: Request) -> Reply:
-        """Show the timetable: what is due next, and its policy."""
+        """Return the timetable: what is due next, and each job's policy."""
         now = self._now()
         found = [job_fields(job, now) for job in self.parts.jobs]
         return {"ok": True, "at": instant(now), "jobs": found}
 
     async def read_all(self, request: Request) -> Reply:
-        """Read orders and account now, merge and compare; what comes of it is shown by the next."""
+        """Read orders and account now, merge and compare; the next `reconcile` shows the result."""
         ask = ReconcileAsked(self._now(), str(request.get("by") or "operator"))
         asked = {"ok": True, "asked_at": instant(ask.at)}
         return asked if self.parts.inbox.ask(ask) else _TOO_MANY
 
     async def accept(self, request: Request) -> Reply:
-        """Let a difference between journal and broker stand, with a reason."""
+        """Accept a difference between journal and broker, with a reason."""
         ask = BreakAccepted(
             at=self._now(),
             break_id=str(request.get("break_id") or ""),
@@ -218,7 +220,7 @@ class Operations:
             return await self.parts.second_factor.request()
 
     async def otp_submit(self, request: Request) -> Reply:
-        """Trade a code for a token."""
+        """Exchange a code for a token."""
         code = request.get("code")
         if not isinstance(code, str):
             return _NO_TEXT
@@ -244,9 +246,9 @@ class Operations:
             return await self.parts.second_factor.revoke()
 
     async def quote(self, request: Request) -> Reply:
-        """Show the market of a symbol.
+        """Return the market of a symbol.
 
-        What was polled for strategies within `max_age_s` of market time costs no new request.
+        Data polled for strategies within `max_age_s` of market time costs no new request.
         """
         symbol = str(request.get("symbol") or "").upper()
         known = self.parts.engine.symbol_status(symbol)
@@ -281,7 +283,7 @@ class Operations:
             return refused(mistake.problems[0].code, str(mistake))
 
     async def phases(self, _: Request) -> Reply:
-        """Ask the broker for the phase of each exchange."""
+        """Request the phase of each exchange from the broker."""
         exchanges = sorted(self.parts.engine.status().phases)
         try:
             async with self.parts.tasks.part():

@@ -1,7 +1,8 @@
-"""The bot's end of the control socket, and what answers there until the engine does.
+"""The bot's end of the control socket, and the handlers used until the engine exists.
 
 The socket exists exactly while a bot runs. Only its own user and root are answered. Before the
-engine is there, the state is told, a halt is taken in every start, and a stop while the bot waits.
+engine exists, the socket reports the state and accepts a halt in every start, and a stop while the
+bot waits.
 """
 
 import asyncio
@@ -63,8 +64,8 @@ class ControlServer:
         """Of our socket."""
 
     async def start(self) -> None:
-        """Listen; a socket left by a killed bot is replaced (the lease has proved that it is
-        dead). Raises OperatorMistake where the folder is not ours alone.
+        """Listen; a socket left by a killed bot is replaced (the lease has proved it dead). Raises
+        OperatorMistake if the folder is not ours alone.
         """
         await self._listen()
         self._watching = asyncio.create_task(self._watch())
@@ -107,7 +108,7 @@ class ControlServer:
         self._server = await asyncio.start_unix_server(self._serve, sock=listening, limit=LINE_MAX)
 
     def serve(self, handlers: Mapping[str, Handler], sender: Reply) -> None:
-        """Answer by other handlers from now on: those of a bot that has started."""
+        """Use other handlers from now on: those of a started bot."""
         self._handlers, self._sender = handlers, sender
 
     async def stop(self) -> None:
@@ -134,7 +135,7 @@ class ControlServer:
             writer.write(json.dumps(reply, ensure_ascii=False, default=str).encode() + b"\n")
             await writer.drain()
         except (ConnectionError, ValueError, asyncio.CancelledError):
-            return  # the asker hung up, or the bot ends: asyncio 3.11 reports a cancelled one
+            return  # the client hung up, or the bot ends: asyncio 3.11 reports a cancelled one
         finally:
             writer.close()
 
@@ -153,9 +154,9 @@ class ControlServer:
 
 @dataclass(slots=True)
 class EarlyHalt:
-    """A halt that is asked for before the engine is there, over the socket or by the brake: one
-    over the socket is journalled at once, so that this start, or the next, begins with it. `asked`
-    is for an engine that has read the journal before.
+    """A halt requested before the engine exists, over the socket or by the brake: one over the
+    socket is journalled at once, so that this start, or the next, begins with it. `asked` is for an
+    engine that has already read the journal.
     """
 
     commits: Commits
@@ -172,18 +173,18 @@ class EarlyHalt:
         self.asked = OperatorActed(self.now(), Action.HALT, pulled.reason, pulled.by)
 
     async def take(self, request: Request) -> Reply:
-        """Take the halt, also when the journal cannot be written."""
+        """Take the halt, even if the journal cannot be written."""
         reason, by = str(request.get("reason") or ""), str(request.get("by") or "operator")
         self.brake.pull(reason, by)
         self._hear(Pulled(reason, by))
         states = RunState.STARTING, RunState.HALTED
         row = StateChanged(self.now(), *states, reason, by, scope="operator")
-        await self.commits.protect(row)  # what keeps it from that ends the run: the halt holds
+        await self.commits.protect(row)  # whatever prevents this ends the run, so the halt holds
         return {"ok": True}
 
     def hand_over(self, ask: Callable[[OperatorActed], object]) -> None:
-        """The engine is there: it hears of this halt, by the clock that was found since, and then
-        of each that the brake sees.
+        """The engine exists: pass it this halt, by the clock known since then, and from then on
+        each that the brake sees.
         """
 
         def tell(pulled: Pulled) -> None:
@@ -203,9 +204,9 @@ def handlers_of(
     stop: Callable[[str, str], None] | None = None,
     breaks: Sequence[Break] = (),
 ) -> Mapping[str, Handler]:
-    """Return what answers until the engine does: the state, with `why` it takes so long and which
-    `breaks` will hold it; the halt, where there is a journal; and a `stop` where the broker or, by
-    a standby, the journal is waited for. All else is refused, with `refusal`.
+    """Return the handlers used until the engine exists: the state, with `why` the start takes so
+    long and the `breaks` that will hold it; the halt, if there is a journal; and a `stop` while
+    waiting for the broker or (a standby) the journal. Everything else is refused, with `refusal`.
     """
     held = [
         f"{each.break_id} holds the start until it is accepted ({each.text})" for each in breaks

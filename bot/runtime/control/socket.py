@@ -1,13 +1,13 @@
-"""How a command line reaches the running bot: a socket in a folder that is its owner's alone.
+"""How a command line reaches the running bot: a socket in a private folder.
 
-One JSON object per line in, one out. The socket is what `bot status`, `pause`, `otp` and the like
-talk to; `server.py` holds its other end. Codes and tokens pass through it and are never
-kept or logged, so each side makes sure of the other: folder and process must be of one user. The
-folder is opened once and reached by its descriptor, so that nobody can exchange it in between, and
-a state directory may have a path of any length (a socket's own path holds 107 bytes).
+One JSON object per line in, one out. Commands such as `bot status`, `pause` and `otp` use it;
+`server.py` has its other end. Codes and tokens pass through it and are never stored or logged, so
+each side verifies the other: folder and process must belong to one user. The folder is opened once
+and accessed by its descriptor, so that nobody can swap it meanwhile, and a state directory may have
+a path of any length (a socket's own path holds 107 bytes).
 
-Who asks a bot that is stopped or hangs gives up some time. What was given up is not done when the
-bot moves again, unless it only makes safer: the asker's closed end says so.
+A client of a stopped or hanging bot gives up at some time and closes its end. When the bot moves
+again, it does not carry out such a request unless it only makes things safer.
 """
 
 import json
@@ -28,18 +28,18 @@ Handler = Callable[[Request], Awaitable[Reply]]
 
 
 def refused(code: str, message: str) -> Reply:
-    """Return the reply that says why something was not done."""
+    """Return a reply that says why something was not done."""
     return {"ok": False, "code": code, "message": message}
 
 
 LINE_MAX: Final = 1 << 20
 REPLY_MAX: Final = 1 << 26
-"""More than the largest answer of the broker that a bot passes on."""
+"""More than the largest broker answer that a bot passes on."""
 ASK_TIMEOUT_S: Final = 30.0
 SILENT_S: Final = 1.5
-"""After so long without an answer who asks is told that there is none yet."""
+"""After this long without an answer the client is told that there is none yet."""
 SAFER: Final = frozenset({"halt", "pause"})
-"""What a bot does though its asker has given up; but it sells nothing for that."""
+"""What a bot does even if the client has given up; but it sells nothing for such a request."""
 FOLDER: Final = "control"
 SOCKET: Final = "socket"
 _OTHERS: Final = 0o077
@@ -85,14 +85,14 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
 
 
 def has_hung_up(connection: socket.socket) -> bool:
-    """Whether nobody is there any more to hear an answer."""
+    """Return whether the client is gone and nobody waits for the answer."""
     looking = select.poll()
-    looking.register(connection.fileno(), 0)  # the end of both directions is always told
+    looking.register(connection.fileno(), 0)  # a closed connection is always reported
     return bool(looking.poll(0))
 
 
 def not_ours(text: str) -> OperatorMistake:
-    """Say why nothing was asked or answered."""
+    """Say why nothing was sent or answered."""
     return OperatorMistake.of("E-CTL-004", f"{text}. Nothing was sent", ExitCode.DATABASE)
 
 
@@ -103,10 +103,10 @@ def ask(
     timeout_s: float = ASK_TIMEOUT_S,
     on_silence: Callable[[int], object] = lambda _: None,
 ) -> dict[str, object]:
-    """Send one request to the running bot and return its reply; tell `on_silence` which process
-    it is that does not answer at once.
+    """Send one request to the running bot and return its reply; call `on_silence` with the process
+    that does not answer at once.
 
-    Raises NoBotRunning, TimeoutError, OperatorMistake where it is not surely ours or the request is
+    Raises NoBotRunning, TimeoutError, OperatorMistake if it is not certainly ours or the request is
     too long, and PermissionError for another user's bot.
     """
     path = state_dir / FOLDER / SOCKET

@@ -1,4 +1,4 @@
-"""What a running bot answers, as JSON-ready fields: its status, its orders, its accounts.
+"""The answers of a running bot as JSON-ready fields: its status, its orders, its accounts.
 
 `--json` and the control socket show the same fields. Their keys are a stable contract.
 """
@@ -28,7 +28,7 @@ Fields = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a status says beside the parts of the run."""
+    """What a status contains besides the parts of the run."""
 
     broker: Broker
     mode: str
@@ -37,13 +37,13 @@ class Facts:
     started_at: datetime
     journal: str
     files: Mapping[str, Hashes]
-    """What each strategy was loaded from, by its name."""
+    """What each strategy was loaded from, by name."""
     alerts: Callable[[], Sequence[Standing]]
-    """What else is wrong now: broken strategies, channels of notices that take nothing."""
+    """What else is wrong now: broken strategies, channels of notices that fail."""
 
 
 def status_of(parts: Parts, facts: Facts) -> Fields:
-    """Return all that an operator may want to see. Money is VND, instants are UTC."""
+    """Return everything that an operator may want to see. Money is VND, instants are UTC."""
     status, broker = parts.engine.status(), facts.broker
     trouble = {"text": parts.trouble.text, "since": instant(parts.trouble.since)}
     limits = limited(parts.environment, broker.budget)
@@ -90,7 +90,7 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
         "day_result": status.day_result,
         "clock_offset_s": broker.offset.value.total_seconds(),
         "rate": _rate(parts, broker),
-        "inbox": {  # events that wait to be decided on; market data that made room for newer
+        "inbox": {  # events waiting for a decision; market data replaced by newer data
             "waiting": sum(parts.inbox.waiting.values()),
             "asked": parts.inbox.waiting[Urgency.OPERATOR],
             "passed_over": parts.inbox.passed_over,
@@ -101,7 +101,9 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
 
 
 def _two_factor(parts: Parts, status: BotStatus) -> Fields:
-    """The token, which ends by the broker's clock, and what a person can still have mailed."""
+    """The token, which ends by the broker's clock, and how many codes a person can still have
+    mailed.
+    """
     token = parts.second_factor.state()
     return {
         "until": instant(status.token_until) if token["is_ready"] else None,
@@ -113,7 +115,7 @@ def _two_factor(parts: Parts, status: BotStatus) -> Fields:
 
 
 def limit_fields(limits: Iterable[LimitUse]) -> list[Fields]:
-    """What is used of each limit; an account as it may be shown."""
+    """How much of each limit is used; accounts are masked."""
     found = [fields_of(each) for each in limits]
     return [
         {**row, "of": masked_account(str(row["of"]))} if row["scope"] == "account" else row
@@ -139,7 +141,8 @@ def _rate(parts: Parts, broker: Broker) -> Fields:
         "waiting": budget.waiting,
         "is_degraded": budget.is_degraded,
         "starved": polls.starved,
-        "polls": {  # requests a minute: as the files ask for, as they are made, what has room
+        # requests a minute: as the files ask for, as actually made, and what there is room for
+        "polls": {
             "asked": round(polls.asked, 1),
             "made": round(polls.needed, 1),
             "room": polls.room,
@@ -163,7 +166,7 @@ def _strategy(each: StrategyStatus, facts: Facts) -> Fields:
 
 
 def order_fields(each: OrderUpdated) -> Fields:
-    """An open order: shares, VND per share, the broker's status beside our state."""
+    """An open order: shares, VND per share, the broker's status and our state."""
     return {
         "order_id": each.order_id,
         "intent_id": each.intent_id,
@@ -193,13 +196,12 @@ def comparison_fields(found: Reconciliation) -> Fields:
 
 
 def balance_fields(each: Balance, prices: Mapping[str, PriceRow]) -> Fields:
-    """Return it ready for JSON; `prices` are of the journal, for shares that have none here.
+    """Return it ready for JSON; `prices` come from the journal, for shares without one here.
 
-    `net_assets` is ours: cash, what is due, and shares at their last price; None while one has
-    none. What it differs by is the sum of what cash differs by, of `due` (sale money that the
-    broker's figure leaves out) and of `rest`: what the broker counts beside cash, as one number
-    (`other`), less what our shares are worth. The keys are a stable contract; the account is
-    masked.
+    `net_assets` is ours: cash, amounts due, and shares at their last price; None while one has no
+    price. Its difference is the sum of the difference in cash, `due` (sale money that the broker's
+    figure omits) and `rest`: what the broker counts besides cash, as one number (`other`), less
+    what our shares are worth. The keys are a stable contract; the account is masked.
     """
     held = list[Fields]()
     for one in each.held:
@@ -257,7 +259,7 @@ def fields_of(value: Any) -> Fields:
 
 
 def job_fields(job: Job, now: datetime) -> Fields:
-    """A job of the timetable: when it is due, and what becomes of a time that can't be kept."""
+    """A job of the timetable: when it is due, and what happens if it cannot run on time."""
     late, period = job.late_max, job.period
     return {
         "job": job.name,
@@ -271,7 +273,7 @@ def job_fields(job: Job, now: datetime) -> Fields:
 
 
 def whole_or_none(value: object) -> int | None:
-    """A whole number that came as JSON; None for anything else."""
+    """A whole number from JSON; None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

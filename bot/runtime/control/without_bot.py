@@ -1,7 +1,7 @@
-"""What a running bot would answer, where none runs: by the journal, and by reads of our own.
+"""What a running bot would answer, if none runs: from the journal, and from our own reads.
 
-An engine like that of a bot takes what the journal knows and what the broker shows now, and nothing
-of what it would do is done. So both ways show the same.
+An engine like a bot's takes the journal's state and the broker's present answers, but none of its
+commands are carried out. So both ways show the same.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ from bot.runtime.start.strategies import make_engine
 
 
 async def compare_without_bot(loaded: Loaded) -> Fields:
-    """Ask the broker of a configuration and compare. Raises OperatorMistake where that can't be."""
+    """Read the configured broker and compare. Raises OperatorMistake if that is impossible."""
     now = SystemClock().now()
     recovery = _recovery(loaded.journal_url, now.astimezone(EXCHANGE_TZ).date())
     settings = loaded.settings
@@ -51,8 +51,8 @@ async def compare_without_bot(loaded: Loaded) -> Fields:
 
 
 def limits_without_bot(loaded: Loaded) -> tuple[list[Fields], bool]:
-    """Return what is used of each limit as a start would find it, by the journal alone, and whether
-    there is one: before the first run nothing is used.
+    """Return how much of each limit is used as a start would find it, from the journal alone, and
+    whether there is a journal: before the first run nothing is used.
     """
     has_run = True
     try:
@@ -77,7 +77,7 @@ def limits_without_bot(loaded: Loaded) -> tuple[list[Fields], bool]:
 
 
 def balances_without_bot(loaded: Loaded) -> tuple[datetime, list[Fields]]:
-    """Return of when the numbers are and what each account is worth, by the journal alone."""
+    """Return the time of the numbers and what each account is worth, from the journal alone."""
     with JournalReader(loaded.journal_url) as reader:
         snapshots, now = reader.accounts(), _last_moment(reader)
         held = {symbol for each in snapshots for symbol in each.holdings}
@@ -95,8 +95,8 @@ def balances_without_bot(loaded: Loaded) -> tuple[datetime, list[Fields]]:
 
 
 def _last_moment(reader: JournalReader) -> datetime:
-    """Return now; of a sandbox, whose time is not ours, the moment that its next start goes on
-    from: what settles there does so by it, and its day is the one whose limits are used.
+    """Return now; for a sandbox, whose time is not ours, the moment at which its next start
+    continues: settlement and the day whose limits are used go by that.
     """
     runs = reader.runs()
     if not runs or runs[-1].mode != "sandbox":

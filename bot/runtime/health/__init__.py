@@ -1,4 +1,4 @@
-"""How others learn that the bot lives and works: the service manager, a probe, a log of its own.
+"""How others learn that the bot is alive and working: service manager, probes, process log.
 
-Not here: the lines of a run on a terminal (`cli/telling/`), and what the journal keeps.
+The lines of a run on a terminal are in `cli/telling/`.
 """

@@ -1,4 +1,4 @@
-"""What the doctor asks the broker, by reads alone: clock, key, account, symbols."""
+"""The doctor's checks of the broker, using reads only: clock, key, account, symbols."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -19,7 +19,7 @@ _UNASKED: Final = "the broker was not reached"
 
 
 async def look_at_broker(loaded: Loaded) -> Sequence[Finding]:
-    """Return a row for each thing."""
+    """Return a row for each check."""
     if loaded.settings.is_embedded:
         return [ok("broker", "simulated in this process"), *_skipped(1, "there is none to ask")]
     try:
@@ -45,14 +45,14 @@ async def asked(loaded: Loaded, broker: Broker) -> Sequence[Finding]:
         fix = "look at the network, DNS and a firewall, and at broker.base_url"
         return [fail("broker", f"{url}: {error}", fix=fix), *_skipped(1, _UNASKED)]
     account, symbols = await of_account(loaded, broker), await of_symbols(loaded, broker)
-    clock = of_clock(loaded, broker)  # last: the more answers, the surer it is
+    clock = of_clock(loaded, broker)  # last, as more answers make it more certain
     return [ok("broker", f"{url} answers"), clock, ok("key", "accepted"), account, symbols]
 
 
 async def check_key(loaded: Loaded) -> Finding:
     """Make signed reads; return how the clocks agree.
 
-    Raises OperatorMistake where the broker does not take the key, or does not answer.
+    Raises OperatorMistake if the broker does not accept the key or does not answer.
     """
     async with own_broker(loaded) as broker:
         if (error := await refusal_of(broker)) is not None:
@@ -61,17 +61,17 @@ async def check_key(loaded: Loaded) -> Finding:
 
 
 async def refusal_of(broker: Broker) -> BrokerError | None:
-    """Return why the broker takes no signed read; None when it does.
+    """Return why the broker accepts no signed read; None if it does.
 
-    Two answers tell how far our clock is off, and what is signed then is signed by the broker's:
-    so a right key is told from a wrong one on a machine with a wrong clock too.
+    Two answers show how far our clock is off, and from then on requests are signed with the
+    broker's time, so that a good key is recognised even on a machine with a wrong clock.
     """
     refused: BrokerError | None = None
     for _ in range(SIGNED_READS):
         try:
             await broker.client.user()
             refused = None
-        except KeyRefused:  # twice was enough, and the clock is not why
+        except KeyRefused:  # twice is enough, and the clock is not the reason
             break
         except BrokerError as error:
             refused = error
@@ -81,7 +81,7 @@ async def refusal_of(broker: Broker) -> BrokerError | None:
 
 
 async def of_account(loaded: Loaded, broker: Broker) -> Finding:
-    if loaded.settings.mode == "paper":  # broker.account is of the played one
+    if loaded.settings.mode == "paper":  # broker.account is the simulated one
         return skipped("account", "paper mode plays its own")
     try:
         account = await choose_account(broker.client, loaded.settings.broker.account)

@@ -1,6 +1,6 @@
-"""What the doctor looks at on this machine: program, files, journal, disk, calendar.
+"""The doctor's checks of this machine: program, files, journal, disk, calendar.
 
-It asks nobody but the journal's database, and changes nothing.
+It contacts only the journal's database, and changes nothing.
 """
 
 import os
@@ -39,34 +39,37 @@ from bot.runtime.watches import free_on
 
 PYTHON_MIN: Final = (3, 11)
 SQLITE_MIN: Final = (3, 37, 0)
-"""STRICT tables."""
+"""Needed for STRICT tables."""
 WAL_RESET_SINCE: Final = (3, 51, 3)
 """Before, a write-ahead log that is reset under several writers may be damaged. We are one writer,
-so it is worth a word and no more."""
+so it is only mentioned.
+"""
 ROOM_SOON: Final = 4
-"""Times the room at which the bot stops entries: from there on it is told."""
+"""A warning begins at this multiple of the space at which the bot stops entries."""
 BACKUP_DAYS: Final = 8
-"""An older backup than that is told: one a week is not much."""
+"""A backup older than this is reported: one a week is not much."""
 _DAY_S: Final = 86_400
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MEGABYTE: Final = 1_000_000
 _ANY_EPOCH: Final = sys.maxsize
-"""No lease is taken here: only the heads tell an older copy."""
+"""No lease is taken here: only the heads reveal an older copy."""
 
 
 class Verdict(StrEnum):
-    """How one thing is. A run is refused or soon in trouble with FAIL; WARN is for a person."""
+    """The result of a check. FAIL: a run is refused or soon in trouble; WARN is for a person to
+    judge.
+    """
 
     OK = "ok"
     WARN = "warn"
     FAIL = "fail"
     SKIPPED = "skipped"
-    """Not looked at: offline, or something that it needs has failed."""
+    """Not checked: offline, or something that it needs has failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row. `fix` is empty where nothing has to be done."""
+    """One row. `fix` is empty if nothing has to be done."""
 
     name: str
     verdict: Verdict
@@ -92,7 +95,7 @@ def skipped(name: str, why: str) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What can be asked of the machine; a test gives another."""
+    """What is read from the machine; tests pass another one."""
 
     python: Sequence[int] = tuple(sys.version_info[:3])
     sqlite: Sequence[int] = sqlite3.sqlite_version_info
@@ -103,7 +106,7 @@ class Machine:
 
 
 def look_here(loaded: Loaded, machine: Machine, clock: Clock) -> Iterator[Finding]:
-    """Yield a row for each thing."""
+    """Yield a row for each check."""
     today = clock.now().astimezone(EXCHANGE_TZ).date()
     yield of_python(machine)
     yield of_libraries(loaded, machine)
@@ -176,7 +179,7 @@ def of_quota(loaded: Loaded, strategies: Sequence[LoadedStrategy]) -> Finding:
     quote_age_max = timedelta(seconds=loaded.settings.risk.max_quote_age_s)
     if words := slowness_of(plans, per_minute, quote_age_max):
         slower = slowed_by(polls_of(plans), per_minute)
-        tell = fail if slower > SLOWER_MAX else warn  # as before the open
+        tell = fail if slower > SLOWER_MAX else warn  # as before the opening
         fix = "wake seldomer, trade fewer symbols, or set broker.requests_per_minute to your key's"
         return tell("quota", f"the polls {words}", fix=fix)
     return ok("quota", f"{per_minute} requests a minute are enough for all polls")

@@ -1,15 +1,15 @@
-"""The bot's signs of life to the service manager that started it, each earned by progress.
+"""The bot's heartbeats to its service manager, each sent only after progress.
 
-`READY=1` comes when the start is over: the journal is read, the broker has answered, and what was
-open is compared. Until then each sign asks for more time: a start with open orders waits for its
-broker as long as it takes. While nothing gets done there is no sign, so that the manager starts the
-bot anew.
+`READY=1` is sent when the start is over: the journal is read, the broker has answered, and open
+orders are compared. Until then each heartbeat asks for more time: a start with open orders waits
+for its broker as long as it takes. Without progress there is no heartbeat, so that the manager
+restarts the bot.
 
-Progress is more than being alive: something was finished between two looks. An event went through
-the engine and its rows into the journal, or the journal answered (a refusal is an answer: then the
-bot is degraded, and says so). Where nothing is waiting to be done, the journal is asked whether it
-is there. So a loop that spins, a journal that hangs with work before it, and a strategy that does
-not come back are all found out: none of them finishes anything.
+Progress means more than being alive: something was finished between two checks. An event went
+through the engine and its rows into the journal, or the journal answered (a refusal is an answer
+too: then the bot is degraded, and reports it). If nothing is waiting, the journal is probed. So a
+spinning loop, a journal that hangs with work queued, and a strategy that does not return are all
+detected, as none of them finishes anything.
 """
 
 import asyncio
@@ -34,19 +34,19 @@ _USECS: Final = 1_000_000
 PROBE_S: Final = 2.0
 """How long the journal of a bot without work may take to answer."""
 LOOK_S: Final = 5.0
-"""How often it is looked whether the bot gets on, where no manager wants to know sooner."""
+"""How often progress is checked if no manager wants to know sooner."""
 LOOKS_IN_A_SPAN: Final = 4
-"""How often it is looked within the time that the manager waits."""
+"""How many checks there are within the manager's watchdog time."""
 START_S: Final = 60
-"""How much more time each sign of a start asks for."""
+"""How much more time each heartbeat of a start asks for."""
 _WORDS: Final = {RunState.NEEDS_2FA: "needs 2FA"}
 
 
 class ServiceManager:
-    """Speaks to the service manager over the socket that it named (sd_notify, systemd 252).
+    """Talks to the service manager over the socket that it named (sd_notify, systemd 252).
 
-    Without `NOTIFY_SOCKET` nobody listens, and nothing is sent. A manager that is away, or too busy
-    to listen, is no reason to wait or to fail: the next sign of life repeats what it missed.
+    Without `NOTIFY_SOCKET` nothing is sent. If the manager is away or too busy, we neither wait nor
+    fail: the next heartbeat repeats what it missed.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -56,20 +56,20 @@ class ServiceManager:
         span, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
         is_meant = not pid or pid == str(os.getpid())
         self.watchdog_s = int(span) / _USECS if span.isdecimal() and is_meant else 0.0
-        """How long it waits for a sign of life; 0: it waits for none."""
+        """How long it waits for a heartbeat; 0: it expects none."""
 
     @property
     def is_there(self) -> bool:
-        """Whether somebody has started us who wants to hear."""
+        """Whether a service manager has started us and expects messages."""
         return bool(self._address)
 
     def status(self, text: str) -> None:
-        """Show one line, unless it is shown already."""
+        """Show one line, unless it is already shown."""
         if text != self._status and self.tell(f"STATUS={visible(text, STATUS_MAX)}"):
             self._status = text
 
     def tell(self, *lines: str) -> bool:
-        """Send one message, like `READY=1`; say whether that could be done."""
+        """Send one message, like `READY=1`; return whether that worked."""
         if not self._address:
             return False
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ours:
@@ -82,7 +82,7 @@ class ServiceManager:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What can be counted of the bot's work.
+    """Counters of the bot's work.
 
     `finished`: events handled and answers of the journal so far; `waiting`: events that wait or are
     being stored; `probe` asks the journal.
@@ -94,7 +94,7 @@ class Work:
 
 
 class Progress:
-    """Looks, now and then, whether anything was finished since the last look."""
+    """Checks periodically whether anything was finished since the last check."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -102,12 +102,12 @@ class Progress:
         self._finished = -1
         self._probing: asyncio.Task[None] | None = None
         self.seen_s = boottime_s()
-        """When it last got on."""
+        """When there was last progress."""
         self.objection = ""
-        """Why it does not get on, in words; empty while it does."""
+        """Why there is no progress, in words; empty while there is."""
 
     async def look(self) -> bool:
-        """Look once; say whether it gets on."""
+        """Check once; return whether there is progress."""
         finished, waiting = self._work.finished(), self._work.waiting()
         if finished != self._finished:
             self.objection = ""
@@ -124,33 +124,35 @@ class Progress:
         return not self.objection
 
     async def _is_answered(self) -> bool:
-        """Ask the journal. One that hangs has one question of ours before it, and no more."""
+        """Probe the journal. If it hangs, at most one probe of ours is pending."""
         if self._probing is None or self._probing.done():
             self._probing = asyncio.create_task(self._probe())
         await asyncio.wait({self._probing}, timeout=self.probe_s)
         return self._probing.done()
 
     async def _probe(self) -> None:
-        with suppress(JournalError):  # what a refusal means is seen to where something is written
+        with suppress(JournalError):  # failed writes are handled where they are made
             await self._work.probe()
 
 
 class Heartbeat:
-    """Tells the manager how the bot is. One more screen of a run: it is shown what that is."""
+    """Reports the bot's state to the manager. It is a further screen of a run and is shown the
+    same.
+    """
 
     def __init__(self, manager: ServiceManager, is_up: asyncio.Event) -> None:
         self._manager = manager
         self._is_up = is_up
         self._words: Callable[[], str] = lambda: "starting"
         self.progress: Progress | None = None
-        """None until there is anything to get on with."""
+        """None until there is work to check."""
 
     def follow(self, progress: Progress, words: Callable[[], str]) -> None:
-        """From here on look at this, and say how the bot is in these words."""
+        """From here on check this work, and describe the state with these words."""
         self.progress, self._words = progress, words
 
     async def run(self) -> None:
-        """Give signs of life, for ever."""
+        """Send heartbeats, for ever."""
         manager = self._manager
         every_s = min(manager.watchdog_s / LOOKS_IN_A_SPAN or LOOK_S, LOOK_S)
         while not self._is_up.is_set():
@@ -162,13 +164,13 @@ class Heartbeat:
         while True:
             if await self.progress.look():
                 manager.status(self._words())
-                manager.tell("READY=1", "WATCHDOG=1")  # said each time: one may not be heard
+                manager.tell("READY=1", "WATCHDOG=1")  # repeated each time, as one may be lost
             else:
                 manager.status(f"stuck: {self.progress.objection}")
             await asyncio.sleep(every_s)
 
     def end(self, words: str) -> None:
-        """The run is over, and why."""
+        """The run has ended, and why."""
         self._manager.status(words)
 
     # ------------------------------------------------------------------------------- as a screen
@@ -180,7 +182,7 @@ class Heartbeat:
                 self._manager.tell("STOPPING=1")
 
     def recovered(self, recovery: Recovery) -> None:
-        """What was before is no sign of life."""
+        """Earlier history is no heartbeat."""
 
     def row(self, name: str, text: str) -> None:
         self._manager.status(f"starting: {name} {text}")
@@ -190,7 +192,7 @@ class Heartbeat:
 
 
 def words_of(status: BotStatus, trouble: str) -> str:
-    """How the bot is, in one line: `needs 2FA since 09:39`; what hinders it now goes first."""
+    """The state on one line: `needs 2FA since 09:39`; what hinders the bot now comes first."""
     if trouble:
         return trouble
     words = _WORDS.get(status.state, status.state.lower())

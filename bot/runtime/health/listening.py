@@ -1,9 +1,9 @@
-"""Health, readiness and metrics on loopback, from a thread of their own.
+"""Health, readiness and metrics on loopback, served by a separate thread.
 
-The thread has its server and its loop; what it shows it asks the bot's loop for, once a second at
-most whoever asks, and no longer than a second: so a bot whose loop stands still is told to be ill,
-by a page that still answers. Only requests that name this machine are answered: a web page could
-have its own name point here. Nothing can be changed here.
+The thread has its own server and loop; it gets its data from the bot's loop at most once a second,
+and waits at most a second for it, so that a bot whose loop is stuck is reported as ill by a page
+that still answers. Only requests whose Host is this machine are answered: a web page could make its
+own name point here. Nothing can be changed here.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ HOST: Final = "127.0.0.1"
 ANSWER_S: Final = 1.0
 """How long the bot's loop may take to answer."""
 KEPT_S: Final = 1.0
-"""How long an answer serves all who ask."""
+"""How long one answer is reused for all requests."""
 STUCK_S: Final = 3 * LOOK_S
-"""Without progress for so long the bot is ill."""
+"""After this long without progress the bot is ill."""
 END_S: Final = 2.0
 CONNECTIONS_MAX: Final = 16
 _BACKLOG: Final = 16
@@ -48,11 +48,11 @@ T = TypeVar("T")
 
 
 class Taken(Exception):
-    """Another program listens on the port; the message says who, where that can be found out."""
+    """Another program listens on the port; the message names it if possible."""
 
 
 class Listening:
-    """Serves the three pages while it lasts."""
+    """Serves the three pages within its context."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -93,7 +93,7 @@ class Listening:
             limit_concurrency=CONNECTIONS_MAX,
             timeout_graceful_shutdown=1,
         )
-        # A warning for each request above the limit would push all else out of the log.
+        # A warning for each request above the limit would push everything else out of the log.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self._server = _Quiet(config)
         serving = partial(asyncio.run, self._server.serve(sockets=[ours]))
@@ -105,7 +105,7 @@ class Listening:
         self._readings = readings
 
     def end(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._server is not None and self._thread is not None:
             self._server.should_exit = True
             self._thread.join(END_S)
@@ -129,7 +129,7 @@ class Listening:
         await page(scope, receive, send)
 
     def _illness(self) -> str:
-        """Why the bot is not alive; asks nobody, so it answers whatever stands still."""
+        """Return why the bot is not alive; it needs no answer, so it works whatever is stuck."""
         if self._readings is None:
             return ""
         progress = self._readings.progress
@@ -162,7 +162,7 @@ class Listening:
         return PlainTextResponse(exposed(metrics), headers={"content-type": CONTENT_TYPE})
 
     async def _asked(self, name: str, read: Callable[[], T]) -> T:
-        """Have something read on the bot's loop, once for all who ask within a second."""
+        """Have something read on the bot's loop, once for all requests within a second."""
         async with self._asking:
             at, kept = self._kept.get(name, (-KEPT_S, None))
             if monotonic_s() - at < KEPT_S:
@@ -179,12 +179,12 @@ class Listening:
 class _Quiet(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take no signal away from the process."""
+        """Do not take over the process's signals."""
         yield
 
 
 def read_for(read: Callable[[], T], done: "Future[T]") -> None:
-    """On the bot's loop; nobody may wait any more."""
+    """Runs on the bot's loop; the waiter may be gone."""
     if done.set_running_or_notify_cancel():
         done.set_result(read())
 
@@ -195,7 +195,7 @@ def page_of(why_not: str, remarks: Sequence[str] = ()) -> PlainTextResponse:
 
 
 def holder_of(port: int) -> str:
-    """Return which process listens on a port, as far as we may know; empty where we may not."""
+    """Return which process listens on a port, as far as we may know; else empty."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         nodes = {

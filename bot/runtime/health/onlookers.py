@@ -1,8 +1,7 @@
-"""Everybody who is shown a run: its screen, and beside it the service manager and the
-log of the process.
+"""All observers of a run: its screen, and beside it the service manager and the process log.
 
-What is beside the screen never keeps the run from its work: it takes what it is shown at once, and
-bears what goes wrong with it.
+The observers beside the screen never keep the run from its work: they take what they are shown at
+once, and handle their own failures.
 """
 
 import asyncio
@@ -50,7 +49,7 @@ class Onlookers:
         self._secrets: list[Callable[[], Secret | None]] = []
         self._channels = loaded.channels(process_environment())
         self.hiding = Hiding(self._known)
-        """Takes what is secret in this run out of a text."""
+        """Removes this run's secrets from a text."""
         hidden_by(self.hiding.text)
         self._log = log_of(loaded, self.hiding)
         self._log_watch = LogWatch(self._log) if self._log else None
@@ -60,7 +59,7 @@ class Onlookers:
         self._listening: Listening | None = None
 
     async def begin(self, stack: AsyncExitStack) -> None:
-        """Begin with the run; what has to end goes on the stack."""
+        """Begin with the run; what has to be closed goes on the stack."""
         stack.enter_context(hiding(self._known))
         if self._log is not None:
             self._log.begin()
@@ -77,13 +76,13 @@ class Onlookers:
         stack.callback(beating.cancel)
 
     def _listen(self, port: int, stack: AsyncExitStack) -> None:
-        # A server that nobody has asked for would cost every bot its memory and a start its time.
+        # If nobody asks for the server, it must not cost memory or start time.
         from bot.runtime.health.listening import HOST, Listening, Taken
 
         listening = Listening(port)
         try:
             listening.begin()
-        except Taken as taken:  # a monitor will notice: that is no reason not to trade
+        except Taken as taken:  # a monitor will notice; it is no reason not to trade
             self.trouble(f"{taken}: no pages of health there. Set another health.port")
             return
         self._listening = listening
@@ -91,7 +90,7 @@ class Onlookers:
         self.row("health", f"http://{HOST}:{listening.port}/metrics")
 
     def follow(self, work: Work, parts: Parts, broker: Broker) -> None:
-        """From here on there is work to get on with."""
+        """From here on there is work to observe."""
         self._secrets.append(broker.two_factor.token)
 
         def words() -> str:
@@ -111,7 +110,7 @@ class Onlookers:
         return self._log_watch.alerts if self._log_watch else ()
 
     def _known(self) -> Iterator[Secret | None]:
-        """The secrets that this process has now."""
+        """The secrets that this process knows now."""
         yield self._loaded.settings.broker.api_key
         yield self._loaded.settings.broker.api_secret
         for channel in self._channels:
@@ -124,9 +123,9 @@ class Onlookers:
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Say why the run ended, to those who are not the screen."""
+        """Tell the observers other than the screen why the run ended."""
         words, is_clean = "stopped", error is None
-        if isinstance(error, asyncio.CancelledError):  # by a signal, before the run listened to it
+        if isinstance(error, asyncio.CancelledError):  # by a signal, before the run handled signals
             words, is_clean = "stopped while it was starting", True
         elif error is not None:
             words = f"{type(error).__name__}: {error}"
@@ -135,7 +134,7 @@ class Onlookers:
             self._log.say("info" if is_clean else "error", "run_ended", {"why": words})
 
     def ahead(self, show: Callable[[Entry], None]) -> Callable[[Entry], None]:
-        """Return what also logs the entries that the journal can't take now."""
+        """Return what also logs the entries that the journal cannot take now."""
 
         def shown(entry: Entry) -> None:
             if self._log is not None:

@@ -1,12 +1,12 @@
 """The log of the process: a line of JSON for each thing that happened, in files of bounded size.
 
-It has what the journal has, and what the journal can't have: the start, what is wrong while the
-journal is out of reach, warnings of libraries, and why the run ended. A thread writes it, from a
-bounded queue, so that a slow or full disk holds up nobody; what could not be written is counted,
-and the next line that is written says how many lines are missing. A file that somebody moved or
-removed is begun anew.
+It has what the journal has, and what the journal cannot have: the start, problems while the journal
+is out of reach, warnings of libraries, and why the run ended. A thread writes it from a bounded
+queue, so that a slow or full disk delays nothing; lines that could not be written are counted, and
+the next line says how many are missing. If somebody moves or removes the file, a new one is
+started.
 
-The log waits for nobody, and can't say itself that it is not written; `LogWatch` does.
+The log cannot report that it is not being written; `LogWatch` does.
 """
 
 import asyncio
@@ -47,27 +47,28 @@ QUEUE_MAX: Final = 10_000
 END_S: Final = 1.0
 """How long the end of a run waits for the last lines."""
 GATHER_S: Final = 0.02
-"""How long the thread waits for more lines: when an order is told of, its bytes have yet to leave,
-and both need the interpreter.
+"""How long the thread waits for more lines: when an order is logged, its bytes are about to be
+sent, and both need the interpreter.
 """
 BURST_MAX: Final = 1_000
-"""After so many lines in one go it is looked again whether the file is still the one."""
+"""After this many lines in one go it is checked again that the file is still the same."""
 MEGABYTE: Final = 1_000_000
 _ILL: Final = {RunState.HALTED, RunState.DEGRADED, RunState.NEEDS_2FA}
 _LEVEL_OF_NOTE: Final = {"ALERT": "warning", "FAULT": "error", "PULSE": "debug", "QUOTE": "debug"}
 
 Line = tuple[datetime, str, str, object]
-"""When, how bad, the event's name, and its facts or the entry that has them."""
+"""Time, level, event name, and its facts or the entry that has them."""
 LOG_LOOK_S: Final = 1.0
 SILENT_MAX_S: Final = 10.0
-"""So long a line may be on its way to the file, or the lines after one that was refused."""
+"""A line may take this long to reach the file, or lines may be refused for this long."""
 LOG_FILE: Final = "bot.log"
 
 
 class ProcessLog:
-    """Writes what it is shown. One more screen of a run.
+    """Writes what it is shown. It is a further screen of a run.
 
-    `level` and worse is written; a file takes `bytes_max`, and `keep` older ones stay beside it.
+    Lines of `level` and worse are written; a file takes `bytes_max`, and `keep` older ones are
+    kept.
     """
 
     def __init__(
@@ -85,21 +86,21 @@ class ProcessLog:
         self._queue: Queue[Line | None] = Queue(QUEUE_MAX)
         self._open: TextIO | None = None
         self.lost = 0
-        """How many lines were not written since the last that was."""
+        """Lines not written since the last one that was."""
         self.refused = ""
-        """Why the last line was not written; empty while it is on its way, or was written."""
+        """Why the last line was not written; empty while it is pending or if it was written."""
         self._silent_since: float | None = None
         self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._library = _Library(self)
 
     def begin(self) -> None:
-        """Begin to write; libraries are heard as well."""
+        """Start writing, including what libraries log."""
         logging.getLogger().addHandler(self._library)
         self._thread.start()
 
     def end(self) -> None:
-        """Write what waits, but not for ever."""
+        """Write what is queued, but not for ever."""
         logging.getLogger().removeHandler(self._library)
         self._is_ending.set()
         with suppress(Full):
@@ -107,14 +108,14 @@ class ProcessLog:
         self._thread.join(END_S)
 
     def silent_s(self) -> float:
-        """How long a line is on its way to the file already, or none was written after a first
-        one that was refused.
+        """How long a line has been on its way to the file, or how long since the first refused one
+        nothing was written.
         """
         since = self._silent_since
         return 0.0 if since is None else monotonic_s() - since
 
     def say(self, level: str, event: str, facts: object) -> None:
-        """Have one line written; from any thread, and never waiting."""
+        """Queue one line; callable from any thread, and never blocks."""
         if LEVELS[level] < self._least:
             return
         try:
@@ -128,7 +129,7 @@ class ProcessLog:
         self.say(level_of(entry), name_of(entry), entry)
 
     def ahead(self, entry: Entry) -> None:
-        """Log what the journal can't take now; it comes once more when the journal has it."""
+        """Log what the journal cannot take now; it is logged again when the journal has it."""
         facts = {"in_journal": False, "entry": entry}
         self.say(level_of(entry), name_of(entry), facts)
 
@@ -158,7 +159,7 @@ class ProcessLog:
                 self.lost += 1
                 self.refused = (error.strerror or str(error)).lower()
                 self._close()
-            except (ValueError, TypeError, RecursionError):  # not to be told
+            except (ValueError, TypeError, RecursionError):  # it cannot be formatted
                 self.lost += 1
                 self._silent_since = None
                 self._close()
@@ -186,7 +187,9 @@ class ProcessLog:
                     older.replace(self._numbered(number))
 
     def _end_of_a_torn_line(self) -> str:
-        """A full disk may have taken half a line; the next one is not to be lost with it."""
+        """A full disk may have stored half a line; end it, so that the next one is not lost with
+        it.
+        """
         with self.file.open("rb") as written:
             size = written.seek(0, os.SEEK_END)
             written.seek(max(0, size - 1))
@@ -196,7 +199,7 @@ class ProcessLog:
         return self.file.with_name(f"{self.file.name}.{number}") if number else self.file
 
     def _leave_if_moved(self) -> None:
-        """Let go of the file that we write unless it is still the one of that name."""
+        """Close the file that we write unless it is still the one of that name."""
         if self._open is None:
             return
         ours = os.fstat(self._open.fileno())
@@ -223,7 +226,7 @@ class ProcessLog:
 
 
 class _Library(logging.Handler):
-    """What a library logs, as lines of ours."""
+    """Turns what a library logs into our lines."""
 
     def __init__(self, log: ProcessLog) -> None:
         super().__init__(logging.WARNING)
@@ -235,13 +238,13 @@ class _Library(logging.Handler):
 
 
 def opened_privately(file: Path) -> TextIO:
-    """Open a log for its owner alone; never through a link that somebody else has laid."""
+    """Open a private log file; never through a link that somebody else has made."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(file, flags, 0o600), "a", encoding="utf-8")
 
 
 def name_of(entry: Entry) -> str:
-    """`order_updated` of an OrderUpdated; a note has its own word."""
+    """`order_updated` for an OrderUpdated; a note has its own word."""
     if isinstance(entry, Note):
         return entry.kind.lower()
     return _word_of(type(entry).__name__)
@@ -263,10 +266,9 @@ def level_of(entry: Entry) -> str:
 
 
 class LogWatch:
-    """Raises an alert when the log is not written: its disk hangs, is full, or refuses.
+    """Raises an alert if the log is not written: its disk hangs, is full, or refuses.
 
-    The alert goes to the screen, the journal and the channels of notices; it ends when a line is
-    written again.
+    The alert goes to screen, journal and notices; it ends when a line is written again.
     """
 
     def __init__(self, log: ProcessLog, silent_max_s: float = SILENT_MAX_S) -> None:
@@ -276,17 +278,17 @@ class LogWatch:
         self.alerts: tuple[Standing, ...] = ()
 
     def follow(self, post: Post, now: Callable[[], datetime]) -> None:
-        """Tell it there from now on; `now` is market time."""
+        """Report it there from now on; `now` is market time."""
         self._post, self._now = post, now
 
     async def run(self) -> None:
-        """Look, for ever."""
+        """Check, for ever."""
         while True:
             await asyncio.sleep(LOG_LOOK_S)
             self.look()
 
     def look(self) -> None:
-        """Look once; before there is somebody to tell it to, it waits."""
+        """Check once; before there is anyone to report to, it waits."""
         is_silent = self._log.silent_s() > self._silent_max_s
         if self._post is None or is_silent == bool(self.alerts):
             return
@@ -305,6 +307,6 @@ class LogWatch:
 
 
 def log_file(loaded: Loaded) -> Path:
-    """Where the log of a bot is."""
+    """Return the path of a bot's log."""
     file = loaded.settings.log.file
     return below(loaded.base_dir, file) if file else loaded.state_dir / LOG_FILE

@@ -1,7 +1,7 @@
-"""What a monitor may know of a running bot, read on its loop: numbers, and why no order could go.
+"""What a monitor may read of a running bot, on its loop: numbers, and why no order could be sent.
 
-No secret, no account number, no price of ours: how the bot is, not what it owns. The numbers are
-written in the text format that Prometheus reads (version 0.0.4).
+It exposes no secret, account number or price: how the bot is, not what it owns. The numbers are in
+the text format of Prometheus (version 0.0.4).
 """
 
 import os
@@ -29,7 +29,7 @@ _ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"'})
 
 Samples = Mapping[tuple[tuple[str, str], ...], float]
 LABELS_MAX: Final = 500
-"""So many pairs of verdict and code are told apart; more are counted as others."""
+"""At most this many pairs of verdict and code are distinguished; further ones count as others."""
 _OTHER: Final = "other"
 _OTHERS: Final = (_OTHER, _OTHER)
 _STATM: Final = Path("/proc/self/statm")
@@ -59,7 +59,7 @@ def labelled(name: str, kind: str, text: str, label: str, values: Mapping[str, f
 
 
 def exposed(metrics: Iterable[Metric]) -> str:
-    """Return them as a page."""
+    """Format metrics as a page."""
     return "".join(f"{line}\n" for metric in metrics for line in _lines(metric))
 
 
@@ -73,7 +73,7 @@ def _lines(metric: Metric) -> Iterator[str]:
 
 @dataclass(slots=True)
 class Counts:
-    """What happened since the start. One more consumer of the entries of a run."""
+    """Counts of events since the start. It is a further consumer of a run's entries."""
 
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
@@ -111,7 +111,7 @@ class Readings:
     mode: str
 
     def objections(self) -> list[str]:
-        """Why no order could be placed now; empty: one could."""
+        """Return why no order could be placed now; empty if one could."""
         return list(self._objections(self.parts.engine.status()))
 
     def _objections(self, status: BotStatus) -> Iterator[str]:
@@ -132,12 +132,12 @@ class Readings:
             yield "no exchange takes orders now"
 
     def _dead_routes(self) -> Iterator[tuple[str, str]]:
-        """Which kinds of read fail, and in words which, for how long and why."""
+        """Return which kinds of read fail, and in words which, for how long and why."""
         for failing, for_s in self.parts.reads.health.dead():
             yield failing.kind, f"{failing.words} fails for {for_s:.0f} s ({failing.reason})"
 
     def remarks(self) -> list[str]:
-        """What is ill though orders can be placed: reads of one symbol that fail."""
+        """Return what is ill although orders can be placed: reads of one symbol that fail."""
         return [words for kind, words in self._dead_routes() if kind not in NAMED_AT_ONCE]
 
     def metrics(self) -> list[Metric]:
@@ -221,7 +221,7 @@ class Readings:
 
 
 def _route(kind: str) -> str:
-    """`day order book` of `the day order book`."""
+    """Turn `the day order book` into `day order book`."""
     return kind.removeprefix("the ")
 
 

@@ -1,4 +1,4 @@
-"""What a person who is away is told: which entries are a notice, when it goes out, and how.
+"""Messages to a person who is away: which entries become notices, and when and how they are sent.
 
-What a screen shows is the command line's. Nothing here decides about trading, or may hold it up.
+Screens belong to the command line. Nothing here decides about trading, or may delay it.
 """

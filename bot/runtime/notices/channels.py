@@ -1,10 +1,10 @@
-"""The services that notices go to, spoken to by Apprise: the only module that knows it.
+"""The services that notices go to, through Apprise: the only module that uses it.
 
 An address is checked before anything starts: a service that Apprise knows, over TLS or to this
-machine, and no redirects. A name is looked up before each message, and one that leads into a
-private network or to a cloud's metadata is refused. Apprise does the connecting itself, so what a
-name leads to may change in between: that is as far as it lets us go. What a service answers may
-hold the address that we asked, so it is told in few words of our own.
+machine, and no redirects. A name is resolved before each message, and refused if it leads into a
+private network or to a cloud's metadata. Apprise connects by itself, so the name may resolve
+differently then; more is not possible with it. A service's answer may contain the address, so it is
+reported in a few words of our own.
 """
 
 import ipaddress
@@ -41,7 +41,7 @@ _SILENT: Final[Mapping[str, Mapping[str, str]]] = {
     "ntfy": {"priority": "low"},
     "pover": {"priority": "low"},
 }
-"""What makes a message of a service come without a sound; the others know no such thing."""
+"""What makes a service deliver a message silently; other services have no such option."""
 _REASONS: Final = (
     (re.compile(r"timed? ?out", re.IGNORECASE), "no answer in time"),
     (re.compile(r"refused", re.IGNORECASE), "the connection was refused"),
@@ -74,14 +74,14 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What came of a message: whether the service took it, else why not, in few words."""
+    """The result of a message: whether the service accepted it, else why not, in few words."""
 
     is_taken: bool
     words: str
 
 
 class Channel:
-    """One service, with a plug-in of Apprise that speaks to it."""
+    """One service, with the Apprise plug-in for it."""
 
     def __init__(self, plan: ChannelPlan, plugins: Mapping[Volume, Any]) -> None:
         self.plan = plan
@@ -108,7 +108,7 @@ class Channel:
 
 
 def open_channels(plans: Sequence[ChannelPlan]) -> tuple[Channel, ...]:
-    """Return what speaks to each channel. Raises OperatorMistake, which shows no address."""
+    """Return a channel for each plan. Raises OperatorMistake, which shows no address."""
     if not plans:
         return ()
     try:
@@ -117,11 +117,11 @@ def open_channels(plans: Sequence[ChannelPlan]) -> tuple[Channel, ...]:
         raise OperatorMistake.of("E-CFG-051", MISSING) from error
     logger = logging.getLogger("apprise")
     logger.propagate = False  # it would write to the screen, and may name an address
-    logger.setLevel(logging.DEBUG)  # the reason of a failure is said there alone
+    logger.setLevel(logging.DEBUG)  # the reason of a failure is only logged there
     asset = apprise.AppriseAsset(http_redirects=False)
     channels, problems = list[Channel](), list[Problem]()
     for plan in plans:
-        with _Said(), warnings.catch_warnings(action="ignore"):  # of modules that Apprise loads
+        with _Said(), warnings.catch_warnings(action="ignore"):  # about modules that Apprise loads
             plugins = {volume: plugin_for(apprise, asset, plan, volume) for volume in _HEARD}
         if why := fault_in(plugins[Volume.ON]):
             text = f"the address of channel '{plan.name}': {why}"
@@ -134,7 +134,7 @@ def open_channels(plans: Sequence[ChannelPlan]) -> tuple[Channel, ...]:
 
 
 def plugin_for(apprise: Any, asset: Any, plan: ChannelPlan, volume: Volume) -> Any:
-    """Return a plug-in of Apprise for an address; None where it knows none for it."""
+    """Return an Apprise plug-in for an address; None if there is none."""
     found = apprise.Apprise.instantiate(
         plan.address.reveal(), asset=asset, suppress_exceptions=True
     )
@@ -145,14 +145,14 @@ def plugin_for(apprise: Any, asset: Any, plan: ChannelPlan, volume: Volume) -> A
         address = found.url(privacy=False)
         address += ("&" if "?" in address else "?") + "&".join(f"{k}={v}" for k, v in extra.items())
         found = apprise.Apprise.instantiate(address, asset=asset, suppress_exceptions=True) or found
-    found.redirects = False  # an address may not switch it on again
+    found.redirects = False  # an address must not be able to enable it again
     found.socket_connect_timeout = CONNECT_S
     found.socket_read_timeout = READ_S
     return found
 
 
 def fault_in(plugin: Any) -> str:
-    """What is wrong with an address, without showing any of it; empty when nothing is."""
+    """Return what is wrong with an address, without showing any of it; empty if nothing is."""
     if plugin is None:
         return (
             "not one that Apprise knows, or a part of it is missing; wanted one like tgram://…, "
@@ -173,7 +173,7 @@ def fault_in(plugin: Any) -> str:
 
 
 def _host_of(plugin: Any) -> str:
-    """Return the host of an address that has one; of others it would be a token."""
+    """Return the host of an address that has one; in others that part would be a token."""
     has_host = any("{host}" in str(each) for each in plugin.templates)
     smtp = getattr(plugin, "smtp_host", None)
     return str(smtp or plugin.host or "").strip("[]").lower() if has_host or smtp else ""
@@ -188,19 +188,19 @@ def _fault_of_ip(host: str) -> str:
 
 
 def objection_to(host: str) -> str:
-    """Say why a host may not be asked: its name leads into a private network."""
+    """Return why a host may not be contacted: its name leads into a private network."""
     if not host or host in _LOOPBACK:
         return ""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        return ""  # a proxy may know it; else Apprise says that it is not found
+        return ""  # a proxy may know it; else Apprise reports that it is not found
     faults = (_fault_of_ip(str(address[0]).partition("%")[0]) for *_, address in found)
     return next(filter(None, faults), "")
 
 
 class _Said(logging.Handler):
-    """Collects what Apprise says on this thread."""
+    """Collects what Apprise logs on this thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -220,7 +220,7 @@ class _Said(logging.Handler):
 
 
 def reason_of(said: str) -> str:
-    """Why a message was not taken, in words of our own: no part of an address is in them."""
+    """Return why a message was not accepted, in our own words, without any part of an address."""
     if status := _STATUS.search(said):
         return f"it answered HTTP {status[1]}"
     return next((words for found, words in _REASONS if found.search(said)), "it was not taken")

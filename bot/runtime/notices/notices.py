@@ -1,7 +1,8 @@
-"""The consumer of committed entries that tells people: pick, decide, hand to the channels.
+"""The consumer of committed entries that notifies people: pick, decide, pass to the channels.
 
 All of it runs on the loop and takes microseconds; only the channels' threads wait for a network.
-What came of each message is journalled as a note, and a channel that fails repeatedly is an alert.
+The result of each message is journalled as a note, and a channel that fails repeatedly raises an
+alert.
 """
 
 import asyncio
@@ -38,33 +39,33 @@ NEAR_PERCENT: Final = 80
 _FLOOR: Final = "min_cash"
 ALIVE_AT: Final = time(8, 45)
 ALIVE_UNTIL: Final = time(9, 0)
-"""Local to the exchange: a bot that begins later says that it runs."""
+"""Local to the exchange: a bot that starts later sends a notice that it runs."""
 TICK_S: Final = 0.5
-"""How often it is looked for what has waited long enough (wall clock)."""
+"""How often to check what has waited long enough (wall clock)."""
 STOP_S: Final = 2.0
-"""How long the end of a run waits for messages that are on their way, all channels together."""
+"""How long the end of a run waits for messages under way, for all channels together."""
 BUSY_MAX_S: Final = 30.0
-"""A service that takes so long for one message, or for its name, takes none for now: an alert."""
+"""A service that takes this long for one message, or for its name, counts as failing: an alert."""
 FAILS_MAX: Final = 3
-"""Messages in a row that a channel has not taken: then it is an alert."""
+"""Messages in a row that a channel has not accepted, before an alert is raised."""
 ALL_S: Final = 8.0
-"""Below what a service manager waits for an end, and enough for two tries."""
+"""Less than a service manager waits for an end, and enough for two tries."""
 KIND: Final = NoticeKind.HALTED
-"""A bot that is not there sends no order either: as urgent, and told on the same channels."""
+"""A missing bot sends no orders either: as urgent, and sent on the same channels."""
 
 
 def is_near(limit: LimitUse) -> bool:
-    """Tell whether a limit is used to 80 %; a least that has to be there is no such limit."""
+    """Return whether 80 % of a limit is used; a required minimum is not such a limit."""
     if limit.used is None or not limit.allowed or limit.key == _FLOOR:
         return False
     return limit.used * 100 >= NEAR_PERCENT * limit.allowed
 
 
 class Notices:
-    """Tells what is worth telling, where channels for that are set up; else it does nothing.
+    """Sends notices if channels are set up; else it does nothing.
 
-    `told` says an alert in a language, `trouble` hears of what was not told when a run ends.
-    Raises OperatorMistake for an address that is not good.
+    `told` words an alert in a language, `trouble` gets what could not be sent when a run ends.
+    Raises OperatorMistake for a bad address.
     """
 
     def __init__(self, loaded: Loaded, told: Told, trouble: Callable[[str], object]) -> None:
@@ -116,16 +117,16 @@ class Notices:
             self._take([self._wording.notice(now(), NoticeKind.RESTART, text)])
 
     def follow(self, parts: Parts) -> Mapping[str, Handler]:
-        """Look after these parts from now on; return what answers an operator."""
+        """Watch these parts from now on; return the handlers for an operator's requests."""
         self._parts = parts
         return {"notify_mute": self.mute}
 
     def standing(self) -> tuple[Standing, ...]:
-        """Return the alerts that hold now: channels that take nothing."""
+        """Return the alerts that hold now: channels that fail."""
         return tuple(self._standing.values())
 
     async def mute(self, request: Request) -> Reply:
-        """Keep all but critical notices for a while; 0 seconds end it."""
+        """Hold back all but critical notices for a while; 0 seconds end it."""
         seconds = request.get("seconds")
         is_length = isinstance(seconds, int | float) and 0 <= seconds <= MUTE_MAX.total_seconds()
         if not is_length or not self._senders:
@@ -140,7 +141,7 @@ class Notices:
         return {"ok": True, "until": ends or None}
 
     def see(self, entry: Entry) -> None:
-        """Take in a committed entry. A bug of ours is told of once, and holds up nothing."""
+        """Process a committed entry. A bug of ours is reported once, and delays nothing."""
         if self._senders:
             self._safely(lambda: self._take(self._picker.pick(entry)))
             if isinstance(entry, Note) and entry.kind == PULSE_NOTE:
@@ -171,7 +172,7 @@ class Notices:
                 self._alert(name, sender.waiting + 1, f"no answer for {BUSY_MAX_S:g} s")
 
     def _look_at_limits(self) -> None:
-        """Tell of each limit that is used to 80 %, once a day."""
+        """Report each limit of which 80 % is used, once a day."""
         if self._parts is None:
             return
         now = self._now()
@@ -205,7 +206,7 @@ class Notices:
                     self._senders[name].put(self._wording.message(each, volume))
 
     def stop(self) -> None:
-        """Hand over what waits, and give the channels a moment to send it."""
+        """Pass on what waits, and give the channels a moment to send it."""
         self._safely(lambda: self._hand_over(self._policy.all_left(self._now())))
         until_s = monotonic_s() + STOP_S
         for sender in self._senders.values():
@@ -221,7 +222,7 @@ class Notices:
 
     def _report(self, result: Result) -> None:
         """Called on a channel's thread."""
-        with suppress(RuntimeError):  # the loop has ended: nobody is there to hear it
+        with suppress(RuntimeError):  # the loop has ended, so nobody can be told
             self._loop.call_soon_threadsafe(self._journal, result)
 
     def _journal(self, result: Result) -> None:
@@ -261,7 +262,7 @@ class Notices:
 
 
 def tell_end(loaded: Loaded, mistake: OperatorMistake) -> None:
-    """Tell each channel why the service is not there."""
+    """Tell each channel why the service is not running."""
     settings = loaded.settings
     wording = Wording(settings.notify.language or settings.language, loaded.name, settings.mode)
     first, *others = mistake.problems
@@ -271,7 +272,7 @@ def tell_end(loaded: Loaded, mistake: OperatorMistake) -> None:
     lines.append(wording.said("ended_do"))
     title, body = wording.title(wording.said("ended_title")), "\n".join(lines)
     senders = list[Sender]()
-    with suppress(OperatorMistake):  # an address that is not good: the screen names it
+    with suppress(OperatorMistake):  # a bad address: the screen names it
         for channel in open_channels(loaded.channels(process_environment())):
             volume = channel.plan.volume(KIND)
             if volume is not Volume.OFF:
@@ -288,4 +289,4 @@ def tell_end(loaded: Loaded, mistake: OperatorMistake) -> None:
 
 
 def _ignore(_: Result) -> None:
-    """Nobody is left to hear what came of it."""
+    """Nobody is left to use the result."""

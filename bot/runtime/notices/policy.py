@@ -1,9 +1,9 @@
-"""What of the notices goes out, when, and to whom. Pure: all its times come from what it is given.
+"""Decides which notices are sent, when, and to whom. Pure: all times are passed in.
 
-The first notice of a group goes out at once. What follows within `group_s` is counted and told in
-one summary at the end of that time; while a storm lasts the time is doubled, to an hour at most.
-In quiet hours, or while a person has muted the notices, all but critical ones are kept and told
-together afterwards. No list grows without a bound, and what did not fit is counted and told.
+The first notice of a group is sent at once. Those that follow within `group_s` are counted and sent
+as one summary at the end of that time; during a storm the time doubles, up to an hour. In quiet
+hours, or while a person has muted the notices, all but critical ones are kept and sent together
+afterwards. Every list is bounded; what did not fit is counted and reported.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ from bot.domain.notice import SEVERITIES, Notice, NoticeKind, Severity
 
 SPAN_MAX: Final = timedelta(hours=1)
 GROUPS_MAX: Final = 500
-"""Groups that are remembered; the oldest is told of and forgotten."""
+"""Groups remembered; the oldest is reported and dropped."""
 LISTED_MAX: Final = 5
-"""Of a summary, so many notices are told in words; the others are counted."""
+"""Notices that a summary shows in words; the others are only counted."""
 
 
 MUTE_MAX: Final = timedelta(hours=24)
@@ -26,7 +26,7 @@ MUTE_MAX: Final = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What is to go out now: notices of one kind, told in one message.
+    """Notices of one kind to be sent now, in one message.
 
     `count` is how many there were in all, of which `notices` are the last ones. `is_late`: they
     have waited for the end of quiet hours.
@@ -41,7 +41,7 @@ class Ready:
 
 @dataclass(slots=True)
 class _Group:
-    """Notices that are told together, since the first of them went out."""
+    """Notices to be sent together, since the first of them was sent."""
 
     kind: NoticeKind
     until: datetime
@@ -55,7 +55,7 @@ class _Group:
 
 
 class Policy:
-    """Takes notices and gives back what is to go out, both in the order of time."""
+    """Takes notices and returns what is to be sent, both in time order."""
 
     def __init__(
         self, *, group: timedelta, quiet_hours: Mapping[Severity, tuple[time, time]]
@@ -71,11 +71,11 @@ class Policy:
         return self._muted_until
 
     def mute(self, until: datetime | None) -> None:
-        """Keep all but critical notices until then; None ends it."""
+        """Hold back all but critical notices until then; None ends it."""
         self._muted_until = until
 
     def take(self, notice: Notice) -> list[Ready]:
-        """Take one notice in; return what goes out now."""
+        """Add one notice; return what is to be sent now."""
         ready = self.due(notice.at)
         group = self._groups.get(notice.group)
         if group is not None:
@@ -88,7 +88,7 @@ class Policy:
         return ready + self._out(Ready(notice.at, notice.kind, (notice,), 1))
 
     def due(self, at: datetime) -> list[Ready]:
-        """Return what has waited long enough: summaries, and what quiet hours have held."""
+        """Return what has waited long enough: summaries, and notices held in quiet hours."""
         ready = list[Ready]()
         if self._muted_until is not None and at >= self._muted_until:
             self._muted_until = None
@@ -104,7 +104,7 @@ class Policy:
         return ready
 
     def all_left(self, at: datetime) -> list[Ready]:
-        """Return everything that waits, for the end is near."""
+        """Return everything that waits, as the end is near."""
         ready = [each for group in self._groups.values() for each in self._told(group, at)]
         late = [Ready(at, k, tuple(g.last), g.count, is_late=True) for k, g in self._kept.items()]
         self._groups, self._kept = {}, {}
@@ -116,7 +116,7 @@ class Policy:
         return self._out(Ready(at, group.kind, tuple(group.last), group.count))
 
     def _out(self, ready: Ready) -> list[Ready]:
-        """Let it go out, or keep it where it is quiet."""
+        """Send it, or keep it during quiet hours."""
         if not self._is_quiet(ready.kind, ready.at):
             return [ready]
         kept = self._kept.setdefault(ready.kind, _Group(ready.kind, ready.at, self._span))
@@ -135,7 +135,7 @@ class Policy:
 
 
 def is_within(hours: tuple[time, time], at: datetime) -> bool:
-    """Tell whether an instant is in hours of the exchange's day, which may go over midnight."""
+    """Return whether an instant is within hours of the exchange's day, which may span midnight."""
     begin, end = hours
     now = at.astimezone(EXCHANGE_TZ).time()
     return begin <= now < end if begin < end else now >= begin or now < end

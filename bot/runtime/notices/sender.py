@@ -1,8 +1,8 @@
-"""One thread for each channel, with a short queue: a service that hangs holds up nobody else.
+"""One thread for each channel, with a short queue: a service that hangs delays no other.
 
 Nothing waits for these threads: not trading, not the other channels, and the end of the process
-only for a moment. A message is tried three times. When the queue is full the oldest of the least
-urgent messages makes room, and is counted.
+only briefly. A message is tried three times. If the queue is full, the oldest of the least urgent
+messages is dropped and counted.
 """
 
 import threading
@@ -16,12 +16,12 @@ from bot.runtime.notices.channels import Message, Sent
 QUEUE_MAX: Final = 100
 TRIES: Final = 3
 PAUSES_S: Final = (2.0, 10.0)
-"""Between one try and the next; a channel that has failed before has one try a message."""
+"""Between one try and the next; a channel that failed before gets one try per message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one message on one channel. `dropped` came before it and made room."""
+    """The result of one message on one channel. `dropped` ones before it made room."""
 
     channel: str
     message: Message
@@ -31,7 +31,7 @@ class Result:
 
 
 class Sender:
-    """The thread of one channel. `report` is called on it with what came of each message."""
+    """The thread of one channel. It calls `report` with the result of each message."""
 
     def __init__(
         self,
@@ -63,12 +63,12 @@ class Sender:
 
     @property
     def untold(self) -> int:
-        """How many messages nobody has been told, of those that it was given."""
+        """Messages given to it that have reached nobody."""
         with self._changed:
             return len(self._queue) + self._dropped + (self._busy_since is not None)
 
     def busy_s(self) -> float:
-        """How long the service has been taking for the message that it is asked to take."""
+        """How long the service has been busy with the current message."""
         since = self._busy_since
         return 0.0 if since is None else monotonic_s() - since
 
@@ -112,7 +112,7 @@ class Sender:
             self._report(Result(self.name, message, sent, tries, dropped))
 
     def _take(self) -> tuple[Message, int] | None:
-        """Wait for the next message, the most urgent first; None at the end."""
+        """Wait for the next message, most urgent first; None at the end."""
         with self._changed:
             while not self._queue and not self._stopping:
                 self._changed.wait()
@@ -123,7 +123,7 @@ class Sender:
             return self._queue.pop(first), dropped
 
     def _waits(self, pause_s: float) -> bool:
-        """Let a while pass before the next try; True: the end has come."""
+        """Pause before the next try; True if the end has come."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping, pause_s)
             return self._stopping

@@ -1,8 +1,8 @@
-"""Which committed entries are a notice, and the words of it.
+"""Selects the committed entries that become notices, and words them.
 
-A notice says the mode, what happened, what it means for the money, and what to type. No account
-number and no secret is in it: every text passes the redaction of the wire, and what came from
-outside is made visible.
+A notice gives the mode, what happened, what it means in money, and what to type. It contains no
+account number or secret: every text passes the wire's redaction, and text from outside is made
+visible.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ from bot.runtime.notices.policy import Ready
 
 TEXT_MAX: Final = 900
 Told = Callable[[str, str, str, Mapping[str, object]], str]
-"""Says an alert in a language: language, English text, code, facts."""
+"""Words an alert in a language: language, English text, code, facts."""
 INTENTS_MAX: Final = 2_000
 _STATES: Final = {
     RunState.HALTED: NoticeKind.HALTED,
@@ -70,13 +70,13 @@ _CODES: Final[Mapping[NoticeKind, str]] = {
 KINDS: Final[Mapping[str, NoticeKind]] = {
     code: kind for kind, codes in _CODES.items() for code in codes.split()
 }
-"""Every code of an alert has its kind here; a new one gets one too."""
+"""The kind of every alert code; a new code needs one too."""
 
 
 @cache
 def texts(language: str) -> Mapping[str, Mapping[str, str]]:
     """Read the texts of a language."""
-    from ruamel.yaml import YAML  # read only by who sends notices: it slows a start
+    from ruamel.yaml import YAML  # imported only if notices are sent, as it slows a start
 
     found = YAML(typ="safe").load(Path(__file__).with_name("texts.yaml").read_text("utf-8"))
     return found[language]  # type: ignore[no-any-return]
@@ -84,20 +84,20 @@ def texts(language: str) -> Mapping[str, Mapping[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """Puts notices into messages. `bot` is the name of the bot and `mode` the one it runs in."""
+    """Turns notices into messages. `bot` is the name of the bot and `mode` its mode."""
 
     language: str
     bot: str
     mode: str
 
     def said(self, name: str, **facts: object) -> str:
-        """Return one of the sentences with its facts."""
+        """Return one of the sentences, with its facts filled in."""
         return texts(self.language)["said"][name].format_map(facts)
 
     def notice(
         self, at: datetime, kind: NoticeKind, text: str, *, group: str = "", has_do: bool = True
     ) -> Notice:
-        """Make a notice of what happened. `has_do` False: the text says what to do."""
+        """Make a notice. `has_do` False: the text itself says what to do."""
         found = texts(self.language)
         return Notice(
             at=at,
@@ -109,11 +109,11 @@ class Wording:
         )
 
     def title(self, words: str) -> str:
-        """Say first in which mode the bot is, and which bot it is."""
+        """Return the title: first the mode, then the bot."""
         return f"{self.mode.upper()} {self.bot}: {visible(words)}"
 
     def message(self, ready: Ready, volume: Volume) -> Message:
-        """Return what a channel is sent for it."""
+        """Return the message for a channel."""
         last = ready.notices[-1]
         title = self.title(texts(self.language)["titles"][ready.kind].format(state=last.group))
         lines = [line_of(each) for each in ready.notices]
@@ -138,7 +138,7 @@ def line_of(notice: Notice) -> str:
 
 
 def safe(text: str) -> str:
-    """Return a text without account numbers and secrets, and with nothing in it that acts."""
+    """Return a text without account numbers and secrets, and without control characters."""
     return visible(redact(text), TEXT_MAX)
 
 
@@ -148,7 +148,9 @@ def clock_of(at: datetime) -> str:
 
 
 class Picker:
-    """Makes notices of entries. It remembers why an order was placed, so that a fill can say it."""
+    """Makes notices from entries. It remembers why an order was placed, so that a
+    fill can say so.
+    """
 
     def __init__(self, wording: Wording, told: Told) -> None:
         self._wording = wording
@@ -156,7 +158,7 @@ class Picker:
         self._intents: dict[str, Intent] = {}
 
     def pick(self, entry: Entry) -> list[Notice]:
-        """Return what an entry is worth telling."""
+        """Return the notices for an entry."""
         match entry:
             case Note():
                 return self.of_note(entry)
@@ -178,7 +180,7 @@ class Picker:
         return []
 
     def of_note(self, entry: Note) -> list[Notice]:
-        """Return what an alert is worth, or the sum of a day."""
+        """Return the notices for an alert, or for the day's summary."""
         if entry.kind == DAY_NOTE:
             return [self._wording.notice(entry.at, NoticeKind.SUMMARY, entry.text)]
         code = str(entry.numbers.get("alert") or "")
@@ -187,21 +189,22 @@ class Picker:
         kind = KINDS.get(code, NoticeKind.TROUBLE)
         text = self._told(self._wording.language, entry.text, code, entry.numbers)
         group = kind if kind is NoticeKind.HALTED else code
-        if code.startswith("TWO_FACTOR_"):  # it is asked at bounded times, and each is a reminder
+        # it is repeated at limited intervals, each time as a reminder
+        if code.startswith("TWO_FACTOR_"):
             group = f"{code} {entry.numbers.get('asked')}"
         return [self._wording.notice(entry.at, kind, text, group=group, has_do=False)]
 
     def of_state(self, entry: StateChanged) -> list[Notice]:
-        """Return what a change of the bot's state is worth."""
+        """Return the notices for a change of the bot's state."""
         kind = _STATES.get(entry.to_state, NoticeKind.STATE)
         if kind is NoticeKind.TWO_FACTOR:
-            return []  # its alert says it, now and at bounded times again
+            return []  # its alert says so, now and again at limited intervals
         text = self._wording.said("state", state=entry.to_state, reason=entry.reason)
         group = entry.to_state.value if kind is NoticeKind.STATE else kind
         return [self._wording.notice(entry.at, kind, text, group=group)]
 
     def of_fill(self, entry: Fill) -> Notice:
-        """Return the notice of a fill, with why it was wanted."""
+        """Return the notice of a fill, with the reason for the order."""
         said, intent = self._wording.said, self._intents.get(entry.intent_id or "")
         text = said(
             "fill",

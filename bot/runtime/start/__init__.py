@@ -1,4 +1,4 @@
 """What a run does until it trades: its journal, broker and strategies, and a day's first reads.
 
-Not here: what a run is made of, and how it ends (`run.py`, `daemon.py`).
+A run's parts and its end are in `run.py` and `daemon.py`.
 """

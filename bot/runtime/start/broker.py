@@ -1,8 +1,8 @@
 """How a run finds its broker: which environment, which account, and the token to write with.
 
-Without open work a broker that is away ends the start at once, so that its operator sees why. With
-open work, or as a service that nobody watches, the bot has to be there when the broker comes back:
-it asks again, at growing intervals, says so, and takes a stop meanwhile.
+Without open work, an unreachable broker ends the start at once, so that its operator sees why. With
+open work, or as an unattended service, the bot has to be there when the broker comes back: it
+retries at growing intervals, reports that, and accepts a stop meanwhile.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -52,8 +52,8 @@ MakeEnvironment = Callable[[EnvironmentSpec], Environment]
 
 
 def make_environment(spec: EnvironmentSpec) -> Environment:
-    """Return the environment of the configured mode. What plays a broker is imported where one is
-    played.
+    """Return the environment of the configured mode. A simulated broker is imported only if one is
+    used.
     """
     settings = spec.loaded.settings
     match settings.mode:
@@ -73,8 +73,8 @@ def make_environment(spec: EnvironmentSpec) -> Environment:
 
 @dataclass(slots=True)
 class BrokerRetry:
-    """Asks the broker, again and again where that `is_needed`. `trouble`: why the last try failed,
-    empty when it did not.
+    """Asks the broker, repeatedly if `is_needed`. `trouble`: why the last try failed, empty if it
+    did not.
     """
 
     waiter: Waiter
@@ -83,9 +83,9 @@ class BrokerRetry:
     trouble: str = ""
 
     async def ask(self, question: Callable[[], Awaitable[T]], *, tries_max: int | None = None) -> T:
-        """Return the answer. Raises BrokerError at once where it is not needed, and for a key that
-        the broker does not take. No question names what it may not know: a 404 is a dead route.
-        With `tries_max` it is asked that often at most.
+        """Return the answer. Raises BrokerError at once if it is not needed, and if the broker
+        rejects the key. The questions name nothing that the broker may not know, so a 404 is a dead
+        route. `tries_max` limits the number of tries.
         """
         tries = 0
         while True:
@@ -107,7 +107,7 @@ class BrokerRetry:
             await self.pause(pause_s)
 
     def tell(self, trouble: str, pause_s: float) -> None:
-        """Say on the screen, and keep for the status, what is wrong and when it is tried again."""
+        """Show on the screen, and keep for the status, what is wrong and when it is retried."""
         self.trouble = trouble
         self.report(
             f"{trouble}. The bot stays and asks again in {pause_s:.0f} s. To end it: bot stop"
@@ -130,9 +130,9 @@ async def meet_broker(
 ) -> tuple[Broker, SubAccount, Fence, bool]:
     """Find the broker and our account there; return both, and whether a code was asked for.
 
-    First of all the nonces of the places that an earlier run has `lost` are tried: the time in
-    which they prove something runs.
-    Raises OperatorMistake, where nothing is open also for a broker that does not answer.
+    First the nonces of the places that an earlier run has `lost` are tried, as the time in which
+    they prove something is running out. Raises OperatorMistake; if nothing is open, also if the
+    broker does not answer.
     """
     wanted = loaded.settings.broker.account
     try:
@@ -165,7 +165,7 @@ def connect_broker(
     post: Post,
     writes: type[OrderWriter] = OrderWriter,
 ) -> Broker:
-    """Wire the broker's side; nothing is sent yet. Raises OperatorMistake for an unsafe address."""
+    """Wire the broker side; nothing is sent yet. Raises OperatorMistake for an unsafe address."""
     settings, quota = loaded.settings, QuotaWatch(environment, post)
     budget: RequestBudget = RequestBudget(
         per_minute=settings.broker.requests_per_minute,
@@ -192,7 +192,7 @@ def connect_broker(
 
 
 def note_drift(environment: Environment, post: Post, news: tuple[Drifted, ...]) -> None:
-    """Journal and show fields that the document doesn't know, or that are missing."""
+    """Journal and show fields that are missing or not in the document."""
     now = environment.market.now()
     fields = ", ".join(str(each).removeprefix(f"{each.call} ") for each in news)
     text = f"{news[0].call} is not as documented: {fields[:DRIFT_CHARACTERS_MAX]}"
@@ -203,7 +203,7 @@ def note_drift(environment: Environment, post: Post, news: tuple[Drifted, ...]) 
 async def choose_account(client: BrokerClient, wanted: str) -> SubAccount:
     """Find the sub-account that is to trade: by id, extended id, suffix or type.
 
-    Raises OperatorMistake when none or several answer to `wanted`, naming them.
+    Raises OperatorMistake if none or several match `wanted`, naming them.
     """
     user = await client.user()
     accounts = await client.sub_accounts(user.user_id)
@@ -222,7 +222,7 @@ async def choose_account(client: BrokerClient, wanted: str) -> SubAccount:
 
 
 def matching_accounts(accounts: Sequence[SubAccount], wanted: str) -> list[SubAccount]:
-    """Return the accounts that `wanted` names; an exact id beats a type."""
+    """Return the accounts that `wanted` names; an exact id takes precedence over a type."""
     exact = [each for each in accounts if wanted in {each.id, each.extended_id}]
     return exact or [
         each
@@ -245,10 +245,10 @@ def unreachable(error: BrokerError) -> OperatorMistake:
 
 
 async def sign_in(broker: Broker, state_dir: Path, code: Secret | None) -> bool:
-    """Use the token kept from before; else, with a broker that we play ourselves, its known code.
+    """Use the stored token; else, with a simulated broker, its known code.
 
-    Return whether a code was asked for. Where no more codes are mailed today the run begins
-    without a token: it follows what is open, and a person can give one.
+    Return whether a code was requested. If no more codes are mailed today the run begins without a
+    token: it follows open orders, and a person can supply one.
     """
     kept = kept_token(state_dir, broker.offset.now())
     if kept is not None:
@@ -262,7 +262,8 @@ async def sign_in(broker: Broker, state_dir: Path, code: Secret | None) -> bool:
             return False
         given = await broker.client.verify_otp(ticket.ticket_id, code)
         broker.two_factor.set_token(given.token, given.expires_at)
-        with suppress(OSError):  # a start that finds none kept asks again, as this one did
+        # if it cannot be stored, the next start requests a code again, as this one did
+        with suppress(OSError):
             keep_token(state_dir, given.token, given.expires_at)
     return kept is None and code is not None
 
@@ -270,7 +271,7 @@ async def sign_in(broker: Broker, state_dir: Path, code: Secret | None) -> bool:
 def show_broker(
     loaded: Loaded, broker: Broker, account: SubAccount, show: Callable[[str, str], None]
 ) -> None:
-    """Show which account the run trades on, what it may send there, and what holds it back."""
+    """Show on which account the run trades, what it may send there, and what holds it back."""
     skew_ms = broker.offset.value.total_seconds() * 1000
     show("broker", f"account {account.masked} {account.type}, skew {skew_ms:.0f} ms")
     until = broker.two_factor.until

@@ -1,16 +1,15 @@
-"""What is asked of the broker before a day begins: the same after a start and after a night.
+"""The reads before a day begins: the same after a start and after a night.
 
     order history (where an earlier day left orders open) ─► day order book ─► account ─► Reconciled
 
-With open work, or in a bot that runs, what can't be read is asked for again until it can: orders
-may be open, so the bot stays, cancels and listens; nothing is sent before all of it is there. Where
-the broker answers other reads, a day begins after `HISTORY_TRIES` without the order history, and
-the symbols of what it left open are halted. A start reads the market, too; what orders need comes
-first.
+With open work, or in a running bot, failed reads are retried until they work: orders may be open,
+so the bot stays, cancels and takes requests; no order is sent before everything is read. If the
+broker answers other reads, a day begins without the order history after `HISTORY_TRIES`, and the
+symbols of orders left open are halted. A start also reads the market; what orders need comes first.
 
-Today's day order book does not list what an earlier day left open; the order history does, under
-each of an order's ids. What it says is merged before that day is closed, so that a fill of the
-hours in which no bot ran is a fill in the journal too.
+Today's day order book does not list orders that an earlier day left open; the order history does,
+under each of an order's ids. It is merged before that day is closed, so that a fill while no bot
+ran also becomes a fill in the journal.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -49,14 +48,14 @@ from bot.runtime.start.broker import BrokerRetry, unreachable
 from bot.runtime.timetable.notes import quote_note
 
 HISTORY_TRIES: Final = 5
-"""How often the order history is asked for before a day begins without it."""
+"""How often the order history is requested before a day begins without it."""
 REFUSED_S: Final = 300.0
-"""How long a running bot waits after the broker has refused its key, at the start of a day."""
+"""How long a running bot waits after the broker has refused its key at the start of a day."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownOrders:
-    """Orders as the bot has them; `later_ids` are those that they had after the first, by that."""
+    """Orders as the bot has them; `later_ids` maps each later id to its order's first one."""
 
     rows: Iterable[OrderUpdated]
     later_ids: Mapping[str, Sequence[str]]
@@ -77,12 +76,12 @@ class DayStart:
     listed: Mapping[str, Instrument]
     closes: Closes
     listed_on: dict[str, date] = field(default_factory=dict)
-    """By symbol, the day on which the broker last said where it trades."""
+    """By symbol, the day on which the broker last said where it is listed."""
 
     async def after_start(self, known: KnownOrders) -> Mapping[str, Instrument]:
         """Read all that a run begins with; return its instruments, by their symbols.
 
-        Raises OperatorMistake where nothing is open and the broker does not answer.
+        Raises OperatorMistake if nothing is open and the broker does not answer.
         """
         try:
             await self._orders_and_account(known)
@@ -104,8 +103,8 @@ class DayStart:
         return instruments
 
     async def after_night(self, known: KnownOrders) -> Mapping[str, Instrument]:
-        """Read what a day begins with in a bot that runs, for as long as it takes; return where
-        each symbol trades by what the broker says this morning.
+        """Read what a day begins with in a running bot, for as long as it takes; return where each
+        symbol is listed according to the broker this morning.
         """
         is_read = False
         while not is_read:
@@ -128,7 +127,7 @@ class DayStart:
         return found
 
     def reconciled(self) -> None:
-        """Say that all has been read."""
+        """Return the event that everything has been read."""
         self.post(Reconciled(self.market.now()))
 
     async def _orders_and_account(self, known: KnownOrders) -> None:
@@ -162,7 +161,7 @@ class DayStart:
     async def _quotes(self) -> list[Quote]:
         """Read every symbol's quote. Raises OperatorMistake, for all unknown symbols at once.
 
-        With open work no quote is waited for: the polls go on asking, and orders come first.
+        With open work no quote is awaited: the polls continue, and orders come first.
         """
         quotes, unknown = [], []
         for symbol in self._symbols():
@@ -184,7 +183,7 @@ class DayStart:
 
 
 def left_open(known: KnownOrders, account: SubAccount, today: date) -> dict[str, OrderUpdated]:
-    """Return our own orders of an account that are open and of an earlier day, by every id that
+    """Return our own orders of an account that are open and from an earlier day, by every id that
     they have had.
     """
     return {
@@ -203,9 +202,9 @@ async def read_history(
     ask: Callable[[], Awaitable[tuple[OrderReport, ...]]],
     look: Callable[[], Awaitable[object]],
 ) -> tuple[OrderReport, ...] | BrokerError:
-    """Return what the order history says, or why it is given up: that is done only where the broker
-    answers another read at once, whatever the history's own answer was. One that is away as a whole
-    is waited for, and asked again. Raises BrokerError for one that refuses the other read too.
+    """Return the order history's answer, or why it is given up: only if the broker answers another
+    read at once, whatever the history's own answer was. If the broker does not answer at all, keep
+    waiting and retrying. Raises BrokerError if it refuses the other read too.
     """
     while True:
         try:
@@ -223,10 +222,10 @@ async def read_history(
 async def earlier_ends(
     client: BrokerClient, account: SubAccount, left: Mapping[str, OrderUpdated], *, now: datetime
 ) -> tuple[OrderReport, ...]:
-    """Return what the history says of orders that an earlier day left; nothing where none was.
+    """Return what the history says of orders that an earlier day left; empty if there were none.
 
-    For one that it does not know, the engine halts the symbol. `now` is market time. Raises
-    BrokerError for a history that can't be read.
+    For an order that it does not list, the engine halts the symbol. `now` is market time. Raises
+    BrokerError if the history cannot be read.
     """
     if not left:
         return ()
@@ -239,10 +238,10 @@ async def earlier_ends(
 
 
 def _report_of(row: OrderUpdated | None, past: PastOrder, now: datetime) -> OrderReport | None:
-    """Return what the history says of an order. All are day orders: none is open any more.
+    """Return what the history says about an order. All are day orders, so none is open any more.
 
-    None when it is another order (ids of another day may come again), or when the history doesn't
-    say how much was executed.
+    None if it is another order (ids may be reused on another day), or if the history does not say
+    how much was executed.
     """
     if row is None or past.executed_quantity is None or past.symbol != row.symbol:
         return None

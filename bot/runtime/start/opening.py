@@ -1,10 +1,10 @@
-"""How a run comes by its journal: it takes the lease, or waits for it, opens the journal and looks
-at what it is to go on from. What it holds is let go by its end, in the opposite order.
+"""How a run gets its journal: it takes the lease or waits for it, opens the journal and checks the
+state from which it is to continue. At its end everything is released in reverse order.
 
-A run that waits as a standby takes over when the other one ends or stalls. It holds neither lease
-nor broker, so it sends nothing and changes nothing. Plug-ins and configuration are read before; its
-socket answers for the state and for a stop. What it cannot look at it does not judge: a database
-that is away or hangs is waited for.
+A standby takes over when the other run ends or stalls. While it waits it holds neither lease nor
+broker, so it sends nothing and changes nothing. Plug-ins and configuration are read before; its
+socket answers requests for the state and for a stop. It does not judge what it cannot see: it waits
+for a database that is away or hangs.
 """
 
 import asyncio
@@ -64,19 +64,19 @@ from bot.runtime.worlds.environment import (
 )
 
 LOOK_S: Final = 1.0
-"""How often a standby looks at the lease: one short query."""
+"""How often a standby checks the lease: one short query."""
 LOOK_MAX_S: Final = 8.0
-"""How long a look may take; the driver gives a connection up after 5."""
+"""How long a check may take; the driver gives up on a connection after 5."""
 HUNG_S: Final = 0.5
 """How long the end of a run waits for a database that does not answer."""
 CLOSE_S: Final = 3.0
-"""How long the database may take when all is written already."""
+"""How long the database may take once everything is written."""
 CHECK_S: Final = 30.0
-"""How long a start looks at its journal: 100,000 rows take less than 1 s."""
+"""How long a start checks its journal: 100,000 rows take less than 1 s."""
 
 
 def require_possible(loaded: Loaded) -> None:
-    """Raise OperatorMistake where no second bot could take over."""
+    """Raise OperatorMistake if no second bot could take over."""
     text = ""
     if is_sqlite(loaded.journal_url):
         text = (
@@ -94,7 +94,7 @@ def require_possible(loaded: Loaded) -> None:
 
 
 class Standby:
-    """Waits for a lease. `trouble` says in words why it does, for the status."""
+    """Waits for a lease. `trouble` says in words why, for the status."""
 
     def __init__(
         self,
@@ -116,13 +116,13 @@ class Standby:
         self.reason = ""
 
     def stop(self, reason: str, _by: str) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         self.reason = reason
         self._stopping.set()
 
     async def lease(self) -> Lease | None:
-        """Return the lease once it is ours; None: stopped before. Raises what the journal does,
-        but for a database that is out of reach.
+        """Return the lease once it is ours; None if stopped before. Raises what the journal raises,
+        except for a database out of reach.
         """
         while not self._stopping.is_set():
             try:
@@ -138,7 +138,7 @@ class Standby:
         return None
 
     def _look(self) -> Seen:
-        """On a thread of its own, which may hang."""
+        """Check on a separate thread, which may hang."""
         watch = self._watch
         if not self._is_prepared:
             prepare_journal(self._url)
@@ -146,7 +146,7 @@ class Standby:
         return watch.look()
 
     def _judge(self, seen: Seen) -> bool:
-        """Say what was seen, and whether the lease is to be had."""
+        """Report what was seen, and return whether the lease is available."""
         is_over = self._patience.is_over(seen, boottime_s())
         silent_s, who = seen.silent_s, "a bot that is still starting holds the journal"
         if (holder := seen.holder) is not None:
@@ -168,12 +168,13 @@ class Standby:
         return is_over
 
     async def _take(self, seen: Seen) -> Lease | None:
-        """Take what is to be had; None: somebody was faster, or it is stopped."""
+        """Take an available lease; None if somebody was faster, or it was stopped."""
         taking = asyncio.ensure_future(in_time(partial(take, self._url, self._holder, seen)))
         ending = asyncio.ensure_future(self._stopping.wait())
         try:
             while not (taking.done() or ending.done()):
-                # A lease that comes late is still ours: what takes it is never given up.
+                # A lease that arrives late is still ours, so the task that takes it is never
+                # abandoned.
                 await asyncio.wait(
                     {taking, ending}, timeout=LOOK_MAX_S, return_when=asyncio.FIRST_COMPLETED
                 )
@@ -204,17 +205,18 @@ class Standby:
         self._say(self._warn, text)
 
     def _say(self, show: Callable[[str], None], text: str) -> None:
-        """Say what is new, once."""
+        """Report what is new, once."""
         if text != self._told:
             self._told = text
             show(text)
 
 
 def begin_state(loaded: Loaded, *, is_standby: bool) -> int | None:
-    """Make the state directory; return the child that makes a new journal, as `begin_journal` does.
+    """Create the state directory; return the child that creates a new journal, as `begin_journal`
+    does.
 
-    It comes before all threads of a run. What a standby waits for is made by another. Raises
-    OperatorMistake where no second bot can take over, before anything is made.
+    It runs before all threads of a run. A standby's journal is created by the other run. Raises
+    OperatorMistake, before creating anything, if no second bot could take over.
     """
     if is_standby:
         require_possible(loaded)
@@ -229,9 +231,9 @@ async def wait_for_lease(
     screen: Screen,
     fields: Mapping[str, object],
 ) -> Lease | str:
-    """Wait for the lease as a standby does; return it, or why the wait was ended.
+    """Wait for the lease as a standby; return it, or why the wait was ended.
 
-    Raises what the journal does.
+    Raises what the journal raises.
     """
     standby = Standby(
         loaded.journal_url, this_process(), partial(screen.row, "standby"), screen.trouble
@@ -250,7 +252,7 @@ async def wait_for_lease(
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A journal whose lease we hold, and what is wrong with it."""
+    """A journal whose lease we hold, and its damage, if any."""
 
     journal: Journal
     epoch: int
@@ -272,8 +274,8 @@ async def open_journal(
     """Take the lease, at once or as a standby, and open its journal; return that, or why the wait
     was ended.
 
-    `child` is what `begin_state` gave; `lose` hears of a lease that can't be renewed. Raises what
-    `acquire` and `Journal.open` do, and OperatorMistake for a journal of another mode.
+    `child` is the result of `begin_state`; `lose` is called if the lease cannot be renewed. Raises
+    what `acquire` and `Journal.open` raise, and OperatorMistake for a journal of another mode.
     """
     url, loop, state = loaded.journal_url, asyncio.get_running_loop(), "kept"
     if is_standby:
@@ -289,7 +291,7 @@ async def open_journal(
     stack.callback(lease.release)
 
     def report(text: str) -> None:
-        with suppress(RuntimeError):  # the loop has ended: nobody is there to read it
+        with suppress(RuntimeError):  # the loop has ended, so nobody can be told
             loop.call_soon_threadsafe(screen.trouble, text)
 
     keeper = HeadsKeeper(loaded.state_dir, url, SystemClock(), report)
@@ -311,7 +313,7 @@ async def open_journal(
 
 
 async def keep_lease(journal: Journal, url: str, lose: Callable[[str], None]) -> None:
-    """Renew the lease for ever where it runs out; `lose` hears why that could not be done.
+    """Renew the lease for ever if it can expire; `lose` is called with the reason if that fails.
 
     Raises LeaseLost.
     """
@@ -324,9 +326,10 @@ async def keep_lease(journal: Journal, url: str, lose: Callable[[str], None]) ->
 
 
 async def damage_at_start(url: str, state_dir: Path, epoch: int) -> tuple[str, ...]:
-    """Return what is wrong with a journal that a run is to go on from; nothing: it is whole.
+    """Return the damage to a journal from which a run is to continue; empty if it is intact.
 
-    One that takes longer than `CHECK_S` is not known to be whole, and that is said.
+    If the check takes longer than `CHECK_S`, it is reported that the journal is not known to be
+    intact.
     """
     kept = read_heads_file(state_dir, url).kept
     checking = partial(damage_of, url, kept[-1] if kept else None, epoch)
@@ -337,14 +340,16 @@ async def damage_at_start(url: str, state_dir: Path, epoch: int) -> tuple[str, .
 
 
 def has_open_work(recovery: Recovery) -> bool:
-    """Whether the journal knows of an order that may be open at the broker, or may have arrived."""
+    """Return whether the journal has an order that may be open at the broker, or may
+    have arrived.
+    """
     is_open = any(row.intent_id and row.state not in TERMINAL_STATES for row in recovery.orders)
     return is_open or any(stored.state in UNRESOLVED_SENDS for stored in recovery.intents)
 
 
 def lost_places(recovery: Recovery) -> list[AttemptStarted]:
-    """Return the POSTs of which the journal does not know what their nonces show, and the PUTs
-    without a trusted answer.
+    """Return the POSTs whose nonces the journal has no result for, and the PUTs without a trusted
+    answer.
     """
     asked = {SendState.SENDING, SendState.UNKNOWN}
     posts = [one.attempt for one in recovery.intents if one.attempt and one.state in asked]
@@ -353,15 +358,15 @@ def lost_places(recovery: Recovery) -> list[AttemptStarted]:
 
 
 def recovered_here(found: Recovery, damage: tuple[str, ...], environment: Environment) -> Recovery:
-    """Return what a run goes on from, with what is wrong with its journal. Where time is played,
-    runs that died within minutes have nothing to say: those are no minutes of this machine's.
+    """Return the state from which a run continues, with its journal's damage. In simulated time
+    runs that died within minutes do not count, as those are not this machine's minutes.
     """
     crashes = found.crashes if environment.has_machines_time else 0
     return replace(found, damage=damage, crashes=crashes)
 
 
 def before_this(url: str) -> tuple[Numbers, datetime | None]:
-    """Return what the note of the start before holds, nothing before the first, and when the
-    journal was written last.
+    """Return what the previous start's note holds, empty before the first, and when the journal was
+    last written.
     """
     return last_note(url, CODE_NOTE), last_moment(url)

@@ -1,8 +1,9 @@
-"""Code that Python runs before the bot's own, and that no installed package brought along.
+"""Finds code that Python runs before the bot's own and that belongs to no installed package.
 
 A `.pth` file beside the packages, or a module called `sitecustomize` or `usercustomize`, runs in
-every process of this Python, and could read the key before a line of ours does. One that belongs to
-a package is in that package's RECORD with its hash; what comes with Python itself is as safe as it.
+every process of this Python, and could read the key before any of our code runs. One that belongs
+to a package is in that package's RECORD with its hash; one that comes with Python itself is as safe
+as Python.
 """
 
 import csv
@@ -21,16 +22,16 @@ from bot.config.problems import ExitCode, OperatorMistake
 
 CUSTOMISERS: Final = ("sitecustomize", "usercustomize")
 MADE_BY_TOOLS: Final = {"_virtualenv.pth": "import _virtualenv"}
-"""What tools that make an environment write into it, after no package and always the same."""
+"""What environment tools write, always the same and without a package."""
 HASH: Final = "sha256="
 FILES_MAX: Final = 1_000
-"""Of `.pth` files beside the packages that are looked at."""
+"""At most this many `.pth` files beside the packages are checked."""
 
 
 def require_nothing_planted() -> None:
-    """Raise OperatorMistake that names each file that runs at Python's start and came with nothing.
+    """Raise OperatorMistake naming each file that runs at Python's start and belongs to no package.
 
-    A bot with real money does not start then; the key should be changed if it has been read.
+    A bot with real money does not start then; the key should be changed in case it was read.
     """
     folders = [*site.getsitepackages(), site.getusersitepackages() if site.ENABLE_USER_SITE else ""]
     searched = [Path(folder) for folder in dict.fromkeys(folders) if folder in sys.path]
@@ -46,7 +47,7 @@ def require_nothing_planted() -> None:
 
 
 def planted(folders: Iterable[Path], customisers: Iterable[Path]) -> Iterator[Path]:
-    """Yield what of the `.pth` files in `folders`, and of these modules, came with no package."""
+    """Yield the `.pth` files in `folders`, and of these modules, that belong to no package."""
     stdlib = Path(sysconfig.get_path("stdlib")).resolve()
     for folder in folders:
         files = sorted(folder.glob("*.pth"))[:FILES_MAX]
@@ -64,9 +65,9 @@ def planted(folders: Iterable[Path], customisers: Iterable[Path]) -> Iterator[Pa
 
 
 def _recorded(folder: Path) -> dict[str, str]:
-    """The files right in a folder of packages, with the hashes that their packages give.
+    """Return the files directly in a package folder, with the hashes in their packages' RECORDs.
 
-    A RECORD is read line by line: as paths, its thousands of files would stay in memory for good.
+    A RECORD is read line by line: as paths, its thousands of files would stay in memory.
     """
     return {
         row[0]: row[1].removeprefix(HASH)
@@ -77,5 +78,5 @@ def _recorded(folder: Path) -> dict[str, str]:
 
 
 def _hash_of(file: Path) -> str:
-    """As a RECORD writes it (PyPA, recording installed projects)."""
+    """Return a hash as a RECORD writes it (PyPA, recording installed projects)."""
     return urlsafe_b64encode(sha256(file.read_bytes()).digest()).decode().rstrip("=")

@@ -1,13 +1,13 @@
-"""The strategies of a run: which run, what is said of their files, and the engine that they run in.
+"""The strategies of a run: which ones run, reports on their files, and their engine.
 
-One that is broken is left out, and that is said until it is mended: a typing mistake in one file
-must not leave what the others hold to itself. With real money that is for a person to decide: the
-broken one may be the one that was to sell.
+A broken one is left out, and reported until it is repaired: a typo in one file must not leave the
+positions of the others unattended. With real money a person has to decide that, as the broken one
+may be the one that was to sell.
 
-Every start puts on record who started it, and with which code: one note in the journal's chain has
-the user of the process and each strategy's files with their hashes. Files that differ from the
-start before are in its words, and those are shown; a start like the one before is for the journal
-alone. Limits have a note of their own, from the engine.
+Every start records who started it, and with which code: one note in the journal's chain has the
+user of the process and each strategy's files with their hashes. Files that differ from the previous
+start are named in its text and shown; a start without differences is only journalled. Limits have a
+separate note, from the engine.
 """
 
 import os
@@ -49,8 +49,8 @@ _CHANGED: Final = "changed"
 def strategies_to_run(loaded: Loaded, only: Sequence[str]) -> SortedOut:
     """Return the strategies of a run, and the broken ones that it leaves out.
 
-    Raises OperatorMistake where none can run; with real money also for a broken one, unless `only`
-    names those that are wanted.
+    Raises OperatorMistake if none can run; with real money also for a broken one, unless `only`
+    names the wanted ones.
     """
     found = load_sound(loaded, only=only)
     if found.broken and loaded.settings.mode == "live":
@@ -67,13 +67,13 @@ def strategies_to_run(loaded: Loaded, only: Sequence[str]) -> SortedOut:
 
 @dataclass(slots=True)
 class Broken:
-    """The broken strategies of a run. `alerts`: what stays wrong until the next start, one each."""
+    """The broken strategies of a run. `alerts`: one alert each, until the next start."""
 
     files: Sequence[BrokenFile]
     alerts: tuple[Standing, ...] = ()
 
     def found(self, recovery: Recovery) -> tuple[Standing, ...]:
-        """Return the alerts, with what the journal knows of the shares that nobody looks after."""
+        """Return the alerts, with what the journal knows about shares that are now unattended."""
         self.alerts = tuple(_alert(each, recovery) for each in self.files)
         return self.alerts
 
@@ -107,8 +107,8 @@ def note_start(
     at: datetime,
     post: Post,
 ) -> None:
-    """Post the note of this start, and what it begins with that is wrong; `before` holds what the
-    last one said.
+    """Post the note of this start, and the problems that it begins with; `before` holds the
+    previous note.
     """
     now = dict(_facts(loaded, files))
     other = [
@@ -136,7 +136,8 @@ def _facts(loaded: Loaded, files: Mapping[str, Hashes]) -> Iterator[tuple[str, N
     for strategy, hashes in files.items():
         for file, digest in hashes.items():
             path = Path(file)
-            is_ours = path.is_relative_to(project)  # then its name is the same wherever that lies
+            # then its name is the same wherever the project is
+            is_ours = path.is_relative_to(project)
             yield f"{strategy} {path.relative_to(project) if is_ours else path}", digest
 
 
@@ -155,8 +156,8 @@ def show_config(
     show: Callable[[str, str], None],
     complain: Callable[[str], None],
 ) -> None:
-    """Show what the run is made of, what of it is broken, and how long its polls take where that is
-    long.
+    """Show what the run consists of, what is broken, and how long its polls take if
+    that is long.
     """
     plans = [each.plan for each in found.strategies]
     symbols = {symbol for plan in plans for symbol in plan.symbols}
@@ -203,7 +204,7 @@ def make_engine(
     must_yield: Callable[[], bool],
     call: Invoke = invoke,
 ) -> Engine:
-    """Make the engine of these strategies; where the run is recorded, one that keeps a tape."""
+    """Make the engine of these strategies; if the run is recorded, one that keeps a tape."""
     own = engine_settings_of(settings)
     if settings.record:
         return RecordedEngine(

@@ -1,4 +1,4 @@
-"""What is due when, and what a run says of that: polls, timers, the morning's check, the pulse.
+"""What is due when, and what a run reports of it: polls, timers, the morning check, the pulse.
 
-Not here: what drives the clock from one due instant to the next (`worlds/`).
+`worlds/` drives the clock from one due instant to the next.
 """

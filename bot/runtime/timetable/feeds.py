@@ -1,4 +1,4 @@
-"""What is polled, how often, the timetable that does it, and a watch for polls that come late.
+"""What is polled and how often, the timetable for it, and a watch for late polls.
 
 The API has no stream: a strategy's `wake` becomes polls. There is one poll per symbol and kind
 however many strategies want it, at the shortest interval that any of them asked for.
@@ -39,29 +39,33 @@ QUOTES_PER_BAR: Final = 6
 """A bar is built from this many quotes at least."""
 QUOTE_INTERVAL_MIN: Final = timedelta(seconds=1)
 QUOTES_FOR_CHECKS: Final = timedelta(seconds=10)
-"""How fresh the checks want last price and depth of a symbol that is traded."""
+"""How fresh the checks need last price and depth of a traded symbol."""
 POLLS_SHARE_PERCENT: Final = 50
-"""What polls may ask of the quota in the long run: so much less than the lane of the reads of
-orders and account may fill (75) that these always have their turn, also while orders are open."""
+"""The share of the quota for polls in the long run: less than the lane for reads of orders and
+account may fill (75), so that these always get their turn, even while orders are open.
+"""
 RECONCILE: Final = timedelta(seconds=60)
 ACCOUNT_READS: Final = 2
-"""Calls of one look at the account: its shares and its money."""
+"""Calls of one account read: shares and cash."""
 RECONCILE_MINUTES_CLOSED: Final = 15
-"""While every exchange is closed: each look is a row of the journal, and nothing trades."""
+"""While every exchange is closed: each read makes a row in the journal, and nothing trades."""
 AFTER_AUCTION: Final = timedelta(minutes=1)
-"""So long quotes are still polled where the closing auction is followed by negotiated deals alone:
-they show its price, which is the day's close."""
+"""How long quotes are still polled if the closing auction is followed by negotiated deals only:
+they show its price, the day's close.
+"""
 LATE_FOR: Final = timedelta(minutes=2)
-"""Market time that a poll may be late: a wait that the broker has asked for is shorter."""
+"""Market time that a poll may be late: longer than a wait that the broker has asked for."""
 DAY_START: Final = time(8, 30)
 MORNING: Final = time(8, 40)
 """Ten minutes after the day has begun, twenty before the first auction: time to mend something."""
 START_CHECK: Final = timedelta(seconds=3)
-"""After a start its reads have come by then."""
+"""By then a start's reads have arrived."""
 TIMER_LATE_MAX: Final = timedelta(seconds=30)
-"""A strategy's timer that comes later is of another market: it is listed, never replayed."""
+"""A strategy's timer that is later than this belongs to another market: it is reported, never
+replayed.
+"""
 SLOWER_MAX: Final = 3.0
-"""Polls that come so many times less often than asked for make another strategy of one."""
+"""Polls that are less frequent than requested by this factor make it a different strategy."""
 DAY_END: Final = time(15, 15)
 """After the last phase of every exchange (15:00): what is not executed by then never will be."""
 AFTER_CLOSE: Final = timedelta(minutes=15)
@@ -78,12 +82,12 @@ class Poll:
 
     @property
     def per_minute(self) -> float:
-        """What it costs of the request quota."""
+        """Its cost in requests of the quota."""
         return 60 / self.interval.total_seconds()
 
 
 def room_for_polls(quota: int) -> int:
-    """How many of `quota` requests a minute polls may use; the rest is for orders. At least one."""
+    """How many of `quota` requests a minute polls may use, at least one; the rest is for orders."""
     return max(1, quota * POLLS_SHARE_PERCENT // 100)
 
 
@@ -101,7 +105,7 @@ def polls_of(plans: Iterable[StrategyPlan]) -> tuple[Poll, ...]:
 
 
 def slowed_by(polls: Sequence[Poll], quota: int) -> float:
-    """Return by which factor each poll has to be slower than its file says; 1 where all fit."""
+    """Return the factor by which polls are slower than the files ask; 1 if all fit."""
     return max(1.0, sum(poll.per_minute for poll in polls) / room_for_polls(quota))
 
 
@@ -136,10 +140,8 @@ def slowest_quote(polls: Iterable[Poll]) -> timedelta:
 def order_reads_per_minute(
     backoff: Sequence[timedelta] = EngineSettings().poll_backoff,
 ) -> tuple[int, int, int]:
-    """Return how many reads a minute orders and account need: always, and on top of that while
-    orders are open, in an order's first minute and later.
-
-    A read of the day order book shows all orders, so it does not matter how many are open.
+    """Return how many reads a minute orders and account need: always, and in addition while orders
+    are open, in an order's first minute and later.
     """
     always = (1 + ACCOUNT_READS) * round(timedelta(minutes=1) / RECONCILE)
     due, reads = backoff[0], 0
@@ -150,7 +152,7 @@ def order_reads_per_minute(
 
 
 def fitted(polls: Sequence[Poll], quota: int) -> tuple[Poll, ...]:
-    """Return the polls as slow as they must be for `quota` requests a minute, all by one factor.
+    """Return the polls as slow as necessary for `quota` requests a minute, all by one factor.
 
     More than their share would keep the reads of phases and account waiting for ever.
     """
@@ -165,9 +167,7 @@ def fitted(polls: Sequence[Poll], quota: int) -> tuple[Poll, ...]:
 
 
 def _wanted(plan: StrategyPlan) -> list[tuple[str, timedelta]]:
-    """A quote is always wanted: the checks need band and last price of every symbol that is
-    traded.
-    """
+    """A quote is always wanted: the checks need band and last price of every traded symbol."""
     wake = plan.wake
     quotes = [QUOTES_FOR_CHECKS]
     if wake.quote is not None:
@@ -183,11 +183,11 @@ def _wanted(plan: StrategyPlan) -> list[tuple[str, timedelta]]:
 
 
 class PollWatch:
-    """Notices polls that starve: still unanswered, for long, when they are due again.
+    """Notices starving polls: still unanswered, for long, when they are due again.
 
-    A feed that starves makes no noise of its own: quotes grow old and orders are refused for it. It
-    is reported once on the screen, and in `bot status` for as long as it lasts. `speed` is how many
-    market seconds pass in a second of the clock by which requests are counted.
+    A starving feed is silent: quotes grow old and orders are refused because of that. It is
+    reported once on the screen, and in `bot status` for as long as it lasts. `speed` is market
+    seconds per second of the clock by which requests are counted.
     """
 
     def __init__(self, *, quota: int, speed: float, post: Post) -> None:
@@ -195,24 +195,24 @@ class PollWatch:
         self._speed = speed
         self._post = post
         self.asked = self.needed = 0.0
-        """Requests a minute, as the strategies' files ask for them and as they are made."""
+        """Requests a minute, as the files ask for them and as they are made."""
         self.quote_every = timedelta(0)
         """How far apart the quotes of a symbol are at most."""
         self.slower = 1.0
-        """By which factor polls are made less often than the files ask for."""
+        """The factor by which polls are less frequent than the files ask."""
         self._late_since: dict[str, datetime] = {}
         self.starved = ""
-        """What is wrong, with its numbers; empty while polls come in time."""
+        """What is wrong, with its numbers; empty while polls are on time."""
 
     def plan(self, asked: Sequence[Poll], polls: Sequence[Poll]) -> None:
-        """Learn which polls were asked for, and how they are made."""
+        """Record which polls were requested, and how they are made."""
         self.asked = sum(poll.per_minute for poll in asked) * self._speed
         self.needed = sum(poll.per_minute for poll in polls) * self._speed
         self.quote_every = slowest_quote(polls)
         self.slower = max(1.0, self.asked / self.needed) if polls else 1.0
 
     def due(self, poll: str, at: datetime, *, is_waiting: bool) -> None:
-        """A poll is due; `is_waiting` when the one before it has no answer yet."""
+        """A poll is due; `is_waiting` if the previous one has no answer yet."""
         if is_waiting:
             self._late_since.setdefault(poll, at)
         else:
@@ -234,7 +234,7 @@ class PollWatch:
 
 @dataclass(frozen=True, slots=True)
 class Feeds:
-    """Turns plans into jobs. All that a job does is to start a read or to post an event."""
+    """Turns plans into jobs. A job only starts a read or posts an event."""
 
     rulebook: Rulebook
     instruments: Mapping[str, Instrument]

@@ -1,8 +1,8 @@
-"""Looks before the first session whether all is there that a day of trading needs.
+"""Checks before the first session that everything a trading day needs is there.
 
-Nine rows, each of which can fail and then names its fix. All of them are one line of the journal
-and of the screen; in the morning each that fails is an alert, too. Rows are told from plain facts,
-so that they say the same whoever asks: `bot doctor` does, too.
+There are nine rows, each of which names its fix if it fails. Together they are one line of the
+journal and the screen; in the morning each failure is an alert, too. Rows are made from plain
+facts, so that `bot doctor` shows the same.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -30,15 +30,15 @@ from bot.runtime.timetable.schedule import local_date
 from bot.runtime.watches import ANSWER_S, free_on
 
 AT_START: Final = frozenset({"calendar"})
-"""What is an alert at a start, too: all else that fails there has one as soon as it is certain."""
+"""What is an alert at a start, too; everything else has its own alert as soon as it is certain."""
 AHEAD: Final = timedelta(days=30)
-"""A calendar that ends sooner is told of."""
+"""A calendar that ends sooner than this is reported."""
 _MB: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One check: what was found, and where that is not good, what to do."""
+    """One check: what was found and, if that is not good, what to do."""
 
     name: str
     is_ok: bool
@@ -47,7 +47,7 @@ class Row:
 
 
 def calendar_row(calendar: TradingCalendar, day: date) -> Row:
-    """Whether it is known if the exchanges trade today, and in the next weeks."""
+    """Check that it is known whether the exchanges trade today, and in the next weeks."""
     last = date(max(calendar.years), 12, 31)
     fix = "add the year and its closed days to the file of market_rules, or update the bot"
     if not calendar.covers(day):
@@ -59,7 +59,7 @@ def calendar_row(calendar: TradingCalendar, day: date) -> Row:
 
 
 def token_row(calendar: TradingCalendar, day: date, *, is_ready: bool) -> Row:
-    """Whether something can be written today; on a day that does not trade nothing has to be."""
+    """Check that orders can be written today; not needed on a day without trading."""
     if not calendar.is_trading_day(day):
         return Row("token", True, "none is needed on a day without trading")
     found = "is there" if is_ready else "no 2FA token that is good today"
@@ -67,7 +67,7 @@ def token_row(calendar: TradingCalendar, day: date, *, is_ready: bool) -> Row:
 
 
 def clock_row(offset: timedelta) -> Row:
-    """Whether our clock is as good as the broker's, which is `offset` ahead of it."""
+    """Check that our clock agrees with the broker's, which is `offset` ahead of it."""
     fix = "set the clock: timedatectl set-ntp true"
     if abs(offset) < WARN_OFFSET:
         return Row("clock", True, f"within {WARN_OFFSET.total_seconds():g} s of the broker's", fix)
@@ -76,7 +76,7 @@ def clock_row(offset: timedelta) -> Row:
 
 
 def disk_row(free: int) -> Row:
-    """Whether what happens can still be written."""
+    """Check that there is room to write."""
     fix = f"make room (df, du): below {LOW_BYTES // _MB:,} MB nothing is bought"
     if free >= LOW_BYTES:
         return Row("disk", True, f"at least {LOW_BYTES // _MB:,} MB free", fix)
@@ -84,7 +84,7 @@ def disk_row(free: int) -> Row:
 
 
 def symbols_row(traded: Sequence[str], listed_on: Mapping[str, date], day: date) -> Row:
-    """Whether the broker has said today where each symbol trades."""
+    """Check that the broker has said today where each symbol is listed."""
     old = [symbol for symbol in traded if listed_on.get(symbol) != day]
     if not old:
         return Row("symbols", True, f"{len(traded)} symbols where the broker lists them")
@@ -93,7 +93,7 @@ def symbols_row(traded: Sequence[str], listed_on: Mapping[str, date], day: date)
 
 
 def book_rows(status: BotStatus, compared: Reconciliation, day: date) -> Iterator[Row]:
-    """Whether every order of an earlier day has ended, and journal and broker agree."""
+    """Check that every order of an earlier day has ended, and journal and broker agree."""
     open_rows = [row.order_id for row in status.open_orders if row.trading_date < day]
     open_rows += [each.intent_id for each in status.unknown if each.trading_date < day]
     found = f"not known how {', '.join(open_rows)} of an earlier day ended"
@@ -114,7 +114,7 @@ def book_rows(status: BotStatus, compared: Reconciliation, day: date) -> Iterato
 
 @dataclass(eq=False, slots=True)
 class MorningCheck:
-    """Gathers the facts of a run, and posts what they come to."""
+    """Gathers the facts of a run, and posts the result."""
 
     engine: Engine
     broker: Broker
@@ -129,7 +129,7 @@ class MorningCheck:
 
     @classmethod
     def of(cls, parts: Parts, listed_on: Mapping[str, date]) -> Self:
-        """Make it of a run's parts. `listed_on` goes on being filled."""
+        """Make it from a run's parts. `listed_on` is filled later."""
         return cls(
             engine=parts.engine,
             broker=parts.broker,
@@ -144,8 +144,8 @@ class MorningCheck:
         )
 
     async def check(self, at: datetime, *, alerting: Container[str] | None = None) -> None:
-        """Tell all in one line, and each row that fails as an alert; of those that are `alerting`,
-        where not all are.
+        """Report all on one line, and each failing row as an alert; only those in `alerting`, if
+        given.
         """
         for row in await self.tell(at):
             if alerting is not None and row.name not in alerting:
@@ -156,7 +156,7 @@ class MorningCheck:
             self.post(Noted(at, Note(at, "ALERT", text, numbers)))
 
     async def tell(self, at: datetime) -> list[Row]:
-        """Tell all in one line; return what is not as it should be."""
+        """Report all on one line; return what is not as it should be."""
         rows = await self.rows(at)
         failed = [row for row in rows if not row.is_ok]
         named = " · ".join(f"{row.name}: {row.found} ({row.fix})" for row in failed)
@@ -167,8 +167,8 @@ class MorningCheck:
         return failed
 
     async def rows(self, at: datetime) -> list[Row]:
-        """Look at everything, now. What is good is said without the machine's own figures: the same
-        day is the same story on another.
+        """Run every check now. Good results are reported without the machine's own figures, so that
+        a day gives the same story on any machine.
         """
         day, status = local_date(at), self.engine.status()
         quota = f"{self.polls.needed:,.0f} polls a minute, {self.polls.room:,} have room"

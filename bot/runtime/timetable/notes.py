@@ -1,9 +1,9 @@
-"""What a run says of itself and of its timetable: the pulse, and what came late or not at all.
+"""A run's notes on itself and its timetable: the pulse, and jobs that were late or missed.
 
-The pulse is one line of what happened lately, so that silence is never mistaken for death. No run
-of a job is missed in silence either. A job with times of its own (a timer, the day's end) has a row
-for every gap. Polls are many and alike: all of a gap are one row with their count, and one a minute
-at most where a machine is slow; what is held back by that is told with the next.
+The pulse is one line on recent events, so that silence is never mistaken for death. Missed job runs
+are always reported. A job with its own times (a timer, the day's end) gets a row for every gap.
+Polls are many and alike: all of a gap share one row with their count, and on a slow machine there
+is at most one a minute; what is held back is reported with the next.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from bot.runtime.timetable.schedule import Firing, Job, WhenOverlapping
 
 _SHOWN: Final = ("quotes", "depths", "signals", "skips", "orders", "fills")
 TOLD: Final = timedelta(seconds=60)
-"""How often polls are told of: a machine that is too slow is so for a while."""
+"""How often polls are reported: a machine that is too slow stays so for a while."""
 OVERLAPS: Final = "the run before is still under way"
 DOWN: Final = "the bot was down"
 
@@ -33,13 +33,13 @@ class Pulse:
         self._passed_over = 0
 
     def beat(self, status: BotStatus, at: datetime, *, passed_over: int = 0) -> Note:
-        """Say whether it trades, what is open, and what was counted since last time.
+        """Report whether it trades, what is open, and what was counted since the last pulse.
 
-        `passed_over`: how many quotes and depths of this run made room for a newer one.
+        `passed_over`: how many quotes and depths of this run were replaced by a newer one.
         """
         before, self._before = self._before, dict(status.counts)
         since = {}
-        for name, count in status.counts.items():  # each begins again every day
+        for name, count in status.counts.items():  # each restarts every day
             grown = count - before.get(name, 0)
             since[name] = grown if grown >= 0 else count
         counts = [(since[name], name) for name in _SHOWN if since.get(name)]
@@ -84,7 +84,7 @@ def quote_note(quote: Quote, at: datetime) -> Note:
 
 
 class MissedRuns:
-    """Makes the notes of one run of the bot."""
+    """Makes the notes about missed jobs of one run."""
 
     def __init__(self) -> None:
         self._told: datetime | None = None
@@ -92,8 +92,8 @@ class MissedRuns:
         self._why = ""
 
     def notes(self, firings: Sequence[Firing], why: str, now: datetime) -> list[Note]:
-        """Return what is to be told now of these. What is held back is told with the next, or by a
-        call without any.
+        """Return the notes for these. What is held back comes with the next call, also one without
+        any.
         """
         self._why = why or self._why
         own = [each for each in firings if each.job.period is None]
@@ -118,14 +118,14 @@ class MissedRuns:
 
 
 def late_note(firings: Sequence[Firing], why: str, now: datetime) -> Note:
-    """The row of runs that came late and were as good as in time."""
+    """The row for runs that were late but as good as on time."""
     late_s = max(each.late for each in firings).total_seconds()
     numbers = {**_numbers(firings, why, f"run, {late_s:.1f} s late"), "count": len(firings)}
     return Note(now, LATE_NOTE, f"{_named(firings)} came {late_s:.1f} s late: {why}", numbers)
 
 
 def missed_note(firing: Firing, why: str, now: datetime) -> Note:
-    """The row of a job with times of its own."""
+    """The row for a job with its own times."""
     job = firing.job
     then = "run once, late" if firing.is_run else "not run"
     if firing.is_run and firing.missed < firing.count:

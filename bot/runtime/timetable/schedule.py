@@ -1,14 +1,14 @@
 """The timetable: what is due when. APScheduler's triggers are its only arithmetic of time.
 
-`Timetable` asks the triggers for their next times; what drives a clock walks from one to the next:
-the stepped market or, where time goes on by itself, the driver of `worlds/system.py`.
-APScheduler's own scheduler fires by the wall clock, and would sleep for as long as that is set
-back. A job only starts a poll or posts an event: it is never the place where something is decided,
-and never holds a request that a shutdown could cut off.
+`Timetable` asks the triggers for their next times; the clock's driver moves from one to the next:
+the stepped market or, if time runs by itself, the driver of `worlds/system.py`. APScheduler's own
+scheduler fires by the wall clock, and would oversleep if that is set back. A job only starts a poll
+or posts an event: it never decides anything, and never holds a request that a shutdown could cut
+off.
 
-Every job declares what happens when it comes late, when its time passed while nothing could run,
-and when its next time comes before the work of the last one is done. Nothing is replayed: however
-many times have passed, a job runs once at most, for the last of them, and the others are told.
+Every job declares what happens if it is late, if its time passed while nothing could run, and if it
+is due again before its last run is done. Nothing is replayed: however many times have passed, a job
+runs at most once, for the last of them, and the others are reported.
 """
 
 import asyncio
@@ -30,19 +30,19 @@ from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.domain.rulebook import Rulebook
 
 Started = asyncio.Task[None] | None
-"""What a job has started and is not done at once; None where that is nothing to wait for."""
+"""What a job has started and has to be awaited; None if nothing has."""
 Fire = Callable[[datetime], Started]
 
 
 class WhenMissed(StrEnum):
-    """What becomes of a job whose time has passed by more than it may be late."""
+    """What happens to a job whose time has passed by more than its allowance."""
 
     RUN_ONCE = "run once"
     LIST = "list only"
 
 
 class WhenOverlapping(StrEnum):
-    """What becomes of a job whose work is still under way when it is due again."""
+    """What happens to a job that is due again while its work is still under way."""
 
     SKIP = "skip"
     QUEUE = "queue one"
@@ -82,9 +82,9 @@ class BeforeOpening(BaseTrigger):  # type: ignore[misc]
 
 
 class OnTradingDays(BaseTrigger):  # type: ignore[misc]
-    """Fires at a local time of each trading day; where the calendar ends, never again.
+    """Fires at a local time of each trading day; never again past the end of the calendar.
 
-    With `after_close` it fires so long after the end of a day that ends early.
+    On a day that ends early, `after_close` is the time after that end at which it fires.
     """
 
     def __init__(
@@ -119,10 +119,10 @@ class OnTradingDays(BaseTrigger):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something due again and again, and its policy for a time that can't be kept.
+    """Something due repeatedly, and its policy for times that cannot be kept.
 
-    `late_max`: a run that comes later than that is a missed one; None: it is never too late.
-    `done_by_start`: a start does the same by itself, so one that passed before it is not missed.
+    `late_max`: a run later than this is missed; None: it is never too late. `done_by_start`: a
+    start does the same, so one that passed before the start is not missed.
     """
 
     name: str
@@ -134,14 +134,14 @@ class Job:
     done_by_start: bool = False
 
     def next_due(self, now: datetime) -> datetime | None:
-        """Return its first time from `now` on; None: there is none any more."""
-        due = _after(self, None, now)  # a time that comes once is told by its trigger for ever
+        """Return its first time from `now` on; None if there is none any more."""
+        due = _after(self, None, now)  # the trigger of a one-time job keeps returning its time
         return due if due is not None and due >= now else None
 
     def passed_while_down(self, since: datetime, now: datetime) -> "Firing | None":
-        """Return what has passed between two runs of the bot, None: nothing that matters.
+        """Return what has passed between two runs of the bot, None if nothing that matters.
 
-        What is run once is so for a time of today alone: an earlier day is told by the start.
+        For a one-time job only a time of today counts: a start reports earlier days.
         """
         first = _after(self, None, since)
         if self.done_by_start or self.period is not None or first is None or first > now:
@@ -152,14 +152,14 @@ class Job:
 
     @property
     def period(self) -> timedelta | None:
-        """How far apart its times are, where that is always the same: so polls are."""
+        """The interval between its times, if always the same, as for polls."""
         return self.trigger.interval if isinstance(self.trigger, IntervalTrigger) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What became of the times of a job that had passed when it was looked at: `count` of them,
-    from `first` to `due`, which alone `is_run`, if any is.
+    """The result for the times of a job that had passed when it was checked: `count` of them, from
+    `first` to `due`, which is the only one run (`is_run`), if any.
     """
 
     job: Job
@@ -169,7 +169,7 @@ class Firing:
     late: timedelta
     is_run: bool
     is_down: bool = False
-    """Whether no bot was there at that time."""
+    """Whether no bot was running at that time."""
 
     @property
     def missed(self) -> int:
@@ -181,11 +181,11 @@ class Firing:
 
 
 Report = Callable[[Sequence[Firing], str], None]
-"""Takes what came late or not at all, and why."""
+"""Takes what was late or missed, and why."""
 
 
 class Overlaps:
-    """Fires jobs, one run of each at a time: what is due meanwhile follows the job's policy."""
+    """Fires jobs, one run of each at a time: a run due meanwhile follows the job's policy."""
 
     def __init__(self, on_overlap: Callable[[Job, datetime], None]) -> None:
         self._on_overlap = on_overlap
@@ -193,7 +193,7 @@ class Overlaps:
         self._queued: dict[str, datetime] = {}
 
     def fire(self, job: Job, due: datetime) -> None:
-        """Run a job, or tell that the run before it is not done."""
+        """Run a job, or report that its previous run is not done."""
         if job.name in self._under_way:
             if job.name not in self._queued:
                 self._on_overlap(job, due)
@@ -238,7 +238,7 @@ def daily_at(moment: time) -> BaseTrigger:
 
 
 class Timetable:
-    """Jobs on a clock that is moved elsewhere. Jobs due at one instant fire in the order given."""
+    """Jobs on a clock that is moved elsewhere. Jobs due at one instant fire in the given order."""
 
     def __init__(self, jobs: Sequence[Job], now: datetime) -> None:
         self._jobs = list(jobs)
@@ -255,8 +255,8 @@ class Timetable:
         return self._heap[0][0] if self._heap else None
 
     def fire_due(self, now: datetime) -> Sequence[Firing]:
-        """Fire all that is due up to `now`, each once however many of its times have passed, and by
-        its policy; return what that was.
+        """Fire everything due up to `now`, each job once however many of its times have passed,
+        according to its policy; return the results.
         """
         fired = []
         while self._heap and self._heap[0][0] <= now:

@@ -1,4 +1,5 @@
-"""The environments of a run: its clock, who moves it, which broker answers. One is chosen at start.
+"""The environments of a run: its clock, what moves it, which broker answers. One is chosen at
+start.
 
-What differs between sandbox, paper and live is in this room and in none below it.
+The differences between sandbox, paper and live are all in this package.
 """

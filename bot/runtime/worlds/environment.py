@@ -1,6 +1,6 @@
-"""What a run gets from outside: which clock runs, who moves it, and which broker answers.
+"""What a run gets from outside: which clock runs, what moves it, and which broker answers.
 
-An environment is chosen by the configuration (`start/broker.py`) and known to nobody below: the
+The configuration selects an environment (`start/broker.py`), and nothing below knows which: the
 *system* environment has a broker at an address and the machine's own time, the *served* one follows
 the clock of a sandbox in another process, the *sandbox* one embeds the broker and steps one market
 clock for both, and *paper* matches orders in this process on the real broker's market. Everything
@@ -33,7 +33,7 @@ Elapsed = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the broker is and how to sign for it. With `app` it is played in this process."""
+    """The broker's address and how to sign for it. With `app` it is simulated in this process."""
 
     base_url: str
     api_key: Secret
@@ -54,28 +54,30 @@ class EnvironmentSpec:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How the live loop shares out a clock that goes on, or one that waits for it."""
+    """How the live loop shares out a clock that runs by itself, or one that waits for it."""
 
     ranking: Ranking
-    """Which of the events that wait goes first."""
+    """Which of the waiting events goes first."""
     slice_s: float
     """How long work may hold the loop while others wait for it."""
     lazy_s: float
-    """How long a decision that nothing follows from may wait for its commit."""
+    """How long a decision without consequences may wait for its commit."""
     hold_s: float
-    """How long a poll of the market waits for an order that is on its way."""
+    """How long a market poll waits for an order on its way."""
     reads_ahead: bool
     """Whether the day order book is read for an order while its decision is being committed."""
 
 
 STEPPED: Final = Pace(BY_ARRIVAL, slice_s=math.inf, lazy_s=0, hold_s=0, reads_ahead=False)
-"""The clock waits for us: nothing is late, and all has its one order."""
+"""The clock waits for us: nothing is late, and everything has one order."""
 REAL_TIME: Final = Pace(BY_URGENCY, slice_s=0.010, lazy_s=1.0, hold_s=0.1, reads_ahead=True)
-"""An operator's command takes a few turns of the loop to come in, and has to hold in 100 ms."""
+"""An operator's command takes a few iterations of the loop to arrive, and must take effect within
+100 ms.
+"""
 
 
 class Driver(Protocol):
-    """Moves or follows the clock, fires the jobs and the engine's deadlines."""
+    """Moves or follows the clock, and fires the jobs and the engine's deadlines."""
 
     def wake_at(self, instant: datetime | None) -> None:
         """Have the engine woken at `instant`."""
@@ -94,34 +96,34 @@ class Environment(Protocol):
     max_concurrent: int | None
     pace: Pace
     has_machines_time: bool
-    """Whether market time is this machine's: then the broker's rows are as far off as its clock."""
+    """Whether market time is this machine's: then the broker's rows are off by its clock error."""
     quota_speed: float
-    """Market seconds in a second of the clock by which the broker counts requests."""
+    """Market seconds per second of the clock by which the broker counts requests."""
     elapsed_s: Elapsed
-    """By what the age of a read is measured: nothing steps it, and no speed scales it."""
+    """Measures the age of a read: never stepped, and not scaled by any speed."""
     mailed_code: Secret | None
-    """The one-time code of a broker that we play ourselves."""
+    """The one-time code of a simulated broker."""
     story_start: datetime | None
-    """When the story of an embedded sandbox began, also when it is resumed."""
+    """When the story of an embedded sandbox began, even if it is resumed."""
     mark: Mark
-    """Marks an entry that was forced by the scenario of a broker that we play."""
+    """Marks an entry that a simulated broker's scenario has forced."""
 
     async def open(self, stack: AsyncExitStack, /) -> Access:
-        """Make the broker reachable; what has to be closed again goes on the stack."""
+        """Make the broker reachable; what has to be closed later goes on the stack."""
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, report: Report, /) -> Driver:
         """Make the driver of these jobs."""
 
     async def watch_time(self, post: Post, /) -> None:
-        """Tell for ever of steps and standstills of the machine's time; end at once where the time
+        """Report steps and standstills of the machine's time, for ever; return at once if the time
         is our own.
         """
 
     async def pause(self, span: timedelta) -> None:
-        """Let a span of market time pass."""
+        """Wait for a span of market time."""
 
     def finish(self) -> None:
-        """The story is over: a sandbox begins from the start the next time."""
+        """The story is over: a sandbox starts from the beginning next time."""
 
 
 @asynccontextmanager
@@ -130,8 +132,8 @@ async def clock_held(
 ) -> AsyncIterator[Driver]:
     """Hold the turn, and with it a stepped clock, while everything is read for the first time.
 
-    The clock moves only when a request has to wait for the rate limit, or is made again later, so
-    that the wait can end; what has a deadline meanwhile is woken by `on_due`.
+    The clock moves only if a request has to wait for the rate limit, or is retried later, so that
+    the wait can end; `on_due` wakes what has a deadline meanwhile.
     """
     done = asyncio.Event()
     driver = environment.drive((), on_due, lambda _, __: None)

@@ -1,8 +1,8 @@
 """The paper environment: the market of the real broker, our orders matched in this process.
 
-The bot talks to one broker as always. It is a sandbox with a mirrored market: reads of
-market data are passed on to the real broker, everything else stays here. The clock is the
-machine's; where the "real" broker is itself a sandbox in another process, its market clock.
+As always the bot talks to one broker. It is a sandbox with a mirrored market: reads of market data
+are passed on to the real broker, everything else stays here. The clock is the machine's or, if the
+"real" broker is itself a sandbox in another process, that one's market clock.
 """
 
 from collections.abc import Sequence
@@ -44,9 +44,9 @@ from bot.sandbox.mirror import Clocks, MirrorShell, Watch, relayed
 from bot.sandbox.sandbox import Sandbox
 
 LOOK_S_MAX: Final = 3.0
-"""An order, with a deadline of 10 s, is taken after up to three looks."""
+"""An order, with a deadline of 10 s, is taken after up to three reads of this length."""
 TICK: Final = timedelta(seconds=1)
-"""How often the watch looks after itself, in market time."""
+"""How often the watch updates itself, in market time."""
 BACKWARDS_MAX: Final = timedelta(minutes=1)
 IN_PROCESS: Final = "http://127.0.0.1:1"
 """An address that is never connected to: the paper broker answers in this process."""
@@ -68,12 +68,12 @@ class MarketRelay:
         return await self._link.exchange(HttpRequest("GET", target, signed.headers), bounds)
 
     async def close(self) -> None:
-        """Wait for what is under way and close the connection."""
+        """Wait for the reads under way and close the connection."""
         await self._link.close()
 
 
 class PaperEnvironment(SystemEnvironment):
-    """See the module. `real` is the broker that gives the market."""
+    """See the module. `real` is the broker that provides the market."""
 
     def __init__(self, spec: EnvironmentSpec, real: Access) -> None:
         super().__init__(real)
@@ -83,13 +83,13 @@ class PaperEnvironment(SystemEnvironment):
         self._tasks = Tasks(spec.activity, self.turn, spec.on_bug)
 
     async def open(self, stack: AsyncExitStack) -> Access:
-        """Begin or go on with the paper account, and answer for it in this process.
+        """Begin or continue the paper account, and answer for it in this process.
 
-        Raises BrokerError where the real broker does not answer, OperatorMistake for an account
-        of other terms, an unknown symbol, or a clock behind the account's own.
+        Raises BrokerError if the real broker does not answer, OperatorMistake for an account with
+        other terms, an unknown symbol, or a clock behind the account's own.
         """
         broker = self._spec.loaded.settings.broker
-        # Only an address on this machine can be a sandbox, and is asked for its clock.
+        # Only an address on this machine can be a sandbox, which is asked for its clock.
         if self._access.app is None and urlsplit(self._access.base_url).hostname in _LOOPBACK:
             found = await read_market_clock(self._access.base_url, self.wire)
             if found is not None:

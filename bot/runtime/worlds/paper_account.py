@@ -1,7 +1,7 @@
-"""How the paper account began, kept beside the journal: when, on which terms, with which symbols.
+"""The beginning of the paper account, stored beside the journal: time, terms and symbols.
 
-What has happened since is in the ledger (`paper.jsonl`), which is replayed over this beginning. So
-the terms never change under an account, and symbols are only ever added.
+What has happened since is in the ledger (`paper.jsonl`), which is replayed on top of this. So an
+account's terms never change, and symbols are only ever added.
 """
 
 import json
@@ -31,7 +31,9 @@ _EXTENDED: Final = re.compile(r"([0-9]{3}C[0-9]{6})(\.[0-9])")
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an account begins with. `account` is `broker.account` of the configuration."""
+    """The terms with which an account begins. `account` is `broker.account` of the
+    configuration.
+    """
 
     fill: FillName
     cash: int
@@ -58,16 +60,17 @@ class Beginning:
     symbols: dict[str, Listed]
 
     def with_symbols(self, quotes: Iterable[Quote], known: SymbolTable, on: date) -> "Beginning":
-        """Return it with the symbols that are new, of the kind that is `known` of them on a day.
+        """Return it with the new symbols added, of the kind `known` for them on a day.
 
-        A quote does not say the kind, which decides the tick; of an unknown symbol it is STOCK.
+        A quote does not contain the kind, which decides the tick; for an unknown symbol it is
+        STOCK.
         """
         found = {}
         for quote in quotes:
             instrument = known.instrument(quote.symbol, on)
             kind = instrument.kind if instrument else InstrumentKind.STOCK
             if kind is InstrumentKind.CW:
-                # Played as a share: same tick below 10,000 VND, and its band is the quote's.
+                # Treated as a share: same tick below 10,000 VND, and its band is the quote's.
                 kind = InstrumentKind.STOCK
             found[quote.symbol] = Listed(quote.exchange, quote.reference or quote.last, kind)
         return replace(self, symbols=found | self.symbols)
@@ -105,7 +108,7 @@ def terms_of(settings: Settings) -> Terms:
 def read_beginning(state_dir: Path, wanted: Terms) -> Beginning | None:
     """Return how the account began, None before its first run.
 
-    Raises OperatorMistake for a damaged file, or one of other terms.
+    Raises OperatorMistake for a damaged file, or one with other terms.
     """
     path = state_dir / BEGINNING
     if not path.exists():
@@ -132,7 +135,7 @@ def read_beginning(state_dir: Path, wanted: Terms) -> Beginning | None:
 
 
 def keep_beginning(state_dir: Path, beginning: Beginning) -> None:
-    """Write it whole or not at all."""
+    """Write it atomically."""
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_private(state_dir / BEGINNING, _Beginning.dump_json(beginning, indent=1))
 
@@ -145,7 +148,9 @@ def _shown(value: Any) -> str:
 
 
 def _account(named: str) -> AccountScript:
-    """Return the one sub-account, so that `broker.account` means it as it would the real one."""
+    """Return the one sub-account, such that `broker.account` selects it as it would
+    the real one.
+    """
     if (extended := _EXTENDED.fullmatch(named)) is not None:
         return AccountScript(id=_ID, depository_number=extended[1], suffix=extended[2])
     if re.fullmatch(r"\.[0-9]", named):

@@ -1,8 +1,8 @@
-"""The environment that embeds the broker: how it is set up or resumed, and how its time runs.
+"""The environment with an embedded broker: how it is set up or resumed, and how its time runs.
 
-A demo that was cut off is resumed; one that was over is moved away. One earlier demo is kept, as
-`journal.1.db`, `sandbox.1.jsonl` and so on, until the next one is over. Its 2FA token is not: a new
-sandbox counts its tokens from one again, and would take an old one for one of its own.
+An interrupted demo is resumed; a finished one is moved away. One earlier demo is kept, as
+`journal.1.db`, `sandbox.1.jsonl` and so on, until the next one is over. Its 2FA token is not kept:
+a new sandbox numbers its tokens from one again, and would accept an old one as its own.
 """
 
 import fcntl
@@ -92,7 +92,7 @@ class SandboxEnvironment:
     async def open(self, stack: AsyncExitStack) -> Access:
         """Serve the sandbox on loopback, or without a port answer in this process.
 
-        Raises OperatorMistake when the port is taken.
+        Raises OperatorMistake if the port is taken.
         """
         stack.callback(self._sandbox.close)
         given = self._sandbox.credentials
@@ -106,7 +106,7 @@ class SandboxEnvironment:
         return Access(base_url, key, secret)
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, _report: Report) -> Driver:
-        """Walk the shared clock; a job can be neither late nor overlapping there."""
+        """Drive the shared clock; a job can be neither late nor overlapping there."""
         return SteppedMarket(
             clock=self._clock,
             activity=self._activity,
@@ -119,10 +119,10 @@ class SandboxEnvironment:
         )
 
     async def watch_time(self, _post: Post) -> None:
-        """Do nothing: the stepped clock moves by our hand alone."""
+        """Do nothing: only we move the stepped clock."""
 
     async def pause(self, span: timedelta) -> None:
-        """Let the stepped clock walk for a span."""
+        """Let the stepped clock advance for a span."""
         await self.waiter.sleep_until(self.market.now() + span)
 
     def finish(self) -> None:
@@ -172,9 +172,9 @@ def embedded(spec: EnvironmentSpec) -> SandboxEnvironment:
 
 
 def wake_sandbox(spec: EnvironmentSpec, scenario: Scenario) -> tuple[Sandbox, SimulatedClock]:
-    """Make the embedded broker and its clock, going on where its ledger ends.
+    """Create the embedded broker and its clock, continuing where its ledger ends.
 
-    A scenario that names no day begins on the last trading day, and goes on with that one.
+    A scenario without a day begins on the last trading day, and stays with that one.
     """
     ledger = spec.loaded.state_dir / LEDGER
     try:
@@ -200,12 +200,12 @@ def wake_sandbox(spec: EnvironmentSpec, scenario: Scenario) -> tuple[Sandbox, Si
 
 
 class ScenarioMarks:
-    """Marks what the scenario forced; called with each entry, in their order."""
+    """Marks what the scenario forced; called with each entry, in order."""
 
     def __init__(self, forced: Forced) -> None:
         self._forced = forced
         self._intents: set[str] = set()
-        """Those that a fault kept from being accepted."""
+        """Intents that a fault kept from being accepted."""
 
     def __call__(self, entry: Entry) -> Entry:
         """Return the entry, marked where the scenario forced it. Of what happens to orders that is
@@ -239,10 +239,11 @@ class NotAlone(Exception):
 
 @contextmanager
 def alone(state_dir: Path) -> Iterator[None]:
-    """Be the only demo of a state directory: files are moved there before a lease is taken.
+    """Hold a lock as the only demo of a state directory: files are moved there before a lease is
+    taken.
 
     The lock is on the directory itself and ends with the process. Raises NotAlone, and
-    OperatorMistake where the directory cannot be made.
+    OperatorMistake if the directory cannot be created.
     """
     make_state_dir(state_dir)
     folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
@@ -257,9 +258,9 @@ def alone(state_dir: Path) -> Iterator[None]:
 
 
 def make_room(state_dir: Path, *, seed: int) -> bool:
-    """Move a demo that is over, or of another seed, out of the way; True when one is resumed.
+    """Move a finished demo, or one with another seed, out of the way; True if one is resumed.
 
-    A demo whose start came to nothing is not resumed.
+    A demo whose start failed is not resumed.
     """
     lines = read_ledger(state_dir / LEDGER)
     has_begun = any(line.get("kind") != "start" for line in lines)

@@ -1,6 +1,6 @@
 """The sandbox broker alone on a socket, with a market clock that runs by itself.
 
-Wire time is the machine's own clock, so that any client works against it at any speed.
+Wire time is the machine's own clock, so that any client works with it at any speed.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True, slots=True)
 class PaperPlan:
-    """What a command line asks for; None leaves it to the scenario, or to the wall's clock."""
+    """A command line's request; None leaves it to the scenario, or to the wall clock."""
 
     port: int
     scenario: str
@@ -55,7 +55,7 @@ Say = Callable[[str], None]
 
 def serve_paper(plan: PaperPlan, announce: Say, remark: Say) -> None:
     """Serve until a signal. `announce` gets the JSON of address and credentials once it is bound,
-    `remark` what the reader of a screen should know of the market and of the server.
+    `remark` hints for the screen about the market and the server.
 
     Raises OperatorMistake for a bad scenario, or a port in use.
     """
@@ -87,7 +87,7 @@ async def _serve(plan: PaperPlan, announce: Say, remark: Say) -> None:
 
 
 class _MarketClock:
-    """Market time that begins to run when the market has been played up to it."""
+    """Market time that starts running once the market has been played up to it."""
 
     def __init__(self, start: datetime) -> None:
         self._clock: Clock = SimulatedClock(start)
@@ -102,10 +102,10 @@ class _MarketClock:
 
 
 def _scenario(plan: PaperPlan, wire: Clock, rulebook: Rulebook) -> tuple[Scenario, datetime]:
-    """The scenario, and when its market is joined: the stated time, its own start, or now.
+    """Return the scenario, and when its market is joined: the given time, its own start, or now.
 
-    A market that is joined within or after its day is played from the day's opening on. Where the
-    file names the day, it begins as the file says.
+    A market joined during or after its day is played from the day's opening on. If the file names
+    the day, it begins as the file says.
     """
     scenario = with_key(load_scenario(plan.scenario, Path.cwd()))
     if plan.speed is not None:
@@ -125,8 +125,8 @@ def _scenario(plan: PaperPlan, wire: Clock, rulebook: Rulebook) -> tuple[Scenari
 
 
 def _require_played(at: datetime, scenario: Scenario, rulebook: Rulebook) -> None:
-    """Raise OperatorMistake for a day of which nothing is known, which would be closed for ever,
-    and for one on which what is recorded would never be played.
+    """Raise OperatorMistake for a day outside the calendar, which would be closed for ever, and for
+    one on which the recording would never be played.
     """
     day, calendar = at.astimezone(EXCHANGE_TZ).date(), rulebook.calendar
     message = ""
@@ -142,7 +142,7 @@ def _require_played(at: datetime, scenario: Scenario, rulebook: Rulebook) -> Non
 
 
 def with_key(scenario: Scenario) -> Scenario:
-    """Give a key and a secret that nobody can know beforehand where the file sets none."""
+    """Set an unpredictable key and secret if the file sets none."""
     made = {"api_key": f"ak_test_{token_hex(12)}", "api_secret": token_hex(32)}
     missing = {name: SecretStr(text) for name, text in made.items() if not getattr(scenario, name)}
     return scenario.model_copy(update=missing)

@@ -1,15 +1,15 @@
-"""The stepped market: one market clock that daemon and embedded sandbox share.
+"""The stepped market: one market clock shared by daemon and embedded sandbox.
 
-It stops while anything is under way and otherwise jumps to the next due instant: a step of
-the sandbox's market, a job of the timetable, a deadline of the engine, or the end of a rate-limit
-wait, in this fixed order. Between jumps it sleeps to keep the pace. So the same seed gives the same
-story whatever the machine, the database or the speed.
+It stops while anything is under way and otherwise jumps to the next due instant: a step of the
+sandbox's market, a job of the timetable, a deadline of the engine, or the end of a rate-limit wait,
+in this fixed order. Between jumps it sleeps to keep the pace. So the same seed gives the same story
+on any machine, database and speed.
 
-While a 2FA code is out, market time is no faster than the wall's: whoever has to type the code is
-no faster in a sandbox, where its five minutes would otherwise be over in five seconds.
+While a 2FA code is out, market time runs no faster than the wall clock: people type no faster in a
+sandbox, where the code's five minutes would otherwise be over in five seconds.
 
-Without a pace to keep (infinite speed) it does not stop at the market's own instants: nobody looks
-at the market in between, and what is due there happens on the way to the next instant of ours.
+At infinite speed it does not stop at the market's own instants: nobody looks at the market in
+between, and what is due there happens on the way to our next instant.
 """
 
 import asyncio
@@ -25,23 +25,23 @@ from bot.runtime.activity import Activity, Turn
 from bot.runtime.timetable.schedule import Fire, Timetable
 
 LAG_MAX_S: Final = 5.0
-"""Behind the pace by more than this, the pace is kept from now on instead of caught up with."""
+"""If it lags by more than this, the pace is kept from now on instead of caught up with."""
 _WAIT_S_MAX: Final = 0.2
-"""Longer waits are cut into parts, as the pace may change meanwhile."""
+"""Longer waits are split, as the pace may change meanwhile."""
 
 
 class Market(Protocol):
-    """What else moves on market time: the embedded sandbox, or nothing."""
+    """What else moves in market time: the embedded sandbox, or nothing."""
 
     def next_due(self) -> datetime | None:
-        """The next instant at which something happens there."""
+        """The next instant at which something happens in it."""
 
     def advance(self, to: datetime) -> None:
-        """Let everything happen that is due up to `to`."""
+        """Process everything due up to `to`."""
 
 
 class SteppedWaiter:
-    """Waits on the stepped clock; meanwhile it gives its turn away and lets the clock move."""
+    """Waits on the stepped clock, giving its turn away meanwhile so that the clock can move."""
 
     def __init__(self, clock: SimulatedClock, activity: Activity, turn: Turn) -> None:
         self._clock = clock
@@ -73,7 +73,8 @@ class SteppedWaiter:
         while True:
             try:
                 await self._turn.take()
-            except asyncio.CancelledError as error:  # who had a turn gives it back: only its own
+            # whoever had a turn gives it back: only its own
+            except asyncio.CancelledError as error:
                 cut_off = error
             else:
                 break
@@ -81,7 +82,7 @@ class SteppedWaiter:
             raise cut_off
 
     def next_due(self) -> datetime | None:
-        """When the first wait is over."""
+        """When the first wait ends."""
         return self._waiting[0][0] if self._waiting else None
 
     def wake_due(self, now: datetime) -> None:
@@ -94,7 +95,9 @@ class SteppedWaiter:
 
 
 class SteppedMarket:
-    """Moves the market clock from one due instant to the next, `speed` times the wall's pace."""
+    """Moves the market clock from one due instant to the next, at `speed` times the wall clock's
+    pace.
+    """
 
     def __init__(
         self,
@@ -149,7 +152,7 @@ class SteppedMarket:
             await asyncio.sleep(0)
 
     def _ahead_s(self, due: datetime) -> float:
-        """How long the wall clock still has to `due`; while a code is out, at a slower pace from
+        """How long the wall clock has to wait for `due`; while a code is out, at a slower pace from
         the same instant on.
         """
         wall, market = self._anchor
@@ -166,7 +169,7 @@ class SteppedMarket:
 
 
 async def _first_of(*waits: Coroutine[object, object, object]) -> None:
-    """Return when the first of these is over: a stop need not wait for idleness."""
+    """Return when the first of these is done: a stop need not wait for idleness."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,8 +1,8 @@
 """The environments of a broker at an address: a real one, or a sandbox in another process.
 
-A real broker's time is the machine's own, by a steady clock: polls and deadlines come in time
-whatever becomes of the wall. A served sandbox (`bot paper serve`) gives its market time, the wire's
-and the speed on a loopback path; from then on market time here is computed from the machine's
+With a real broker, time is the machine's own by a steady clock: polls and deadlines are on time
+whatever happens to the wall clock. A served sandbox (`bot paper serve`) reports market time, wire
+time and speed on a loopback path; from then on market time here is computed from the machine's
 clock, and both sides agree to a few milliseconds.
 """
 
@@ -27,9 +27,9 @@ from bot.runtime.watches import TimeWatch
 from bot.runtime.worlds.environment import REAL_TIME, Access, Driver, Elapsed, Mark
 
 LOOK_AGAIN_S: Final = 1.0
-"""How late a job may be after the machine was suspended: the loop's own timers stand still then."""
+"""How late a job may be after the machine was suspended: the loop's own timers stop then."""
 LATE_S: Final = 1.0
-"""A job that comes later is told of."""
+"""A job later than this is reported."""
 SLEPT: Final = "the machine slept"
 BLOCKED: Final = "the bot was busy or stood still"
 CONTROL_PATH: Final = "/_sandbox/control"
@@ -37,12 +37,12 @@ _CALL: Final = "sandbox clocks"
 
 
 def unmarked(entry: Entry) -> Entry:
-    """Return the entry as it is: a broker that we do not play has no scenario."""
+    """Return the entry unchanged: a real broker has no scenario."""
     return entry
 
 
 class SystemEnvironment:
-    """Those that follow another market clock build on it: the wire's is always the machine's."""
+    """Base of environments that follow another market clock: wire time is always the machine's."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -62,7 +62,7 @@ class SystemEnvironment:
         self.mark: Mark = unmarked
 
     async def open(self, _stack: AsyncExitStack) -> Access:
-        """Return the access: the broker is there already."""
+        """Return the access: the broker already exists."""
         return self._access
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, report: Report) -> Driver:
@@ -71,20 +71,20 @@ class SystemEnvironment:
         return ClockDriver(self.market, timetable, on_due, report, speed=self._speed)
 
     async def watch_time(self, post: Post) -> None:
-        """Tell of a wall clock that is set, and of a machine that stood still."""
+        """Report when the wall clock was set or the machine stood still."""
         await TimeWatch(self._steady, post, self.market.now).run()
 
     async def pause(self, span: timedelta) -> None:
-        """Let a span of market time pass."""
+        """Wait for a span of market time."""
         await self.waiter.sleep_until(self.wire.now() + span / self._speed)
 
     def finish(self) -> None:
-        """Do nothing: the broker's day goes on without us."""
+        """Do nothing: the broker's day continues without us."""
 
 
 class ClockDriver:
-    """Sleeps from one due instant to the next. A deadline that comes nearer wakes it; one that is
-    put off does not.
+    """Sleeps from one due instant to the next. A deadline that moves nearer wakes it; one that is
+    postponed does not.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class ClockDriver:
         self._speed = speed
         self._engine_due: datetime | None = None
         self._wakes_at: datetime | None = None
-        """When it looks at the engine's deadline; None while it does not sleep."""
+        """When it looks at the engine's deadline; None while it is not sleeping."""
         self._nudge = asyncio.Event()
         self._slept_s = suspended_s()
 
     def wake_at(self, instant: datetime | None) -> None:
-        """Have the engine woken at `instant`, in place of what was asked before."""
+        """Have the engine woken at `instant`, replacing an earlier request."""
         self._engine_due = instant
         if instant is not None and self._wakes_at is not None and instant < self._wakes_at:
             self._nudge.set()
@@ -144,10 +144,10 @@ class ClockDriver:
 
 
 class ServedEnvironment(SystemEnvironment):
-    """The sandbox's market time, and the machine's as wire time."""
+    """Uses the sandbox's market time, and the machine's as wire time."""
 
     async def open(self, _stack: AsyncExitStack) -> Access:
-        """Learn how its market time runs. Raises BrokerError."""
+        """Read how its market time runs. Raises BrokerError."""
         found = await read_market_clock(self._access.base_url, self.wire)
         if found is not None:
             self.market, self._speed = found
@@ -157,9 +157,9 @@ class ServedEnvironment(SystemEnvironment):
 
 
 async def read_market_clock(base_url: str, wire: Clock) -> tuple[ScaledClock, float] | None:
-    """Ask a server whether it is a sandbox, and how its market time runs; None: it is not one.
+    """Ask a server whether it is a sandbox, and how its market time runs; None if it is not one.
 
-    Raises Unreachable, or Malformed when the path answers what no sandbox would.
+    Raises Unreachable, or Malformed if the path answers what no sandbox would.
     """
     link = connect(base_url, traffic=Traffic())
     try:
