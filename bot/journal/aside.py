@@ -1,6 +1,6 @@
-"""Work on a thread that nobody has to wait for, whatever holds it up.
+"""Runs work on a thread that never has to be waited for.
 
-A module of its own: a kill switch and every command import it, and none of them the database.
+A separate module because the kill switch and every command import it, without the database.
 """
 
 import _thread
@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 
 def begin(work: Callable[[], object]) -> threading.Event:
-    """Have something done aside, and return what is set when it is over.
+    """Run something on a separate thread, and return the event set when it is over.
 
-    `threading.Thread.start` waits for the first word of its thread, and one that lacks the memory
-    to begin never says it: the loop would stand still for good, deaf to a halt. Here it is waited
-    for by nobody. Raises OSError where the machine has no thread to give.
+    `threading.Thread.start` waits for the new thread's first sign of life, which never comes if it
+    lacks the memory to start: the loop would be stuck for good, and with it a halt. Here nothing
+    waits for it. Raises OSError if no thread can be created.
     """
     over = threading.Event()
 

@@ -1,7 +1,7 @@
-"""A question of a person's own, in SQL, that can't change anything and can't last for ever.
+"""Runs a person's own SQL query, which cannot change anything and is limited in time.
 
-SQLite: the file is opened read-only, and only what a SELECT needs is allowed. PostgreSQL: a
-read-only transaction, one statement, which has to be a query.
+SQLite: the file is opened read-only, and only operations that a SELECT needs are allowed.
+PostgreSQL: a read-only transaction, one statement, which has to be a query.
 """
 
 import sqlite3
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ASK_TIMEOUT_S: Final = 30.0
 LOOK_EVERY: Final = 20_000
-"""After how many steps of SQLite the time is looked at."""
+"""After so many SQLite steps the time limit is checked."""
 _ALLOWED: Final = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
@@ -29,7 +29,7 @@ Value = int | float | str | None
 
 
 class Unanswered(JournalError):
-    """The database did not take the query: its own words."""
+    """The database did not accept the query: its own message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Answer:
 
 
 def ask(url: str, query: str, *, limit: int, timeout_s: float = ASK_TIMEOUT_S) -> Answer:
-    """Ask a journal. Raises Unanswered, Unreachable or NeedsMigration."""
+    """Run a query on a journal. Raises Unanswered, Unreachable or NeedsMigration."""
     with reading_current(url) as connection:
         raw = connection.connection.driver_connection
         if is_sqlite(url):
@@ -78,7 +78,7 @@ def _ask_postgres(raw: "psycopg.Connection[tuple[object, ...]]", query: str, lim
 
     pgconn, encoding = raw.pgconn, raw.info.encoding
     text = f"DECLARE asked NO SCROLL CURSOR FOR {query.strip().rstrip(';')}"
-    done = pgconn.exec_params(text.encode(encoding), [])  # one statement, and no other kind
+    done = pgconn.exec_params(text.encode(encoding), [])  # a single statement, of no other kind
     if done.status != ExecStatus.COMMAND_OK:
         raise Unanswered(done.error_message.decode(encoding, "replace").strip().split("\n")[0])
     try:
@@ -95,7 +95,7 @@ def _answer(names: tuple[str, ...], rows: list[tuple[Value, ...]], limit: int) -
 
 
 def _plain(value: object) -> Value:
-    """A value as it is shown; decimals of a sum are whole, what else there is becomes its text."""
+    """A value for display; sums are whole numbers, anything else becomes its text."""
     if value is None or isinstance(value, int | float | str):
         return value
     text = str(value)

@@ -1,10 +1,9 @@
-"""One transaction of entries: numbers them, links them, puts them. All of them, or none.
+"""One transaction of entries: numbers, links and stores them, all or none.
 
-Where the chains end and what the newest rows hold is remembered from one transaction to the next,
-so that nothing is read again that the one writer has written itself. What is remembered is only
-ever compared with, never trusted: a head moves from where it was left, and a row changes from the
-seal that it was left with, or the transaction fails. A transaction that fails takes its memory with
-it.
+The ends of the chains and the newest rows are cached from one transaction to the next, so that the
+one writer does not read again what it has written itself. The cache is only compared, never
+trusted: a head must still be where it was left, and a row must still have the seal it was left
+with, or the transaction fails. A failed transaction discards the cache.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,10 +31,10 @@ from bot.journal.sends import Against, Send
 from bot.journal.statements import given
 
 COUNTER: Final = "journal"
-"""The row of `chains` that counts all entries; every transaction moves it."""
+"""The row of `chains` that counts all entries; every transaction increments it."""
 POLLS: Final = ("book", "detail")
 ROWS_KEPT: Final = 1_024
-"""How many rows of a table that may change are remembered; an older one is read again."""
+"""How many mutable rows of a table are cached; older ones are read again."""
 
 _CHAINS: Final = tables.chains
 _HEADS: Final = sa.select(
@@ -77,17 +76,16 @@ class Head:
 
 @dataclass(slots=True)
 class Memory:
-    """Where the chains end after the last transaction, and the rows that it may change again.
+    """The ends of the chains after the last transaction, and rows that it may change again.
 
-    `rows` are by table and key, as they are stored; `polled` is the last element polled of an
-    order.
+    `rows` are by table and key, as stored; `polled` is the last polled element of an order.
     """
 
     heads: dict[str, Head]
     rows: dict[str, dict[Key, Row]] = field(default_factory=dict)
     polled: dict[str, Plain] = field(default_factory=dict)
     against: Against | None = None
-    """What speaks against a send, from the first one on."""
+    """What speaks against a send, created with the first one."""
 
     @property
     def last_seq(self) -> int:
@@ -95,11 +93,11 @@ class Memory:
         return self.heads[COUNTER].last_seq
 
     def keep(self, table: sa.Table, row: Row) -> None:
-        """Remember a row as it is stored now."""
+        """Cache a row as it is stored now."""
         _keep(self.rows.setdefault(table.name, {}), key_of(table, row), row)
 
     def keep_polled(self, order_id: str, raw: Plain) -> None:
-        """Remember the last element polled of an order."""
+        """Cache the last polled element of an order."""
         _keep(self.polled, order_id, raw)
 
 
@@ -111,13 +109,13 @@ class Batch:
         self.epoch = epoch
         self._memory = memory
         self._left: dict[str, Head] = {}
-        """The heads that have moved, where they were left."""
+        """The heads that have moved, as they were left."""
         self._new: dict[str, int] = {}
-        """Intents of this transaction, each with what was flushed before it."""
+        """The intents of this transaction, each with the number of flushes before it."""
 
     @property
     def heads(self) -> Mapping[str, Head]:
-        """Where every chain ends with what was put."""
+        """Return the ends of every chain, including what this batch has stored."""
         return self._memory.heads
 
     @property
@@ -151,11 +149,11 @@ class Batch:
                     self.append(table, row_of(entry))
 
     def finish(self) -> None:
-        """Move the heads, and run all that was put."""
+        """Move the heads, and run everything that was put."""
         for name in sorted(self._left):
             left, head = self._left[name], self._memory.heads[name]
             moved: Row = {
-                "chain": str(name),  # a table's name is a word of SQLAlchemy's, slow to be bound
+                "chain": str(name),  # a table's name is a slow string type of SQLAlchemy
                 "left_seq": left.last_seq,
                 "left_hash": left.head_hash,
                 "last_seq": head.last_seq,
@@ -183,7 +181,7 @@ class Batch:
             self._memory.against.see_new(table, whole)
 
     def add_sealed(self, table: sa.Table, row: Mapping[str, Plain]) -> None:
-        """Add a row to a table that is no chain, and seal it."""
+        """Add a row to a table without a chain, and seal it."""
         whole: Row = {**rows.blank(table), **row}
         whole["seal"] = self._seal(table, whole, before=None)
         self.connection.put(_insert_into(table), whole)
@@ -197,7 +195,7 @@ class Batch:
         self._change_found(table, stored, values)
 
     def set_head(self, name: str, head: Head) -> None:
-        """Say where something ends that is no chain of its own, and need not be there yet."""
+        """Set the end of something that has no chain of its own, and may not exist yet."""
         if name in self._memory.heads:
             self._move_head(name, head)
             return
@@ -210,7 +208,7 @@ class Batch:
         return self._find(tables.intents, (intent_id,))
 
     def reason_against(self, send: Send) -> str | None:
-        """Say why a send may not begin, seen from what is stored before it; None: it may."""
+        """Return why a send may not begin, by what is stored before it; None if it may."""
         if self.epoch != send.epoch:
             return str(LeaseLost(stored=self.epoch, ours=send.epoch))
         if send.attempt.verb == "DELETE":
@@ -223,7 +221,9 @@ class Batch:
         return self._memory.against.reason_against(send, intent, self.connection.rows)
 
     def _move_intent(self, entry: IntentMoved) -> None:
-        """Refuse a move that the table of send states lacks; one already made is only recorded."""
+        """Refuse a move that is missing in the table of send states; one already made is only
+        recorded.
+        """
         stored = self.find_intent(entry.intent_id)
         if stored is None:
             raise Contradicted(f"intent {entry.intent_id} is not in the journal")
@@ -242,7 +242,7 @@ class Batch:
         self.append(tables.transitions, rows.move_row(entry))
 
     def _store_polled(self, entry: OrderResultSeen) -> None:
-        """A poll's element that equals the last one polled of that order is no news."""
+        """Skip a polled element that equals the last one of that order."""
         row, polled = rows.row_of(entry), self._memory.polled
         if entry.order_id not in polled:
             found = self.connection.rows(_LAST_POLLED, {"its_order_id": row["order_id"]})
@@ -252,9 +252,7 @@ class Batch:
             self.append(tables.order_results, row)
 
     def _store_order(self, entry: OrderUpdated) -> None:
-        """The newest order of an intent is the one it is known by: an amendment may change the
-        id.
-        """
+        """The intent refers to its newest order, as an amendment may change the id."""
         row = rows.row_of(entry)
         row["updated_seq"] = self._next_seq()
         stored = self._find(tables.orders, key_of(tables.orders, row))
@@ -270,7 +268,7 @@ class Batch:
             self._memory.against.see_order(row, intent)
 
     def _trading_date_of(self, entry: Fill, entries: Sequence[Entry]) -> str | None:
-        """The day of the fill's order: of those written with it, else of the newest stored."""
+        """Return the trading day of the fill's order: from this batch, else from the newest."""
         for other in entries:
             if isinstance(other, OrderUpdated) and other.order_id == entry.order_id:
                 return other.trading_date.isoformat()
@@ -279,7 +277,7 @@ class Batch:
         return None if day is None else str(day)
 
     def _find(self, table: sa.Table, key: Key) -> Row | None:
-        """A row as it is stored now."""
+        """Return a row as it is stored now."""
         if (kept := self._memory.rows.get(table.name, {}).get(key)) is not None:
             return kept
         values = zip(map(_its, _key_names(table)), key, strict=True)
@@ -297,7 +295,7 @@ class Batch:
             if self._memory.against is not None:
                 self._memory.against.see_intent(whole)
             if self._new.get(str(whole["intent_id"])) == self.connection.flushed:
-                stored.update(whole)  # its insert waits still, and takes it as it is then
+                stored.update(whole)  # its insert is still pending, and takes the row as it is then
                 return
         changed = {**values, "seal": whole["seal"], "left_seal": before}
         for name in _key_names(table):
@@ -312,7 +310,7 @@ class Batch:
         return seq
 
     def _seal(self, table: sa.Table, whole: Mapping[str, Plain], *, before: str | None) -> str:
-        """Take the seal of a row into the table's sum, in the place of the one `before`."""
+        """Update the table's sum with the seal of a row, replacing the one `before`."""
         seal, name = rows.written_seal_of(table, whole), seals_of(table)
         head = self._memory.heads[name]
         total = summed(head.head_hash, less=before, plus=seal)
@@ -325,7 +323,7 @@ class Batch:
 
 
 def _keep(kept: dict[K, V], key: K, value: V) -> None:
-    """Keep the newest, and not too many."""
+    """Cache the newest rows, up to the limit."""
     kept.pop(key, None)
     if len(kept) >= ROWS_KEPT:
         del kept[next(iter(kept))]
@@ -344,7 +342,7 @@ def _row_of(table: sa.Table) -> sa.Select[tuple[Plain, ...]]:
 
 @cache
 def _change_in(table: sa.Table, names: tuple[str, ...]) -> sa.Update:
-    """Change the row that still has the seal it was left with."""
+    """Change the row if it still has the seal it was left with."""
     left = table.c.seal.is_not_distinct_from(given("left_seal"))
     changed = {name: given(name) for name in (*names, "seal")}
     return table.update().where(*_its_key(table), left).values(changed)
@@ -355,7 +353,7 @@ def _its_key(table: sa.Table) -> list[sa.ColumnElement[bool]]:
 
 
 def _its(name: str) -> str:
-    """The parameter that a column of the key is compared with."""
+    """The parameter compared with a key column."""
     return f"its_{name}"
 
 
@@ -365,27 +363,27 @@ def _key_names(table: sa.Table) -> tuple[str, ...]:
 
 
 def key_of(table: sa.Table, row: Mapping[str, Plain]) -> Key:
-    """What a row is found by."""
+    """The key of a row."""
     return tuple([row[name] for name in _key_names(table)])
 
 
 def seals_of(table: sa.Table) -> str:
-    """The row of `chains` that adds up the seals of a table."""
+    """The row of `chains` that sums the seals of a table."""
     return f"{table.name}.seals"
 
 
 def anchor_name(table: sa.Table) -> str:
-    """The row of `chains` from which a chain goes on, once its beginning is deleted."""
+    """The row of `chains` from which a chain continues once its beginning is deleted."""
     return f"{table.name}.pruned"
 
 
 def kept_name(table: sa.Table) -> str:
-    """The one that adds up the rows before that which stay."""
+    """The row of `chains` that sums the rows before the anchor that stay."""
     return f"{table.name}.kept"
 
 
 def lock_heads(connection: WriterConnection) -> dict[str, Head]:
-    """Where every chain ends, locked against other writers until the transaction is over."""
+    """Return the ends of every chain, locked against other writers until the transaction ends."""
     found = connection.rows(_LOCKED_HEADS, {})
     return {
         str(name): Head(int(seq or 0), int(count or 0), str(hashed))
@@ -394,5 +392,5 @@ def lock_heads(connection: WriterConnection) -> dict[str, Head]:
 
 
 def read_heads(connection: sa.Connection) -> dict[str, Head]:
-    """Where every chain ends."""
+    """Return the ends of every chain."""
     return {name: Head(*where) for name, *where in connection.execute(_HEADS)}

@@ -1,8 +1,8 @@
 """The writer's connection: statements compiled once from the tables, run on the driver's cursor.
 
-What is put waits until something is asked for or `flush` is called, so that statements which
-follow one another go together: on SQLite as one `executemany`, on PostgreSQL in one round trip.
-Each has to touch exactly one row for each set of values.
+Changes that are put wait until a query or a `flush`, so that consecutive statements go together: on
+SQLite as one `executemany`, on PostgreSQL in one round trip. Each has to touch exactly one row per
+set of values.
 """
 
 import itertools
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
 TOGETHER_MAX: Final = 24
-"""How many rows go in one statement of PostgreSQL."""
+"""How many rows go into one statement of PostgreSQL."""
 
 COMPILED_MAX: Final = 256
-"""How many statements stay compiled: one that is made anew each time counts as another."""
+"""How many statements stay compiled; one that is built anew each time counts each time."""
 
 PREPARED_MAX: Final = 256
-"""How many statements PostgreSQL keeps planned for the writer."""
+"""How many prepared statements PostgreSQL keeps for the writer."""
 _OWNS: Final = """\
 SELECT CASE WHEN pg_has_role(relowner, 'USAGE') THEN 1 ELSE 0 END, current_user
 FROM pg_class WHERE oid = %s::regclass"""
 WHOLE: Final = frozenset({20, 21, 23})
-"""PostgreSQL's numbers of the types of whole numbers; what else is asked for is text."""
+"""PostgreSQL's type numbers of whole numbers; everything else is read as text."""
 
 
 class WriterConnection(ABC):
-    """A connection of the one writer. Raises DBAPIError as SQLAlchemy's own would."""
+    """A connection of the one writer. Raises DBAPIError as SQLAlchemy itself would."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._errors = _AsSqlalchemys(engine.dialect)
@@ -54,28 +54,26 @@ class WriterConnection(ABC):
         self._waiting: list[tuple[Compiled, list[Mapping[str, Plain]]]] = []
         self.is_lost = False
         self.flushed = 0
-        """How often something that was put was run."""
+        """How often pending changes were run."""
 
     PARAMSTYLE: str
 
     def put(self, statement: Statement, values: Mapping[str, Plain]) -> None:
-        """Run a change, at the latest when something is asked for, with the values as they are
-        then.
-        """
+        """Queue a change with its present values; it runs at the latest before the next query."""
         compiled = self._compiled.get(statement) or self._compile(statement)
         if not self._waiting or self._waiting[-1][0] is not compiled:
             self._waiting.append((compiled, []))
         self._waiting[-1][1].append(values)
 
     def rows(self, statement: Statement, values: Mapping[str, Plain]) -> Sequence[Values]:
-        """Ask, after all that was put."""
+        """Run a query, after all pending changes."""
         self.flush()
         compiled = self._compiled.get(statement) or self._compile(statement)
         with self._errors:
             return self._ask(compiled.text, compiled.bound(values))
 
     def flush(self) -> None:
-        """Run what was put. Raises WrittenByAnother when a row was not as it was left."""
+        """Run the pending changes. Raises WrittenByAnother if a row was not as it was left."""
         if not self._waiting:
             return
         steps = [Step(what, list(map(what.bound, times))) for what, times in self._waiting]
@@ -90,7 +88,8 @@ class WriterConnection(ABC):
                 )
 
     def delete(self, table: sa.Table, going: sa.ColumnElement[bool]) -> None:
-        """Delete rows of a table whose trigger refuses that: it stands again before the commit.
+        """Delete rows of a table whose trigger refuses that; the trigger is restored before the
+        commit.
 
         Raises NotOwner.
         """
@@ -105,14 +104,16 @@ class WriterConnection(ABC):
 
     @abstractmethod
     def begin(self, question: Statement) -> Sequence[Values]:
-        """Begin a transaction, which locks out every other writer, and ask what has no values."""
+        """Begin a transaction, which locks out every other writer, and run queries that take no
+        values.
+        """
 
     @abstractmethod
     def _ask(self, text: str, values: Values) -> Sequence[Values]: ...
 
     @abstractmethod
     def _run(self, steps: Sequence[Step]) -> list[int]:
-        """Run each step and count the rows that it touched."""
+        """Run each step and count the rows it touched."""
 
     @abstractmethod
     def _commit(self) -> None: ...
@@ -127,7 +128,7 @@ class WriterConnection(ABC):
             self._commit()
 
     def rollback(self) -> None:
-        """Take the transaction back, or let go of a connection that can't any more."""
+        """Roll the transaction back, or drop a connection that no longer can."""
         self._waiting = []
         try:
             with self._errors:
@@ -138,12 +139,12 @@ class WriterConnection(ABC):
                 self._pooled.invalidate()
 
     def release(self) -> None:
-        """Give the connection back to those it was taken from."""
+        """Return the connection to its owner."""
         self._pooled.close()
 
     def _compile(self, statement: Statement) -> Compiled:
-        # Values that never differ become part of the text: SQLite plans anew for each given one
-        # that a partial index depends on.
+        # Values that never differ become part of the text: SQLite replans for each given value that
+        # a partial index depends on.
         fixed = cloned_traverse(statement, {}, {"bindparam": _fix})
         made = fixed.compile(dialect=self._wording, compile_kwargs={"render_postcompile": True})
         left = {name: value for name, value in made.params.items() if value is not None}
@@ -164,7 +165,7 @@ def _fix(parameter: sa.BindParameter[Any]) -> None:
 
 
 class _AsSqlalchemys:
-    """What the driver raises inside becomes what SQLAlchemy would raise. May be entered again."""
+    """Turns the driver's exceptions into SQLAlchemy's. Re-entrant."""
 
     def __init__(self, dialect: sa.Dialect) -> None:
         self._dialect = dialect
@@ -197,12 +198,12 @@ class SqliteConnection(WriterConnection):
                 files.require_in_place()
             self._cursor.execute(BEGIN_WRITING)
         found = self.rows(question, {})
-        if files is None:  # the log is made by the first transaction
+        if files is None:  # the first transaction creates the log
             self._pooled.info["files"] = OpenFiles(self._raw)
         return found
 
     def release(self) -> None:
-        self._cursor.close()  # while it is open, so is the file
+        self._cursor.close()  # while the cursor is open, so is the file
         super().release()
 
     def _commit(self) -> None:
@@ -230,13 +231,13 @@ class SqliteConnection(WriterConnection):
 
 
 class PostgresConnection(WriterConnection):
-    """PostgreSQL: what goes together goes in one round trip.
+    """PostgreSQL: statements that go together take one round trip.
 
     Few rows go as one statement, `WITH a AS (INSERT …), b AS (UPDATE …) SELECT …`, many through the
-    driver's pipeline, which costs more to begin with and less a row. The parts of one statement
-    don't see each other: a row of the same table is changed in the next. Beside the pipeline,
-    everything is said to libpq itself: what the driver does around it costs more than the server's
-    work. The thread waits in C there, and lets the others run.
+    driver's pipeline, which costs more to begin with and less a row. The parts of one statement do
+    not see each other, so a second change to the same table goes into the next one. Apart from the
+    pipeline, libpq is called directly: the driver's own overhead costs more than the server's work.
+    The thread waits in C there, and lets the others run.
     """
 
     PARAMSTYLE = "format"
@@ -264,14 +265,15 @@ class PostgresConnection(WriterConnection):
         assert done.command_status == b"COMMIT", "a failed transaction is rolled back"
 
     def release(self) -> None:
-        """What is planned goes: whoever has the connection next doesn't know of it."""
+        """Drop the prepared statements: the next user of the connection does not know them."""
         with suppress(DBAPIError), self._errors:
             for name in self._prepared.values():
                 self._say(b"DEALLOCATE " + name)
         super().release()
 
     def _take_back(self) -> None:
-        self._say(b"ROLLBACK")  # the driver's own may let the server forget what is planned
+        # the driver's own rollback may make the server forget prepared statements
+        self._say(b"ROLLBACK")
 
     def _delete(self, table: str, text: str) -> None:
         [[is_owner, role]] = self._ask(_OWNS, (table,))
@@ -319,10 +321,10 @@ class PostgresConnection(WriterConnection):
             ]
         return [sum(cursor.rowcount for cursor in cursors) for cursors in done]
 
-    # ------------------------------------------------------------------------- what libpq is told
+    # ----------------------------------------------------------------------------- calls to libpq
 
     def _execute(self, texts: tuple[str, ...], values: Sequence[Plain]) -> Sequence[Values]:
-        """Run a question, or several changes as one statement that counts the rows of each."""
+        """Run a query, or several changes as one statement that counts the rows of each."""
         encoding = self._encoding
         told = [None if value is None else str(value).encode(encoding) for value in values]
         name = self._prepared.get(texts) or self._prepare(texts)
@@ -343,7 +345,7 @@ class PostgresConnection(WriterConnection):
         return stored.decode(self._encoding)
 
     def _prepare(self, texts: tuple[str, ...]) -> bytes:
-        """Have the server plan a statement, once for all times that it is run."""
+        """Have the server prepare a statement, once for all its executions."""
         if len(self._prepared) >= PREPARED_MAX:
             self._say(b"DEALLOCATE " + self._prepared.pop(next(iter(self._prepared))))
         name = f"journal_{next(self._numbers)}".encode()

@@ -1,10 +1,10 @@
-"""A journal in another place: a backup of the file while the bot writes it, a copy of all rows into
-a database of the other kind, and what the backups in a folder hold.
+"""Copies of a journal: a backup of the file while the bot writes it, a copy of all rows into a
+database of the other kind, and the contents of a folder's backups.
 
-Both copies are all or nothing, and both are checked before they are believed: every chain and every
-sum of the copy, and where each ends. A backup holds a row where its chain goes on behind the row
-and ends in a row of ours: the hash there covers all before it. What else lies in the folder, copies
-of another journal too, holds none.
+Both copies are all or nothing, and both are verified: every chain and every sum of the copy, and
+where each ends. A backup contains a row if its chain continues behind that row and ends in a row of
+ours: the hash there covers everything before it. Other files in the folder, including copies of
+another journal, contain none.
 """
 
 import os
@@ -33,17 +33,17 @@ from bot.journal.verify import VerifyReport, stream, verify
 
 ROWS_AT_ONCE: Final = 2_000
 BESIDE: Final = ".partly"
-"""The end of the name of a file that is not whole yet."""
+"""Suffix of a file that is not complete yet."""
 _KEPT_ROWS: Final = (tables.chains, tables.lease)
-"""The tables with rows that a new journal has already: they are changed."""
+"""Tables with rows that a new journal already has: these are updated."""
 
 Step = Callable[[int], object]
-"""Called with how many more rows are copied."""
+"""Called with the number of further rows copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What was copied, and what its check has found."""
+    """What was copied, and the result of its check."""
 
     rows: int
     size: int
@@ -51,10 +51,10 @@ class Copied:
 
 
 def back_up(url: str, file: Path, kept: Sequence[KeptHeads] = ()) -> Copied:
-    """Copy a journal into a new SQLite file for its owner alone, from one moment of it.
+    """Copy a snapshot of a journal into a new private SQLite file.
 
-    A journal in a file is copied page by page while it is written, another row by row. `kept` heads
-    are what it is compared with. Raises FileExistsError, OSError, Unreachable or Corrupt: then
+    A journal in a file is copied page by page while it is written, any other row by row. It is
+    compared with the `kept` heads. Raises FileExistsError, OSError, Unreachable or Corrupt: then
     there is no new file.
     """
     if file.exists():
@@ -84,7 +84,7 @@ def back_up(url: str, file: Path, kept: Sequence[KeptHeads] = ()) -> Copied:
 
 
 def _sync(place: Path) -> None:
-    """Have a file, or the names in a folder, on the disk: what was copied may be deleted next."""
+    """Sync a file, or the names in a folder, to disk, as the original may be deleted next."""
     descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -93,7 +93,7 @@ def _sync(place: Path) -> None:
 
 
 def _copy_pages(url: str, file: Path) -> None:
-    """One read of the whole file: writers go on meanwhile, and nothing of theirs is waited for."""
+    """Copy the whole file in one read, without blocking writers or waiting for them."""
     with database_errors(url), reading(url) as connection:
         source = connection.connection.driver_connection
         assert isinstance(source, sqlite3.Connection), "a journal in a file"
@@ -105,15 +105,13 @@ def _copy_pages(url: str, file: Path) -> None:
 
 
 def rows_in(url: str) -> int:
-    """How many rows there are to be copied. Raises NeedsMigration."""
+    """Return how many rows there are to copy. Raises NeedsMigration."""
     with reading_current(url) as connection:
         return sum(_count(connection, table) for table in tables.metadata.sorted_tables)
 
 
 def require_empty(url: str) -> None:
-    """Raise Contradicted where a journal has been written already, NeedsMigration where there is
-    none.
-    """
+    """Raise Contradicted if a journal has been written already, NeedsMigration if there is none."""
     with reading_current(url) as connection:
         for table in tables.metadata.sorted_tables:
             if table not in _KEPT_ROWS and (count := _count(connection, table)):
@@ -121,7 +119,7 @@ def require_empty(url: str) -> None:
 
 
 def copy_rows(source: str, target: str, step: Step) -> None:
-    """Copy every row into a new journal, in one transaction; say how far it has come."""
+    """Copy every row into a new journal, in one transaction, reporting progress."""
     with reading_current(source) as old, one_transaction(target) as new:
         require_schema(new)
         for table in tables.metadata.sorted_tables:
@@ -152,7 +150,7 @@ def _put(connection: sa.Connection, table: sa.Table, found: list[dict[str, objec
     if table in _KEPT_ROWS:
         names = set(connection.execute(sa.select(table.c.name)).scalars())
         for row in found:
-            # Until when a lease holds is by the clock of its own database.
+            # A lease's expiry is by the clock of its own database.
             values = {**row, "until_ms": None} if table is tables.lease else row
             if row["name"] in names:
                 change = table.update().where(table.c.name == row["name"]).values(**values)
@@ -163,9 +161,7 @@ def _put(connection: sa.Connection, table: sa.Table, found: list[dict[str, objec
 
 
 def _differing(old: sa.Connection, new: sa.Connection) -> list[str]:
-    """The tables whose rows are not as many, or whose money is not as much, and chains that end
-    elsewhere.
-    """
+    """Return the tables whose row counts or money totals differ, and chains that end elsewhere."""
     found = []
     for table in tables.metadata.sorted_tables:
         numbers = [column for column in table.c if isinstance(column.type, sa.BigInteger)]
@@ -185,17 +181,17 @@ def _count(connection: sa.Connection, table: sa.Table) -> int:
 
 
 def remove(url: str) -> None:
-    """Take a file of SQLite away that a copy has begun."""
+    """Remove a SQLite file that a copy has begun."""
     path = file_of(url)
     for end in ("", "-wal", "-shm", ".lease"):
         path.with_name(path.name + end).unlink(missing_ok=True)
 
 
 LOOKED_AT_MAX: Final = 10
-"""How many files of a folder are looked at, the newest first."""
+"""How many files of a folder are examined, newest first."""
 
 Saved = Mapping[str, Sequence[Head]]
-"""For each chain, where it ends in each backup."""
+"""For each chain, its end in each backup."""
 
 
 def backups_in(folder: Path) -> list[Path]:
@@ -205,13 +201,13 @@ def backups_in(folder: Path) -> list[Path]:
 
 
 def saved_in(folder: Path) -> Saved:
-    """Read where the chains end in the backups of a folder. Raises OSError."""
+    """Read the ends of the chains in a folder's backups. Raises OSError."""
     found: dict[str, list[Head]] = {}
     for file in backups_in(folder):
         try:
             with reading(f"sqlite:///{file}") as connection:
                 heads = read_heads(connection)
-        except JournalError:  # no journal, or a broken one: it holds nothing
+        except JournalError:  # not a journal, or a broken one: it contains nothing
             continue
         for name, head in heads.items():
             found.setdefault(name, []).append(head)

@@ -1,14 +1,14 @@
-"""What must not wait for a database that does not answer: a file of fsynced lines beside it.
+"""Stores what must not wait for an unresponsive database, as fsynced lines in a file beside it.
 
-A halt takes effect whatever the database does, and the cancels that it sends leave once their
-attempts are here (order safety: nothing leaves before it is on a disk). What the broker answers is
-kept too, with all that follows from it for its order: the broker has said yes, and if the database
-has not heard it, the next start has to know without asking. Orders never leave by this file: they
-need the journal's own checks. When the journal takes writes again it gets the same entries in their
-order, and the file goes. After a kill the next start writes what the journal lacks.
+A halt takes effect whatever the database does, and its cancels are sent once their attempts are
+here (order safety: nothing is sent before it is on disk). The broker's answers are kept too, with
+everything that follows for their orders: if the database missed an acceptance, the next start has
+to know it without asking. Orders are never sent on the strength of this file: they need the
+journal's own checks. When the journal accepts writes again it gets the same entries in order, and
+the file is removed. After a kill the next start writes what the journal lacks.
 
-A disk that is full must not stop it, so its room is taken at the start of a run: `emergency.spare`
-is a megabyte of zeros, and becomes the file when there is something to keep.
+A full disk must not prevent this, so space is reserved at the start of a run: `emergency.spare` is
+a megabyte of zeros, and becomes the file when there is something to store.
 """
 
 import itertools
@@ -43,10 +43,10 @@ from bot.journal.statements import given
 FILE: Final = "emergency.jsonl"
 """The name of the file, in a bot's state directory."""
 SPARE: Final = "emergency.spare"
-"""The same while there is nothing to keep: the room for it."""
+"""The file's name while there is nothing to store: the reserved space."""
 SPARE_BYTES: Final = 1_048_576
 BYTES_MAX: Final = 4_194_304
-"""Some thousands of cancels; a file that would grow beyond takes no more."""
+"""Some thousands of cancels; beyond this size the file accepts no more."""
 KINDS: Final[dict[str, type[Entry]]] = {
     kind.__name__: kind
     for kind in (
@@ -65,30 +65,32 @@ _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def must_survive(entry: Entry) -> bool:
-    """Tell whether an entry is kept: of KINDS, but no row of a poll, which can be read again."""
+    """Return whether an entry is stored here: of KINDS, but not a polled row, which can be read
+    again.
+    """
     is_poll = isinstance(entry, OrderResultSeen) and entry.source in POLLS
     return type(entry).__name__ in KINDS and not is_poll
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a file holds, oldest first. `unreadable` counts lines that are damaged or cut off."""
+    """The contents of a file, oldest first. `unreadable` counts damaged or truncated lines."""
 
     entries: tuple[Entry, ...]
     unreadable: int
 
 
 class EmergencyJournal:
-    """Keeps entries that must survive in a bot's state directory. It has one writer."""
+    """Stores entries that must survive, in a bot's state directory. It has one writer."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         self._spare = folder / SPARE
         self._end: int | None = None
-        """Where the last line ends; None while that has to be looked up."""
+        """Where the last line ends; None if not determined yet."""
 
     def reserve(self) -> None:
-        """Take the room that a full disk would not give. What the file holds is forgotten: it has
+        """Reserve the space that a full disk would not give. Old contents are discarded: they have
         been taken over. Raises OSError.
         """
         self.forget()
@@ -107,12 +109,11 @@ class EmergencyJournal:
         _sync_folder(self._spare.parent)
 
     def keep(self, entries: Iterable[Entry]) -> None:
-        """Add entries, all of them or none; they survive a power cut once this returns. It blocks
-        for as long as the disk takes. Raises OSError; then nothing that follows from them may be
-        done.
+        """Add entries, all or none; they survive a power cut once this returns. Blocks for as long
+        as the disk takes. Raises OSError; then nothing that relies on them may be done.
         """
         lasting = [entry for entry in entries if must_survive(entry)]
-        data = f"\n{_line_of(lasting)}".encode()  # the line before may have been cut off
+        data = f"\n{_line_of(lasting)}".encode()  # the previous line may be truncated
         is_new = not self.path.exists()
         if is_new:
             self._end = 0
@@ -133,21 +134,21 @@ class EmergencyJournal:
             _sync_folder(self.path.parent)
 
     def read(self) -> Kept:
-        """Return what is in the file; nothing when there is none. Raises OSError."""
+        """Return the contents of the file; empty if there is none. Raises OSError."""
         try:
             text = self.path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return Kept((), 0)
         lines = text.replace("\0", "").split(
             "\n"
-        )  # a text in an entry may hold other ends of lines
+        )  # text in an entry may contain other line separators
         found = [_entries_of(line) for line in lines if line]
         readable = [entries for entries in found if entries is not None]
         entries = tuple(itertools.chain.from_iterable(readable))
         return Kept(entries, len(found) - len(readable))
 
     def forget(self) -> None:
-        """Remove the file: the journal has all of it. Its room is kept, where it had some."""
+        """Remove the file, as the journal has all of it; keep its space if it had some reserved."""
         with suppress(FileNotFoundError):
             if self.path.stat().st_size != SPARE_BYTES:
                 self.path.unlink()
@@ -164,11 +165,11 @@ class EmergencyJournal:
 
 
 def take_over(batch: Batch, entries: Sequence[Entry]) -> int:
-    """Store the entries that the journal lacks, in their order; return how many that were.
+    """Store the entries that the journal lacks, in order; return how many there were.
 
-    A line was written before its entry could be, or beside it: both may hold it. What follows from
-    an attempt or an intent that never came in is left out, and so is a move of an intent that has
-    made another: their orders are found in the day order book.
+    Lines were written before or alongside the journal, so both may have an entry. Consequences of
+    an attempt or intent that never reached the journal are skipped, and so is a move of an intent
+    that has since moved elsewhere: their orders are found in the day order book.
     """
     count = 0
     for entry in entries:
@@ -183,7 +184,9 @@ def take_over(batch: Batch, entries: Sequence[Entry]) -> int:
 
 
 def _has_its_intent(batch: Batch, entry: Entry) -> bool:
-    """Whether the intent is there that an entry is about, and is where a move of it begins."""
+    """Return whether the entry's intent is stored, and is in the state from which the
+    move begins.
+    """
     intent_id = getattr(entry, "intent_id", None)
     if intent_id is None:
         return True
@@ -237,7 +240,7 @@ _MOVED: Final = sa.select(_TRANSITIONS.c.seq).where(
 
 
 def _question(entry: Entry) -> tuple[sa.Select[Any], Mapping[str, Plain]]:
-    """What is asked to know whether an entry is stored: a row that is not null says so."""
+    """Return the query for whether an entry is stored: a non-null row means yes."""
     match entry:
         case AttemptStarted():
             return _STARTED, {"attempt": entry.attempt_id}
@@ -283,14 +286,16 @@ def _write(descriptor: int, data: bytes, start: int) -> None:
 
 
 def _line_of(entries: Sequence[Entry]) -> str:
-    """Write what belongs together, as an order's row and its fill, as one line: no cut tears it."""
+    """Write entries that belong together, like an order's row and its fill, as one line, so that
+    truncation cannot separate them.
+    """
     stored = [[type(entry).__name__, rows.row_of(entry)] for entry in entries]
     text = json.dumps(stored, ensure_ascii=False)
     return f"{crc32(text.encode()):08x} {text}\n"
 
 
 def _entries_of(line: str) -> list[Entry] | None:
-    """Read a line; None when it is damaged: what its checksum is about was not written whole."""
+    """Parse a line; None if it is damaged: its checksum does not match."""
     checksum, _, text = line.partition(" ")
     if checksum != f"{crc32(text.encode()):08x}":
         return None

@@ -1,7 +1,7 @@
-"""How values are written and read: one plain form, equal on both databases, that is hashed.
+"""Encodes and decodes values: one plain form, equal on both databases, which is also hashed.
 
-Whatever the broker sent can be stored: what a database's text can't hold (NUL, a lone surrogate) is
-replaced, and a number that JSON lacks (NaN) becomes its name.
+Anything the broker sent can be stored: characters that a database's text cannot hold (NUL, a lone
+surrogate) are replaced, and a number that JSON lacks (NaN) becomes its name.
 """
 
 import json
@@ -22,7 +22,7 @@ from bot.domain.entry import CheckResult
 from bot.domain.instrument import EXCHANGE_TZ
 
 Plain = int | str | None
-"""What a column holds."""
+"""A column's value."""
 Json = int | float | str | bool | None | list["Json"] | dict[str, "Json"]
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def instant_text(at: datetime) -> str:
 
 
 def local_text(stored: str) -> str:
-    """A stored instant in the exchange's time, to the millisecond, +07:00. As in the views."""
+    """Return a stored instant in exchange time, to the millisecond, +07:00, as in the views."""
     return instant_of(stored).astimezone(EXCHANGE_TZ).isoformat(timespec="milliseconds")
 
 
@@ -49,7 +49,7 @@ def _storable(text: str) -> str:
 
 
 def plain(value: object) -> Plain:
-    """Turn a value of the domain into what a column holds; collections become JSON."""
+    """Turn a domain value into a column's value; collections become JSON."""
     return _PLAIN.get(type(value), _plain_of_another)(value)
 
 
@@ -58,7 +58,7 @@ def _plain_text(text: str) -> str:
 
 
 def _plain_of_another(value: object) -> Plain:
-    """Of a type that has no way of its own: a word of a list, a subclass, a collection."""
+    """Handle types without an entry of their own: enum members, subclasses, collections."""
     if isinstance(value, str):
         return _plain_text(str(value))
     if isinstance(value, int):
@@ -79,8 +79,8 @@ def _plain_mapping(value: dict[Any, Any]) -> str:
 
 
 def _plain_tuple(items: tuple[Any, ...]) -> str:
-    """The checks of a decision and the ids known before a send, by far the most that is written, go
-    straight; all else the long way.
+    """Take a fast path for a decision's checks and the ids known before a send, by far the most
+    frequent values; all others take the general path.
     """
     if not items:
         return "[]"
@@ -100,7 +100,7 @@ def _plain_tuple(items: tuple[Any, ...]) -> str:
 
 
 def _is_figures(value: Mapping[Any, Any]) -> bool:
-    """Whether JSON writes a mapping as we would."""
+    """Return whether the standard JSON encoder writes a mapping as we would."""
     if type(value) is not dict:
         return False
     for key, item in value.items():
@@ -116,7 +116,9 @@ def _is_figure(kind: type) -> bool:
 
 
 def _straight(value: object) -> str | None:
-    """A value as JSON, unless JSON lacks one of its numbers or a text needs a second look."""
+    """Return a value as JSON, unless JSON lacks one of its numbers or a text needs a
+    closer look.
+    """
     try:
         text = _SORTED.encode(value)
     except ValueError:
@@ -135,7 +137,7 @@ _PLAIN: Final[Mapping[type, Callable[[Any], Plain]]] = {
     dict: _plain_mapping,
     tuple: _plain_tuple,
 }
-"""How a value is written, by its very type."""
+"""How a value is written, by its exact type."""
 
 
 def json_text(value: object) -> str:
@@ -147,7 +149,7 @@ _SORTED: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=
 
 
 def _jsonable(value: object) -> Json:
-    """Turn a value of the domain into what JSON knows. Raises TypeError for anything else."""
+    """Turn a domain value into JSON values. Raises TypeError for anything else."""
     return _JSONABLE.get(type(value), _jsonable_of_another)(value)
 
 
@@ -156,7 +158,7 @@ def _jsonable_mapping(value: Mapping[Any, Any]) -> Json:
 
 
 def _jsonable_of_another(value: object) -> Json:
-    """Of a type that has no way of its own."""
+    """Handle types without an entry of their own."""
     if isinstance(value, Enum | str):
         return _plain_text(str(value))
     if isinstance(value, int):
@@ -191,7 +193,7 @@ _JSONABLE: Final[Mapping[type, Callable[[Any], Json]]] = {
 
 @cache
 def fields_of(kind: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[object, ...]]]:
-    """The names of a dataclass's fields, and how all of them are read at once."""
+    """The names of a dataclass's fields, and a getter for all of them at once."""
     names = tuple(field.name for field in fields(kind))
     if len(names) == 1:
         return names, lambda value: (getattr(value, names[0]),)
@@ -217,11 +219,11 @@ _READ: Final[Mapping[Any, Callable[[Any], object]]] = {
         CheckResult(**check) for check in json.loads(stored)
     ),
 }
-"""How a column is read, by the type of its field; text and whole numbers are as they are stored."""
+"""How a column is read, by the type of its field; text and whole numbers are read as stored."""
 
 
 def made(kind: type[T], stored: Mapping[Any, Any]) -> T:
-    """Make a frozen value of `kind` from the columns of the same names."""
+    """Make a frozen value of `kind` from columns with the same names."""
     return kind(
         **{
             name: stored[name] if read is None or stored[name] is None else read(stored[name])
@@ -231,7 +233,7 @@ def made(kind: type[T], stored: Mapping[Any, Any]) -> T:
 
 
 def snapshot_of(stored: Mapping[Any, Any]) -> AccountSnapshot:
-    """Make the broker's numbers of an account from a row of them."""
+    """Make the broker's figures for an account from a row."""
     read = made(AccountSnapshot, {**stored, "at": stored["taken_at"], "secured": None})
     held = json.loads(stored["holdings"])
     return replace(read, holdings={symbol: Holding(**one) for symbol, one in held.items()})
@@ -261,12 +263,12 @@ def link(before: str, content: Mapping[str, Plain]) -> str:
 
 
 def link_text(before: str, content: str) -> str:
-    """Hash what is already text, as `link` does."""
+    """Hash a row that is already text, like `link`."""
     return sha256(f"{before}|{content}".encode()).hexdigest()
 
 
 def canonical(names: Iterable[str]) -> Callable[[Mapping[str, Plain]], str]:
-    """Put together how the columns `names` of a row are written for hashing, the same as `link`."""
+    """Compile how the columns `names` of a row are written for hashing, equal to `link`."""
     ordered = sorted(names)
     form = ",".join(f'"{name}":%s' for name in ordered)
     read = itemgetter(*ordered)
@@ -286,13 +288,15 @@ _LITERAL: Final[Mapping[type, Callable[[Any], str]]] = {
 
 
 def summed(total: str, *, less: str | None = None, plus: str | None = None) -> str:
-    """Take a hash out of a sum of hashes, and another one in; 64 hexadecimal digits again."""
+    """Replace one hash in a sum of hashes by another; 64 hexadecimal digits again."""
     number = _number_of(total) - _number_of(less or "0") + _number_of(plus or "0")
     return f"{number % 2**256:064x}"
 
 
 def _number_of(hashed: str) -> int:
-    """A hash as a number; a damaged one is a number too: a write must not fail because of it."""
+    """Return a hash as a number; even a damaged one gives a number, as a write must not fail
+    because of it.
+    """
     try:
         return int(hashed, 16)
     except ValueError:

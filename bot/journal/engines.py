@@ -1,8 +1,8 @@
-"""Connections to the journal's database: one kind that writes, one that can't.
+"""Connections to the journal's database: one kind that writes, one that cannot.
 
 SQLite writes in WAL mode with `synchronous=FULL` and begins every transaction IMMEDIATE; PostgreSQL
-with `synchronous_commit=on`. The journal's file is for its owner only. A reader never makes a file:
-a journal that nobody has open is read as it lies, without the side files of WAL.
+with `synchronous_commit=on`. The journal's file is private. A reader never creates a file: a
+journal that nobody has open is read without the WAL side files.
 """
 
 import os
@@ -24,13 +24,13 @@ CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_MS: Final = 30_000
 BUSY_TIMEOUT_MS: Final = 5_000
 IDLE_MAX_MS: Final = 10_000
-"""When PostgreSQL ends a transaction of the writer that nobody goes on with, so that a stopped
-process locks nobody out.
+"""When PostgreSQL ends an idle transaction of the writer, so that a stopped process locks nobody
+out.
 """
 READERS_MAX: Final = 4
-"""How many journals of a kind a process reads by turns without making an engine again."""
+"""How many journals of a kind a process reads alternately without creating a new engine."""
 BEGIN_WRITING: Final = "BEGIN IMMEDIATE"
-"""How a transaction of SQLite that writes begins: it waits for its turn here, and never later."""
+"""How a writing transaction of SQLite begins: it waits for the lock here, and never later."""
 FORMS: Final = "write sqlite:///path/journal.db or postgresql+psycopg://user@host/database"
 DAMAGED_SQLITE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 DAMAGED_POSTGRES: Final = frozenset({"XX001", "XX002"})
@@ -66,19 +66,19 @@ def parse(url: str) -> sa.URL:
 
 
 def is_sqlite(url: str) -> bool:
-    """Whether the journal is a file."""
+    """Return whether the journal is a file."""
     return parse(url).drivername == "sqlite"
 
 
 def file_of(url: str) -> Path:
-    """The file of a SQLite journal."""
+    """Return the file of a SQLite journal."""
     database = parse(url).database
     assert database is not None
     return Path(database)
 
 
 def writing_engine(url: str) -> sa.Engine:
-    """An engine of one connection that writes durably. Makes no connection yet."""
+    """Return an engine with one connection that writes durably. It does not connect yet."""
     if not is_sqlite(url):
         settings = f"-c synchronous_commit=on -c idle_in_transaction_session_timeout={IDLE_MAX_MS}"
         return _postgres(url, settings, pool_size=1, max_overflow=0, pool_pre_ping=True)
@@ -94,18 +94,17 @@ def writing_engine(url: str) -> sa.Engine:
 
 
 def reading_engine(url: str) -> sa.Engine:
-    """An engine that can't write; each connection sees one moment of the journal.
+    """Return an engine that cannot write; each connection sees one snapshot of the journal.
 
-    It keeps no connection, and the next to ask for it gets the same. Raises Unreachable when a
-    SQLite file is missing.
+    It keeps no connection and is cached. Raises Unreachable if a SQLite file is missing.
     """
     if is_sqlite(url) and not file_of(url).is_file():
         raise Unreachable("no such file", database=str(file_of(url)), is_absent=True)
     return _kept_reading_engine(url)
 
 
-# Most of what a short look at a journal costs is putting its queries together, which an engine does
-# once. It keeps nothing else: no connection, nothing of what is stored. So it never gets stale.
+# Most of the cost of a short look at a journal is compiling its queries, which an engine does once.
+# It keeps no connection and no data, so it never gets stale.
 @lru_cache(READERS_MAX)
 def _kept_reading_engine(url: str) -> sa.Engine:
     if not is_sqlite(url):
@@ -113,7 +112,7 @@ def _kept_reading_engine(url: str) -> sa.Engine:
         return _postgres(url, settings, isolation_level="REPEATABLE READ", poolclass=NullPool)
     path = file_of(url)
     log = path.with_name(path.name + "-wal")
-    # Where no writer has left a log beside the file, none is made.
+    # If no writer has left a log beside the file, none is created.
     live, alone = _opener(path, "mode=ro"), _opener(path, "mode=ro&immutable=1")
     engine = sa.create_engine(
         "sqlite://",
@@ -125,13 +124,13 @@ def _kept_reading_engine(url: str) -> sa.Engine:
 
 
 def lock_engine(url: str) -> sa.Engine:
-    """An engine of PostgreSQL that closes its connection when it is given back."""
+    """Return a PostgreSQL engine that closes its connection when it is returned."""
     return _postgres(url, "-c synchronous_commit=on", poolclass=NullPool)
 
 
 @contextmanager
 def reading(url: str) -> Iterator[sa.Connection]:
-    """Connect to see one moment of a journal. Raises Unreachable or Corrupt."""
+    """Connect to read one snapshot of a journal. Raises Unreachable or Corrupt."""
     engine = reading_engine(url)
     with database_errors(url), engine.connect() as connection:
         yield connection
@@ -139,7 +138,7 @@ def reading(url: str) -> Iterator[sa.Connection]:
 
 @contextmanager
 def one_transaction(url: str) -> Iterator[sa.Connection]:
-    """Connect for one transaction that writes. Raises Unreachable or Corrupt."""
+    """Connect for one writing transaction. Raises Unreachable or Corrupt."""
     engine = writing_engine(url)
     try:
         with database_errors(url), engine.begin() as connection:
@@ -149,9 +148,9 @@ def one_transaction(url: str) -> Iterator[sa.Connection]:
 
 
 def make_private_file(path: Path) -> None:
-    """Make the journal's file for its owner alone, in a directory of the same kind if it is new.
+    """Create the private journal file, in a private directory if that is new.
 
-    An existing file that others may read is closed to them.
+    An existing file that others may read is made private.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -185,7 +184,7 @@ def sqlite_code(error: BaseException | None) -> int:
 
 
 def unreachable(url: str, reason: str) -> Unreachable:
-    """Say which database can't be reached, without its password."""
+    """Describe which database cannot be reached, without its password."""
     parsed = parse(url)
     database = parsed.database or ""
     if parsed.drivername == "sqlite":
@@ -200,7 +199,9 @@ def unreachable(url: str, reason: str) -> Unreachable:
 
 
 def reason_of(error: DBAPIError) -> str:
-    """The database's own words, first line, without the address that the driver puts before."""
+    """Return the database's own message, first line, without the address that the
+    driver prepends.
+    """
     lines = str(error.orig).strip().splitlines() or [type(error.orig).__name__]
     return lines[0].rsplit("failed: ", 1)[-1]
 
@@ -225,7 +226,7 @@ def _prepared(engine: sa.Engine, pragmas: tuple[str, ...], begin: str) -> sa.Eng
     always = (f"busy_timeout={BUSY_TIMEOUT_MS}", "foreign_keys=ON")
 
     def prepare(connection: sqlite3.Connection, _record: object) -> None:
-        connection.isolation_level = None  # the driver opens no transactions of its own
+        connection.isolation_level = None  # so the driver opens no transactions of its own
         for pragma in (*always, *pragmas):
             connection.execute(f"PRAGMA {pragma}")
 

@@ -1,9 +1,9 @@
-"""What can go wrong with the journal.
+"""The errors of the journal.
 
     JournalError
-    ├── UnusableUrl          the URL names no database that a journal can live in
+    ├── UnusableUrl          the URL names no database usable for a journal
     ├── Unreachable          no database there, or it went away; nothing of the write is stored
-    │   └── OutcomeUnknown   it went away during the commit; the next write finds out
+    │   └── OutcomeUnknown   lost during the commit; the next write finds out
     ├── NeedsMigration       the schema is older (or newer) than this program
     ├── LeaseLost            another daemon writes this journal now: nothing may be written any more
     ├── WrittenByAnother     it was changed although the lease is ours; nothing is stored
@@ -30,22 +30,22 @@ class Holder:
     since: datetime
 
     def __str__(self) -> str:
-        """Name the process as an operator would look for it."""
+        """Describe the process as an operator would look for it."""
         return f"pid {self.pid} on {self.host}, since {self.since:%Y-%m-%d %H:%M:%S} UTC"
 
 
 class JournalError(Exception):
-    """Anything that kept the journal from doing what was asked."""
+    """Anything that kept the journal from doing what was requested."""
 
 
 class UnusableUrl(JournalError):
-    """The journal's URL can't be used as it is written."""
+    """The journal's URL cannot be used as written."""
 
 
 class Unreachable(JournalError):
-    """The database can't be reached. Of a SQLite file, `host` is None and `database` its path.
+    """The database cannot be reached. For a SQLite file, `host` is None and `database` its path.
 
-    `is_absent`: the file is not there at all.
+    `is_absent`: the file does not exist.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class Unreachable(JournalError):
 
 
 class OutcomeUnknown(Unreachable):
-    """The connection was lost during the commit, and could not be made again to look."""
+    """The connection was lost during the commit, and could not be restored to check."""
 
 
 class NeedsMigration(JournalError):
-    """The schema `found` (None: none at all) is not the one this program writes.
+    """The schema `found` (None: no schema) is not the one this program writes.
 
-    `is_known`: this program can bring it up to date.
+    `is_known`: this program can migrate it.
     """
 
     def __init__(self, *, found: str | None, wanted: str, is_known: bool = True) -> None:
@@ -81,7 +81,7 @@ class NeedsMigration(JournalError):
 
 
 class LeaseLost(JournalError):
-    """Another bot has taken the lease since, `holder` where it is known; nothing is stored."""
+    """Another bot has taken the lease since, `holder` if known; nothing is stored."""
 
     def __init__(self, *, stored: int, ours: int, holder: Holder | None = None) -> None:
         super().__init__(f"another bot has taken the lease: epoch {stored}, ours is {ours}")
@@ -101,18 +101,18 @@ class LeaseHeld(JournalError):
 
 
 class Contradicted(JournalError):
-    """An entry does not fit what is stored; its whole transaction was taken back."""
+    """An entry does not fit what is stored; its whole transaction was rolled back."""
 
 
 class NotOwner(JournalError):
-    """Rows are deleted by the owner of their table alone; the bot's own role need not be it."""
+    """Only the owner of their table may delete rows; the bot's own role need not be it."""
 
     def __init__(self, role: str, table: str) -> None:
         super().__init__(f"the database's role {role!r} does not own the table {table}")
 
 
 class Corrupt(JournalError):
-    """The database file is damaged and can't be trusted."""
+    """The database file is damaged and cannot be trusted."""
 
 
 class UnknownOrder(JournalError):

@@ -1,10 +1,10 @@
-"""What happened to a bot, apart from its orders: its second factor, its states, its alerts, when it
-ran, and the times in which it, a strategy or a symbol stood still.
+"""What happened to a bot, apart from its orders: 2FA, states, alerts, runs, and the times in which
+it, a strategy or a symbol was stopped.
 
-A decision needs a strategy that was woken. Where the bot did not run, was halted or paused, where a
-strategy was off or a symbol was set aside, no decision says so: the runs, the changes of state and
-the alerts do. Orders have stories of their own (`timeline`); what the market did and what was
-decided are no part of this one.
+A decision needs a strategy that was woken. If the bot did not run or was halted or paused, if a
+strategy was off or a symbol set aside, there is no decision to say so; the runs, the changes of
+state and the alerts do. Orders have their own story (`timeline`); market events and decisions are
+not part of this one.
 """
 
 import json
@@ -37,7 +37,7 @@ from bot.journal.values import LASTS, PRUNING, STOPPED, DecisionGroup, EventRow,
 
 
 class EventKind(StrEnum):
-    """Which part of the story a row is of."""
+    """The part of the story that a row belongs to."""
 
     TWO_FACTOR = "2fa"
     STATE = "state"
@@ -58,7 +58,7 @@ AUTH_WORDS: Final[Mapping[str, str]] = {
     "TOKEN_NOT_REMOVED": "not removed",
     "REVOKED": "revoked",
 }
-"""Every kind of row of the second factor, as a person reads it."""
+"""Every kind of 2FA row, as a person reads it."""
 REFUSED: Final = "write refused"
 _ALERTS: Final = ("ALERT", "FAULT")
 
@@ -66,7 +66,7 @@ _ALERTS: Final = ("ALERT", "FAULT")
 def events(
     url: str, kinds: Collection[EventKind], since: datetime | None = None
 ) -> Iterator[EventRow]:
-    """Yield what happened, oldest first: without `since` on the last day that has a row.
+    """Yield what happened, oldest first; without `since`, on the last day that has a row.
 
     Raises Unreachable or NeedsMigration.
     """
@@ -107,7 +107,7 @@ def _event(kind: EventKind, row: sa.RowMapping) -> EventRow:
             by = f"(by {row['by_whom']})" if row["by_whom"] else ""
             what, text = row["to_state"], f"{row['reason']} {by}".strip()
             if what == RunState.HALTED and row["scope"].startswith(ENTRIES_SCOPE):
-                what = RunState.REDUCING.value  # the word that every screen shows of it
+                what = RunState.REDUCING.value  # the word that every screen shows for it
         case EventKind.ALERT:
             code = str(json.loads(row["numbers"]).get("alert") or "")
             what, about, text = row["kind"], row["symbol"] or "", row["text"]
@@ -115,8 +115,8 @@ def _event(kind: EventKind, row: sa.RowMapping) -> EventRow:
 
 
 def last_moment(url: str) -> datetime | None:
-    """Return when a bot wrote to a journal last, by the entries that each run goes on writing; None
-    where none has. Raises Unreachable or NeedsMigration.
+    """Return when a bot last wrote to a journal, judging by the entries that each run keeps
+    writing; None if none has. Raises Unreachable or NeedsMigration.
     """
     chains = (tables.decisions, tables.notes, tables.account_snapshots)
     newest = [sa.select(each.c.at).order_by(each.c.seq.desc()).limit(1) for each in chains]
@@ -127,7 +127,7 @@ def last_moment(url: str) -> datetime | None:
 
 
 def missed_runs(url: str, since: datetime | None = None) -> Iterator[MissedRow]:
-    """Yield what the timetable has missed or run late, oldest first. Raises as `last_moment`."""
+    """Yield missed and late runs of the timetable, oldest first. Raises as `last_moment`."""
     notes = tables.notes
     columns = notes.c.at, notes.c.kind, notes.c.text, notes.c.numbers
     query = sa.select(*columns).where(notes.c.kind.in_((MISSED_NOTE, LATE_NOTE)))
@@ -137,7 +137,7 @@ def missed_runs(url: str, since: datetime | None = None) -> Iterator[MissedRow]:
         for at, kind, text, numbers in connection.execute(query.order_by(notes.c.seq)):
             known = json.loads(numbers)
             if "job" not in known:
-                continue  # an older program did not keep what was late
+                continue  # an older program did not store late runs
             yield MissedRow(
                 at=instant_of(at),
                 job=known["job"],
@@ -152,7 +152,7 @@ def missed_runs(url: str, since: datetime | None = None) -> Iterator[MissedRow]:
 
 
 def last_notes(url: str, kind: str, *, limit: int) -> list[Note]:
-    """Return the last notes of a kind, the newest last. Raises as `last_moment`."""
+    """Return the last notes of a kind, newest last. Raises as `last_moment`."""
     notes = tables.notes
     query = sa.select(notes.c.at, notes.c.text, notes.c.numbers).where(notes.c.kind == kind)
     with reading_current(url) as connection:
@@ -162,7 +162,7 @@ def last_notes(url: str, kind: str, *, limit: int) -> list[Note]:
 
 NOT_RUNNING: Final = "NOT_RUNNING"
 GOES_ON: Final = frozenset({"RUNNING", "STARTING", "STOPPING", "STOPPED", "on"})
-"""The states in which a scope keeps nobody from ordering; the runs say when the bot was off."""
+"""The states in which a scope blocks no orders; the runs say when the bot was off."""
 ALL: Final = ("all", "operator")
 STRATEGY: Final = "strategy:"
 ALERT: Final = "ALERT"
@@ -172,7 +172,7 @@ _ANY: Final = "-"
 def stops(
     connection: sa.Connection, symbol: str, *, strategy: str | None, since: datetime | None
 ) -> list[DecisionGroup]:
-    """Return each time in which the symbol could not be ordered, the earliest first."""
+    """Return each time in which the symbol could not be ordered, earliest first."""
     found = [
         *_between_runs(connection, symbol),
         *_halted(connection, symbol, strategy),
@@ -183,7 +183,7 @@ def stops(
 
 
 def _between_runs(connection: sa.Connection, symbol: str) -> Iterator[DecisionGroup]:
-    """From the end of a run to the start of the next; of one that was killed, from its last row."""
+    """From the end of a run (of a killed one: its last row) to the start of the next."""
     runs = tables.runs
     every = connection.execute(sa.select(runs).order_by(runs.c.run_id))
     rows = [row for row in every if row.end_reason != PRUNING]
@@ -241,7 +241,7 @@ def _alerts(connection: sa.Connection, symbol: str) -> Iterator[DecisionGroup]:
 def _stop(
     symbol: str, first: str, last: str | None, *, code: str, why: str, strategy: str = _ANY
 ) -> DecisionGroup:
-    """One time; without an end it lasts."""
+    """One such time; without an end it continues."""
     first_at = instant_of(first)
     last_at = instant_of(last) if last is not None else LASTS
     facts = {"strategy": strategy, "symbol": symbol, "verdict": STOPPED, "code": code}

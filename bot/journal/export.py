@@ -1,4 +1,4 @@
-"""Takes a journal out as CSV or JSON lines: a directory with its description, or one stream.
+"""Exports a journal as CSV or JSON lines: a directory with its description, or one stream.
 
 The columns are a contract (`CONTRACT` is its version), described in README.txt beside the files.
 """
@@ -48,7 +48,7 @@ _LISTED: Final[Mapping[str, str]] = {
     ),
 }
 COLUMNS: Final = {what: tuple(listed.split()) for what, listed in _LISTED.items()}
-"""A contract with whoever reads the files; `MEANINGS` describes each column."""
+"""A contract with readers of the files; `MEANINGS` describes each column."""
 
 _SOURCES: Final[Mapping[What, sa.FromClause]] = {
     What.ORDERS: v_orders,
@@ -68,7 +68,7 @@ def export_directory(
 ) -> dict[str, int]:
     """Write a file for each of `whats`, README.txt and sha256sums; returns rows by file name.
 
-    The directory is made if it is new; the files are for their owner alone.
+    The directory is created if needed; the files are private.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     written: dict[str, int] = {}
@@ -84,7 +84,7 @@ def export_directory(
             stream.write(f"\n{what}.{form}\n")
             stream.writelines(f"  {name:<20} {MEANINGS[name]}\n" for name in COLUMNS[what])
     with _private(directory / "sha256sums", "utf-8") as stream:
-        for name in (*written, "README.txt"):  # lines as `sha256sum --check` reads them
+        for name in (*written, "README.txt"):  # lines in the format of `sha256sum --check`
             digest = sha256((directory / name).read_bytes()).hexdigest()
             stream.write(f"{digest}  {name}\n")
     return written
@@ -104,7 +104,7 @@ def export_stream(
 
 
 def _private(path: Path, encoding: str) -> TextIO:
-    """Open a file for writing that only its owner may read, and never through a link."""
+    """Open a private file for writing, and never through a link."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     return os.fdopen(os.open(path, flags, 0o600), "w", encoding=encoding, newline="")
 

@@ -1,16 +1,16 @@
-"""Decisions that say the same but for their figures: folded before they are written, and grouped
-for reading on a screen.
+"""Decisions that are equal except for their figures: folded before they are written, and grouped
+for display.
 
-Of equal refusals and skips the first is written whole and at once. Those that follow are counted,
-and the last of them is written whole for all of them: its `numbers` say how many it stands for,
-since when, and what the figures ranged over. That happens every `PERIOD`, when the strategy asks
-for an order in the symbol, and at the end of a run. A decision with a request number is a row about
-an order, and is never folded.
+Of equal refusals and skips the first is written in full at once. Those that follow are counted, and
+the last of them is written in full for all: its `numbers` say how many it stands for, since when,
+and the ranges of the figures. That happens every `PERIOD`, when the strategy requests an order in
+the symbol, and at the end of a run. A decision with a request number is a row about an order, and
+is never folded.
 
-What is counted and not yet written is lost with the process: at most the number of equal decisions
-in the last `PERIOD`. Groups close by the time of the entries that follow, never by another clock,
-so that the same entries make the same rows. Only the edges of a group are kept: a million decisions
-take no more room than ten.
+What is counted but not yet written is lost if the process dies: at most the number of equal
+decisions in the last `PERIOD`. Groups close by the time of later entries, never by another clock,
+so that the same entries give the same rows. Only the extremes of a group are kept: a million
+decisions take no more room than ten.
 """
 
 import re
@@ -30,23 +30,25 @@ from bot.journal.values import DecisionGroup, DecisionRow, ReasonRow
 PERIOD: Final = timedelta(minutes=5)
 """How long a group is counted before it is written, in market time."""
 GROUPS_MAX: Final = 10_000
-"""With more groups open than that, all of them are written."""
+"""With more open groups than this, all of them are written."""
 FOLDED: Final = "folded"
-"""The number of decisions that a row stands for, itself among them."""
+"""Key of the number of decisions that a row stands for, including itself."""
 SINCE: Final = "folded since"
 LEAST: Final = "folded least "
 MOST: Final = "folded most "
 WHY: Final = "why"
-"""The reason with every figure at its least, and at its most."""
+"""Key of the reason with every figure at its lowest, and at its highest."""
 OF_A_STRATEGY: Final = "its "
-"""Stands before a strategy's number whose name is one of those."""
+"""Prefix of a strategy's number whose name clashes with one of these."""
 
 Key = tuple[str, str, str, str, str | None, tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(slots=True)
 class _Group:
-    """Equal decisions since a row was written of them. `alike` is None while there were none."""
+    """Equal decisions since the last row was written for them. `alike` is None if
+    there were none.
+    """
 
     written_at: datetime
     opened_at: datetime
@@ -55,16 +57,18 @@ class _Group:
 
 
 class Fold:
-    """Turns what a run decided into what is written of it."""
+    """Turns a run's decisions into the rows to write."""
 
     def __init__(self) -> None:
         self._groups: dict[Key, _Group] = {}
-        """The one that was opened first comes first."""
+        """In the order of opening."""
         self._about: dict[tuple[str, str], dict[Key, None]] = {}
-        """Which of them are about a strategy and a symbol, in the same order."""
+        """Which of them concern a strategy and a symbol, in the same order."""
 
     def take(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Return what is written now: all that can't be folded, and what was folded and is due."""
+        """Return what is written now: everything that cannot be folded, and folded rows that are
+        due.
+        """
         written: list[Entry] = []
         for entry in entries:
             written += self._due(entry.at)
@@ -72,7 +76,7 @@ class Fold:
                 written.append(entry)
                 continue
             decision = entry
-            if any(map(is_ours, entry.numbers)):  # a strategy may call its numbers what it likes
+            if any(map(is_ours, entry.numbers)):  # a strategy may name its numbers as it likes
                 facts = entry.numbers.items()
                 own = {OF_A_STRATEGY * is_ours(name) + name: value for name, value in facts}
                 decision = replace(entry, numbers=own)
@@ -89,7 +93,7 @@ class Fold:
         return [row for group in groups.values() for row in _rows(group)]
 
     def _counted(self, entry: Decision) -> list[Entry]:
-        """Count a "no" with those like it; the first of them is written."""
+        """Count a decision without a request with others like it; the first of them is written."""
         said, kept_back = apart(entry.why), entry.numbers.get("reason")
         why = () if kept_back is None else apart(str(kept_back)).words
         named = (entry.strategy, entry.symbol, entry.verdict, entry.code, entry.side)
@@ -107,7 +111,7 @@ class Fold:
         return []
 
     def _due(self, at: datetime) -> Iterator[Entry]:
-        """Close the groups that were open for long enough. One that lives goes on being counted."""
+        """Close the groups that were open long enough. One still in use continues to be counted."""
         while self._groups:
             key, group = next(iter(self._groups.items()))
             if at - group.opened_at < PERIOD:
@@ -119,23 +123,25 @@ class Fold:
                 self._groups[key], alike[key] = _Group(group.last.at, at), None
 
     def _ended(self, strategy: str, symbol: str) -> Iterator[Entry]:
-        """Close what led up to something that is no "no"."""
+        """Close the groups that led up to a decision with a request."""
         for key in self._about.pop((strategy, symbol), {}):
             yield from _rows(self._groups.pop(key))
 
 
 def is_foldable(entry: Decision) -> bool:
-    """Whether it is a "no" that no order comes of, nor a row of a refused one."""
+    """Return whether it leads to no order and is not a refused order's row."""
     return entry.request_id is None and entry.verdict in {Verdict.SKIPPED, Verdict.BLOCKED}
 
 
 def is_ours(name: str) -> bool:
-    """Whether a number has one of the names that are given here."""
+    """Return whether a number has one of the names used here."""
     return name.startswith(FOLDED) and (name in {FOLDED, SINCE} or name.startswith((LEAST, MOST)))
 
 
 def _rows(group: _Group) -> Iterator[Decision]:
-    """The last decision of a group, whole, with what it stands for; nothing: none was counted."""
+    """Return the last decision of a group in full, with what it stands for; empty if none was
+    counted.
+    """
     if group.last is None or group.alike is None:
         return
     if group.alike.count == 1:
@@ -157,9 +163,9 @@ def _rows(group: _Group) -> Iterator[Decision]:
 
 @dataclass(frozen=True, slots=True)
 class Unfolded:
-    """What a row stands for: `count` decisions since `first_at`, by two of them, at the edges.
+    """What a row stands for: `count` decisions since `first_at`, given by the two extremes.
 
-    `numbers` are the row's own figures alone.
+    `numbers` are only the row's own figures.
     """
 
     count: int
@@ -169,7 +175,7 @@ class Unfolded:
 
 
 def unfolded(at: datetime, numbers: Numbers, why: str) -> Unfolded:
-    """Read what a row of decisions stands for; one that was not folded stands for itself."""
+    """Parse what a row of decisions stands for; one that was not folded stands for itself."""
     count, since = numbers.get(FOLDED), numbers.get(SINCE)
     if type(count) is not int or not isinstance(since, str):
         return Unfolded(1, at, numbers, ((numbers, why),))
@@ -182,7 +188,9 @@ def unfolded(at: datetime, numbers: Numbers, why: str) -> Unfolded:
 
 
 def times_of(connection: sa.Connection) -> sa.ColumnElement[int]:
-    """How many decisions a row of them stands for, in the words of the database at hand."""
+    """An SQL expression for how many decisions a row stands for, in the present
+    database's dialect.
+    """
     numbers = decisions.c.numbers
     times: sa.ColumnElement[int]
     since: sa.ColumnElement[str]
@@ -200,31 +208,31 @@ FIGURE: Final = re.compile(r"([-+]?[0-9][0-9.,:]*)")
 
 
 class Reason(NamedTuple):
-    """A reason taken apart: the words around its figures, one more than there are figures."""
+    """A reason split up: the words around its figures, one more than there are figures."""
 
     words: tuple[str, ...]
     figures: tuple[str, ...]
 
 
 def apart(why: str) -> Reason:
-    """Take a reason apart. Those with equal words have as many figures."""
+    """Split a reason. Reasons with equal words have equally many figures."""
     parts = FIGURE.split(why)
     return Reason(tuple(parts[::2]), tuple(parts[1::2]))
 
 
 class Alike:
-    """Decisions with one reason, as far as they have come."""
+    """Decisions with the same reason, so far."""
 
     def __init__(self, first_at: datetime) -> None:
         self.first_at = self.last_at = first_at
         self.count = 0
         self.ranges: dict[str, tuple[float, float]] = {}
-        """The least and the most of each figure that has a name."""
+        """The lowest and highest value of each named figure."""
         self._said = Reason(("",), ())
         self._figures: list[_Span] = []
 
     def add(self, at: datetime, numbers: Numbers, said: Reason) -> None:
-        """Count one more. Its reason has the words of the others, with figures of its own."""
+        """Count one more. Its reason has the same words, with its own figures."""
         if at > self.last_at:
             self.last_at = at
         elif at < self.first_at:
@@ -245,11 +253,11 @@ class Alike:
 
     @property
     def why(self) -> str:
-        """The words that all have, each figure as the range it spans: `gap 0.05 to 0.40%`."""
+        """The shared words, with each figure as its range: `gap 0.05 to 0.40%`."""
         return self._filled(span.told() for span in self._figures)
 
     def whys(self) -> tuple[str, str]:
-        """The same with each figure at its least, and with each at its most."""
+        """The same with each figure at its lowest, and at its highest."""
         edges = [span.edges() for span in self._figures]
         return self._filled(least for least, _ in edges), self._filled(most for _, most in edges)
 
@@ -259,7 +267,9 @@ class Alike:
 
 
 class _Span:
-    """The least and the most of a figure; what is no number, such as a time of day, has none."""
+    """The lowest and highest value of a figure; something that is not a number, like a time of day,
+    has none.
+    """
 
     def __init__(self) -> None:
         self._last = ""
@@ -282,13 +292,13 @@ class _Span:
             self._most = (value, figure)
 
     def edges(self) -> tuple[str, str]:
-        """As they were written; what is no number is both times as it was last."""
+        """Both as written; for something that is not a number, twice the last value."""
         if not self._is_number or self._least is None or self._most is None:
             return self._last, self._last
         return self._least[1], self._most[1]
 
     def told(self) -> str:
-        """`131,660 to 133,060`; what is no number is shown as it was last."""
+        """`131,660 to 133,060`; something that is not a number is shown as it was last."""
         if not self._is_number or self._least is None or self._most is None:
             return self._last
         least, most = self._least[1].rstrip(".,:"), self._most[1]
@@ -301,7 +311,7 @@ _Said = tuple[str, str, str, str, tuple[str, ...]]
 def group(decisions: Iterable[ReasonRow]) -> list[DecisionGroup]:
     """Group by strategy, symbol, verdict, code and the words of the reason; by first appearance.
 
-    A row that stands for many (`folding`) counts as so many.
+    A row that stands for many counts as that many.
     """
     found: dict[_Said, Alike] = {}
     for row in decisions:
@@ -333,7 +343,7 @@ def group(decisions: Iterable[ReasonRow]) -> list[DecisionGroup]:
 
 
 def reason_of(row: ReasonRow | DecisionRow) -> str:
-    """The reason, after what the refusing check compared or what else kept the order back."""
+    """The reason, preceded by what the refusing check compared or what else held the order back."""
     kept_back = [check.text for check in row.checks if not check.passed and check.text]
     if row.verdict == Verdict.HELD:
         kept_back.append("waits for 2FA")

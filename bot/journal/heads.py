@@ -1,12 +1,12 @@
-"""The heads of a journal as they were at one moment, kept outside the tables that they seal, and
-compared with the journal while it is read from end to end.
+"""The heads of a journal at one moment, stored outside the tables that they seal, and compared with
+the journal while it is read from end to end.
 
-A journal that nobody changed holds every head that was ever written down, at its place. One that
-was cut off at its end, changed and hashed again, or replaced by an older copy does not. A head is
-written down after the commit that it belongs to: it may lag behind the journal and never leads it.
+An untampered journal contains every head ever stored, at its place. One that was truncated, changed
+and rehashed, or replaced by an older copy does not. A head is stored after its commit, so it may
+lag behind the journal but never leads it.
 
-While a bot runs, a thread of its own writes one line a minute, and one at the end, so that neither
-a commit nor the end of a run waits for this file's disk.
+While a bot runs, a separate thread writes one line a minute, and one at the end, so that neither a
+commit nor the end of a run waits for this file's disk.
 """
 
 import json
@@ -30,16 +30,16 @@ from bot.journal.tables import SEALED
 FILE: Final = "heads.jsonl"
 """The name of the file of heads, in a bot's state directory."""
 OLDER: Final = "heads.older.jsonl"
-"""What was in it before it grew too large."""
+"""The previous file, moved aside when it grew too large."""
 LINE_START: Final = b'{"at":'
-"""How every line of ours begins."""
+"""The beginning of every line."""
 PERIOD_S: Final = 60.0
-"""At most one line in this time, but for the last."""
+"""At most one line in this time, except for the last."""
 CLOSE_WAIT_S: Final = 2.0
 """How long the end of a run waits for the last line."""
 FILE_BYTES_MAX: Final = 1_048_576
-"""A file that would grow beyond is moved aside, in the place of the one before: about 600 lines
-each. Older lines may go: the newest covers all that was written before it.
+"""A larger file is moved aside, replacing the previous one: about 600 lines each. Older lines may
+go: the newest covers everything before it.
 """
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -48,7 +48,7 @@ Heads = Mapping[str, Head]
 
 @dataclass(frozen=True, slots=True)
 class KeptHeads:
-    """Where every chain of a journal ended. `at` is wire time; `run` counts the journal's runs.
+    """The ends of a journal's chains. `at` is wire time; `run` counts the journal's runs.
 
     `is_last`: the run wrote nothing after it.
     """
@@ -61,13 +61,13 @@ class KeptHeads:
     is_last: bool = False
 
     def __str__(self) -> str:
-        """Name the moment as an operator would look for it."""
+        """Describe the moment as an operator would look for it."""
         time = local_text(instant_text(self.at)).replace("T", " ")[:19]
         return f"the heads of {time}, run {self.run}"
 
     @property
     def line(self) -> str:
-        """One line of JSON, `kept_of` reads it again."""
+        """One line of JSON, which `kept_of` parses."""
         facts = {
             "at": instant_text(self.at),
             "journal": self.journal,
@@ -80,7 +80,7 @@ class KeptHeads:
 
 
 def plain_heads(heads: Heads) -> dict[str, tuple[int, int, str]]:
-    """The heads as JSON writes them: rows, last number, hash."""
+    """The heads in JSON form: rows, last number, hash."""
     return {
         name: (each.row_count, each.last_seq, each.head_hash)
         for name, each in sorted(heads.items())
@@ -88,7 +88,7 @@ def plain_heads(heads: Heads) -> dict[str, tuple[int, int, str]]:
 
 
 def heads_of(plain: Mapping[str, Iterable[int | str]]) -> dict[str, Head]:
-    """Read what `plain_heads` wrote. Raises ValueError or TypeError for anything else."""
+    """Parse what `plain_heads` wrote. Raises ValueError or TypeError for anything else."""
     found = {}
     for name, values in plain.items():
         count, seq, hashed = values
@@ -97,7 +97,7 @@ def heads_of(plain: Mapping[str, Iterable[int | str]]) -> dict[str, Head]:
 
 
 def kept_of(line: str) -> KeptHeads:
-    """Read one line. Raises ValueError for anything else."""
+    """Parse one line. Raises ValueError for anything else."""
     try:
         found = json.loads(line)
         return KeptHeads(
@@ -113,7 +113,9 @@ def kept_of(line: str) -> KeptHeads:
 
 
 def label_of(url: str) -> str:
-    """How a journal is named in the lines: no password, and the same when its folder is moved."""
+    """The name of a journal in the lines: without password, and unchanged if its
+    folder is moved.
+    """
     if is_sqlite(url):
         return file_of(url).name
     parsed = parse(url)
@@ -124,8 +126,8 @@ def label_of(url: str) -> str:
 class HeadsFile:
     """The lines of a file of heads and of the one before it, oldest first.
 
-    `others` counts lines about other journals, `unreadable` those that are no lines of heads: one
-    that was being written when the power went is such a line.
+    `others` counts lines about other journals, `unreadable` malformed lines, such as one being
+    written during a power cut.
     """
 
     path: Path
@@ -135,11 +137,11 @@ class HeadsFile:
     trouble: str | None = None
     """Why the file could not be read."""
     files: tuple[Path, ...] = ()
-    """Those that are there."""
+    """The files that exist."""
 
 
 def read_heads_file(folder: Path, url: str) -> HeadsFile:
-    """Read the lines about the journal at `url`. Nothing there: no lines."""
+    """Read the lines about the journal at `url`; empty if there is no file."""
     path, label = folder / FILE, label_of(url)
     kept, others, unreadable = [], 0, 0
     files: list[Path] = []
@@ -165,9 +167,9 @@ def read_heads_file(folder: Path, url: str) -> HeadsFile:
 
 
 class HeadsKeeper:
-    """Keeps the heads that it is shown. All methods return at once, but `close`.
+    """Stores the heads that it is shown. All methods except `close` return at once.
 
-    The first thing that goes wrong with the file is reported, once; the bot trades on.
+    The first failure with the file is reported, once; the bot continues trading.
     """
 
     def __init__(self, folder: Path, url: str, clock: Clock, report: Callable[[str], None]) -> None:
@@ -183,7 +185,7 @@ class HeadsKeeper:
         self._thread = threading.Thread(target=self._keep, name="heads", daemon=True)
 
     def see(self, run: int, epoch: int | None, heads: Heads) -> None:
-        """Remember where the chains end after a commit."""
+        """Note the ends of the chains after a commit."""
         with self._news:
             self._newest = (run, epoch, heads)
             if not self._is_new:
@@ -193,7 +195,7 @@ class HeadsKeeper:
             self._thread.start()
 
     def close(self, *, is_last: bool) -> None:
-        """Write what is not written yet. `is_last`: what was seen last is the end of the run."""
+        """Write what is not written yet. `is_last`: the last heads seen are the end of the run."""
         with self._news:
             self._is_closing, self._is_last = True, is_last
             self._news.notify()
@@ -228,7 +230,7 @@ class HeadsKeeper:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add a line that survives a power cut. Raises OSError, also for a file that is not ours."""
+    """Append a line, synced to disk. Raises OSError, also for a file that is not ours."""
     data = f"{line}\n".encode()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _opened(path, _FLAGS) as file:
@@ -239,7 +241,7 @@ def append_line(path: Path, line: str) -> None:
         size = found.st_size
         if size + len(data) <= FILE_BYTES_MAX:
             if size and os.pread(file, 1, size - 1) != b"\n":
-                data = b"\n" + data  # a power cut or a full disk cut the line before off
+                data = b"\n" + data  # a power cut or a full disk truncated the previous line
             _write_all(file, data)
             if size:
                 return
@@ -271,16 +273,16 @@ SEALS: Final = tuple(f"{table.name}.seals" for table in SEALED)
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """Heads that were written down, and when, in words."""
+    """Heads that were stored, and when, in words."""
 
     who: str
     heads: Heads
 
 
 class Comparison:
-    """What heads say that the journal must hold; `differences` says where it does not.
+    """What heads say the journal must contain; `differences` says where it does not.
 
-    `kept` are lines of a file or printed ones, `runs` what each run found when it began, by its
+    `kept` are lines of a file or printed ones, `runs` what each run found at its beginning, by
     number.
     """
 
@@ -289,7 +291,7 @@ class Comparison:
         self._kept = kept
         self._found: dict[int, Witness] = {}
         for run, text in runs.items():
-            # Heads in a run's row that were changed are left out: the run's seal shows it.
+            # Tampered heads in a run's row are skipped: the run's seal reveals it.
             with suppress(ValueError, TypeError, AttributeError):
                 heads = heads_of(json.loads(text))
                 self._found[run] = Witness(f"the heads that run {run} found", heads)
@@ -304,7 +306,7 @@ class Comparison:
         self._reported: set[str] = set()
 
     def see_row(self, name: str, here: Head) -> None:
-        """Compare the row that a chain has reached with what was written down of it."""
+        """Compare the row that a chain has reached with the stored heads."""
         for kept, who in self._places.get(name, {}).pop(here.last_seq, {}).items():
             if kept == here:
                 continue
@@ -315,7 +317,7 @@ class Comparison:
             self._report(name, f"{name} {here.last_seq}: {what}")
 
     def see_anchor(self, name: str, anchor: Head) -> None:
-        """Compare where a chain begins now; of what was before nothing can be known any more."""
+        """Compare where a chain begins now; what was before can no longer be checked."""
         self._places[name] = {
             seq: heads
             for seq, heads in self._places.get(name, {}).items()
@@ -324,7 +326,7 @@ class Comparison:
         self.see_row(name, anchor)
 
     def see_end(self, name: str) -> None:
-        """See what was written down of a chain that has ended without it."""
+        """Report stored heads of a chain that has ended without reaching them."""
         if lacking := self._places.get(name):
             seq = max(lacking)
             head, who = next(iter(lacking[seq].items()))
@@ -357,7 +359,7 @@ class Comparison:
                 self._report(changed[0], text)
 
     def _report(self, name: str, text: str) -> None:
-        """Say the first thing about a chain or a sum; more of it would say the same again."""
+        """Report only the first difference of a chain or a sum; others would repeat it."""
         if name not in self._reported:
             self._reported.add(name)
             self.differences.append(text)

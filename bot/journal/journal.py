@@ -1,8 +1,8 @@
 """The journal as the bot writes it: one thread, whole transactions, durable on return.
 
-Whatever a write raises, nothing of it is stored, with one exception: `OutcomeUnknown` (the
-connection was lost during the commit and the database can't be asked). Writing the same entries
-again is right in both cases: the journal first finds out whether they are there.
+If a write raises, nothing of it is stored, with one exception: `OutcomeUnknown` (the connection was
+lost during the commit and the database cannot be asked). Writing the same entries again is right in
+both cases: the journal first finds out whether they are stored.
 """
 
 import asyncio
@@ -36,11 +36,11 @@ from bot.journal.storing import Store, Verdicts, Write
 from bot.journal.thread import WriterThread
 
 CLOSE_WAIT_S: Final = 10.0
-"""How long the end of a run waits for what is queued."""
+"""How long the end of a run waits for queued work."""
 
 
 class Journal:
-    """The one writer of a journal. What is asked of it is done on its thread, in call order."""
+    """The one writer of a journal. Its work is done on its thread, in call order."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -51,8 +51,8 @@ class Journal:
         """Connect, and check that the schema is right.
 
         With `epoch` (of the lease) every write asserts that the lease is still ours. `keeper` is
-        shown where the chains end, from the start of a run on. Raises Unreachable, NeedsMigration,
-        UnusableUrl or Corrupt.
+        shown the ends of the chains, from the start of a run on. Raises Unreachable,
+        NeedsMigration, UnusableUrl or Corrupt.
         """
         if is_sqlite(url):
             if not file_of(url).is_file():
@@ -67,52 +67,53 @@ class Journal:
         return cls(Store(url, engine, epoch, keeper))
 
     async def write(self, entries: Sequence[Entry], sends: Sequence[Send] = ()) -> Verdicts:
-        """Store all entries, and in order each send that may leave, in one transaction.
+        """Store all entries, and in order each send that may be made, in one transaction.
 
-        Returns for every send why it may not leave (then nothing of it is stored), or None: it is
-        stored. All of it survives a power cut once this returns. Raises Unreachable, Contradicted,
-        Corrupt, LeaseLost or WrittenByAnother: then nothing is stored, and nothing may be sent.
-        What others write meanwhile may share the transaction; it shares no verdict.
+        Returns for every send why it may not be made (then nothing of it is stored), or None if it
+        is stored. All of it survives a power cut once this returns. Raises Unreachable,
+        Contradicted, Corrupt, LeaseLost or WrittenByAnother: then nothing is stored, and nothing
+        may be sent. Other callers' writes may share the transaction, but not the verdicts.
         """
         if not (entries or sends):
             return ()
         return await self._thread.write(Write(tuple(entries), tuple(sends)))
 
     async def take_over(self, entries: Sequence[Entry]) -> int:
-        """Store what an emergency journal has and this one lacks; return how many entries that was.
+        """Store what an emergency journal has and this one lacks; return how many entries there
+        were.
 
-        Raises what `write` raises; the same entries may come again, whatever has become of them.
+        Raises what `write` raises; repeating it with the same entries is safe.
         """
         taking = partial(emergency.take_over, entries=tuple(entries))
         return await self._thread.do(partial(self._store.change, taking))
 
     async def probe(self) -> None:
-        """Have the database answer, after all that was asked for before. Raises Unreachable."""
+        """Check that the database answers, after all queued work. Raises Unreachable."""
         ask = partial(self._store.read, lambda asked: asked.scalar(sa.select(1)))
         await self._thread.do(ask)
 
     def stalled_s(self) -> float:
-        """How long the oldest unfinished work has been waiting for the database; 0 with none."""
+        """How long the oldest unfinished work has been waiting for the database; 0 without any."""
         return self._thread.stalled_s()
 
     async def beat(self) -> None:
-        """Renew the lease where another could take it. Raises what `write` raises."""
+        """Renew the lease if another could take it. Raises what `write` raises."""
         await self._thread.do(self._store.beat)
 
     def is_lease_doubtful(self) -> bool:
-        """Whether another may have the lease by now, and write."""
+        """Whether another may have the lease, and write, by now."""
         return self._store.is_doubtful()
 
     async def recover(self, trading_date: date) -> Recovery:
-        """Read everything that the engine goes on from."""
+        """Read everything from which the engine continues."""
         read = partial(read_recovery, trading_date=trading_date)
         return await self._thread.do(partial(self._store.read, read))
 
     async def start_run(self, *, at: datetime, mode: str, version: str, config_sha256: str) -> int:
         """Record that a run begins; returns its number, counted over the life of the journal.
 
-        Where heads are kept, its row has those that it finds: an older copy of the journal, from
-        which a run goes on, is known by them.
+        If heads are kept, its row stores the present ones: they reveal a run that continued from an
+        older copy of the journal.
         """
         facts: dict[str, Plain] = {
             "mode": mode,
@@ -134,17 +135,17 @@ class Journal:
     async def prune(
         self, name: str, *, before: datetime, at: datetime, saved: Sequence[Head] | None = None
     ) -> Pruned:
-        """Delete the oldest rows of a table that may go, at most some thousands; with `saved`, the
-        ends of its chain in the backups, only what those hold. Raises what `write` raises, and
-        NotOwner.
+        """Delete the oldest deletable rows of a table, at most some thousands; with `saved`, the
+        ends of its chain in the backups, only rows that those contain. Raises what `write` raises,
+        and NotOwner.
         """
         pruning = partial(prune, name=name, before=before, at=at, saved=saved)
         return await self._thread.do(partial(self._store.change, pruning))
 
     async def close(self, timeout_s: float = CLOSE_WAIT_S) -> bool:
-        """Finish what is queued and let go of the database; False: that took too long.
+        """Finish queued work and release the database; False: that took too long.
 
-        What is still queued then may be stored yet, or not.
+        Work still queued then may or may not be stored.
         """
         last = self._thread.do(self._store.end, is_last=True)
         try:

@@ -1,38 +1,38 @@
 """One bot writes a journal at a time. A second is refused at once and learns who is first.
 
 SQLite: an exclusive lock on a file beside the journal; PostgreSQL: an advisory lock on a connection
-of its own. Both are let go by the system when the process dies, however it dies. Each holder gets a
-new epoch, which every transaction of the journal asserts under a lock on its row: one who lost the
-lease stores nothing more, and what is not stored is not sent.
+of its own. The system releases both when the process dies, however it dies. Each holder gets a new
+epoch, which every transaction of the journal asserts under a lock on its row: a holder that lost
+the lease stores nothing more, and what is not stored is not sent.
 
-On PostgreSQL a holder can be stalled and keep its lock: a process that is stopped, a network that
-is cut. So it renews the lease with its transactions, at least every `BEAT_S`, and one that has not
-for `LEASE_LIFE_S` is relieved of it by a bot that waits (`Watch`, `take`). Whose clock judges what:
+On PostgreSQL a stalled holder can keep its lock, for example if its process is stopped or the
+network is cut. So it renews the lease with its transactions, at least every `BEAT_S`; if it has not
+for `LEASE_LIFE_S`, a waiting bot takes the lease over (`Watch`, `take`). Which clock judges what:
 
-- `until_ms` is written and compared by the database's clock alone. No two machines' clocks are ever
+- `until_ms` is written and compared by the database's clock alone. Clocks of two machines are never
   compared.
-- That clock may be set ahead, so the one who waits must also have seen the same `until_ms` for
-  LEASE_LIFE_S by its own steady clock, and have seen it throughout.
+- That clock may be set ahead, so the waiting bot must also have seen the same `until_ms` for
+  LEASE_LIFE_S by its own steady clock, without interruption.
 - The holder judges its own age by its steady clock, which counts suspension, from before the
   renewal was asked for: it always thinks the lease shorter than the database does.
 
-The line is the epoch, raised in one UPDATE that names the epoch and the `until_ms` it has seen. It
-waits for a transaction of the old holder that is under way, which the server ends when nobody
-goes on with it (`IDLE_MAX_MS`). Before that line an order may be stored by the old holder alone,
-after it by the new one alone. What was stored before the line and has not left yet does not leave
-after it: its transaction found, or made, a renewal at most BEAT_S old; the line comes at least
-LEASE_LIFE_S after that one; and a place or an amendment leaves at most 15 s after it was signed,
-which is before its transaction. 2 s + 15 s are less than 20 s; the rest is for clocks that run
-unevenly. A cancel has no such age: it leaves only while the last renewal is younger than
-LEASE_LIFE_S, once it is known that somebody waits. A process that is stopped between its last look
-at the clock and the system call may still send afterwards: the attempt is in the journal without an
-answer, and the new holder has used up its nonce by then.
+The takeover is the moment at which the epoch is raised, in one UPDATE that names the epoch and the
+`until_ms` seen. It waits for a pending transaction of the old holder, which the server ends if it
+stays idle (`IDLE_MAX_MS`). Before the takeover only the old holder can store an order, after it
+only the new one. An order stored before the takeover but not sent yet is not sent after it: its
+transaction found, or made, a renewal at most BEAT_S old; the takeover comes at least LEASE_LIFE_S
+after that; and a place or an amendment is sent at most 15 s after it was signed, which is before
+its transaction. 2 s + 15 s are less than 20 s; the rest allows for uneven clocks. A cancel has no
+such age limit: once it is known that somebody waits, it is sent only while the last renewal is
+younger than LEASE_LIFE_S. A process that is stopped between its last look at the clock and the
+system call may still send afterwards: the attempt is in the journal without an answer, and the new
+holder has used up its nonce by then.
 
-A lock that is free is taken at once, as by any start: its holder has ended, or the server has
-ended its connection. If it lives all the same, it finds the new epoch within BEAT_S and ends; what
-it had stored and not sent is a lost order to the new holder, as after a kill.
+A free lock is taken at once, as by any start: its holder has ended, or the server has ended its
+connection. If the holder is still alive, it finds the new epoch within BEAT_S and ends; what it had
+stored but not sent is a lost order for the new holder, as after a kill.
 
-From a stall to the line it takes at most LEASE_LIFE_S and two looks, so that the new holder sends
+From a stall to the takeover it takes at most LEASE_LIFE_S and two checks, so the new holder sends
 within 25 s of it.
 """
 
@@ -68,20 +68,20 @@ SUFFIX: Final = ".lease"
 LOCK: Final = 0x766E_626F_7401
 """Key of the advisory lock in a journal's PostgreSQL database."""
 WATCH: Final = LOCK + 1
-"""Key of the one that everybody who waits for the lease holds, shared: so the holder knows."""
+"""Key of the shared lock held by everybody who waits for the lease, so that the holder can tell."""
 BEAT_S: Final = 2.0
-"""How often the holder renews the lease, at least."""
+"""The holder renews the lease at least this often."""
 LEASE_LIFE_S: Final = 20.0
-"""How long it holds without being renewed: longer than a signed order may still leave."""
+"""How long it holds without renewal: longer than a signed order may still be sent."""
 LET_GO_S: Final = 0.25
-"""So long after its connection was closed a PostgreSQL server may need to let go of its lock."""
+"""How long a PostgreSQL server may take to release the lock after its connection was closed."""
 _TRIES: Final = 5
 _LOCKED: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 NOW_MS: Final = sa.literal_column(
     "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)", sa.BigInteger()
 )
-"""The clock of a PostgreSQL server, also within a transaction."""
+"""The PostgreSQL server's clock, also within a transaction."""
 UNTIL_MS: Final = NOW_MS + sa.literal_column(str(round(LEASE_LIFE_S * 1000)))
 RENEW: Final = lease.update().where(lease.c.name == NAME).values(until_ms=UNTIL_MS)
 """For a transaction that has found its own epoch."""
@@ -98,7 +98,7 @@ class Lease:
 def acquire(url: str, holder: Holder, *, seen: int | None = None) -> Lease:
     """Take the lease at once, or raise LeaseHeld. Also raises Unreachable and NeedsMigration.
 
-    With `seen`, only when that is still its epoch: nobody has taken it in between.
+    With `seen`, only if that is still its epoch, so that nobody has taken it in between.
     """
     let_go = _lock_file(url) if is_sqlite(url) else _lock_database(url)
     with ExitStack() as undo:
@@ -117,32 +117,32 @@ def acquire(url: str, holder: Holder, *, seen: int | None = None) -> Lease:
 
 
 def rows_of(key: int) -> str:
-    """The rows of `pg_locks` that are about an advisory lock of this database."""
+    """Select the rows of `pg_locks` about an advisory lock of this database."""
     ours = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     its = f"classid = {key >> 32} AND objid = {key & 0xFFFF_FFFF} AND objsubid = 1"
     return f"locktype = 'advisory' AND granted AND {its} AND {ours}"
 
 
 def count_of(key: int) -> sa.Select[int]:
-    """How many hold an advisory lock of this database."""
+    """Return how many hold an advisory lock of this database."""
     rows = sa.text("pg_locks")
     return sa.select(sa.func.count()).select_from(rows).where(sa.text(rows_of(key)))
 
 
 def held_by(holder: Holder, *, is_renewed: bool) -> dict[str, object]:
-    """What the row says of its holder."""
+    """Parse the row's information about its holder."""
     name = {"pid": holder.pid, "host": holder.host, "since": holder.since.isoformat()}
     return {**name, "until_ms": UNTIL_MS if is_renewed else None}
 
 
 def holder_of(connection: sa.Connection) -> Holder | None:
-    """Who took the lease last."""
+    """Return who took the lease last."""
     row = connection.execute(sa.select(lease).where(lease.c.name == NAME)).one()
     return holder_in(row.pid, row.host, row.since)
 
 
 def holder_in(pid: int | None, host: str, since: str) -> Holder | None:
-    """Who is named in a row of the lease; None before the first one."""
+    """Return the holder named in a row of the lease; None before the first one."""
     return None if pid is None else Holder(pid, host, datetime.fromisoformat(since))
 
 
@@ -178,9 +178,9 @@ def _lock_database(url: str) -> Callable[[], None]:
 
 
 LOCK_WAIT_S: Final = 5
-"""How long the old holder's lock may take to be free once its connection was ended."""
+"""How long the old holder's lock may take to be released after its connection was ended."""
 GRACE_S: Final = 3 * BEAT_S
-"""Who could not look for a moment supposes that the holder could not renew either."""
+"""A waiter that could not check for this long assumes that the holder could not renew either."""
 _TIMED_OUT: Final = "55P03"
 """SQLSTATE lock_not_available."""
 _LOOK: Final = sa.select(
@@ -195,9 +195,9 @@ _TERMINATE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a look has found. `until_ms` and `now_ms` are the database's time.
+    """The result of a check. `until_ms` and `now_ms` are the database's time.
 
-    `until_ms` is None where the holder's program does not renew its lease.
+    `until_ms` is None if the holder's program does not renew its lease.
     """
 
     epoch: int
@@ -215,7 +215,7 @@ class Seen:
 
 
 class Watch:
-    """Looks at the lease on a connection of its own, which shows the holder that somebody waits."""
+    """Checks the lease on a separate connection, which shows the holder that somebody waits."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -239,7 +239,7 @@ class Watch:
         return Seen(row.epoch, row.until_ms, row.now_ms, holder, is_free=row.holders == 0)
 
     def close(self) -> None:
-        """Let go of the connection, and be seen no more."""
+        """Close the connection, so that the holder no longer sees us waiting."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(DBAPIError):
@@ -248,14 +248,14 @@ class Watch:
 
 @dataclass(slots=True)
 class Patience:
-    """Knows by a steady clock how long the same renewal has been the last."""
+    """Measures by a steady clock how long the same renewal has been the last."""
 
     _last: tuple[int, int | None] | None = None
     _since_s: float = 0.0
     _blind_s: float = -math.inf
 
     def is_over(self, seen: Seen, now_s: float) -> bool:
-        """Take in a look; return whether its holder has stalled."""
+        """Process a check; return whether the holder has stalled."""
         if (seen.epoch, seen.until_ms) != self._last:
             self._last, self._since_s = (seen.epoch, seen.until_ms), now_s
         if seen.until_ms is None or seen.now_ms < seen.until_ms:
@@ -263,14 +263,14 @@ class Patience:
         return now_s - self._since_s >= LEASE_LIFE_S and now_s - self._blind_s >= GRACE_S
 
     def saw_nothing(self, now_s: float) -> None:
-        """A look has failed."""
+        """A check has failed."""
         self._blind_s = now_s
 
 
 def take(url: str, holder: Holder, seen: Seen) -> Lease:
     """Take a lease that was seen free, or whose holder has stalled.
 
-    Raises LeaseHeld where something has happened since, and what `acquire` raises.
+    Raises LeaseHeld if something has happened since, and what `acquire` raises.
     """
     if seen.is_free:
         return acquire(url, holder, seen=seen.epoch)
@@ -288,8 +288,8 @@ def take(url: str, holder: Holder, seen: Seen) -> Lease:
 def _locked(url: str, epoch: int) -> Lease:
     """End the old holder's connection and take its lock, so that others are refused at once.
 
-    Where the database does not let us, the epoch is enough: the old one stores nothing. But once it
-    dies, a `bot run` elsewhere is not refused.
+    If the database does not allow that, the epoch is enough: the old holder stores nothing. But
+    once it dies, a `bot run` elsewhere is not refused.
     """
     with database_errors(url):
         connection = lock_engine(url).connect().execution_options(isolation_level="AUTOCOMMIT")

@@ -1,9 +1,8 @@
-"""What was earned, and what is held at which price, from the journal's rows alone.
+"""Profit, and positions with their prices, from the journal's rows alone.
 
-A sale's result is against the average cost of what its strategy holds of the symbol (the journal
-keeps it with each fill); fee and tax of both sides are taken off by `net`. What is still held is
-worth the last price that the bot believed, as of its own time: another run, another price.
-Whole VND throughout, and the same on both databases.
+A sale's result is against the average cost of its strategy's position in the symbol (stored with
+each fill); `net` deducts fee and tax of both sides. Positions are valued at the last trusted price,
+with its own time, which a later run may replace. All in whole VND, and equal on both databases.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from bot.journal.values import PositionRow, PriceRow, ProfitRow
 
 
 class By(StrEnum):
-    """What results are added up by."""
+    """What results are grouped by."""
 
     DAY = "day"
     SYMBOL = "symbol"
@@ -25,7 +24,7 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """Results of what `of` names; `net` is `realised` less fee and tax."""
+    """Results of the group `of`; `net` is `realised` less fee and tax."""
 
     of: str
     fills: int
@@ -41,7 +40,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class HeldRow:
-    """Shares that a strategy still holds; without a price neither value nor result is known."""
+    """Shares that a strategy still holds; without a price, value and result are unknown."""
 
     strategy: str | None
     symbol: str
@@ -55,7 +54,7 @@ class HeldRow:
 
 @dataclass(frozen=True, slots=True)
 class Profit:
-    """Results of the days from `since` on, in rows and as a whole, and what is held now."""
+    """Results of the days from `since` on, by row and in total, and current positions."""
 
     since: date | None
     rows: tuple[ResultRow, ...]
@@ -64,18 +63,18 @@ class Profit:
 
     @property
     def unrealised(self) -> int:
-        """Of everything held that has a price."""
+        """For all positions that have a price."""
         return sum(row.unrealised or 0 for row in self.held)
 
     @property
     def unpriced(self) -> tuple[str, ...]:
-        """What is held and has no price."""
+        """Positions without a price."""
         return tuple(sorted({row.symbol for row in self.held if row.last is None}))
 
 
 TOTAL: Final = "total"
 _NOBODY: Final = "none"
-"""Fills of no strategy of this bot's files."""
+"""Fills that belong to no strategy of this bot."""
 _OF: Final[Mapping[By, Callable[[ProfitRow], str]]] = {
     By.DAY: lambda row: row.trading_date.isoformat(),
     By.SYMBOL: lambda row: row.symbol,
@@ -95,7 +94,7 @@ def profit_of(
     by: By,
     since: date | None = None,
 ) -> Profit:
-    """Add up daily results by what is asked for, and value what is held."""
+    """Group daily results as requested, and value the positions."""
     wanted = [row for row in profits if since is None or row.trading_date >= since]
     names = sorted({_OF[by](row) for row in wanted})
     rows = [_sum(name, [row for row in wanted if _OF[by](row) == name]) for name in names]
@@ -109,7 +108,7 @@ def _sum(of: str, rows: Iterable[ProfitRow]) -> ResultRow:
 
 
 def valued(row: PositionRow, price: PriceRow | None) -> HeldRow:
-    """Return what is held with what it is worth."""
+    """Return the positions with their values."""
     value = row.quantity * price.last if price else None
     return HeldRow(
         strategy=row.strategy,

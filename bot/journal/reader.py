@@ -1,8 +1,8 @@
 """The journal as the command line reads it: nothing here can change or make anything.
 
-Every method answers from one moment of the journal, also while a bot writes it. Rows come oldest
-first; filters that are None do not filter; `since` is an instant, inclusive. What a run writes by
-the thousand (decisions) is a `Page`: its rows are read while they are used, never held as a whole.
+Every method answers from one snapshot of the journal, even while a bot writes it. Rows come oldest
+first; filters that are None do not apply; `since` is an instant, inclusive. Decisions, which a run
+writes by the thousand, come as a `Page`: its rows are read while they are used, not held in memory.
 """
 
 import json
@@ -44,7 +44,7 @@ CANDIDATES_MAX: Final = 20
 ROWS_AT_ONCE: Final = 500
 LAST: Final = "last"
 WANTED: Final = "PASSED"
-"""The verdict of a decision that became an order; every other is a why-not."""
+"""The verdict of a decision that became an order; all others are why-nots."""
 MISSED: Final = (
     ("BLOCKED", "TWO_FACTOR"),
     *(
@@ -52,12 +52,12 @@ MISSED: Final = (
         for code in ("TWO_FACTOR", "HELD_TOO_LONG", "PRICE_MOVED", "PHASE_CHANGED", "SIGNAL_GONE")
     ),
 )
-"""Verdict and code of a signal that was missed for want of a 2FA token, or that came too late."""
+"""Verdict and code of a signal missed for lack of a 2FA token, or too late."""
 
 _SAW_LAST: Final = '"last":'
 _PRICE_NOTES: Final = ("QUOTE", CLOSE_NOTE)
 _HELD_NOTES: Final = (PULSE_NOTE, HOLDS_NOTE, DAY_NOTE)
-"""Kinds of notes that keep a price of a symbol, and of everything held."""
+"""Kinds of notes with the prices of everything held."""
 
 R = TypeVar("R")
 
@@ -96,7 +96,7 @@ class JournalReader:
         strategy: str | None = None,
         open_only: bool = False,
     ) -> list[OrderRow]:
-        """Return orders, blocked requests among them; those that were never answered are first.
+        """Return orders, including blocked requests; unanswered ones come first.
 
         `status` is a word of the column, of our states or of `OrderRow.outcome`, in any case.
         """
@@ -112,7 +112,7 @@ class JournalReader:
         return sorted(rows, key=lambda row: row.status != "UNKNOWN")
 
     def strategies(self) -> list[str]:
-        """Return the names of all strategies that ever decided something."""
+        """Return the names of all strategies that ever made a decision."""
         query = sa.select(tables.decisions.c.strategy).distinct()
         with self._connected() as connection:
             return sorted(connection.execute(query).scalars())
@@ -124,8 +124,8 @@ class JournalReader:
         """
         found = self._named(reference)
         if not found:
-            # An order is kept under its first id; a later one, of an amendment, is in the broker's
-            # own rows alone.
+            # An order is stored under its first id; a later one, from an amendment, is only in the
+            # broker's own rows.
             results, later = tables.order_results, f'"orderid":{json.dumps(reference)}'
             is_shown = results.c.raw.contains(later, autoescape=True)
             owner = sa.func.coalesce(results.c.intent_id, results.c.order_id)
@@ -142,7 +142,7 @@ class JournalReader:
         return found[0]
 
     def timeline(self, reference: str) -> list[TimelineRow]:
-        """Return, as written, what happened to an order and alerts naming it. Raises as `order`."""
+        """Return what happened to an order, and alerts naming it. Raises as `order`."""
         order, view = self.order(reference), v_timeline
         wanted = view.c.local_id == order.local_id
         if order.local_id is None:
@@ -176,7 +176,7 @@ class JournalReader:
         return self._made(FillRow, query)
 
     def positions(self) -> list[PositionRow]:
-        """Return what is held by fills, by strategy and symbol; closed positions are left out."""
+        """Return positions from fills, by strategy and symbol, without closed ones."""
         fills = tables.fills
         owner = (fills.c.strategy, fills.c.symbol)
         sums = [total(fills.c[name]).label(name) for name in ("realised", "fee", "tax")]
@@ -198,8 +198,8 @@ class JournalReader:
         return self._made(ProfitRow, query.order_by(*order))
 
     def prices(self, symbols: Iterable[str]) -> dict[str, PriceRow]:
-        """Return the last price that was believed of each symbol: one that a decision saw, that a
-        start read, or that was kept at a close; the newest. Left out is what has none.
+        """Return the last trusted price of each symbol (the newest of those that a decision saw, a
+        start read, or a close stored). Symbols without one are omitted.
         """
         decisions, notes, found = tables.decisions, tables.notes, dict[str, PriceRow]()
         with self._connected() as connection:
@@ -227,7 +227,7 @@ class JournalReader:
         return found
 
     def accounts(self) -> list[AccountSnapshot]:
-        """Return the broker's numbers of each account as they were read last."""
+        """Return the broker's figures for each account as last read."""
         table = tables.account_snapshots
         newest = sa.select(sa.func.max(table.c.seq)).group_by(table.c.account)
         query = sa.select(table).where(table.c.seq.in_(newest)).order_by(table.c.account)
@@ -248,9 +248,9 @@ class JournalReader:
         since: datetime | None = None,
         newest: int | None = None,
     ) -> Iterator[Page[R]]:
-        """Give decisions as rows of a `kind`, only the `newest` where that is given.
+        """Yield decisions as rows of a `kind`, only the `newest` if given.
 
-        `why_not`: those that became no order; `missed`: signals missed.
+        `why_not`: those that led to no order; `missed`: missed signals.
         """
         view = v_decisions
         asked = _conditions(view, since=since, symbol=symbol, strategy=strategy)
@@ -264,24 +264,24 @@ class JournalReader:
     def stops(
         self, symbol: str, *, strategy: str | None = None, since: datetime | None = None
     ) -> list[DecisionGroup]:
-        """Return the times in which nothing of a symbol could be asked for, and why."""
+        """Return the times in which nothing could be requested for a symbol, and why."""
         with self._connected() as connection:
             return stops(connection, symbol, strategy=strategy, since=since)
 
     def last_decision_at(self) -> datetime | None:
-        """Return when something was decided last."""
+        """Return when the last decision was made."""
         with self._connected() as connection:
             found = connection.execute(sa.select(sa.func.max(tables.decisions.c.at))).scalar()
         return instant_of(found) if found is not None else None
 
     def auth_events(self, *, since: datetime | None = None) -> list[AuthRow]:
-        """Return what happened to the second factor."""
+        """Return what happened to 2FA."""
         return self._made(AuthRow, _filtered(tables.auth_events, since=since))
 
     def fidelity(self) -> str | None:
-        """Return how the newest order result came about; None where a real broker gave it.
+        """Return how the newest order result came about; None if from a real broker.
 
-        A paper broker stamps its results with a field of its own, `fidelity`.
+        A paper broker adds a field of its own, `fidelity`, to its results.
         """
         table = tables.order_results
         query = sa.select(table.c.raw).order_by(table.c.seq.desc()).limit(1)
@@ -327,7 +327,7 @@ class JournalReader:
     # -------------------------------------------------------------------------------- queries
 
     def _named(self, reference: str) -> list[OrderRow]:
-        """Candidates, newest first: an exact id outranks a part."""
+        """Return candidates, newest first: an exact id takes precedence over a part."""
         view = v_orders
         newest = sa.select(view).order_by(view.c.seq.desc())
         if reference == LAST:
@@ -349,7 +349,7 @@ class JournalReader:
         asked: Sequence[sa.ColumnElement[bool]],
         newest: int | None,
     ) -> Iterator[Page[R]]:
-        """The rows as they are asked for, of one moment. What is left out is counted."""
+        """Yield the rows as requested, from one snapshot. Omitted ones are counted."""
         columns = [view.c[field.name] for field in fields(kind)]  # type: ignore[arg-type]
         query = sa.select(*columns).where(*asked).order_by(view.c.seq)
         counting = sa.select(sa.func.count()).select_from(view).where(*asked)
@@ -376,7 +376,7 @@ def _price(symbol: str, numbers: str, at: str) -> PriceRow:
 
 
 def stamp_in(raw: str) -> str | None:
-    """Return the paper broker's stamp in a raw order result, None without one."""
+    """Return the paper broker's field in a raw order result, None without one."""
     try:
         result = json.loads(raw)
     except ValueError:

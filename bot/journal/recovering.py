@@ -1,4 +1,4 @@
-"""Reads back what the engine continues from after a stop, a crash or a kill."""
+"""Reads the state from which the engine continues after a stop, a crash or a kill."""
 
 import json
 import re
@@ -45,7 +45,7 @@ from bot.journal.sends import WHOLE_BOT, ScopeState, lasting_state
 from bot.journal.tables import COST, SHARES, total
 
 NOT_ORDERED: Final = (SendState.DENIED, SendState.EXPIRED_LOCAL)
-"""Intents in these states never left, so they do not count as orders of the day."""
+"""Intents in these states were never sent, so they do not count as orders of the day."""
 UNDECIDED: Final = UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}
 MAY_BE_SEEN_YET: Final = UNRESOLVED_SENDS | {
     SendState.REFUSED,
@@ -56,24 +56,26 @@ MAY_BE_SEEN_YET: Final = UNRESOLVED_SENDS | {
     SendState.EOD_ABSENT,
     SendState.MATCHED,
 }
-"""Unresolved, or settled as no order, or as one by its looks: a row that looks like one of these is
-a late ghost, or a twin.
+"""Unresolved, or settled as no order or as one matched by its looks: a row that looks like one of
+these is a late ghost or a duplicate.
 """
 SETTLEMENT_LASTS: Final = timedelta(days=21)
-"""At least: T+2 over the holidays of Tet, which close the exchanges for up to nine days."""
+"""Minimum: T+2 over the Tet holidays, which close the exchanges for up to nine days."""
 REQUESTS_LOOKED_AT: Final = 500
-"""The newest ones: no limit of a minute is higher that means anything."""
+"""The newest ones: no meaningful per-minute limit is higher."""
 INTENTS_SEARCHED: Final = 20_000
-"""The newest ones, refused orders among them: what a strategy bought long ago is no habit."""
+"""The newest ones, including refused orders: what a strategy bought long ago says nothing about its
+habits.
+"""
 OF_NO_ORDER: Final = (401, 403, 429)
 SALES: Final = (tables.attempts.c.verb == "POST") & (tables.intents.c.side == Side.SELL)
 KEPT_STATES: Final = ("on", "paused", "disabled")
-"""Of a strategy: `warming` is not kept."""
+"""States of a strategy that are restored; `warming` is not."""
 SURVIVING: Final = (RunState.HALTED, RunState.PAUSED)
 
 
 def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
-    """Gather everything the engine needs to go on as if it had never stopped."""
+    """Gather everything the engine needs to continue as if it had never stopped."""
     kept = lasting_state(connection, *WHOLE_BOT)
     if kept is None or kept.state not in SURVIVING:
         kept = ScopeState(RunState.RUNNING, "", "")
@@ -87,7 +89,8 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         trading_date=trading_date,
         next_intent_number=max(
             _next_number(connection, tables.intents.c.intent_id),
-            _next_number(connection, tables.decisions.c.request_id),  # it may have become none
+            # it may not have become an intent
+            _next_number(connection, tables.decisions.c.request_id),
         ),
         next_fill_number=_next_number(connection, fills.c.fill_id),
         run_state=kept.state,
@@ -131,8 +134,8 @@ def _rows(
 
 
 def _next_number(connection: sa.Connection, column: sa.Column[str]) -> int:
-    """One more than the highest of `L-0001` and the like, padded with zeros: the highest is the
-    longest, then the last by text.
+    """Return one more than the highest of `L-0001` and so on, zero-padded: the highest is the
+    longest, then the last in text order.
     """
     highest = sa.select(column).where(column.is_not(None))
     highest = highest.order_by(sa.func.length(column).desc(), column.desc()).limit(1)
@@ -142,7 +145,7 @@ def _next_number(connection: sa.Connection, column: sa.Column[str]) -> int:
 
 
 def _intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
-    """Each with its POST where an order may still turn up."""
+    """Return the intents, with their POSTs where an order may still turn up."""
     intents, attempts = tables.intents, tables.attempts
     wanted = intents.c.state.in_(UNDECIDED) | (intents.c.trading_date == day)
     posted = (
@@ -205,8 +208,8 @@ def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrat
 def _refused(
     connection: sa.Connection, day: str
 ) -> tuple[dict[str, list[datetime]], dict[str, int]]:
-    """When each strategy's orders of a day were refused, and how many since the last accepted one.
-    The key, the token and the quota refuse nobody's order.
+    """Return when each strategy's orders of a day were refused, and how many since the last
+    accepted one. Refusals because of key, token or quota do not count.
     """
     intents, attempts = tables.intents, tables.attempts
     answered = (
@@ -231,7 +234,7 @@ def _refused(
 
 
 def _recent_buys(connection: sa.Connection) -> dict[str, list[int]]:
-    """What each strategy's last buys that left were worth, the oldest first; one at the market by
+    """Return what each strategy's last sent buys were worth, oldest first; a market order counts as
     the most that it could have cost, as the decision saw it.
     """
     intents, decisions = tables.intents, tables.decisions
@@ -269,7 +272,7 @@ def _recent_buys(connection: sa.Connection) -> dict[str, list[int]]:
 
 
 def _cancels(connection: sa.Connection, day: str) -> dict[str, str]:
-    """Why each order of today that was to be cancelled was: by the decision, else by a DELETE."""
+    """Return why each order of today is to be cancelled: from the decision, else from a DELETE."""
     intents, decisions, attempts = tables.intents, tables.decisions, tables.attempts
     is_wish = (decisions.c.code == "CANCEL") & (decisions.c.verdict == Verdict.PASSED)
     wishes = sa.select(intents.c.intent_id, decisions.c.why).join(
@@ -292,7 +295,7 @@ def _cancels(connection: sa.Connection, day: str) -> dict[str, str]:
 def _requests(
     connection: sa.Connection, day: str, wanted: sa.ColumnElement[bool]
 ) -> tuple[tuple[str, datetime], ...]:
-    """Account and instant of the last order requests of a day, the oldest first."""
+    """Return account and time of a day's last order requests, oldest first."""
     attempts, intents = tables.attempts, tables.intents
     newest = (
         sa.select(intents.c.account, attempts.c.at)
@@ -310,7 +313,7 @@ _RESULTS = tables.order_results
 
 
 def unsettled_amends(connection: sa.Connection, day: str) -> Iterator[StoredAmend]:
-    """Each amendment of today that has no verdict, with what was asked."""
+    """Yield each amendment of today without a verdict, with what was requested."""
     is_open = (_ORDERS.c.trading_date == day) & (_ORDERS.c.state == OrderState.PENDING_REPLACE)
     puts = (
         sa.select(_ATTEMPTS, _ORDERS.c.order_id.label("first_id"))
@@ -343,8 +346,8 @@ def unsettled_amends(connection: sa.Connection, day: str) -> Iterator[StoredAmen
 
 
 def later_ids(connection: sa.Connection, day: str) -> dict[str, tuple[str, ...]]:
-    """The ids that orders of today, and those that an earlier day left open, were shown under after
-    their first one, the oldest first.
+    """Return the later ids of today's orders and of those that an earlier day left open, oldest
+    first.
     """
     is_meant = (_ORDERS.c.trading_date == day) | _ORDERS.c.state.not_in(TERMINAL_STATES)
     first = connection.execute(sa.select(sa.func.min(_ORDERS.c.seq)).where(is_meant)).scalar()

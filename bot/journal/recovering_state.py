@@ -1,4 +1,4 @@
-"""Reads back what a start has to know of the runs before it: closes, halts, breaks, our faults."""
+"""Reads what a start has to know about earlier runs: closes, halts, breaks, faults in the bot."""
 
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
@@ -25,20 +25,20 @@ from bot.journal.encoding import instant_of, instant_text, made, snapshot_of
 from bot.journal.sends import WHOLE_BOT
 
 NOTES_SEARCHED: Final = 50_000
-"""Notes of some weeks: a close of before is looked up in the broker's history."""
+"""Notes of some weeks: earlier closes are looked up in the broker's history."""
 FAULTS_MAX: Final = 20
-"""So many faults of ours, the newest, are remembered over a restart."""
+"""How many of the newest faults are remembered over a restart."""
 CRASH_LOOP: Final = timedelta(minutes=10)
 CRASHES_LOOKED_AT: Final = 20
 HALTED: Final = RunState.HALTED
 
 
 def closes(connection: sa.Connection, day: str) -> tuple[LastClose, ...]:
-    """The newest note `CLOSE` of each symbol of before a day, among the newest notes."""
+    """Return the newest `CLOSE` note of each symbol from before a day, among the newest notes."""
     found: dict[str, LastClose] = {}
     for note in _notes(connection, tables.notes.c.kind == CLOSE_NOTE):
         symbol, shown = note.symbol or "", str(note.numbers.get("day") or day)
-        if shown < day:  # an earlier program noted the pieces of an exit under this kind too
+        if shown < day:  # an earlier program also used this kind for the pieces of an exit
             found[symbol] = LastClose(
                 symbol, int(note.numbers["close"] or 0), date.fromisoformat(shown)
             )
@@ -46,7 +46,7 @@ def closes(connection: sa.Connection, day: str) -> tuple[LastClose, ...]:
 
 
 def newest_note(connection: sa.Connection, kind: str) -> Note | None:
-    """The newest note of a kind."""
+    """Return the newest note of a kind."""
     notes = tables.notes
     newest = sa.select(notes).where(notes.c.kind == kind).order_by(notes.c.seq.desc())
     row = connection.execute(newest.limit(1)).mappings().first()
@@ -54,12 +54,13 @@ def newest_note(connection: sa.Connection, kind: str) -> Note | None:
 
 
 def flatten(connection: sa.Connection) -> StoredFlatten | None:
-    """The halt that sells, where its newest note does not say that it is over."""
+    """Return the halt that sells, unless its newest note says that it is over."""
     newest = newest_note(connection, FLATTEN_NOTE)
     if newest is None or newest.numbers.get("is_over") is not False:
         return None
     numbers = newest.numbers
-    since = str(numbers.get("since") or instant_text(newest.at))  # an earlier program had none
+    # an earlier program did not store this
+    since = str(numbers.get("since") or instant_text(newest.at))
     left_out = (each.partition(" ") for each in str(numbers.get("left_out") or "").split(";"))
     return StoredFlatten(
         str(numbers["reason"] or ""),
@@ -70,7 +71,7 @@ def flatten(connection: sa.Connection) -> StoredFlatten | None:
 
 
 def faults(connection: sa.Connection) -> Iterator[StoredFault]:
-    """The first of each kind of our own faults since a person last ended a halt."""
+    """Return the first fault of each kind since a person last ended a halt."""
     notes, halts = tables.notes, tables.halts
     ended = (
         sa.select(sa.func.max(halts.c.at))
@@ -88,7 +89,7 @@ def faults(connection: sa.Connection) -> Iterator[StoredFault]:
 
 
 def _notes(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> Iterator[Note]:
-    """Yield those of the newest notes that are wanted, the oldest first."""
+    """Yield the wanted notes among the newest ones, oldest first."""
     notes = tables.notes
     newest = connection.execute(sa.select(sa.func.max(notes.c.seq))).scalar() or 0
     is_new = notes.c.seq > newest - NOTES_SEARCHED
@@ -100,7 +101,7 @@ def _notes(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> Iterato
 def newest_by_scope(
     connection: sa.Connection, prefix: str, *states: str
 ) -> dict[str, sa.RowMapping]:
-    """The newest row of each scope that begins with `prefix`, by the rest of its name; with
+    """Return the newest row of each scope that begins with `prefix`, by the rest of its name; with
     `states`, the newest of those.
     """
     halts = tables.halts
@@ -112,13 +113,13 @@ def newest_by_scope(
 
 
 def halted(connection: sa.Connection, prefix: str) -> dict[str, str]:
-    """What of a kind of scope was halted last, and why."""
+    """Return what is halted in a kind of scope, and why."""
     found = newest_by_scope(connection, prefix)
     return {name: row["reason"] for name, row in found.items() if row["to_state"] == HALTED}
 
 
 def reduced(connection: sa.Connection, day: date) -> dict[str, str]:
-    """Why an account takes no entries today: what another day has stopped is over."""
+    """Return why an account takes no entries today: what stopped them on another day is over."""
     return {
         account: row["reason"]
         for account, row in newest_by_scope(connection, ENTRIES_SCOPE).items()
@@ -129,7 +130,7 @@ def reduced(connection: sa.Connection, day: date) -> dict[str, str]:
 
 
 def open_breaks(connection: sa.Connection) -> tuple[tuple[Break, ...], int]:
-    """Return the breaks that nobody has accepted, and the number of the next one."""
+    """Return the unaccepted breaks, and the number of the next one."""
     newest = newest_by_scope(connection, "break:")
     found = tuple(
         Break(name, row["reason"], instant_of(row["at"]))
@@ -140,8 +141,8 @@ def open_breaks(connection: sa.Connection) -> tuple[tuple[Break, ...], int]:
 
 
 def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str, Moved]]]:
-    """The numbers of each account that count: read at the instant that the newest row names; with
-    what they contain of orders made elsewhere.
+    """Return the figures of each account that count, read at the instant that the newest row names,
+    with what they contain of external orders.
     """
     snapshots = tables.account_snapshots
     for account, row in newest_by_scope(connection, tables.BASE).items():
@@ -152,7 +153,9 @@ def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str
 
 
 def crashes(connection: sa.Connection) -> int:
-    """How many of the runs before this one, in a row, began shortly before it and have no end."""
+    """Return how many of the previous runs, in a row, began shortly before this one and have no
+    end.
+    """
     runs = tables.runs
     newest = sa.select(runs.c.started_at, runs.c.ended_at).order_by(runs.c.run_id.desc())
     found = connection.execute(newest.limit(CRASHES_LOOKED_AT + 1)).all()

@@ -1,12 +1,13 @@
-"""Deletes old rows that say much and matter little, so that a journal does not fill a disk.
+"""Deletes old, bulky and unimportant rows, so that a journal does not fill a disk.
 
-Of decisions what is about an order stays for ever, of the broker's raw answers those about an order
-that may still trade, of notes the closes that a start reads and what is written here. Orders,
-attempts, fills, transitions, halts and daily closes have no rows that go.
+Some rows always stay: decisions about an order, raw answers about an order that may still trade,
+closes that a start reads, and the notes written here. Rows of orders, attempts, fills, transitions,
+halts and daily closes are never deleted.
 
-What is left is still proven. For each table `chains` has its *anchor*, `decisions.pruned`: how many
-rows there were up to the last one that was looked at, and its hash, from which the chain goes on;
-and `decisions.kept`: how many rows before it stay, and the sum of their hashes. A note signs both.
+The remaining rows can still be verified. For each table `chains` has its *anchor*,
+`decisions.pruned`: how many rows there were up to the last one examined, and its hash, from which
+the chain continues; and `decisions.kept`: how many rows before it stay, and the sum of their
+hashes. A note signs both.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,11 +26,11 @@ from bot.journal.encoding import instant_text, link, summed
 from bot.journal.statements import given
 
 PRUNED: Final = "PRUNED"
-"""The kind of the note that signs an anchor off."""
+"""Kind of the note that signs an anchor."""
 AT_ONCE_MAX: Final = 20_000
-"""How many rows of a table one transaction looks at, so that no order waits long for it."""
+"""How many rows of a table one transaction examines, so that no order waits long for it."""
 FOLLOWED_NOTES: Final = ("CLOSE", CODE_NOTE, FLATTEN_NOTE, LIMITS_NOTE, PRUNED)
-"""A start compares itself with what they say, however old they are."""
+"""A start compares itself with these, however old they are."""
 
 _UNFINISHED: Final = (
     sa.select(tables.orders.c.order_id)
@@ -42,22 +43,22 @@ _COUNTING: Final = (
     .where(tables.halts.c.at == tables.account_snapshots.c.taken_at)
     .exists()
 )
-"""Numbers of an account that have counted: a start goes on from the newest of them."""
+"""Figures of an account that counted: a start continues from the newest of them."""
 _STAYS: Final[Mapping[str, sa.ColumnElement[bool]]] = {
     "decisions": tables.decisions.c.request_id.is_not(None),
     "order_results": tables.order_results.c.order_id.in_(_UNFINISHED),
     "account_snapshots": _COUNTING,
     "notes": tables.notes.c.kind.in_(FOLLOWED_NOTES),
 }
-"""What is never deleted of a table that may be pruned."""
+"""What is never deleted from a table that may be pruned."""
 PRUNABLE: Final = tuple(_STAYS)
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What was, or would be, deleted of a table. `has_more`: what was due is more than that.
+    """What was, or would be, deleted from a table. `has_more`: more is due than that.
 
-    `unsaved`: how many rows stay that are due, because no backup holds them.
+    `unsaved`: due rows that stay because no backup contains them.
     """
 
     table: str
@@ -89,10 +90,10 @@ def prune(
     at: datetime,
     saved: Sequence[Head] | None = None,
 ) -> Pruned:
-    """Delete what may go of the oldest rows, at most so many; sign what is left off with a note.
+    """Delete deletable rows among the oldest, at most so many; sign the new anchor with a note.
 
-    The newest row of a table stays: what comes next follows it. With `saved`, where the table's
-    chain ends in each backup, only rows go that one of them holds. Raises NotOwner.
+    The newest row of a table stays, as the next one links to it. With `saved`, the ends of the
+    table's chain in each backup, only rows that one of them contains are deleted. Raises NotOwner.
     """
     table = tables.metadata.tables[name]
     anchor = batch.heads.get(anchor_name(table), Head(0, 0, tables.GENESIS))
@@ -130,7 +131,7 @@ def prune(
 
 
 def _reach(batch: Batch, table: sa.Table, saved: Sequence[Head]) -> int:
-    """Up to which row a backup of this very table goes; 0: there is none."""
+    """Return the last row that a backup of this very table contains; 0 if there is none."""
     for head in sorted(saved, key=lambda each: each.last_seq, reverse=True):
         if batch.connection.rows(_hash_at(table), {"seq": head.last_seq}) == [(head.head_hash,)]:
             return head.last_seq
@@ -143,7 +144,7 @@ def _hash_at(table: sa.Table) -> sa.Select[tuple[str]]:
 
 
 def signature(name: str, anchor: Head, kept: Head) -> dict[str, int | float | str | bool | None]:
-    """What a note says of an anchor."""
+    """The text of a note that signs an anchor."""
     return {
         "table": name,
         "last_seq": anchor.last_seq,
@@ -154,9 +155,9 @@ def signature(name: str, anchor: Head, kept: Head) -> dict[str, int | float | st
     }
 
 
-@cache  # a connection keeps what it has compiled of a statement, and takes a new one for another
+@cache  # a connection caches its compiled statements, and would treat a new one as different
 def _looked_at(table: sa.Table, most: int) -> sa.Select[tuple[int, str, int, int]]:
-    """The oldest rows after an anchor that are all older than an instant, at most so many."""
+    """Select the oldest rows after an anchor, all older than an instant, at most so many."""
     lengths = [
         sa.func.coalesce(sa.func.length(sa.cast(column, sa.Text())), 0) for column in table.c
     ]
@@ -181,7 +182,7 @@ def _going(table: sa.Table, after: int, last: int) -> sa.ColumnElement[bool]:
 def kept_problems(
     found: Iterator[Mapping[str, object]], table: sa.Table, kept: Head
 ) -> Iterator[str]:
-    """Say what is wrong with the rows that stayed before an anchor."""
+    """Yield what is wrong with the rows kept before an anchor."""
     count, total = 0, tables.GENESIS
     for row in found:
         content = rows.sealed_content(table, row)  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""Entries as rows: which table, which columns. Pure; `batch` numbers, links and stores them."""
+"""Turns entries into rows: which table, which columns. Pure; `batch` numbers, links and stores
+them.
+"""
 
 from collections.abc import Callable, Mapping
 from datetime import date
@@ -66,7 +68,7 @@ def _halt_row(entry: StateChanged | StrategySwitched) -> Row:
 
 
 def _account_row(entry: AccountSeen) -> Row:
-    """`secured` only tells whether a read is old: no later run asks."""
+    """`secured` only tells whether a read is old, and no later run needs it."""
     row = row_of(entry.snapshot)
     del row["secured"]
     return {**row, "taken_at": plain(entry.snapshot.at), "at": plain(entry.at)}
@@ -84,18 +86,18 @@ APPENDED: Final[Mapping[type, tuple[sa.Table, Callable[[Any], Row]]]] = {
     StrategySwitched: (tables.halts, _halt_row),
     Transition: (tables.transitions, lambda e: {**row_of(e), "machine": "order", "proof": None}),
 }
-"""Entries that are a new row of one table, and how they become it."""
+"""Entries that become a new row of one table, and the functions for that."""
 
 
 def finished_row(entry: AttemptFinished) -> Row:
-    """Return the columns of an attempt that its end fills in."""
+    """Return the columns that an attempt's end fills in."""
     row = row_of(entry)
     names = ("outcome", "http_status", "code", "reason", "raw", "latency_ms")
     return {"finished_at": row["at"], **{name: row[name] for name in names}}
 
 
 def move_row(entry: IntentMoved) -> Row:
-    """Return the transition that an intent's move is recorded as."""
+    """Return the transition that records an intent's move."""
     return {
         "at": plain(entry.at),
         "machine": "send",
@@ -112,7 +114,7 @@ def move_row(entry: IntentMoved) -> Row:
 
 
 def fill_row(entry: Fill, trading_date: str | None) -> Row:
-    """Return a fill's row; an unknown order's trading date is the local date of the fill."""
+    """Return a fill's row; for an unknown order the trading date is the local date of the fill."""
     local: date = entry.at.astimezone(EXCHANGE_TZ).date()
     return {**row_of(entry), "trading_date": trading_date or local.isoformat()}
 
@@ -123,16 +125,16 @@ def sealed_content(table: sa.Table, row: Mapping[str, Plain]) -> Row:
 
 
 def seal_of(table: sa.Table, row: Mapping[str, Plain]) -> str:
-    """Hash of the part that may change, tied to the row's `hash` (of an order: the whole row)."""
+    """Hash of the mutable part, tied to the row's `hash` (for an order: the whole row)."""
     return link(_tied_to(row), {name: row[name] for name in _names_of(table)[1]})
 
 
-# A reader hashes rows as above, plainly; the writer as below, from what is put together once for
-# each table. A test holds them equal.
+# Readers hash rows plainly, as above; the writer uses a compiled form for each table, below. A test
+# holds them equal.
 
 
 def written_hash_of(table: sa.Table, row: Mapping[str, Plain]) -> str:
-    """The hash of a row's sealed part, together with the hash before it."""
+    """Return the hash of a row's sealed part together with the previous hash."""
     return link_text(str(row["prev_hash"]), _writers_of(table)[0](row))
 
 
@@ -143,7 +145,7 @@ def written_seal_of(table: sa.Table, row: Mapping[str, Plain]) -> str:
 
 @cache
 def blank(table: sa.Table) -> Mapping[str, Plain]:
-    """A row with nothing in it."""
+    """Return a row with every column empty."""
     return dict.fromkeys(table.c.keys())
 
 
@@ -153,7 +155,7 @@ def _tied_to(row: Mapping[str, Plain]) -> str:
 
 @cache
 def _names_of(table: sa.Table) -> tuple[frozenset[str], frozenset[str]]:
-    """The columns that a row's hash covers, and those that its seal covers."""
+    """Return the columns covered by a row's hash, and those covered by its seal."""
     mutable = tables.MUTABLE.get(table.name, frozenset())
     names = frozenset(table.c.keys()) - tables.LINKS
     return names - mutable, mutable or names
@@ -163,6 +165,6 @@ def _names_of(table: sa.Table) -> tuple[frozenset[str], frozenset[str]]:
 def _writers_of(
     table: sa.Table,
 ) -> tuple[Callable[[Mapping[str, Plain]], str], Callable[[Mapping[str, Plain]], str]]:
-    """How the two are written for hashing."""
+    """Return the two functions that write these for hashing."""
     sealed, changing = _names_of(table)
     return canonical(sealed), canonical(changing)

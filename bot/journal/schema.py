@@ -1,7 +1,8 @@
-"""Which schema a database has, and how it gets this program's: the revisions in `migrations/`.
+"""The schema of a database, and its migration to this program's by the revisions in `migrations/`.
 
-A migration is one transaction: it happens whole or not at all, on both databases. Alembic is
-imported when there is something to migrate: it is slow to import, and most starts need none of it.
+A migration is one transaction: it happens completely or not at all, on both databases. Alembic is
+imported only if there is something to migrate: it is slow to import, and most starts do not need
+it.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from bot.journal.errors import NeedsMigration, UnusableUrl
 from bot.journal.tables import SCHEMA
 
 FOREIGN: Final = "none of ours beside other tables"
-"""What is found in a database that another program already uses."""
+"""Reported for a database that another program already uses."""
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _SCRIPTS: Final = (_PACKAGE.parent / "migrations", _PACKAGE / "_shipped" / "migrations")
 _LOCK: Final = 0x766E_626F_7400
@@ -33,30 +34,31 @@ class SchemaState:
 
     @property
     def is_known(self) -> bool:
-        """Whether this program can bring it up to date: none yet, or one of its own earlier ones.
+        """Whether this program can migrate it: an empty database, or one of its own earlier
+        schemas.
 
-        Revisions are numbered, so a later program's is not known either.
+        Revisions are numbered; a later program's is not known either.
         """
         return self.found is None or (self.found.isdigit() and self.found <= self.wanted)
 
     @property
     def is_current(self) -> bool:
-        """Whether the journal can be used as it is."""
+        """Whether the journal can be used without migration."""
         return self.found == self.wanted
 
     def as_error(self) -> NeedsMigration:
-        """Say which schema was found and which one is needed."""
+        """Return the error that names the schema found and the one needed."""
         return NeedsMigration(found=self.found, wanted=self.wanted, is_known=self.is_known)
 
 
 def check(url: str) -> SchemaState:
-    """Say which schema a journal has. Changes nothing; raises Unreachable."""
+    """Return a journal's schema. Changes nothing; raises Unreachable."""
     with reading(url) as connection:
         return schema_of(connection)
 
 
 def schema_of(connection: sa.Connection) -> SchemaState:
-    """The newest migration that a database has had; FOREIGN where it is another program's."""
+    """Return the newest migration applied to a database; FOREIGN if it is another program's."""
     inspected = sa.inspect(connection)
     if not inspected.has_table("alembic_version"):
         return SchemaState(FOREIGN if inspected.get_table_names() else None)
@@ -73,18 +75,20 @@ def require_schema(connection: sa.Connection) -> None:
 
 @contextmanager
 def reading_current(url: str) -> Iterator[sa.Connection]:
-    """Connect to see one moment of a journal. Raises what `reading` raises, and NeedsMigration."""
+    """Connect to read one snapshot of a journal. Raises what `reading` raises, and
+    NeedsMigration.
+    """
     with reading(url) as connection:
         require_schema(connection)
         yield connection
 
 
 def migrate(url: str, *, script_location: Path | None = None) -> None:
-    """Make the journal, or bring it up to date. A SQLite file is made for its owner alone.
+    """Create the journal, or bring it up to date. A new SQLite file is private.
 
     `script_location` is the directory of the revisions, by default the repository's or the wheel's.
-    Raises Unreachable, UnusableUrl, or NeedsMigration for a schema of a later program or somebody
-    else's; nothing is changed then.
+    Raises Unreachable, UnusableUrl, or NeedsMigration for a schema of a later program or of another
+    one; nothing is changed then.
     """
     from alembic import command
     from alembic.config import Config

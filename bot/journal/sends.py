@@ -1,12 +1,13 @@
 """The conditions under which an order may be sent, asserted inside the transaction that records it.
 
-The engine has checked the same on its own state; here they hold for what is stored, whatever
-another process or an earlier run has written (order safety, sections 3 and 10: I2, I10, I11, I14).
+The engine has checked the same on its own state; here they are checked on what is stored, including
+what another process or an earlier run has written (order safety, sections 3 and 10: I2, I10, I11,
+I14).
 
-What speaks against sends is read once and then kept up to date with each row that is written. A
-transaction begins by asserting, under a lock, that the journal still ends with the entry that we
-wrote last: so nobody has stored a halt, or anything else, that is not known here. One that finds
-something else, or fails, forgets all of it.
+The objections to sends are read once and then kept up to date with each row written. A transaction
+begins by asserting, under a lock, that the journal still ends with the entry that we wrote last, so
+nobody has stored a halt, or anything else, that is unknown here. If that fails, or the transaction
+does, all of it is discarded.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,14 +24,14 @@ from bot.journal.encoding import Plain
 from bot.journal.statements import Statement, Values, given
 
 WHOLE_BOT: Final = ("all", "operator")
-"""Scopes that are about all of the bot: the state shown, and what an operator wants under it."""
+"""Scopes of the whole bot: the shown state, and what an operator wants beneath it."""
 LASTING: Final = (RunState.HALTED, RunState.PAUSED, RunState.RUNNING)
-"""The states that decide whether the bot trades; the others pass."""
+"""The states that decide whether the bot trades; the others are transient."""
 UNRESOLVED: Final = "unresolved"
 WORKING: Final = "working"
 POSTS_MAX: Final = 1_024
-"""Of so many of the newest intents it is known whether they were sent; of an older one it is
-asked.
+"""For this many of the newest intents it is cached whether they were sent; for older ones the
+database is asked.
 """
 _ATTEMPTS, _HALTS = tables.attempts, tables.halts
 _INTENTS, _ORDERS = tables.intents, tables.orders
@@ -58,7 +59,7 @@ _POST: Final = sa.select(_ATTEMPTS.c.attempt_id).where(
 
 
 Ask = Callable[[Statement, Mapping[str, Plain]], Sequence[Values]]
-"""Asks the database, in the transaction that is open."""
+"""Queries the database, in the open transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Send:
     """An attempt that is about to be sent, with what is recorded beside it.
 
     `epoch` is its sender's lease, `fingerprint` that of its order. `passes_halt`: it is a sale that
-    a person has asked for with the halt of the whole bot itself.
+    a person has requested with the halt of the whole bot itself.
     """
 
     entries: tuple[Entry, ...]
@@ -76,7 +77,7 @@ class Send:
 
     @property
     def attempt(self) -> AttemptStarted:
-        """Its one attempt."""
+        """The attempt among its entries."""
         started = [entry for entry in self.entries if isinstance(entry, AttemptStarted)]
         require(len(started) == 1, "I2", f"a send has {len(started)} attempts")
         return started[0]
@@ -104,15 +105,17 @@ def lasting_state(connection: sa.Connection, *scopes: str) -> ScopeState | None:
 
 
 class Against:
-    """All that is stored and speaks against a send. It outlasts the connection that was asked."""
+    """Everything stored that speaks against a send. It outlives the connection it was read from."""
 
     def __init__(self, ask: Ask) -> None:
         self._states: dict[Plain, tuple[Plain, Plain]] = {}
-        """Of each scope the newest state that lasts, and why; of the whole bot under its first."""
+        """For each scope its newest lasting state, and why; the whole bot's under its
+        first scope.
+        """
         self._twins: dict[Plain, set[tuple[str, str, Plain]]] = {}
-        """By fingerprint what is not over: in which way, its id, and its intent's."""
+        """By fingerprint, what is not over: in which way, its id, and its intent's."""
         self._working: dict[tuple[Plain, ...], tuple[Plain, tuple[str, str, Plain]]] = {}
-        """Of each order that works, by its key, its place in `_twins`."""
+        """For each working order, by its key, its place in `_twins`."""
         self._was_sent: dict[Plain, bool] = {}
         for scope, state, reason in ask(_STATES, {}):
             self._see_state({"scope": scope, "to_state": state, "reason": reason})
@@ -135,12 +138,12 @@ class Against:
             self._see_state(row)
 
     def see_intent(self, row: Mapping[str, Plain]) -> None:
-        """An intent is as the row says."""
+        """An intent is now as in the row."""
         mine = (UNRESOLVED, str(row["intent_id"]), row["intent_id"])
         self._mark(row["fingerprint"], mine, is_open=row["state"] in UNRESOLVED_SENDS)
 
     def see_order(self, row: Mapping[str, Plain], intent: Mapping[str, Plain] | None) -> None:
-        """An order, of an intent of ours or not, is as the row says."""
+        """An order, of our intents or not, is now as in the row."""
         key = tuple(row[name] for name in _OF_ORDER[:3])
         if (before := self._working.pop(key, None)) is not None:
             self._mark(*before, is_open=False)
@@ -167,10 +170,11 @@ class Against:
     # -------------------------------------------------------------------------- what is to be sent
 
     def reason_against(self, send: Send, intent: Mapping[str, Plain], ask: Ask) -> str | None:
-        """Say why a send of an intent may not begin, but for a DELETE, which always may.
+        """Return why a send of an intent may not begin; a DELETE always may.
 
-        A PUT may when nothing is halted; a POST when its intent was never sent and no other order
-        of its fingerprint, which the broker could not tell apart, is unresolved or working.
+        A PUT may if nothing is halted; a POST also needs an intent that was never sent, and no
+        unresolved or working order with the same fingerprint, which the broker could not tell
+        apart.
         """
         account, symbol = f"account:{intent['account']}", f"symbol:{intent['symbol']}"
         strategy = f"strategy:{intent['strategy']}"

@@ -1,4 +1,4 @@
-"""Statements as the driver takes them, compiled once, and which of them may go as one. Pure."""
+"""Statements in the driver's form, compiled once, and which of them may be combined. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ Statement = sa.Select[Any] | sa.CompoundSelect[Any] | sa.Insert | sa.Update
 
 
 def given(name: str) -> sa.BindParameter[Any]:
-    """A parameter of a compiled statement; it is always given, and missed by its name."""
+    """A parameter of a compiled statement; a missing one is reported by name."""
     return sa.bindparam(name, required=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A statement in the driver's words, with the names of its parameters in their order.
+    """A statement in the driver's dialect, with the names of its parameters in order.
 
-    `fixed` are parameters that the compiler itself has put in.
+    `fixed` are parameters added by the compiler itself.
     """
 
     text: str
@@ -32,7 +32,7 @@ class Compiled:
     is_update: bool
 
     def bound(self, values: Mapping[str, Plain]) -> Values:
-        """The parameters in their order. Raises KeyError for one that is not given."""
+        """The parameters in order. Raises KeyError for a missing one."""
         if self.fixed:
             values = {**self.fixed, **values}
         return tuple(map(values.__getitem__, self.names))
@@ -40,14 +40,14 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A statement that waits, with the values of each time that it is to be run."""
+    """A pending statement, with the values of each execution."""
 
     statement: Compiled
     times: list[Values] = field(default_factory=list)
 
 
 class Together:
-    """Changes that go as one statement: the step of each, its text, and the values of all."""
+    """Changes combined into one statement: the step of each, its text, and the values of all."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -56,12 +56,14 @@ class Together:
         self._tables: set[str] = set()
 
     def takes(self, statement: Compiled) -> bool:
-        """Whether no row that it changes is touched before; each row of `chains` moves once."""
+        """Return whether none of the rows it changes is touched before; each row of `chains` moves
+        once.
+        """
         table = statement.table
         return not statement.is_update or table == chains.name or table not in self._tables
 
     def add(self, number: int, statement: Compiled, values: Values) -> None:
-        """Add one change, of the step `number`."""
+        """Add one change, from the step `number`."""
         self.numbers.append(number)
         self.texts.append(statement.text)
         self.values.extend(values)
@@ -69,7 +71,9 @@ class Together:
 
 
 def as_one(texts: Sequence[str]) -> str:
-    """A question as it is; changes as one statement, which says how many rows each touched."""
+    """Return a query unchanged; changes as one statement that returns how many rows
+    each touched.
+    """
     if texts[0].startswith(("SELECT", "(SELECT")):
         return texts[0]
     changes = ", ".join(f"c{n} AS ({text} RETURNING 1)" for n, text in enumerate(texts))

@@ -1,8 +1,8 @@
 """The transactions of the writer, on its thread: several writes in each, all of them or none.
 
-Between two transactions the store remembers what the last one left (`batch.Memory`); under the
-lease nobody else writes, and a transaction that finds anything else fails. A commit whose outcome
-is not known is in doubt until the next transaction has looked.
+Between two transactions the store caches what the last one left (`batch.Memory`); under the lease
+nobody else writes, and a transaction that finds anything else fails. A commit with an unknown
+outcome is in doubt until the next transaction has checked.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ from bot.journal.lease import BEAT_S, LEASE_LIFE_S, NAME, RENEW, WATCH, count_of
 from bot.journal.sends import Send
 
 SETTLE_TRIES: Final = 3
-"""How often a new connection is tried to learn what became of a commit."""
+"""How often a new connection is tried to find out what became of a commit."""
 
 DONE_MAX: Final = 4_096
 """How many writes are remembered that were done although their caller got an error."""
@@ -47,19 +47,19 @@ _LAST_RUN: Final = sa.select(sa.func.max(tables.runs.c.run_id))
 
 T = TypeVar("T")
 Verdicts = tuple[str | None, ...]
-"""Of each send, why it may not leave, or None."""
+"""For each send, why it may not be made, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What a caller wants stored together."""
+    """Entries and sends that a caller wants stored together."""
 
     entries: tuple[Entry, ...]
     sends: tuple[Send, ...]
 
     @property
     def size(self) -> int:
-        """How many entries."""
+        """The number of entries."""
         return len(self.entries) + sum(len(send.entries) for send in self.sends)
 
 
@@ -73,7 +73,7 @@ class Doubt:
 
 
 class _Undo:
-    """Undoes what goes wrong inside. May be entered again."""
+    """Undoes its block on failure. Re-entrant."""
 
     def __init__(self, undo: Callable[[], None]) -> None:
         self._undo = undo
@@ -87,7 +87,7 @@ class _Undo:
 
 
 class Store:
-    """The writer's side of the database. Everything here runs on the writer's thread."""
+    """The writer's side of the database. It runs on the writer's thread only."""
 
     def __init__(
         self, url: str, engine: sa.Engine, epoch: int | None, keeper: HeadsKeeper | None
@@ -101,13 +101,13 @@ class Store:
         self._doubt: Doubt | None = None
         self._done: deque[tuple[Write, Verdicts]] = deque(maxlen=DONE_MAX)
         self._met: list[tuple[Write, Verdicts]] = []
-        """What of `_done` has come again with the writes of now."""
+        """Members of `_done` repeated among the present writes."""
         self._run: int | None = None
         self._has_begun = False
         self._undo = _Undo(self._take_back)
         self._is_renewed = epoch is not None and not is_sqlite(url)
         self._renewed_s = boottime_s() - BEAT_S
-        """When the last renewal of the lease was asked for, by the clock that counts suspension."""
+        """When the last renewal of the lease was requested, by the clock that counts suspension."""
         self._is_watched = False
 
     def has_begun(self) -> bool:
@@ -115,10 +115,11 @@ class Store:
         return self._has_begun
 
     def store(self, writes: Sequence[Write]) -> list[Verdicts]:
-        """Store writes in one transaction, in their order; returns the verdicts of each.
+        """Store writes in one transaction, in order; returns the verdicts of each.
 
         Raises Unreachable, Contradicted, Corrupt, LeaseLost or WrittenByAnother: then nothing is
-        stored. Raises OutcomeUnknown when that can't be known: the same writes are to come again.
+        stored. Raises OutcomeUnknown if that cannot be determined: the same writes must be
+        repeated.
         """
         self._met = []
         with database_errors(self._url):
@@ -140,13 +141,13 @@ class Store:
                         raise self._unknown(reason_of(error)) from error
                     raise
                 verdicts = self._settle(writes, error)
-        for met in self._met:  # their callers hear of them now, and not before
+        for met in self._met:  # their callers learn of them now, and not before
             self._done.remove(met)
         self._show()
         return verdicts
 
     def change(self, change: Callable[[Batch], T]) -> T:
-        """Make a change that is no entry, in a transaction of its own."""
+        """Make a change that is not an entry, in its own transaction."""
         with database_errors(self._url), self._transaction() as batch:
             done = change(batch)
             renewed_s = self._renew(batch)
@@ -157,7 +158,7 @@ class Store:
         return done
 
     def beat(self) -> None:
-        """Renew the lease unless that was done just now, and see whether somebody waits for it."""
+        """Renew the lease unless that was just done, and check whether somebody waits for it."""
         if not self._is_renewed:
             return
 
@@ -169,12 +170,12 @@ class Store:
 
     def is_doubtful(self) -> bool:
         """Whether another may have the lease by now: somebody waits for it, and we could not renew
-        it in time. May be asked from any thread.
+        it in time. May be called from any thread.
         """
         return self._is_watched and boottime_s() - self._renewed_s >= LEASE_LIFE_S
 
     def read(self, read: Callable[[sa.Connection], T]) -> T:
-        """Look at what is stored."""
+        """Read what is stored."""
         if self._connection is not None:
             self._connection.release()
             self._connection = None
@@ -182,7 +183,7 @@ class Store:
             return read(connection)
 
     def start_run(self, facts: Mapping[str, Plain]) -> int:
-        """Store the row of a new run, with the heads that it finds; they are kept from here on."""
+        """Store the row of a new run, with the heads that it finds; from here on heads are kept."""
 
         def start(batch: Batch) -> int:
             heads = {}
@@ -197,7 +198,9 @@ class Store:
         return self.change(start)
 
     def end(self) -> None:
-        """Let go; before, keep the last heads, if they can be read and the lease is still ours."""
+        """Release the database; before that, keep the last heads if they can be read and the lease
+        is still ours.
+        """
         if self._keeper is not None:
             is_last = False
             with suppress(JournalError):
@@ -211,7 +214,7 @@ class Store:
     # -------------------------------------------------------------------------- one transaction
 
     def _renew(self, batch: Batch) -> float:
-        """Renew the lease in a transaction if it is time; return when it was done last, then."""
+        """Renew the lease in a transaction if due; return when it was last done."""
         now_s = boottime_s()
         if not self._is_renewed or now_s - self._renewed_s < BEAT_S:
             return self._renewed_s
@@ -232,13 +235,13 @@ class Store:
         return tuple(verdicts)
 
     def _may_be_stored(self, write: Write) -> bool:
-        """Whether a commit of it was done, or is in doubt."""
+        """Return whether a commit of it was done, or is in doubt."""
         doubtful = () if self._doubt is None else self._doubt.done
         return any(done[0] == write for done in (*self._done, *doubtful))
 
     @contextmanager
     def _transaction(self) -> Iterator[Batch]:
-        """A transaction that whoever takes it has to commit; else it is taken back."""
+        """Yield a transaction that its caller has to commit; else it is rolled back."""
         self._has_begun = False
         batch = self._begin_as_it_is() or self._begin(connect(self._engine))
         self._has_begun = True
@@ -246,7 +249,7 @@ class Store:
             yield batch
 
     def _begin_as_it_is(self) -> Batch | None:
-        """Begin on the connection that is there; None: it has been lost since."""
+        """Begin on the existing connection; None if it has been lost."""
         connection = self._connection
         if connection is None:
             return None
@@ -258,7 +261,7 @@ class Store:
             return None
 
     def _begin(self, connection: WriterConnection) -> Batch:
-        """Begin where the last transaction ended, or where the stored heads are."""
+        """Begin where the last transaction ended, or at the stored heads."""
         self._connection = connection
         with self._undo:
             [[epoch, last]] = connection.begin(_LEFT)
@@ -277,7 +280,7 @@ class Store:
                 if self._epoch is not None:
                     text = f"entry {last} is the last, and {memory.last_seq} is what we wrote"
                     raise WrittenByAnother(f"another program has written this journal: {text}")
-                memory = None  # without a lease nobody is promised to be alone
+                memory = None  # without a lease there may be other writers
             if memory is None:
                 memory = self._memory = Memory(lock_heads(connection))
         return Batch(connection, memory, int(epoch or 0))
@@ -290,7 +293,9 @@ class Store:
                 self._connection = None
 
     def _settle(self, writes: Sequence[Write], error: DBAPIError) -> list[Verdicts]:
-        """Learn on a new connection what became of a commit; return if `writes` are stored."""
+        """Find out on a new connection what became of a commit; return whether
+        `writes` are stored.
+        """
         reason = reason_of(error)
         for _ in range(SETTLE_TRIES):
             try:
@@ -311,6 +316,6 @@ class Store:
         )
 
     def _show(self) -> None:
-        """Let the keeper see where the chains end after a commit."""
+        """Show the keeper the ends of the chains after a commit."""
         if self._keeper is not None and self._run is not None and self._memory is not None:
             self._keeper.see(self._run, self._epoch, dict(self._memory.heads))

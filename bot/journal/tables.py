@@ -2,13 +2,13 @@
 
 Money, prices and quantities are whole numbers. Instants are ISO 8601 in UTC with microseconds, as
 text, so that both databases hold the same bytes and text order is time order. `seq` numbers all
-entries of a journal in one row of numbers, over all tables: it is the order in which they were
-written. JSON is text with sorted keys.
+entries of a journal in one sequence over all tables, in the order of writing. JSON is text with
+sorted keys.
 
 Every table with `hash` is a chain: each row's hash covers its own content and the hash of the row
 before it in that table. Columns that may still change (`MUTABLE`) are outside that hash; `seal`
-covers them. `chains` keeps the length and head of every chain, so that a missing tail is found, and
-for every table with seals their number, their sum, and how often one was set (`last_seq`).
+covers them. `chains` has the length and head of every chain, so that a missing tail is detected,
+and for every table with seals their number, their sum, and how often one was set (`last_seq`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,13 +21,13 @@ from bot.domain.instrument import Exchange
 from bot.domain.order import OrderState, OrderType, SendState, Side
 
 SCHEMA: Final = "0007"
-"""The newest migration, which this program reads and writes."""
+"""The newest migration, which this program uses."""
 
 GENESIS: Final = "0" * 64
 """The hash before the first row of every chain."""
 
 BASE: Final = "base:"
-"""How the scope begins of the rows that say which numbers of an account count."""
+"""Scope prefix of the rows that say which figures of an account count."""
 
 RUN_MODES: Final = ("sandbox", "paper", "live")
 VERBS: Final = ("POST", "PUT", "DELETE")
@@ -44,7 +44,7 @@ Words: Final = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def _columns(listed: str) -> Iterator[sa.Column[Any]]:
-    """Columns by name: text, or a whole number after `#`; one with `?` at its end may be NULL."""
+    """Columns by name: text, or a whole number after `#`; with `?` at the end it may be NULL."""
     for each in listed.split():
         kind = Whole if each.startswith("#") else Words
         yield sa.Column(each.strip("#?"), kind, nullable=each.endswith("?"))
@@ -64,7 +64,7 @@ def _table(name: str, *parts: sa.Column[Any] | sa.Constraint) -> sa.Table:
 
 
 def _chain(name: str, *parts: sa.Column[Any] | sa.Constraint, key: str = "seq") -> sa.Table:
-    """A table with rows linked by hashes; `key` is its primary key."""
+    """A table whose rows are linked by hashes; `key` is its primary key."""
     number = [_number("seq")] if key == "seq" else [sa.Column("seq", Whole, nullable=False)]
     unique = [] if key == "seq" else [sa.UniqueConstraint("seq", name=f"{name}_seq_once")]
     unique.append(sa.UniqueConstraint("prev_hash", name=f"{name}_prev_hash_once"))
@@ -125,8 +125,8 @@ _one_post: Final = sa.Index(
 
 @sa.event.listens_for(metadata, "before_create")
 def _limit_for_postgresql(_: object, connection: sa.Connection, **_unused: object) -> None:
-    """Limit the index to POSTs there too. To say it above would load PostgreSQL's dialect: 2.7 MB
-    that a bot with a journal in a file has no use for.
+    """Limit the index to POSTs on PostgreSQL, too. Doing it above would load PostgreSQL's dialect:
+    2.7 MB that a bot with a SQLite journal does not need.
     """
     if connection.dialect.name == "postgresql":
         _one_post.dialect_kwargs["postgresql_where"] = attempts.c.verb == "POST"
@@ -198,7 +198,7 @@ sa.Index("decisions_by_request", decisions.c.request_id)
 auth_events: Final = _chain("auth_events", *_columns("kind code detail intent_id?"))
 
 _STATES: Final = tuple(each for each in RunState if each is not RunState.REDUCING)
-"""What is journalled: that one is made of scopes of its own."""
+"""What is journalled: REDUCING is derived from its own scopes."""
 
 halts: Final = _chain(
     "halts",
@@ -233,10 +233,10 @@ chains: Final = _table(
 )
 
 CHAINED: Final = tuple(table for table in metadata.tables.values() if "prev_hash" in table.c)
-"""The tables with rows linked by hashes."""
+"""The tables whose rows are linked by hashes."""
 
 SEALED: Final = (runs, intents, attempts, orders)
-"""The tables with rows that may change, and are sealed again when they do."""
+"""The tables whose rows may change, and are sealed again when they do."""
 
 MUTABLE: Final[Mapping[str, frozenset[str]]] = {
     "intents": frozenset({"state", "state_at", "state_reason", "proof", "order_id"}),
@@ -249,7 +249,7 @@ MUTABLE: Final[Mapping[str, frozenset[str]]] = {
 LINKS: Final = frozenset({"prev_hash", "hash", "seal"})
 
 
-# The views, which the migrations define, and sums over fills: whole numbers on both databases.
+# The views, defined by the migrations, and sums over fills: whole numbers on both databases.
 
 
 def _view(name: str, text: str, whole: str) -> sa.TableClause:
@@ -283,7 +283,7 @@ v_pnl: Final = _view(
 
 
 def total(amount: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
-    """The sum, 0 of nothing; PostgreSQL would make a decimal of it."""
+    """The sum, 0 if empty; PostgreSQL would return a decimal."""
     return sa.cast(sa.func.coalesce(sa.func.sum(amount), 0), Whole)
 
 
@@ -292,6 +292,6 @@ def _held(bought: sa.ColumnElement[int], sold: sa.ColumnElement[int]) -> sa.Colu
 
 
 SHARES: Final = _held(fills.c.quantity, fills.c.quantity)
-"""What fills add up to in shares."""
+"""Shares from adding up fills."""
 COST: Final = _held(fills.c.amount, fills.c.amount - fills.c.realised)
-"""What those shares cost: a sale takes away its amount less the profit realised."""
+"""The cost of those shares: a sale deducts its amount less the profit realised."""

@@ -1,8 +1,8 @@
-"""The writer's thread: what waits is taken as one transaction, in the order of the calls.
+"""The writer's thread: queued work is stored in one transaction, in call order.
 
-Each caller gets its own verdict: when the transaction of several fails, each is done alone. A
-caller that goes away does not cut its work off. A thread that the database holds up holds up
-nobody else, nor the end of the process. So does other work that may block (`in_time`).
+Each caller gets its own verdict: if a joint transaction fails, each write is done alone. A
+cancelled caller does not cancel its work. A thread blocked by the database delays neither others
+nor the end of the process; the same goes for other blocking work (`in_time`).
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from bot.journal.aside import begin
 from bot.journal.storing import Store, Verdicts, Write
 
 ENTRIES_MAX: Final = 1_024
-"""A transaction takes no more writes once it has this many entries."""
+"""A transaction accepts no more writes once it has this many entries."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What somebody waits for: a write, or work of another kind, which goes alone."""
+    """Something queued: a write, or other work, which is done alone."""
 
     done: asyncio.Future[Any]
     write: Write | None
@@ -36,8 +36,8 @@ class Job:
 
 
 async def in_time(work: Callable[[], T], timeout_s: float | None = None) -> T:
-    """Do what may block, on a thread of its own. Raises TimeoutError; the thread is left alone
-    then, and holds up nobody, nor the end of the process. Raises OSError where there is none.
+    """Run blocking work on a separate thread. On TimeoutError the thread is abandoned, and delays
+    neither others nor the end of the process. Raises OSError if no thread can be created.
     """
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()
@@ -56,7 +56,7 @@ async def in_time(work: Callable[[], T], timeout_s: float | None = None) -> T:
 
 
 class WriterThread:
-    """Runs the work of a store on a thread of its own; its public methods belong to the loop."""
+    """Runs a store's work on its own thread; call the public methods on the loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -66,21 +66,21 @@ class WriterThread:
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
 
     def write(self, write: Write) -> asyncio.Future[Verdicts]:
-        """Have a write stored, after all that was asked for before."""
+        """Queue a write after all earlier work."""
         return self._put(Job(asyncio.get_running_loop().create_future(), write))
 
     def do(self, work: Callable[[], T], *, is_last: bool = False) -> asyncio.Future[T]:
-        """Have something else done, after all that was asked for before."""
+        """Queue other work after all earlier work."""
         return self._put(Job(asyncio.get_running_loop().create_future(), None, work, is_last))
 
     def stalled_s(self) -> float:
-        """How long the oldest unfinished work has been waiting; 0 with none."""
-        with suppress(IndexError):  # the thread may finish it between two looks
+        """How long the oldest unfinished work has been waiting; 0 without any."""
+        with suppress(IndexError):  # the thread may finish it in between
             return monotonic_s() - self._waiting[0]
         return 0.0
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the end of the last work."""
+        """Wait for the last queued work."""
         self._thread.join(timeout_s)
 
     def _put(self, job: Job) -> asyncio.Future[Any]:
@@ -121,7 +121,7 @@ class WriterThread:
             return error
 
     def _outcomes(self, writes: Sequence[Write]) -> Sequence[Verdicts | BaseException]:
-        """Of each write what it returns or raises."""
+        """Return each write's result or exception."""
         try:
             return self._store.store(writes)
         except BaseException as error:
@@ -131,14 +131,15 @@ class WriterThread:
         outcomes: list[Verdicts | BaseException] = []
         for write in writes:
             outcomes.extend(self._outcomes([write]))
-            if not self._store.has_begun():  # the database can't be had: nor can the others
+            # the database cannot be reached, so the others would fail too
+            if not self._store.has_begun():
                 break
         return outcomes + outcomes[-1:] * (len(writes) - len(outcomes))
 
     def _hand_over(self, jobs: Sequence[Job], outcomes: Sequence[object]) -> None:
         for _ in jobs:
             self._waiting.popleft()
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits any more
             jobs[0].done.get_loop().call_soon_threadsafe(_finish, jobs, outcomes)
 
 

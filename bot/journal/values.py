@@ -1,5 +1,5 @@
-"""What a reader of the journal asks for and gets: frozen rows, whole VND and shares, instants aware
-and UTC.
+"""The values that readers of the journal use: frozen rows, whole VND and shares, instants aware and
+in UTC.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,11 +11,11 @@ from typing import Final, Generic, TypeVar
 from bot.domain.entry import CheckResult, Numbers
 
 STOPPED: Final = "STOPPED"
-"""The verdict of a time in which nothing could be asked for."""
+"""The verdict of a time in which nothing could be requested."""
 LASTS: Final = datetime.max.replace(tzinfo=UTC)
-"""The end of what has none yet."""
+"""The end of something that has not ended."""
 PRUNING: Final = "journal pruned"
-"""Why a run ended that pruned the journal, and was no bot."""
+"""Reason of a run that only pruned the journal and was not a bot."""
 
 _NEVER_PLACED: Final = {
     "EXPIRED_LOCAL": "expired",
@@ -24,7 +24,7 @@ _NEVER_PLACED: Final = {
     "NOT_PLACED": "never placed",
     "EOD_ABSENT": "never placed",
 }
-"""What became of an intent of which the broker has no order, by its send state."""
+"""The outcome of an intent without an order at the broker, by its send state."""
 
 
 R = TypeVar("R")
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[R]):
-    """Rows that are read while they are used: `count` of them, after `earlier` ones left out."""
+    """Rows that are read while they are used: `count` of them, after `earlier` omitted ones."""
 
     count: int
     earlier: int
@@ -44,8 +44,8 @@ class OrderRow:
     """An order, a request that did not become one, or one that was never answered.
 
     `id` is the broker's id, else the local one. `status` is the broker's own word, or BLOCKED (it
-    was refused here), EXPIRED (it was approved, but never sent) or UNKNOWN (nobody knows).
-    `average_price` is floored. `at` is when it was decided.
+    was refused here), EXPIRED (it was approved, but never sent) or UNKNOWN (the outcome is
+    unknown). `average_price` is floored. `at` is when it was decided.
     """
 
     seq: int
@@ -79,7 +79,7 @@ class OrderRow:
 
     @property
     def was_sent(self) -> bool:
-        """Whether it may have left this machine."""
+        """Whether it may have been sent."""
         return self.status != "BLOCKED" and self.send_state not in {"EXPIRED_LOCAL", "NOT_SENT"}
 
     @property
@@ -102,7 +102,7 @@ class OrderRow:
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """One thing that happened. `offset_s` counts from the first row; `detail` is raw or JSON.
+    """One event. `offset_s` counts from the first row; `detail` is raw or JSON.
 
     `word` is the verdict, verb, outcome, source, new state or kind that the row is about.
 
@@ -149,7 +149,7 @@ class FillRow:
 
 @dataclass(frozen=True, slots=True)
 class PositionRow:
-    """What a strategy holds of a symbol by its fills; `average_price` is the floored cost."""
+    """A strategy's position in a symbol by its fills; `average_price` is the floored cost."""
 
     strategy: str | None
     symbol: str
@@ -185,7 +185,7 @@ class DecisionRow:
 
 @dataclass(frozen=True, slots=True)
 class ReasonRow:
-    """What of a decision its reason is told from, for those that look at very many."""
+    """The parts of a decision that its reason needs, for reading very many."""
 
     at: datetime
     strategy: str
@@ -199,7 +199,9 @@ class ReasonRow:
 
 @dataclass(frozen=True, slots=True)
 class DecisionGroup:
-    """Decisions alike but for their figures; `ranges` holds each figure's least and most."""
+    """Decisions equal except for their figures; `ranges` holds each figure's lowest and highest
+    value.
+    """
 
     first_at: datetime
     last_at: datetime
@@ -214,7 +216,7 @@ class DecisionGroup:
 
 @dataclass(frozen=True, slots=True)
 class AuthRow:
-    """Something about the second factor."""
+    """Something about 2FA."""
 
     seq: int
     at: datetime
@@ -226,7 +228,7 @@ class AuthRow:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run of the bot; one that was killed has no end."""
+    """A run of the bot; a killed one has no end."""
 
     run_id: int
     started_at: datetime
@@ -258,8 +260,8 @@ class ProfitRow:
 
 @dataclass(frozen=True, slots=True)
 class MissedRow:
-    """Runs of a job of the timetable that came to nothing, or too late: `count` of them, what was
-    done `then`, and why they were missed.
+    """Runs of a timetable job that were missed or late: `count` of them, what was done `then`, and
+    why they were missed.
     """
 
     at: datetime
@@ -275,8 +277,8 @@ class MissedRow:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """Something that happened: of which `kind`, `what` in a word or two, its `code` where it has
-    one, and what it was `about`: an intent, a scope or a symbol.
+    """An event: its `kind`, `what` in a word or two, its `code` if any, and what it was `about`: an
+    intent, a scope or a symbol.
     """
 
     at: datetime
@@ -289,7 +291,7 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class PriceRow:
-    """The last price of a symbol that the bot believed, and of when it is."""
+    """The last trusted price of a symbol, and its time."""
 
     symbol: str
     last: int
@@ -306,7 +308,7 @@ class DaySummary:
     decisions: Mapping[str, int]
     """Counts by verdict."""
     folded: int
-    """How many of them have no row of their own: one that was alike stands for them."""
+    """How many of them have no row of their own: an equal one stands for them."""
     fills: int
     realised: int
     fee: int
@@ -328,7 +330,7 @@ class What(StrEnum):
 
 
 class Format(StrEnum):
-    """How it is written: CSV with a byte order mark (for spreadsheets), or JSON lines."""
+    """The output format: CSV with a byte order mark (for spreadsheets), or JSON lines."""
 
     CSV = "csv"
     JSONL = "jsonl"

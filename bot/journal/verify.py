@@ -1,16 +1,16 @@
-"""Checks a journal against itself and against heads that were kept of it: all of it on request, and
-at a start what the run goes on from.
+"""Checks a journal against itself and against its stored heads: all of it on request, and at a
+start the part from which the run continues.
 
-Every chain is walked from the genesis hash, every seal taken again, chain lengths compared with
-`chains`, orders with their fills, and no intent has two POSTs. Whoever can write the whole
-database can make all of that fit again: only heads kept elsewhere show it. It reads row by row, in
-memory that does not grow with the journal, and changes nothing.
+Every chain is walked from the genesis hash, every seal recomputed, chain lengths compared with
+`chains`, orders with their fills, and no intent may have two POSTs. Somebody who can write the
+whole database can make all of that fit: only heads stored elsewhere reveal it. It reads row by row,
+in constant memory, and changes nothing.
 
 At a start, intents, attempts, orders, fills and halts are checked row by row with their seals, and
-orders with their fills. Of the other tables the rows since the heads that were kept last are, about
-a minute's: what a start takes grows with orders and fills, not with years. A file is looked over
-for damage as a whole. An older copy that was put in place is known by the heads and the epoch of
-the lease that were kept beside it.
+orders with their fills. For the other tables only the rows since the last stored heads are checked,
+about a minute's: the time of a start grows with orders and fills, not with years. A file is checked
+for damage as a whole. An older copy put in its place is recognised by the heads and the lease epoch
+stored beside it.
 """
 
 import json
@@ -40,8 +40,8 @@ _BEGINNING: Final = Head(0, 0, tables.GENESIS)
 _RUNS: Final = sa.select(tables.runs.c.run_id, tables.runs.c.heads, tables.runs.c.ended_at).where(
     tables.runs.c.heads.is_not(None)
 )
-# The migrations make triggers that keep what was written. One that was dropped, disabled or emptied
-# lets rows be changed, so a journal without it can't be believed.
+# The migrations create triggers that protect what was written. If one was dropped, disabled or
+# emptied, rows may have been changed, so such a journal cannot be trusted.
 _APPEND_ONLY: Final = tuple(
     table.name for table in tables.CHAINED if table.name not in tables.MUTABLE
 )
@@ -56,7 +56,7 @@ GUARDS: Final = {
     "sqlite": frozenset((*_BOTH, *(f"{name}_no_replace" for name in _APPEND_ONLY))),
     "postgresql": frozenset((*_BOTH, *(f"{name}_no_truncate" for name in tables.metadata.tables))),
 }
-"""The names of the triggers, by the kind of the database."""
+"""The names of the triggers, by the kind of database."""
 
 _AT_WORK: Final = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger' AND sql LIKE '%RAISE(ABORT%'",
@@ -74,8 +74,7 @@ Stored = Mapping[str, Plain]
 class VerifyReport:
     """What was checked, and what was found wrong, in words; at most `PROBLEMS_MAX` problems.
 
-    `differences` are those from the heads that were kept. `keeps_heads`: a run that kept some has
-    ended.
+    `differences` are those from the stored heads. `keeps_heads`: a run that stored some has ended.
     """
 
     events: int
@@ -92,8 +91,8 @@ class VerifyReport:
 
 
 def verify(url: str, kept: Sequence[KeptHeads] = ()) -> VerifyReport:
-    """Check a whole journal, against `kept` heads too. Of a journal that is being written, those
-    have to be read before. Raises Unreachable or NeedsMigration; damage is reported as a problem.
+    """Check a whole journal, including against `kept` heads; if the journal is being written, read
+    those first. Raises Unreachable or NeedsMigration; damage is reported as a problem.
     """
     try:
         with reading_current(url) as connection:
@@ -116,7 +115,9 @@ def verify(url: str, kept: Sequence[KeptHeads] = ()) -> VerifyReport:
 
 
 def heads_now(url: str, at: datetime) -> KeptHeads:
-    """Where the chains end now, to be kept elsewhere. Raises Unreachable or NeedsMigration."""
+    """Return the present ends of the chains, for storing elsewhere. Raises Unreachable or
+    NeedsMigration.
+    """
     runs = tables.runs
     newest = sa.select(runs.c.run_id, runs.c.epoch).order_by(runs.c.run_id.desc()).limit(1)
     with reading_current(url) as connection:
@@ -146,7 +147,7 @@ def _problems(
     now = connection.execute(sa.select(sa.func.max(tables.lease.c.epoch))).scalar() or 0
     if now < newest:
         yield f"lease: its epoch is {now}, but a run had {newest} already"
-    # The numbers of all entries run from 1 to the counter; a finished row has taken two.
+    # The numbers of all entries run from 1 to the counter; a finished attempt has taken two.
     taken = sum(heads[table.name].row_count for table in tables.CHAINED if table.name in heads)
     taken += _count(connection, tables.orders)
     counter = heads.get(COUNTER, _NO_HEAD)
@@ -161,7 +162,7 @@ def _problems(
 
 
 def missing_guards(connection: sa.Connection) -> list[str]:
-    """Name the triggers that are not there, or refuse nothing."""
+    """Yield the triggers that are missing, or refuse nothing."""
     kind = connection.dialect.name
     found = connection.execute(sa.text(_AT_WORK[kind].replace("::", "\\:\\:"))).scalars()
     return sorted(GUARDS[kind] - set(found))
@@ -174,7 +175,7 @@ def chain_problems(
     comparison: Comparison,
     since: Head = _BEGINNING,
 ) -> Iterator[str]:
-    """Walk one chain, the whole of it or what is after a head; after a break, go on from there."""
+    """Walk one chain, all of it or from a head on; continue after a break."""
     before, count, seq = since.head_hash, since.row_count, since.last_seq
     later = sa.select(table).where(table.c.seq > seq).order_by(table.c.seq)
     for row in stream(connection, later):
@@ -192,14 +193,14 @@ def chain_problems(
 
 
 def anchor_of(heads: Mapping[str, Head], table: sa.Table) -> Head:
-    """Where the walk of a chain begins: what is before was deleted by retention."""
+    """Return where the walk of a chain begins: everything before it was deleted by retention."""
     return heads.get(anchor_name(table), _BEGINNING)
 
 
 def anchor_problems(
     connection: sa.Connection, table: sa.Table, heads: Mapping[str, Head]
 ) -> Iterator[str]:
-    """Check that an anchor was signed off, and the rows before it that stayed."""
+    """Check that an anchor was signed, and the rows before it that stayed."""
     anchor, kept = heads[anchor_name(table)], heads.get(kept_name(table), _NO_HEAD)
     notes, signed = tables.notes, json_text(signature(table.name, anchor, kept))
     by_note = sa.select(notes.c.seq).where(notes.c.kind == PRUNED, notes.c.numbers == signed)
@@ -215,7 +216,7 @@ def _shown(row: Mapping[str, object], column: str) -> str:
 
 
 def seal_problems(connection: sa.Connection, table: sa.Table, head: Head | None) -> Iterator[str]:
-    """Take every seal again, and add them up."""
+    """Recompute every seal, and add them up."""
     count, sum_of_seals = 0, tables.GENESIS
     for row in stream(connection, sa.select(table)):
         untouched = row["seal"] is None and table.name == "attempts"
@@ -231,7 +232,9 @@ def seal_problems(connection: sa.Connection, table: sa.Table, head: Head | None)
 
 
 def balance_problems(connection: sa.Connection) -> Iterator[str]:
-    """Every order of ours, and every order with fills, has executed what its fills add up to."""
+    """Check that every order of ours, and every order with fills, has executed the sum of its
+    fills.
+    """
     orders, fills = tables.orders, tables.fills
     key = ("account", "trading_date", "order_id")
     summed = (
@@ -267,17 +270,17 @@ def _count(connection: sa.Connection, table: sa.Table) -> int:
 
 
 UNREADABLE: Final = (ValueError, TypeError, KeyError, OverflowError)
-"""What reading a row raises whose bytes are not what was written."""
+"""What reading a row raises if its bytes were altered."""
 DAMAGE_MAX: Final = 5
-"""How many problems are told; the rest is for `bot journal verify`."""
+"""How many problems are listed; the rest is for `bot journal verify`."""
 GONE_ON_FROM: Final = (tables.intents, tables.fills, tables.halts, tables.attempts)
-"""The chained tables whose rows a start reads back; `orders` is sealed alone."""
+"""The chained tables whose rows a start reads back; `orders` is only sealed."""
 UNKEPT_ROWS: Final = 5_000
-"""How many of the newest rows of another chain are checked where no head of it was kept."""
+"""How many of the newest rows of another chain are checked if no head of it was stored."""
 
 
 def last_note(url: str, kind: str) -> Numbers:
-    """Return what the newest note of a kind holds; nothing without one."""
+    """Return the newest note of a kind; empty without one."""
     notes = tables.notes
     query = sa.select(notes.c.numbers).where(notes.c.kind == kind).order_by(notes.c.seq.desc())
     with reading_current(url) as connection:
@@ -286,10 +289,11 @@ def last_note(url: str, kind: str) -> Numbers:
 
 
 def damage_of(url: str, kept: KeptHeads | None, epoch: int) -> tuple[str, ...]:
-    """Return what is wrong with a journal, in words, at most `DAMAGE_MAX`; nothing: it is whole.
+    """Return what is wrong with a journal, in words, at most `DAMAGE_MAX` problems; empty if it is
+    intact.
 
-    `kept` are the heads that were written down last, `epoch` that of the lease just taken. Raises
-    Unreachable or NeedsMigration.
+    `kept` are the last stored heads, `epoch` that of the lease just taken. Raises Unreachable or
+    NeedsMigration.
     """
     try:
         with reading_current(url) as connection:
@@ -300,7 +304,7 @@ def damage_of(url: str, kept: KeptHeads | None, epoch: int) -> tuple[str, ...]:
 
 def _damage(connection: sa.Connection, kept: KeptHeads | None, epoch: int) -> Iterator[str]:
     if connection.dialect.name == "sqlite":
-        # The quick one looks into no index; one that lies hides an order from who looks for its id.
+        # The quick check skips indexes; a wrong one hides an order from lookups by id.
         of_all = [f"quick_check({DAMAGE_MAX})"]
         of_each = [f"integrity_check({each.name})" for each in (*GONE_ON_FROM, *tables.SEALED)]
         for check in of_all + of_each:
@@ -329,7 +333,7 @@ def _damage(connection: sa.Connection, kept: KeptHeads | None, epoch: int) -> It
 def _older(
     connection: sa.Connection, kept: KeptHeads, heads: Mapping[str, Head], epoch: int
 ) -> Iterator[str]:
-    """Say where the journal lacks what was written down of it."""
+    """Yield where the journal lacks what was stored about it."""
     if kept.epoch is not None and epoch <= kept.epoch:
         text = f"this would be its run {epoch}, and run {kept.epoch} is in {kept}"
         yield f"{text}: this is an older copy of the journal"
@@ -344,14 +348,14 @@ def _older(
 
 
 def _is_there(head: Head, table: sa.Table, heads: Mapping[str, Head]) -> bool:
-    """Whether there was a row at a head, and retention has not deleted it since."""
+    """Return whether there was a row at a head, and retention has not deleted it since."""
     return head.last_seq > anchor_of(heads, table).last_seq
 
 
 def _checkpoint(
     connection: sa.Connection, table: sa.Table, kept: KeptHeads | None, head: Head | None
 ) -> Head | None:
-    """Return the head from which on a chain is walked; None: from its first row."""
+    """Return the head from which a chain is walked; None: from its first row."""
     since = kept.heads.get(table.name) if kept is not None else None
     if since is not None or head is None or head.row_count <= UNKEPT_ROWS:
         return since if since is not None and since.last_seq else None
