@@ -39,6 +39,11 @@ class Explained:
         wanted = asked.upper()
         return bool(wanted) and wanted in {self.code, self.risk, *self.also}
 
+    def sentences(self, language: str) -> tuple[str, ...]:
+        """Return what it means and, where that alone does not say it, what to do: a line each."""
+        meaning, step = (self.vi, self.do_vi) if language == "vi" else (self.en, self.do_en)
+        return (f"{meaning}.", step) if step else (meaning,)
+
     @property
     def fields(self) -> Mapping[str, object]:
         """Its parts by name."""

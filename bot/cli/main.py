@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -203,8 +204,18 @@ def system_mistake(error: OSError) -> OperatorMistake | None:
     """What the system refused, where an operator can put it right; None for our bugs."""
     if error.errno not in NOT_OURS:
         return None
-    text = f"{error.filename or 'a file'}: {(error.strerror or '').lower()}"
+    reason = (error.strerror or "").lower()
+    if error.filename is None and _is_of_output(error):
+        text = f"the output was cut off: {reason}. It goes to a device or file that takes no more"
+        return OperatorMistake.of("E-SYS-001", text, ExitCode.DATABASE)
+    text = f"{error.filename or 'a file'}: {reason}"
     return OperatorMistake.of("E-SYS-001", f"{text}. {messages.SYSTEM}", ExitCode.DATABASE)
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Tell whether it was raised while something was printed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].filename in {click.utils.__file__, __file__}
 
 
 def _report_bug(error: Exception, invocation: Invocation) -> int:

@@ -22,6 +22,7 @@ LENGTH_MAX_S: Final = 1e9
 """About 31 years: a much longer time overflows a sleep, or the date at its end."""
 WATCH_EVERY_S_MIN: Final = 0.5
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3_600}
+_GROUPED: Final = re.compile(r"[0-9]{1,3}([,_][0-9]{3})+")
 _SPAN: Final = re.compile(r"([0-9]{1,4})([smhdw])")
 _SPAN_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -43,6 +44,18 @@ def length_from(
         return seconds
 
     return length
+
+
+def whole_from(wanted: str) -> Callable[[str], int]:
+    """Return what reads a whole number above 0, as it is typed or as tables print it: `27,050`."""
+
+    def whole(written: str) -> int:
+        plain = re.sub("[,_]", "", written) if _GROUPED.fullmatch(written) else written
+        if not (plain.isascii() and plain.isdecimal() and int(plain) > 0):
+            raise click.BadParameter(f"{written!r}: wanted {wanted}, like 27050 or 27,050")
+        return int(plain)
+
+    return whole
 
 
 def since(written: str) -> str:

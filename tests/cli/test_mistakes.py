@@ -305,6 +305,24 @@ def test_what_the_system_refuses_is_told_with_its_file(errno: int) -> None:
     assert str(mistake).startswith(f"E-SYS-001 /var/lib/vnbot: {strerror(errno).lower()}. ")
 
 
+def test_output_that_finds_no_room_is_told_as_that(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "bot", "errors"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+
+    assert ran.returncode == ExitCode.DATABASE
+    assert ran.stderr == (
+        "E-SYS-001 the output was cut off: no space left on device. It goes to a device or file "
+        "that takes no more\n"
+    )
+
+
 def test_a_file_of_ours_that_is_missing_is_a_bug() -> None:
     assert system_mistake(FileNotFoundError(ENOENT, strerror(ENOENT), "rules.yaml")) is None
 

@@ -18,6 +18,7 @@ symbols: [FPT]
 wake: {bar: 1m}
 order: {size: {shares: 100}, price: ask}
 """
+ON_BAR = "    def on_bar(self, bar): ...\n"
 
 
 def project(folder: Path, python: str, params: str = "", use: str = "mine") -> Path:
@@ -83,7 +84,9 @@ def test_a_class_that_would_fail_or_be_silent_is_refused_with_its_line(
     ],
 )
 def test_a_class_that_the_engine_can_use_passes(tmp_path: Path, body: str) -> None:
-    assert check(project(tmp_path, HEAD + body)).warnings == ()
+    hook = "" if "def on_" in body else ON_BAR
+
+    assert check(project(tmp_path, HEAD + body + hook)).warnings == ()
 
 
 def test_all_that_is_wrong_with_a_class_is_told_at_once(tmp_path: Path) -> None:
@@ -153,7 +156,11 @@ def test_a_default_that_a_strategy_refuses_is_found_too(tmp_path: Path) -> None:
     ("body", "params", "says"),
     [
         ("", "{slow: 450}", "sma_cross needs 450 bars of 1m before it decides: 2.0 trading"),
-        ("    warm_up = 4_000\n", "", "mine needs 4,000 bars of 1m before it decides: 17.8"),
+        (
+            f"    warm_up = 4_000\n{ON_BAR}",
+            "",
+            "mine needs 4,000 bars of 1m before it decides: 17.8",
+        ),
     ],
 )
 def test_a_window_longer_than_a_day_says_how_much_history_it_needs(
@@ -171,6 +178,10 @@ def test_a_window_longer_than_a_day_says_how_much_history_it_needs(
     ("body", "says"),
     [
         ("        self.lenght\n", "AttributeError: 'Mine' object has no attribute 'lenght'"),
+        (
+            "        self.buy(100, price=1)\n",
+            "TypeError: Strategy.buy() got an unexpected keyword argument 'price'",
+        ),
         ("        sef.buy()\n", "NameError: name 'sef' is not defined"),
         ("        bar.closee\n", "AttributeError: 'BarView' object has no attribute 'closee'"),
         (

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import py_compile
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from bot import Strategy
 from bot.config.problems import OperatorMistake, Problem
 from bot.config.strategies.plugin_check import Parameter, parameters_of
 from bot.config.strategies.plugins import (
+    _run,
     find_strategy,
     list_plugins,
     project_of,
@@ -237,3 +239,19 @@ def test_configuration_and_strategies_belong_to_one_project(below: str) -> None:
 )
 def test_names_of_classes_in_snake_case(name: str, snake: str) -> None:
     assert snake_case(name) == snake
+
+
+def test_an_import_that_never_ends_is_interrupted_at_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import math\n\nwhile True:\n    math.sqrt(2)\n", "utf-8")
+
+    handler, (left_s, _) = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
+
+    with pytest.raises(OperatorMistake) as raised:
+        _run(file, within_s=0.1)
+
+    [problem] = raised.value.problems
+    assert (problem.code, problem.line in {3, 4}) == ("E-CFG-032", True)
+    assert problem.message.startswith("importing this strategy took longer than 0.1 s")
+    assert signal.getsignal(signal.SIGALRM) is handler
+    assert (signal.getitimer(signal.ITIMER_REAL)[0] > 0) is (left_s > 0)

@@ -168,6 +168,19 @@ def test_the_exchange_of_a_symbol_has_dates(tmp_path: Path) -> None:
         check_file(file, market=market_of(date(2024, 11, 19)))
 
 
+def test_a_class_without_a_hook_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "idle.py").write_text("from bot import Strategy\nclass Idle(Strategy): pass\n")
+    file = tmp_path / "mine.yaml"
+    file.write_text(BASE.replace("sma_cross", "idle.py:Idle"), "utf-8")
+
+    [warning] = check_file(file, market=MARKET).warnings
+
+    assert warning.head.endswith(
+        "mine.yaml:2:6: E-CFG-035 idle.py:Idle never decides: its class has none of on_bar, "
+        "on_quote, on_depth, on_timer, on_session"
+    )
+
+
 @pytest.mark.parametrize(("cash", "told"), [("5_000", ["E-CFG-055"]), ("500_000", [])])
 def test_cash_for_less_than_a_lot_of_a_cheap_share_is_a_warning(
     tmp_path: Path, cash: str, told: list[str]

@@ -33,7 +33,8 @@ def command(invocation: Invocation, code: str | None) -> None:
             same = f" (also {', '.join(each.also)})" if each.also else ""
             lines.append(f"{each.code}{same}: {each.kind}{risk}")
             shown = [invocation.lang] if invocation.lang else ["en", "vi"]
-            lines += [f"  {each.fields[language]}" for language in shown]
+            for language in shown:
+                lines += [f"  {sentence}" for sentence in each.sentences(language)]
     print_result(invocation, {"errors": [each.fields for each in found]}, lines)
 
 

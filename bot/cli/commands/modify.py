@@ -11,7 +11,7 @@ import click
 from bot.cli.command import Invocation, define_command
 from bot.cli.commands.orders import find_order
 from bot.cli.operating import LOOK_AT_ORDERS_EVERY_S, OPERATOR
-from bot.cli.options import reason_option, timeout_option
+from bot.cli.options import reason_option, timeout_option, whole_from
 from bot.cli.show import print_json, write_line
 from bot.cli.target import ask_bot, open_journal, running_status, which_bot
 from bot.clock import monotonic_s
@@ -32,9 +32,11 @@ _NO_TOKEN: Final = ("OTP_SESSION_", "TWO_FACTOR")
 @define_command("modify", example="bot modify last --limit 27050", changes=True)
 @click.argument("reference", metavar="ID")
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="P", help="The new limit price, in VND."
+    "--limit", type=whole_from("whole VND"), metavar="P", help="The new limit price, in VND."
 )
-@click.option("--qty", type=click.IntRange(min=1), metavar="N", help="The new total, in shares.")
+@click.option(
+    "--qty", type=whole_from("a number of shares"), metavar="N", help="The new total, in shares."
+)
 @reason_option
 @timeout_option
 @click.pass_obj

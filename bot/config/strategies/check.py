@@ -163,11 +163,16 @@ def wakes(subject: Subject) -> Iterator[Problem]:
         yield subject.at("E-CFG-026", message, "wake", "bar")
     # A class that only waits for bars never decides if only depth is polled.
     factory, widths = subject.factory, wake.model_dump()
-    hooks = [
+    own = [
         key
-        for key in widths
+        for key in (*widths, "start")
         if factory and getattr(factory, f"on_{key}") is not getattr(Strategy, f"on_{key}")
     ]
+    hooks = [key for key in own if key in widths]
+    if factory is not None and not own:
+        names = ", ".join(f"on_{key}" for key in widths)
+        message = f"{subject.file.use} never decides: its class has none of {names}"
+        subject.warnings.append(subject.document.at_value("E-CFG-035", message, ("use",)))
     is_unwoken = hooks and not any(widths[key] for key in hooks) and any(widths.values())
     if is_unwoken and "use" not in subject.unsound:
         message = f"nothing wakes {subject.file.use}: it needs {' or '.join(hooks)} under 'wake'"

@@ -8,9 +8,12 @@ own file, even if one of our functions raised: it is the line that the author ca
 """
 
 import inspect
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -26,7 +29,7 @@ ERROR_CHARACTERS_MAX: Final = 200
 
 
 class Interrupted(BaseException):
-    """Raised inside a hook that does not return, by its watchdog."""
+    """Raised inside a hook or an import that does not return, by its watchdog."""
 
 
 def invoke(strategy: Strategy, hook: str, argument: object | None) -> StrategyFault | None:
@@ -63,6 +66,28 @@ def is_inside(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_code is not _carry_out.__code__:
         frame = frame.f_back
     return frame is not None
+
+
+@contextmanager
+def interrupted_after(seconds: float) -> Iterator[None]:
+    """Raise `Interrupted` in what is under way here after so long; in the main thread alone, where
+    signals arrive. Whose timer ran before goes on afterwards.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _interrupt)
+    left_s, every_s = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, left_s, every_s)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise Interrupted
 
 
 def words_of(error: BaseException) -> str:

@@ -154,9 +154,9 @@ class Rehearsal:
 def rehearsal_of(strategy: Strategy, call: Invoke = invoke) -> Rehearsal:
     """Start it and show it one bar whose indicators have no value yet; ignore what it does.
 
-    What it raises may be the bar's fault, except for an undefined name, which is a typo. So is a
-    hook that never returns, if `call` interrupts it. Raises RefusedParameters if it uses an
-    indicator period beyond the limit.
+    What it raises may be the bar's fault, except for an undefined name or an argument that none
+    of our methods takes, which is a typo. So is a hook that never returns, if `call` interrupts it.
+    Raises RefusedParameters if it uses an indicator period beyond the limit.
     """
     windows = {f"warm_up = {type(strategy).warm_up}": type(strategy).warm_up}
 
@@ -174,7 +174,11 @@ def rehearsal_of(strategy: Strategy, call: Invoke = invoke) -> Rehearsal:
         if bars > BARS_MAX or (bars < BARS_MIN and not name.startswith("warm_up")):
             raise RefusedParameters(f"{name}: wanted {BARS_MIN} to {BARS_MAX} bars")
     of_whom = (type(strategy).__name__, *(view.__name__ for view in _VIEWS))
-    names = ("NameError:", *(f"AttributeError: '{name}' object has no" for name in of_whom))
+    names = (
+        "NameError:",
+        *(f"AttributeError: '{name}' object has no" for name in of_whom),
+        *(f"TypeError: {name}." for name in (Strategy.__name__, *of_whom)),
+    )
     mistakes = (
         fault.error
         for fault in faults

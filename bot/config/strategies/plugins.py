@@ -27,6 +27,7 @@ from typing import Any, Final, NoReturn, TextIO, TypeGuard
 from bot.config.model_check import did_you_mean
 from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.shipped import shipped
+from bot.config.strategies.invoke import Interrupted, interrupted_after
 from bot.config.strategies.plugin_check import FAILURES, require_sound
 from bot.config.strategies.source_files import require_trusted
 from bot.config.yaml_file import Span, read_text, snippet_of
@@ -34,6 +35,8 @@ from bot.strategy import Strategy
 
 GROUP: Final = "bot.strategies"
 FOLDER: Final = "strategies"
+IMPORT_S_MAX: Final = 30.0
+"""How long the import of a file may take: a loop that never ends would keep a start silent."""
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -224,7 +227,7 @@ def _print(*values: object, file: TextIO | None = None, **how: Any) -> None:
     builtins.print(*values, file=file or sys.stderr, **how)
 
 
-def _run(file: Path) -> ModuleType:
+def _run(file: Path, within_s: float = IMPORT_S_MAX) -> ModuleType:
     """Import a file under a unique name, so that two `sma.py` do not collide.
 
     A file that somebody else can write to is never run, whatever the mode; shipped files are as
@@ -242,8 +245,9 @@ def _run(file: Path) -> ModuleType:
     sys.modules[name] = module
     vars(module)["print"] = _print
     try:
-        loader.exec_module(module)
-    except FAILURES as error:
+        with interrupted_after(within_s):
+            loader.exec_module(module)
+    except (*FAILURES, Interrupted) as error:
         del sys.modules[name]
         frames = traceback.extract_tb(error.__traceback__)
         ran = [frame.lineno for frame in frames if Path(frame.filename) == path]
@@ -252,6 +256,11 @@ def _run(file: Path) -> ModuleType:
             line, column = error.lineno or line, max(error.offset or 1, 1)
         snippet = snippet_of(read_text(file), Span(line, column)) if line > 1 else ""
         message = f"this strategy cannot be loaded: {_words_of(error)}"
+        if isinstance(error, Interrupted):
+            message = (
+                f"importing this strategy took longer than {within_s:g} s, and was interrupted "
+                "here: what takes long belongs into a hook, what never ends nowhere"
+            )
         problem = Problem("E-CFG-032", message, shown_path(file), line, column, snippet)
         raise OperatorMistake((problem,)) from error
     return module

@@ -137,7 +137,7 @@ def _open_order(state: State, name: str) -> CheckResult:
     """It is an own order of today that has not ended."""
     order, tracked = find_order(state, name), state.intents.get(name)
     if order is None:
-        now_is = f"{tracked.state}, no order at the broker" if tracked else "no order of today"
+        now_is = f"{tracked.state}, no order at the broker" if tracked else "no open order"
         return judged("OPEN_ORDER", False, order_id=name, state=now_is)
     row = order.row
     if not order.is_own:

@@ -162,7 +162,7 @@ def access_of(loaded: Loaded) -> Access:
         raise OperatorMistake.of(
             "E-SEC-001",
             f"no {' and no '.join(missing)}. Put it in with: bot secret set {missing[0]} (or by "
-            "systemd credentials, or, but in live mode, BOT_BROKER__API_KEY and "
+            "systemd credentials; except in live mode, also by BOT_BROKER__API_KEY and "
             "BOT_BROKER__API_SECRET). Without an account: bot demo",
             ExitCode.SECRET,
         )

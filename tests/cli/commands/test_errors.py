@@ -86,6 +86,13 @@ def test_a_code_is_told_in_both_languages_whatever_its_case() -> None:
     ]
 
 
+def test_what_to_do_is_a_line_of_its_own() -> None:
+    meaning, step = call("errors", "E-CFG-036", "--lang", "en").out.splitlines()[1:]
+
+    assert meaning == "  two strategy files with the same name."
+    assert step.startswith("  Rename one of the two.")
+
+
 def test_a_code_with_a_minus_is_no_option() -> None:
     assert call("errors", "-700114").out.startswith("-700114: code of the broker")
 
@@ -107,12 +114,12 @@ def test_a_code_that_nobody_knows_is_named_with_the_nearest_one() -> None:
 
 def test_the_language_asked_for_is_the_one_that_is_shown() -> None:
     english = (
-        "the bot is HALTED: resuming needs a reason. "
-        "See why it was halted (bot status), then: bot resume --reason TEXT."
+        "  the bot is HALTED: resuming needs a reason.",
+        "  See why it was halted (bot status), then: bot resume --reason TEXT.",
     )
     vietnamese = (
-        "bot đang HALTED: cho chạy lại cần lý do. "
-        "Xem vì sao bị dừng (bot status), rồi: bot resume --reason NỘI_DUNG."
+        "  bot đang HALTED: cho chạy lại cần lý do.",
+        "  Xem vì sao bị dừng (bot status), rồi: bot resume --reason NỘI_DUNG.",
     )
 
     shown = {
@@ -121,9 +128,9 @@ def test_the_language_asked_for_is_the_one_that_is_shown() -> None:
     }
 
     assert shown == {
-        (): [f"  {english}", f"  {vietnamese}"],
-        ("--lang", "en"): [f"  {english}"],
-        ("--lang", "vi"): [f"  {vietnamese}"],
+        (): [*english, *vietnamese],
+        ("--lang", "en"): [*english],
+        ("--lang", "vi"): [*vietnamese],
     }
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click import BadParameter
 
+from bot.cli.options import whole_from
 from bot.config.problems import ExitCode
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
@@ -91,6 +93,22 @@ def test_what_a_check_refuses_is_exit_code_8(hand: HandBot, wrong: str) -> None:
 
     assert (ran.code, ran.out) == (ExitCode.REFUSED, "")
     assert "; nothing was sent" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("27050", 27_050), ("27,050", 27_050), ("27_050", 27_050), ("1,027,050", 1_027_050)],
+)
+def test_a_price_may_be_typed_as_tables_print_it(written: str, read: int) -> None:
+    assert whole_from("whole VND")(written) == read
+
+
+@pytest.mark.parametrize(
+    "written", ["0", "-1", "27.05", "27.050", "27,05", "270,50", "1e5", "", "٣", "27 050"]
+)
+def test_a_price_that_could_be_meant_otherwise_is_refused_in_plain_words(written: str) -> None:
+    with pytest.raises(BadParameter, match="wanted whole VND, like 27050 or 27,050"):
+        whole_from("whole VND")(written)
 
 
 @pytest.mark.process
