@@ -18,6 +18,8 @@ from bot.domain.order import (
 )
 from bot.engine.settings import LONG_AGO
 
+_RESERVING: Final = UNRESOLVED_SENDS | {SendState.READY}
+
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
@@ -108,7 +110,7 @@ class TrackedIntent(Watched):
     @property
     def reserves_in_full(self) -> bool:
         """True while its whole size must be counted as an open order."""
-        return self.is_unresolved or self.state is SendState.READY
+        return self.state in _RESERVING
 
 
 class AmendStage(StrEnum):

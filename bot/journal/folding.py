@@ -50,7 +50,6 @@ class _Group:
     there were none.
     """
 
-    written_at: datetime
     opened_at: datetime
     alike: "Alike | None" = None
     last: Decision | None = None
@@ -83,7 +82,9 @@ class Fold:
             if is_foldable(decision):
                 written += self._counted(decision)
             else:
-                written += self._ended(entry.strategy, entry.symbol)
+                # The groups that led up to a decision with a request are closed before it.
+                for key in self._about.pop((entry.strategy, entry.symbol), {}):
+                    written += _rows(self._groups.pop(key))
                 written.append(decision)
         return written
 
@@ -101,7 +102,7 @@ class Fold:
         group = self._groups.get(key)
         if group is None:
             full = self.rest() if len(self._groups) >= GROUPS_MAX else []
-            self._groups[key] = _Group(entry.at, entry.at)
+            self._groups[key] = _Group(entry.at)
             self._about.setdefault(key[:2], {})[key] = None
             return [*full, entry]
         if group.alike is None:
@@ -120,12 +121,7 @@ class Fold:
             del self._groups[key], alike[key]
             if group.last is not None:
                 yield from _rows(group)
-                self._groups[key], alike[key] = _Group(group.last.at, at), None
-
-    def _ended(self, strategy: str, symbol: str) -> Iterator[Entry]:
-        """Close the groups that led up to a decision with a request."""
-        for key in self._about.pop((strategy, symbol), {}):
-            yield from _rows(self._groups.pop(key))
+                self._groups[key], alike[key] = _Group(at), None
 
 
 def is_foldable(entry: Decision) -> bool:

@@ -253,7 +253,7 @@ class _Cancel(Wire):
     sub_account: _Word
 
 
-def encode_place(intent: Intent, account: SubAccount, *, stock_type: str = "STOCK") -> bytes:
+def encode_place(intent: Intent, account: SubAccount) -> bytes:
     """Return the body that places `intent`; the account is named by its extended id."""
     is_limit = ORDER_TYPES[intent.order_type].has_price
     assert is_limit == (intent.limit_price is not None), "a price fits the order type"
@@ -265,7 +265,7 @@ def encode_place(intent: Intent, account: SubAccount, *, stock_type: str = "STOC
         "type": LIMIT if is_limit else MARKET,
         "limit_price": intent.limit_price,
         "market_price": None if is_limit else intent.order_type,
-        "stock_type": stock_type,
+        "stock_type": "STOCK",
     }
     return compact(body).encode()
 

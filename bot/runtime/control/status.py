@@ -20,8 +20,8 @@ from bot.journal.values import PriceRow
 from bot.protocol.values.border import MarketPhase
 from bot.runtime.inbox import Urgency
 from bot.runtime.parts import Parts
-from bot.runtime.quota_watch import limited
 from bot.runtime.timetable.schedule import Job
+from bot.runtime.watches import limited
 
 Fields = dict[str, object]
 

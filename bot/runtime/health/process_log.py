@@ -13,14 +13,14 @@ import asyncio
 import json
 import logging
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from queue import Full, Queue
-from typing import Final, TextIO
+from typing import Final, TextIO, get_args
 
 from bot.clock import monotonic_s
 from bot.config.settings.load import Loaded
@@ -54,6 +54,10 @@ BURST_MAX: Final = 1_000
 """After this many lines in one go it is checked again that the file is still the same."""
 MEGABYTE: Final = 1_000_000
 _ILL: Final = {RunState.HALTED, RunState.DEGRADED, RunState.NEEDS_2FA}
+_WORDS: Final = {
+    kind: re.sub("(?<!^)([A-Z])", r"_\1", kind.__name__).lower() for kind in get_args(Entry)
+}
+"""What each kind of entry is called in the log."""
 _LEVEL_OF_NOTE: Final = {"ALERT": "warning", "FAULT": "error", "PULSE": "debug", "QUOTE": "debug"}
 
 Line = tuple[datetime, str, str, object]
@@ -245,14 +249,7 @@ def opened_privately(file: Path) -> TextIO:
 
 def name_of(entry: Entry) -> str:
     """`order_updated` for an OrderUpdated; a note has its own word."""
-    if isinstance(entry, Note):
-        return entry.kind.lower()
-    return _word_of(type(entry).__name__)
-
-
-@cache
-def _word_of(name: str) -> str:
-    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")
+    return entry.kind.lower() if isinstance(entry, Note) else _WORDS[type(entry)]
 
 
 def level_of(entry: Entry) -> str:

@@ -66,10 +66,6 @@ class Policy:
         self._kept: dict[NoticeKind, _Group] = {}
         self._muted_until: datetime | None = None
 
-    @property
-    def muted_until(self) -> datetime | None:
-        return self._muted_until
-
     def mute(self, until: datetime | None) -> None:
         """Hold back all but critical notices until then; None ends it."""
         self._muted_until = until

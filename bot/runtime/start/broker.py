@@ -31,9 +31,9 @@ from bot.protocol.secret import Secret
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.fence import Fence
 from bot.runtime.hush import hiding
-from bot.runtime.quota_watch import QuotaWatch
 from bot.runtime.second_factor import NO_MORE_MAILS
 from bot.runtime.state_dir import keep_token, kept_token
+from bot.runtime.watches import QuotaWatch
 from bot.runtime.worlds.environment import (
     Access,
     Environment,

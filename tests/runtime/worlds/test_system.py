@@ -14,8 +14,8 @@ from bot.config.rulebook import load_rulebook
 from bot.domain.entry import Note
 from bot.domain.message import Event, Noted
 from bot.protocol.secret import Secret
-from bot.runtime.quota_watch import QuotaWatch
 from bot.runtime.timetable.schedule import Firing, Job, Timetable, every
+from bot.runtime.watches import QuotaWatch
 from bot.runtime.worlds.environment import Access
 from bot.runtime.worlds.system import BLOCKED, ClockDriver, ServedEnvironment, read_market_clock
 from bot.sandbox.sandbox import Sandbox
