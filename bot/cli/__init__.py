@@ -1,4 +1,4 @@
-"""What you type and what you read.
+"""The command line: what you type and what you read.
 
 Commands show and ask; they decide nothing.
 """

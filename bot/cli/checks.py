@@ -1,4 +1,4 @@
-"""What checking configuration and strategies shows: plans, their cost in requests, mistakes."""
+"""The output of checking configuration and strategies: plans, their cost in requests, mistakes."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -28,7 +28,7 @@ Plain = dict[str, object]
 def rehearsed(
     checked: Sequence[CheckedFile], hook_s_max: float = HOOK_S_MAX
 ) -> tuple[CheckedFile, ...]:
-    """Rehearse the strategies on a made-up bar, and interrupt a hook that does not return, as a
+    """Rehearse the strategies on an invented bar, interrupting a hook that does not return, as a
     run does. Raises OperatorMistake as `rehearse` does.
     """
     watch = HookWatch(lambda: False, hook_s_max)
@@ -47,7 +47,7 @@ def report_good(
     after: Plain | None = None,
     also: Sequence[Problem] = (),
 ) -> int:
-    """Show a check that found no mistake: its warnings and those `also` found, its lines, the cost.
+    """Show a check without mistakes: its warnings, those in `also`, its lines, the cost.
 
     In JSON the fields of `before` come first, those of `after` before the cost.
     """
@@ -109,7 +109,7 @@ def plan_fields(plan: StrategyPlan) -> Plain:
 
 
 def wakes(plan: StrategyPlan) -> Plain:
-    """What wakes it: kinds with their interval, times of day, session changes."""
+    """The wake-ups: kinds with their interval, times of day, session changes."""
     wake = plan.wake
     found: Plain = {
         kind: span_words(interval)
@@ -141,7 +141,7 @@ def price_words(order: OrderPlan) -> str:
 
 
 def span_words(span: timedelta) -> str:
-    """`90s`, `5m`, `1h`: the largest unit that is whole."""
+    """`90s`, `5m`, `1h`: in the largest unit that gives a whole number."""
     total = span.total_seconds()
     for unit, size in (("h", 3600), ("m", 60)):
         if total >= size and total % size == 0:
@@ -154,7 +154,7 @@ def seconds(span: timedelta | None) -> float | None:
 
 
 def cost_lines(plans: Sequence[StrategyPlan], quota: int) -> list[str]:
-    """What these strategies cost of the request quota, and how often they get what they ask for."""
+    """What these strategies cost of the request quota, and how often they get their data."""
     asked, room, lines = polls_of(plans), room_for_polls(quota), list[str]()
     polls = fitted(asked, quota)
     for poll, made in zip(asked, polls, strict=True):
@@ -180,7 +180,7 @@ def cost_lines(plans: Sequence[StrategyPlan], quota: int) -> list[str]:
 
 
 def cost_fields(plans: Sequence[StrategyPlan], quota: int) -> Plain:
-    """The same as JSON-ready fields."""
+    """The same in JSON-ready fields."""
     asked = polls_of(plans)
     polls = fitted(asked, quota)
     always, first, later = order_reads_per_minute()

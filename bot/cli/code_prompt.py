@@ -1,8 +1,8 @@
 """Asks for a 2FA code or token at the terminal of a run, without echo and without stopping the run.
 
-The broker mails a code only when asked to. What is typed before the question is no answer to it,
-nor is the end of the input (Ctrl-D, a window that was closed). A run in the background does not
-touch the terminal: the kernel would stop it. `bot otp` in another terminal works all the while.
+The broker mails a code only on request. Input typed before the question is not an answer to it, nor
+is the end of input (Ctrl-D, a closed window). A run in the background does not touch the terminal,
+or the kernel would stop it. `bot otp` in another terminal always works.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ ELSEWHERE: Final = "2FA: not asked for here. In another terminal: bot otp"
 STDIN: Final = 0
 _LINE_MAX: Final = 8_192
 _LOCAL_MODES: Final = 3
-"""Where `termios` keeps the local modes, ECHO among them."""
+"""Index of the local modes, including ECHO, in the result of `termios`."""
 
 Modes = list[int | list[bytes | int]]
 Submit = Callable[[str], None]
 State = Mapping[str, object]
-"""The state of the second factor, as the running bot reports it."""
+"""The state of 2FA, as the running bot reports it."""
 
 
 class CodePrompt:
-    """The question, open from `start` until `stop`.
+    """The prompt, open from `start` until `stop`.
 
     `talk` writes a line to the user; `terminal` is the descriptor that is read.
     """
@@ -58,8 +58,8 @@ class CodePrompt:
         self.ask("", state)
 
     def ask(self, result: str, state: State) -> None:
-        """Show the result of the last answer and ask again, while the question is open; after two
-        bad answers in a row only when the wait is over that `state` names.
+        """Show the result of the last answer and ask again while the prompt is open; after two bad
+        answers in a row only after the wait given in `state`.
         """
         if self._submit is None:
             return
@@ -82,7 +82,7 @@ class CodePrompt:
         self._talk(question.format(left=left, limit=limit))
 
     def stop(self) -> None:
-        """Ask no more; the terminal echoes again."""
+        """Stop asking, and restore the terminal's echo."""
         if self._submit is None:
             return
         self._submit = None
@@ -97,12 +97,12 @@ class CodePrompt:
         self._saved = None
 
     def _leave(self) -> None:
-        """Ask no more here, though a token is still needed."""
+        """Stop asking here, although a token is still needed."""
         self.stop()
         self._talk(ELSEWHERE)
 
     def _read(self) -> None:
-        """Take a line: the terminal gives whole ones. Without an open question it is dropped."""
+        """Read a line: the terminal delivers whole ones. Without an open prompt it is dropped."""
         given = os.read(self._terminal, _LINE_MAX) if _is_ours(self._terminal) else b""
         if not given:
             self._leave()
@@ -112,7 +112,7 @@ class CodePrompt:
 
 
 def hide_echo(terminal: int) -> Modes:
-    """Stop the terminal from echoing; return its modes from before, for `termios.tcsetattr`."""
+    """Stop the terminal from echoing; return its previous modes, for `termios.tcsetattr`."""
     before, hidden = termios.tcgetattr(terminal), termios.tcgetattr(terminal)
     hidden[_LOCAL_MODES] &= ~termios.ECHO
     termios.tcsetattr(terminal, termios.TCSADRAIN, hidden)
@@ -120,11 +120,11 @@ def hide_echo(terminal: int) -> Modes:
 
 
 def _is_ours(terminal: int) -> bool:
-    """Whether the terminal is there, and no other program runs on it in front of us."""
+    """Return whether there is a terminal, and no other program is in its foreground."""
     try:
         termios.tcgetattr(terminal)
         return os.tcgetpgrp(terminal) == os.getpgrp()
     except termios.error:
         return False
     except OSError as error:
-        return error.errno == errno.ENOTTY  # not the one that controls us, so nobody can stop us
+        return error.errno == errno.ENOTTY  # not our controlling terminal, so it cannot stop us

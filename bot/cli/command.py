@@ -1,11 +1,11 @@
 """How a command is declared, and how the command line was called.
 
-Each module of `commands/` holds the command it is named after as `command`: click's own, made by
+Each module of `commands/` has its command as `command`: a click command made by
 `@define_command("orders", example="bot orders --open")` or `@define_group(…)`, with a help page
-that opens with that example. A command that `changes` something of a bot must be sure which one it
+that opens with that example. A command that `changes` something in a bot must be sure which bot it
 is (`target.py`).
 
-One `Invocation` is made for each process. Its fields are what the shared options set, wherever they
+One `Invocation` is made for each process. Its fields are set by the shared options, wherever they
 are given: `bot --json orders` and `bot orders --json` are the same.
 """
 
@@ -23,7 +23,7 @@ WIDTH_MAX: Final = 100
 COLORS: Final = ("auto", "always", "never")
 LANGUAGES: Final = ("en", "vi")
 OWN: Final = "bot.yaml"
-"""The configuration in a folder that `-c` names."""
+"""The configuration file in a folder that `-c` names."""
 ALSO: Final = (
     "Also: -c FILE, --state-dir DIR, --json, -q, -v, --color, --no-input, --lang, --debug: bot -h."
 )
@@ -32,14 +32,13 @@ HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH
 
 @dataclass(slots=True)
 class Invocation:
-    """The shared options, and what the command finds out on its way.
+    """The shared options, and what the command finds out while it runs.
 
-    `state_dirs`: where a running bot is looked for; `bot`: its name, mode and configuration;
-    `account`: what the running bot says of it; `has_named_demo`: the user has been shown that this
-    is the demo. `lang`: the language asked for, else the configuration's once that is read.
-    `patience_s`: how long the running bot may take to answer. `does_change`: the
-    command changes something, so it must be sure which bot it hits. `hide` takes the secrets that
-    a run has known out of a text.
+    `state_dirs`: where to look for a running bot; `bot`: its name, mode and configuration;
+    `account`: as reported by the running bot; `has_named_demo`: the user has been told that this is
+    the demo. `lang`: the requested language, else the configuration's once that is read.
+    `patience_s`: how long the running bot may take to answer. `does_change`: the command changes
+    something, so it must be sure which bot it affects. `hide` removes a run's secrets from a text.
     """
 
     config: Path | None = None
@@ -61,7 +60,7 @@ class Invocation:
 
 
 class _Example:
-    """Opens a help page with an example, and notes whether the command changes something."""
+    """Opens a help page with an example, and records whether the command changes something."""
 
     example = ""
     changes = False
@@ -77,7 +76,7 @@ class _Example:
 
 
 class ExampleCommand(_Example, click.Command):
-    """A command whose help opens with an example and ends with what every command takes."""
+    """A command whose help opens with an example and ends with the shared options."""
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(context, formatter)
@@ -91,7 +90,7 @@ class ExampleGroup(_Example, click.Group):
 def define_command(
     name: str, *, example: str, changes: bool = False, group: click.Group | None = None
 ) -> Callable[[Body], ExampleCommand]:
-    """Make a function a command, of a `group` where one is given."""
+    """Turn a function into a command, of a `group` if given."""
 
     def make(body: Body) -> ExampleCommand:
         made = click.command(name, cls=ExampleCommand, context_settings=HELP)(body)
@@ -111,7 +110,7 @@ def define_group(
     kind: type[ExampleGroup] = ExampleGroup,
     runs_alone: bool = False,
 ) -> Callable[[Body], ExampleGroup]:
-    """Make a function a group; one that `runs_alone` does something without a subcommand too."""
+    """Turn a function into a group; if it `runs_alone`, it also works without a subcommand."""
 
     def make(body: Body) -> ExampleGroup:
         decorate = click.group(
@@ -125,11 +124,11 @@ def define_group(
 
 
 def shared_options(*, hidden: bool) -> list[click.Option]:
-    """Return the options that every command takes; `hidden` ones are not in its help."""
+    """Return the options that every command takes; `hidden` ones are not shown in its help."""
 
     def keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
         if parameter.name == "config" and isinstance(value, Path) and value.is_dir():
-            value = value / OWN  # who is in a hurry to halt names the folder
+            value = value / OWN  # somebody in a hurry to halt may name the folder
         if value and parameter.name is not None:
             setattr(context.ensure_object(Invocation), parameter.name, value)
 
@@ -156,7 +155,7 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
 
 
 def share_options(command: click.Command) -> click.Command:
-    """Give a command the shared options that it lacks; only `--json` shows in its help."""
+    """Add the missing shared options to a command; only `--json` shows in its help."""
     taken = {name for each in command.params for name in each.opts}
     for option in shared_options(hidden=True):
         if not taken.intersection(option.opts):

@@ -1,4 +1,4 @@
-"""What every code means and what to do about it, in English and Vietnamese: texts as data."""
+"""The meaning of every code and what to do about it, in English and Vietnamese, as data."""
 
 import difflib
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ OURS: Final = "a mistake that the bot names"
 class Explained:
     """One code; `also` are other codes of the same meaning, `risk` the number of its control.
 
-    `do_en` and `do_vi` say what to do where the meaning itself doesn't.
+    `do_en` and `do_vi` say what to do if the meaning itself does not.
     """
 
     code: str
@@ -35,7 +35,7 @@ class Explained:
     do_vi: str = ""
 
     def answers_to(self, asked: str) -> bool:
-        """Return whether somebody who types this means it."""
+        """Return whether typed text means this code."""
         wanted = asked.upper()
         return bool(wanted) and wanted in {self.code, self.risk, *self.also}
 
@@ -59,8 +59,8 @@ class Explained:
 
 @cache
 def entries() -> tuple[Explained, ...]:
-    """Return all that is explained, ours first."""
-    from ruamel.yaml import YAML  # slow to import, and only asked for here
+    """Return all explained codes, ours first."""
+    from ruamel.yaml import YAML  # slow to import, and only needed here
 
     def read(path: Path) -> Mapping[str, Mapping[str, object]]:
         rows: Mapping[str, Mapping[str, object]] = YAML(typ="safe").load(path.read_text("utf-8"))
@@ -93,7 +93,7 @@ def meanings(language: str) -> Mapping[str, str]:
 
 
 def nearest(asked: str) -> str:
-    """Return a known code that is close, empty where none is."""
+    """Return a known code that is similar, empty if none is."""
     codes = [name for each in entries() for name in (each.code, *each.also)]
     close = difflib.get_close_matches(asked.upper(), codes, n=1, cutoff=0.6)
     return close[0] if close else ""

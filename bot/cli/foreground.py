@@ -1,7 +1,7 @@
 """Runs the bot in the foreground of a terminal: session lines on stdout, all else on stderr.
 
-On a terminal one status line is drawn below; it is wiped before a line is printed and drawn again
-after it. With `--json` each entry of the journal is one JSON value in a line, as it is stored.
+On a terminal one status line is drawn below; it is erased before a line is printed and redrawn
+after it. With `--json` each journal entry is one JSON value per line, as stored.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from bot.runtime.run_controls import RunEnd, RunOptions
 
 KIND_AT: Final = slice(9, 16)
-"""Where the kind is in a line: `HH:MM:SS KIND   `."""
+"""The position of the kind in a line: `HH:MM:SS KIND `."""
 COLORS: Final = {
     **dict.fromkeys(("FILL", "PARTIAL", "RESUMED", "RUNNING"), "green"),
     "ORDER": "cyan",
@@ -61,7 +61,7 @@ _WIPE: Final = "\r\x1b[2K"
 
 def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOptions") -> "RunEnd":
     """Run until stopped, showing everything. Raises OperatorMistake."""
-    # All of the daemon: imported by a run, not by the help page of one.
+    # The whole daemon: imported for a run, not for its help page.
     from bot.runtime.notices.notices import tell_end
     from bot.runtime.run import run_bot
     from bot.runtime.start.planted import require_nothing_planted
@@ -80,7 +80,9 @@ def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOpt
     is_closed, called_off = threading.Event(), threading.Event()
 
     def leave(code: int, mistake: OperatorMistake | None, *, is_open: bool) -> None:
-        """Be gone in time as by the way that nothing holds up: with its code and its words."""
+        """End the process in time even if something blocks the normal end: with its code and its
+        messages.
+        """
 
         def tell(text: str) -> None:
             if mistake is not None:
@@ -121,9 +123,10 @@ def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOpt
 
 @contextmanager
 def ending_while_it_starts(invocation: Invocation) -> Iterator[None]:
-    """Have a signal end also a start cleanly, before the run itself listens for signals.
+    """Let a signal end a start cleanly too, before the run itself handles signals.
 
-    Each becomes a Ctrl-C, which asyncio takes as a wish to end: what was opened is closed again.
+    Each becomes a Ctrl-C, which asyncio treats as a request to end: what was opened is closed
+    again.
     """
     heard = [signal.SIGINT]
 
@@ -139,18 +142,19 @@ def ending_while_it_starts(invocation: Invocation) -> Iterator[None]:
     except KeyboardInterrupt:
         name = "Ctrl-C" if heard == [signal.SIGINT] else heard[0].name
         leave_a_closed_window()
-        with _going_on():  # a full disk takes no line either
+        with _going_on():  # a full disk accepts no line either
             say(invocation, f"stopped by {name} while it was starting")
         raise click.exceptions.Exit(ExitCode.DONE) from None
     finally:
         for each, handler in before.items():
-            # Who listened before us ends what has not begun; this has ended, and is on its way out.
+            # The earlier handler ends a process that has not begun; this one has ended and is on
+            # its way out.
             is_python_s = handler in {signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler}
             signal.signal(each, handler if is_python_s else signal.SIG_IGN)
 
 
 def with_free_port(invocation: Invocation, loaded: "Loaded") -> "Loaded":
-    """Make sure that the embedded sandbox can listen, and name its port where the usual is taken.
+    """Make sure that the embedded sandbox can listen, and report its port if the default is taken.
 
     Raises OperatorMistake.
     """
@@ -166,7 +170,7 @@ def with_free_port(invocation: Invocation, loaded: "Loaded") -> "Loaded":
 
 
 class TerminalScreen:
-    """Shows one run. `mode` is the word of the status line."""
+    """Shows one run. `mode` is shown in the status line."""
 
     def __init__(self, invocation: Invocation, mode: str, language: str = ENGLISH) -> None:
         self._invocation = invocation
@@ -197,7 +201,7 @@ class TerminalScreen:
                 self._draw()
 
     def recovered(self, recovery: Recovery) -> None:
-        """Take in what an earlier run of the day has left, without showing it a second time."""
+        """Take in what an earlier run of the day has left, without showing it again."""
         self._narrator.recall(recovery)
 
     def row(self, name: str, text: str) -> None:
@@ -220,7 +224,7 @@ class TerminalScreen:
             say(self._invocation, text)
 
     def close(self) -> None:
-        """Leave the terminal clean, or what is left of it alone."""
+        """Leave the terminal clean, and what is left of it alone."""
         leave_a_closed_window()
         with _going_on():
             self._wipe()
@@ -241,9 +245,9 @@ class TerminalScreen:
 
 @contextmanager
 def _going_on() -> Iterator[None]:
-    """Go on where a line can't be written: the window was closed, or the disk of the log is full.
+    """Ignore that a line cannot be written: the window was closed, or the log's disk is full.
 
-    Orders may be open, and the journal has it all. A pipe that was hung up ends the run.
+    Orders may be open, and the journal has everything. A closed pipe ends the run.
     """
     try:
         yield

@@ -31,16 +31,16 @@ from bot.runtime.process import LEAVE_S, forbid_dumps, leave_within
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
-"""What a shell reports of a process that SIGINT or SIGPIPE ended."""
+"""Exit codes that a shell reports for a process ended by SIGINT or SIGPIPE."""
 COLLECT_AFTER: Final = (50_000, 20, 20)
-"""Objects, and rounds, before the garbage collector looks: nearly all that a start makes stays."""
+"""The garbage collector runs later: nearly everything that a start creates stays."""
 NOT_OURS: Final = frozenset(
     {
         *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ETXTBSY, errno.ENOTDIR),
         *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE),
     }
 )
-"""Refusals of the system that no program can help: no right, no room, read-only, no directory."""
+"""System errors that no program can help: no permission, no space, read-only, no directory."""
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("begin", "An hour of trading in a minute, on this screen."),
@@ -89,7 +89,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "docs": ("set up", "The documentation pages."),
     "version": ("set up", "The version."),
 }
-"""Section of the help and summary of each command, which is `command` in its module."""
+"""Help section and summary of each command; the command itself is `command` in its module."""
 
 
 class Root(click.Group):
@@ -106,7 +106,7 @@ class Root(click.Group):
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; for an unknown one, suggest which may have been meant."""
+        """Find the command; for an unknown one, suggest the likely one."""
         try:
             return super().resolve_command(context, args)
         except click.NoSuchCommand as unknown:
@@ -160,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line and return its exit code. Nothing is raised but by `sys.exit`."""
+    """Run the command line and return its exit code. Only `sys.exit` raises."""
     if asked := os.environ.get("_BOT_COMPLETE"):
         from bot.cli.commands.completion import complete
 
@@ -184,7 +184,7 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stdout = None  # nobody reads: nothing is left to flush
+        sys.stdout = None  # nobody reads, so there is nothing to flush
         return BROKEN_PIPE
     except OSError as error:
         refused = system_mistake(error)
@@ -201,7 +201,7 @@ def _show(mistake: OperatorMistake, invocation: Invocation) -> int:
 
 
 def system_mistake(error: OSError) -> OperatorMistake | None:
-    """What the system refused, where an operator can put it right; None for our bugs."""
+    """Describe what the system refused, if an operator can correct that; None for our bugs."""
     if error.errno not in NOT_OURS:
         return None
     reason = (error.strerror or "").lower()
@@ -229,9 +229,9 @@ def _report_bug(error: Exception, invocation: Invocation) -> int:
 
 
 def write_report(text: str, invocation: Invocation) -> Path | None:
-    """Write a report for its owner alone and return where; None where it cannot be written.
+    """Write a private report and return its path; None if it cannot be written.
 
-    Argument values are left out: the words of the command are enough to find the code.
+    Argument values are left out: the command's words are enough to find the code.
     """
     from bot.runtime.supervisor import keep_report
 
@@ -244,7 +244,7 @@ def write_report(text: str, invocation: Invocation) -> Path | None:
 
 
 def walk() -> Iterator[tuple[str, click.Command]]:
-    """Yield every command of the tree with the words that call it."""
+    """Yield every command of the tree with the words that invoke it."""
 
     def below(words: str, found: click.Command | None) -> Iterator[tuple[str, click.Command]]:
         assert found is not None, f"{words} is listed"

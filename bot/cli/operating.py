@@ -1,4 +1,4 @@
-"""What the commands that act on the running bot share: to act, wait for the effect, and show it."""
+"""Shared by commands that act on the running bot: act, wait for the effect, and show it."""
 
 from collections.abc import Callable, Collection
 from time import sleep
@@ -15,10 +15,10 @@ from bot.clock import monotonic_s
 from bot.domain.entry import RunState
 
 SETTLE_S: Final = 2.0
-"""How long to look for the effect of a request to the bot, which is carried out a moment later."""
+"""How long to wait for the effect of a request, which the bot carries out a moment later."""
 LOOK_EVERY_S: Final = 0.05
 LOOK_AT_ORDERS_EVERY_S: Final = 0.1
-"""An order takes its way to the broker and back, a state is reached at once."""
+"""An order takes its way to the broker and back; a state is reached at once."""
 OPERATOR: Final = "operator"
 _BY_HAND: Final = frozenset({RunState.REDUCING, RunState.PAUSED, RunState.HALTED})
 _OFF: Final = frozenset({"paused", "disabled"})
@@ -34,7 +34,7 @@ def act(
     reason: str,
     **more: object,
 ) -> None:
-    """Have the bot, or one strategy, do something; show how it is a moment later."""
+    """Have the bot, or one strategy, do something; show its state a moment later."""
 
     def state(found: Fields) -> str:
         rows = {row.text("name"): row.text("state") for row in found.each("strategies")}
@@ -49,7 +49,7 @@ def act(
             )
 
     def holds(found: Fields) -> bool:
-        """Whether it is so below a stronger state, which hides it."""
+        """Return whether the state holds below a stronger one that hides it."""
         causes = {row.text("state") for row in found.each("causes")}
         is_free = wanted is RunState.RUNNING and not causes & _BY_HAND
         return strategy is None and (is_free or wanted in causes)
@@ -67,7 +67,7 @@ def act(
 def wait_until(
     invocation: Invocation, is_reached: Callable[[Fields], bool], within_s: float = SETTLE_S
 ) -> Fields:
-    """Look until the bot is as it should be, or the time is up; return how it is."""
+    """Poll until the bot is in the wanted state, or the time is up; return its state."""
     deadline = monotonic_s() + within_s
     found = find_status(invocation)
     while not is_reached(found) and monotonic_s() < deadline:
@@ -77,13 +77,13 @@ def wait_until(
 
 
 def print_accepted(invocation: Invocation, found: Fields, do: str, wanted: RunState) -> None:
-    """Say that the bot has accepted the act where another state still hides it."""
+    """Report that the bot has accepted the action although another state still hides it."""
     if not invocation.json and found.text("state") != wanted:
         write_line(messages.TAKEN.format(do=do, state=found.text("state")))
 
 
 def print_end(invocation: Invocation, found: Fields) -> None:
-    """Print how the bot is now, and which orders are still open."""
+    """Print the bot's state now, and which orders are still open."""
     if invocation.json:
         print_json(found)
         return
@@ -94,9 +94,9 @@ def print_end(invocation: Invocation, found: Fields) -> None:
 
 
 def print_state(invocation: Invocation, found: Fields, more: str = "") -> None:
-    """Print which bot it is and how it is now, and which strategies are off."""
+    """Print which bot it is, its state now, and which strategies are off."""
     is_well = found.text("state") == RunState.RUNNING
-    reason = "" if is_well else found.text("reason")  # of long ago, or typed a moment ago
+    reason = "" if is_well else found.text("reason")  # old, or typed a moment ago
     tail = f"{f', {more}' if more else ''}{f': {reason}' if reason else ''}"
     write_line(f"{found.text('state')} {which_bot(invocation)}{tail}")
     for row in found.each("strategies"):

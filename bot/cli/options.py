@@ -1,7 +1,7 @@
-"""Options that several commands take, and how their values are read.
+"""Options shared by several commands, and how their values are parsed.
 
-Without a unit a length of time is in seconds. `--since` is read against the journal's time: in a
-sandbox, where market time is not the wall's, now is the last moment of the journal.
+A duration without a unit is in seconds. `--since` is relative to the journal's time: in a sandbox,
+whose market time is not wall time, now is the last moment of the journal.
 """
 
 import re
@@ -30,7 +30,7 @@ _SPAN_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days",
 def length_from(
     least_s: float, wanted: str = "a length of time like 60s or 2m"
 ) -> Callable[[str], float]:
-    """Return what reads a length of time in seconds: `90`, `90s`, `2m` or `1h`."""
+    """Return a parser for durations in seconds: `90`, `90s`, `2m` or `1h`."""
 
     def length(written: str) -> float:
         unit_s = _UNIT_S.get(written[-1:])
@@ -59,7 +59,7 @@ def whole_from(wanted: str) -> Callable[[str], int]:
 
 
 def since(written: str) -> str:
-    """Check what `--since` takes; `since_of` turns it into an instant."""
+    """Check the value of `--since`; `since_of` turns it into an instant."""
     try:
         _ = _SPAN.fullmatch(written) or datetime.fromisoformat(written)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The options that `backtest` and `optimise` share: which past days, bars, money and fills."""
+"""Options shared by `backtest` and `optimise`: which past days, bars, money and fills."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ Options = TypeVar("Options", bound=Callable[..., object])
 
 
 class PastDays(TypedDict):
-    """What those options were given."""
+    """The values of those options."""
 
     first: date | None
     last: date | None
@@ -53,7 +53,7 @@ class Day(click.ParamType[date]):
 
 
 class Whole(click.ParamType[int]):
-    """A whole number above 0; 100_000_000 and 100,000,000 are one."""
+    """A whole number above 0; 100_000_000 and 100,000,000 are the same."""
 
     name = "number"
 
@@ -96,14 +96,14 @@ _OPTIONS: Final = (
 
 
 def past_days_options(command: Options) -> Options:
-    """Give a command the options of `PastDays`."""
+    """Add the options of `PastDays` to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def wanted_of(invocation: Invocation, files: Sequence[Path], days: PastDays) -> "Wanted":
-    """Return what is asked for, beside the configuration that is found. Raises OperatorMistake."""
+    """Return the request, together with the configuration found. Raises OperatorMistake."""
     from bot.runtime.history.backtest.spec import Wanted
 
     holdings = dict(days["hold"])
@@ -121,7 +121,7 @@ def wanted_of(invocation: Invocation, files: Sequence[Path], days: PastDays) -> 
 
 
 def tell_simulated(invocation: Invocation, wanted: "Wanted") -> None:
-    """Say so where the bars are those of no real market."""
+    """Say so if the bars are simulated."""
     from bot.runtime.history.backtest.spec import data_of
     from bot.runtime.history.store.simulated import SAMPLE
 

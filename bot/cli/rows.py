@@ -1,4 +1,4 @@
-"""Rows of the journal as a table, CSV or JSON: what `-o` and `--json` choose between."""
+"""Journal rows as a table, CSV or JSON, as chosen by `-o` and `--json`."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bot.journal.reader import JournalReader
 
 BYTE_ORDER_MARK: Final = "\ufeff"
-"""Before CSV, as in an export: by it a spreadsheet reads Vietnamese text as UTF-8."""
+"""Precedes CSV, as in an export: spreadsheets then read Vietnamese text as UTF-8."""
 PAPER: Final = "PAPER: no order went to the exchange; these were matched here ({model})"
 
 Plain = dict[str, object]
@@ -58,9 +58,9 @@ def print_machine(
     more: Sequence[str] = (),
     also: Mapping[str, object] | None = None,
 ) -> bool:
-    """Print rows of a `kind` as JSON or CSV if that was asked for; say whether it was.
+    """Print rows of a `kind` as JSON or CSV if requested; return whether it was.
 
-    `what` is the key of the rows in the JSON object, `also` what it holds beside them; `more` names
+    `what` is the key of the rows in the JSON object, `also` further fields of it; `more` names
     properties to print too. Each row is written before the next is read.
     """
     if invocation.json and form != "table":
@@ -78,14 +78,14 @@ def print_machine(
 
 
 def print_csv(lines: Iterable[str]) -> None:
-    """Print lines of CSV, the first with the mark by which a spreadsheet knows UTF-8."""
+    """Print lines of CSV, the first with the byte order mark."""
     for number, line in enumerate(lines):
         mark = "" if number else BYTE_ORDER_MARK
         write_line(line, limit=len(line), dye=mark.__add__)
 
 
 def csv_lines(rows: Iterable[Plain], names: Sequence[str]) -> Iterator[str]:
-    """Rows as CSV under a line of heads, one line each; JSON for all but texts and numbers."""
+    """Rows as lines of CSV under a header; anything but texts and numbers is JSON."""
 
     def cell(value: object) -> object:
         if isinstance(value, dict | list):
@@ -104,6 +104,6 @@ def csv_lines(rows: Iterable[Plain], names: Sequence[str]) -> Iterator[str]:
 
 
 def paper_line(reader: "JournalReader") -> Sequence[str]:
-    """Return the line under a list of paper results, nothing under one of a real broker."""
+    """Return the line under a list of paper results, empty under one of a real broker."""
     stamp = reader.fidelity()
     return () if stamp is None else (PAPER.format(model=stamp.partition(" · ")[0]),)

@@ -1,8 +1,8 @@
 """How results and mistakes reach the terminal. Results go to stdout, everything else to stderr.
 
-Everything the command line writes goes through this module: a line by `write_line`, JSON by
-`write_json`. Both make visible what a text from outside may hold, so that it can neither steer the
-terminal nor forge a line. Colours are ours and are put on afterwards (`wants_color`).
+Everything the command line writes goes through this module: lines by `write_line`, JSON by
+`write_json`. Both make control characters visible, so that a text from outside can neither control
+the terminal nor forge a line. Our own colours are added afterwards (`wants_color`).
 """
 
 import errno
@@ -31,22 +31,22 @@ from bot.runtime.hush import trace_of
 
 ENGLISH: Final = "en"
 WIDTH: Final = 100
-"""Columns where the terminal does not say."""
+"""Columns if the terminal does not report its width."""
 UNCUT: Final = 1_000
-"""Columns of a table that is wanted whole."""
+"""Columns of a table that is not to be cut."""
 LINE_MAX: Final = 100_000
-"""Characters of one line: more than any of ours has, or a stored answer of the broker."""
+"""Characters of one line: more than any of ours, or a stored broker answer, has."""
 ROWS_AT_ONCE: Final = 1_000
-"""Of a table that is longer, this many rows are laid out together."""
+"""A longer table is laid out in blocks of this many rows."""
 LAST_MIN: Final = 16
-"""Columns that a table's last column keeps where others can be left out."""
+"""Columns that a table's last column keeps while others can be dropped."""
 STREAMS: Final = (1, 2)
 """Descriptors of stdout and stderr."""
 STEPS: Final = 1_000
-"""Of a progress bar."""
+"""Steps of a progress bar."""
 _WIPE: Final = "\r\x1b[2K"
 _TYPED_MAX: Final = 65_536
-"""Characters of what is typed or piped in: more than any key or token has."""
+"""Characters of typed or piped input: more than any key or token has."""
 _UP_AND_WIPE: Final = "\x1b[{lines}F\x1b[0J"
 
 Cell = str | int | None
@@ -62,26 +62,26 @@ def write_line(
     color: bool | None = None,
     limit: int = LINE_MAX,
 ) -> None:
-    """Write one line; a line feed in `text` is made visible like everything else but text.
+    """Write one line; a line feed in `text` is made visible like other control characters.
 
-    `dye` colours what is written. `ends` False leaves the line open, for the status line.
+    `dye` colours the output. `ends` False leaves the line open, for the status line.
     """
     click.echo(dye(visible(text, limit)), err=err, nl=ends, color=color)
 
 
 def write_json(text: str) -> None:
-    """Write JSON to stdout, whole."""
+    """Write complete JSON to stdout."""
     click.echo(visible_json(text))
 
 
 def steer(sequence: str, *, err: bool = False) -> None:
-    """Write an escape sequence of our own: to wipe, to go back up."""
+    """Write an escape sequence of our own, to erase or to move up."""
     click.echo(sequence, err=err, nl=False, color=True)
 
 
 def show_mistake(mistake: OperatorMistake, language: str = ENGLISH) -> None:
-    """Write every problem: `file:line:col: CODE message`, with its snippet; in another language
-    what the code means comes before the message.
+    """Write every problem: `file:line:col: CODE message`, with its snippet; in another language the
+    code's meaning comes before the message.
     """
     for problem in mistake.problems:
         show_problem(_told_in(language, problem))
@@ -90,21 +90,23 @@ def show_mistake(mistake: OperatorMistake, language: str = ENGLISH) -> None:
 def _told_in(language: str, problem: Problem) -> Problem:
     if language in {"", ENGLISH}:
         return problem
-    from bot.cli.explaining import meanings  # slow, and wanted for another language only
+    from bot.cli.explaining import meanings  # slow, and only needed for another language
 
     meaning = meanings(language).get(problem.code)
     return replace(problem, message=f"{meaning}: {problem.message}") if meaning else problem
 
 
 def show_problem(problem: Problem, *, before: str = "") -> None:
-    """Write one problem on stderr; its message takes one line, its snippet those of the file."""
+    """Write one problem to stderr; its message takes one line, its snippet those of the file."""
     write_line(f"{before}{problem.head}", err=True)
     for line in problem.snippet.split("\n") if problem.snippet else ():
         write_line(line, err=True)
 
 
 def show_traceback(hide: Callable[[str], str]) -> None:
-    """Write the traceback of what is being handled on stderr, indented: it may quote anything."""
+    """Write the traceback of the present exception to stderr, indented, as it may
+    quote anything.
+    """
     failure = sys.exception()
     assert failure is not None, "an exception is being handled"
     for line in hide(trace_of(failure)).splitlines():
@@ -112,7 +114,7 @@ def show_traceback(hide: Callable[[str], str]) -> None:
 
 
 class LogLines(logging.Handler):
-    """What a library logs, on stderr; a record of several lines is indented from its second on."""
+    """Writes a library's log records to stderr; further lines of a record are indented."""
 
     def emit(self, record: logging.LogRecord) -> None:
         first, *more = self.format(record).splitlines() or [""]
@@ -122,8 +124,8 @@ class LogLines(logging.Handler):
 
 
 def leave_a_closed_window(descriptors: Iterable[int] = STREAMS) -> None:
-    """Write to nowhere from here on where the terminal is gone: its end must not become a failure
-    of what has been done, nor that of what is still held back for it.
+    """Discard output from here on if the terminal is gone, so that neither finished work nor
+    buffered output fails because of that.
     """
     for descriptor in descriptors:
         try:
@@ -142,7 +144,7 @@ def say(invocation: Invocation, text: str) -> None:
 
 
 def is_attended(invocation: Invocation) -> bool:
-    """Whether a user is there to be asked."""
+    """Whether a user is present to be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty() and not invocation.no_input
 
 
@@ -162,7 +164,7 @@ def ask_hidden(question: str) -> str:
 
 
 def typed_or_piped(invocation: Invocation, what: str, *, is_piped: bool) -> str:
-    """Read a line from stdin, or ask without echo. Raises UsageError where nothing was given."""
+    """Read a line from stdin, or ask without echo. Raises UsageError if nothing was given."""
     if is_piped or not sys.stdin.isatty():
         typed = sys.stdin.readline(_TYPED_MAX)
     else:
@@ -173,7 +175,7 @@ def typed_or_piped(invocation: Invocation, what: str, *, is_piped: bool) -> str:
 
 
 class ProgressLine:
-    """One line on a terminal that says what is going on; nothing where no person looks on."""
+    """One line on a terminal that says what is going on; not shown if nobody is watching."""
 
     def __init__(self, invocation: Invocation) -> None:
         is_hidden = invocation.json or invocation.quiet or not sys.stderr.isatty()
@@ -197,7 +199,9 @@ class ProgressLine:
 
 @contextmanager
 def progress_bar(invocation: Invocation, label: str) -> Iterator[Callable[[float], None]]:
-    """Yield what is told how much is done, from 0 to 1; nothing shows where no person looks on."""
+    """Yield a function to call with the share done, from 0 to 1; not shown if nobody
+    is watching.
+    """
     if invocation.json or invocation.quiet or not sys.stderr.isatty():
         yield lambda _done: None
         return
@@ -218,7 +222,7 @@ def print_json(fields: Mapping[str, object]) -> None:
 def print_json_rows(
     name: str, rows: Iterable[Mapping[str, object]], also: Mapping[str, object]
 ) -> None:
-    """Print what `print_json` would of `{name: [*rows], **also}`, each row before the next."""
+    """Print what `print_json` would for `{name: [*rows], **also}`, one row at a time."""
     before, key, after = json_text({name: [], **also}).partition(f'"{name}": [')
     assert key, "a key of ours is written as it is"
     indent = 2 if sys.stdout.isatty() else None
@@ -251,7 +255,7 @@ def print_result(
 def json_text(fields: Mapping[str, object]) -> str:
     """Return one JSON object as `print_json` prints it: indented on a terminal, else one line.
 
-    Where the command is about a bot, its `bot` comes first: name, mode and configuration.
+    If the command is about a bot, `bot` comes first: name, mode and configuration.
     """
     context = click.get_current_context(silent=True)
     invocation = context.find_object(Invocation) if context else None
@@ -268,9 +272,10 @@ def watch(
     every_s: float | None,
     looks: int | None = None,
 ) -> None:
-    """Show what `draw` returns, every `every_s` seconds until interrupted; once where it is None.
+    """Show what `draw` returns, every `every_s` seconds until interrupted; once if that is None.
 
-    On a terminal it is drawn over, in a pipe written once for each change. `looks` ends it sooner.
+    On a terminal it is redrawn in place, in a pipe written once per change. `looks` limits the
+    number.
     """
     is_animated = sys.stdout.isatty() and wants_color(invocation, sys.stdout)
     before: Sequence[str] = ()
@@ -287,7 +292,7 @@ def watch(
 
 
 def wants_color(invocation: Invocation, stream: TextIO) -> bool:
-    """Say whether escape sequences may be written to a stream."""
+    """Return whether escape sequences may be written to a stream."""
     if invocation.color != "auto":
         return invocation.color == "always"
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
@@ -296,7 +301,7 @@ def wants_color(invocation: Invocation, stream: TextIO) -> bool:
 
 
 def width() -> int:
-    """Columns of the screen: `COLUMNS`, else the terminal's; into a pipe nothing is cut."""
+    """Columns of the screen: `COLUMNS`, else the terminal's; output into a pipe is not cut."""
     wide = WIDTH if sys.stdout.isatty() else UNCUT
     return shutil.get_terminal_size((wide, 24)).columns
 
@@ -310,11 +315,12 @@ def print_table(
     limit: int | None = None,
     spare: Sequence[str] = (),
 ) -> None:
-    """Print rows under their heads. Numbers are set right; lines are cut to `limit`, or the screen.
+    """Print rows under their heads. Numbers are right-aligned; lines are cut to `limit`, or the
+    screen.
 
-    `styles` colours whole cells by their text, on a terminal only. Where the table is too wide,
-    columns of `spare` are left out, the first of them first. Of a long table `ROWS_AT_ONCE` are
-    held and laid out together; those that follow keep the columns, and widen them where they must.
+    `styles` colours whole cells by their text, on a terminal only. If the table is too wide,
+    columns of `spare` are dropped in order. Long tables are laid out in blocks of `ROWS_AT_ONCE`;
+    later blocks keep the columns, and widen them if necessary.
     """
     columns, waiting = limit or width(), iter(rows)
     block = list(islice(waiting, ROWS_AT_ONCE))
@@ -347,7 +353,7 @@ def print_table(
 
 
 def _widths(rows: Sequence[Row]) -> list[int]:
-    """How wide each column has to be."""
+    """Return the width needed by each column."""
     return [max(len(text_of(cell)) for cell in cells) for cells in zip(*rows, strict=True)]
 
 
@@ -356,7 +362,7 @@ def aligned(
 ) -> list[str]:
     """Return the lines of a table, at most `limit` wide, without trailing blanks.
 
-    `widths` is how wide each column is, where that is known.
+    `widths` are the widths of the columns, if known.
     """
     table = [list(heads), *([text_of(cell) for cell in row] for row in rows)]
     columns: list[list[str]] = []
@@ -367,14 +373,14 @@ def aligned(
 
 
 def text_of(cell: Cell) -> str:
-    """A cell as it is shown: thousands separated, `-` for nothing, a text made visible."""
+    """A cell as shown: thousands separated, `-` for nothing, text made visible."""
     if cell is None:
         return "-"
     return f"{cell:,}" if isinstance(cell, int) else visible(cell)
 
 
 def cut(text: str, limit: int) -> str:
-    """Shorten to `limit` characters after a whole word, then ` …`; one long word is cut itself."""
+    """Shorten to `limit` characters after a whole word, then ` …`; one long word is cut."""
     if len(text) <= limit:
         return text
     whole = text[: limit - 1].rpartition(" ")[0].rstrip()

@@ -1,6 +1,6 @@
 """The files that `init` and `strategy new` write.
 
-The shipped examples are the templates, so what is written has been checked by the same tests.
+The shipped examples are the templates, so the output is covered by the same tests.
 """
 
 import os
@@ -47,7 +47,7 @@ def class_text(name: str) -> str:
 
 
 def class_name(name: str) -> tuple[str, str]:
-    """Return class and file name: `My2nd` and `my2nd` for `my-2nd`; a letter comes first."""
+    """Return class and file name: `My2nd` and `my2nd` for `my-2nd`; they start with a letter."""
     words = [word for word in re.split(r"[-_]+", name) if word]
     if words[0][0].isdigit():
         words = ["strategy", *words]
@@ -55,7 +55,7 @@ def class_name(name: str) -> tuple[str, str]:
 
 
 def config_text(journal_url: str | None = None) -> str:
-    """Return the shipped bot.yaml for a folder of its own: journal and state in `var/`."""
+    """Return the shipped bot.yaml for a separate folder: journal and state in `var/`."""
     text = shipped("config/bot.yaml").read_text("utf-8").replace("../var", "var")
     if journal_url is None:
         return text
@@ -65,10 +65,11 @@ def config_text(journal_url: str | None = None) -> str:
 
 
 def write_new(files: dict[Path, str]) -> None:
-    """Write new files, all or none. Raises OperatorMistake, also where one exists."""
+    """Write new files, all or none. Raises OperatorMistake, also if one exists."""
 
     def opener(name: str, flags: int) -> int:
-        return os.open(name, flags, 0o644)  # others may not write to what runs, whatever the umask
+        # others must not be able to write to what runs, whatever the umask
+        return os.open(name, flags, 0o644)
 
     if existing := [path for path in files if os.path.lexists(path)]:
         text = "already exists and was not overwritten: choose another name or folder"
@@ -78,7 +79,7 @@ def write_new(files: dict[Path, str]) -> None:
         try:
             missing = [folder for folder in path.parents if not folder.exists()]
             for folder in reversed(missing):
-                folder.mkdir(0o700, exist_ok=True)  # where the key will lie, others have no look
+                folder.mkdir(0o700, exist_ok=True)  # the key will be here, so others may not look
             with open(path, "x", encoding="utf-8", opener=opener) as file:
                 written.append(path)
                 file.write(text)

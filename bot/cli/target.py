@@ -1,9 +1,10 @@
-"""Which bot a command is about: its settings, its journal, and what it answers while it runs.
+"""Determines which bot a command is about: its settings, its journal, and its answers while it
+runs.
 
 Without `-c` and `--state-dir` the configuration is searched for (`settings.find_config`). A command
-that only reads may end at the demo, and says so. A command that changes something takes the demo
-only where no other configuration exists and the demo runs: else it would act on one bot while
-its operator means another.
+that only reads may use the demo, and says so. A command that changes something uses the demo only
+if no other configuration exists and the demo is running: else it might act on another bot than its
+operator means.
 """
 
 import os
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Fields(dict[str, object]):
-    """What the running bot answers, JSON in a shape of our own. What is missing is empty."""
+    """A running bot's answer: JSON of a known shape. Missing fields are empty."""
 
     def inner(self, name: str) -> "Fields":
         found = self.get(name)
@@ -68,11 +69,13 @@ class Fields(dict[str, object]):
 READING: Final = frozenset(
     {"status", "otp_state", "quote", "api", "phases", "reconcile", "balance", "jobs"}
 )
-"""Requests to a running bot that change nothing; every other one is a change."""
+"""Requests to a running bot that change nothing; all others are changes."""
 STOPPED: Final = Fields(state=RunState.STOPPED)
 SQLITE: Final = "sqlite:///"
 _TEMPLATE: Final = "config/bot.yaml"
-"""The configuration of every checkout: until somebody has run it, `bot demo` is what was run."""
+"""The configuration in every checkout: until somebody has run it, assume that `bot
+demo` was run.
+"""
 _EXIT_CODES: Final = {
     "E-2FA": ExitCode.NEEDS_2FA,
     "E-NET": ExitCode.UNREACHABLE,
@@ -88,9 +91,9 @@ def load(invocation: Invocation, **flags: object) -> "Loaded":
 
 
 def load_without_secrets(invocation: Invocation) -> "Loaded":
-    """Load the settings for a command that changes secrets, which may be wrong or not there yet.
+    """Load the settings for a command that changes secrets, which may be wrong or missing.
 
-    It takes no demo: a key belongs to a configuration of one's own. Raises OperatorMistake.
+    It does not use the demo: a key belongs to one's own configuration. Raises OperatorMistake.
     """
     from bot.config.settings.load import load_without_secrets as load_settings
 
@@ -108,7 +111,7 @@ def load_demo(invocation: Invocation, **flags: object) -> "Loaded":
 
 
 def _load(invocation: Invocation, path: Path | None, flags: Mapping[str, object]) -> "Loaded":
-    # To ask a running bot, or for a page of help, none of this is needed, and it is slow to import.
+    # Slow to import, and not needed to talk to a running bot or for help pages.
     from bot.config.settings.load import load_settings
     from bot.config.settings.sources import COMMAND_LINE
 
@@ -139,15 +142,15 @@ def _is_demo(config: Path) -> bool:
 
 
 def _may_be_demo(config: Path) -> bool:
-    """Whether the demo may be meant where no bot was named: nobody wrote this configuration."""
+    """Return whether the demo may be meant if no bot was named: nobody wrote this configuration."""
     template = shipped_dir() / _TEMPLATE
     return _is_demo(config) or config.resolve() == template.resolve()
 
 
 def _name_demo(invocation: Invocation, text: str) -> None:
-    """Say once that this is the demo, where nobody has named it.
+    """Say once that this is the demo, if nobody has named it.
 
-    Even with `-q`: what is shown may not be of the bot that was meant. A command that changes
+    Even with `-q`, as the output may not be about the intended bot. A command that changes
     something says it with its result.
     """
     if invocation.config is None and not (invocation.does_change or invocation.has_named_demo):
@@ -156,12 +159,12 @@ def _name_demo(invocation: Invocation, text: str) -> None:
 
 
 def readable(invocation: Invocation, *, is_source: bool = False) -> "Loaded":
-    """Load the settings whose journal is to be read: the configured one, or the demo's.
+    """Load the settings whose journal is to be read: the configured ones, or the demo's.
 
-    One rule for all that read, also where what they change is somewhere else (`is_source`).
+    All readers use this rule, even if they change something elsewhere (`is_source`).
 
-    The demo's where nothing is configured, or only a checkout's own that was never run. With
-    `--state-dir` the demo's comes first: the configured journal need not lie there.
+    The demo's are used if nothing is configured, or only a checkout's own that was never run. With
+    `--state-dir` the demo's come first: the configured journal need not be there.
     """
 
     def has_journal(loaded: "Loaded") -> bool:
@@ -184,7 +187,7 @@ def readable(invocation: Invocation, *, is_source: bool = False) -> "Loaded":
 
 @contextmanager
 def readable_journal(invocation: Invocation) -> "Iterator[Loaded]":
-    """Yield `readable` settings. Raises OperatorMistake for what their journal raises."""
+    """Yield `readable` settings. Raises OperatorMistake for their journal's errors."""
     from bot.runtime.journal_file import journal_errors
 
     loaded = readable(invocation)
@@ -194,7 +197,7 @@ def readable_journal(invocation: Invocation) -> "Iterator[Loaded]":
 
 @contextmanager
 def open_journal(invocation: Invocation) -> "Iterator[JournalReader]":
-    """Open the journal for reading. Raises OperatorMistake for what the journal raises."""
+    """Open the journal for reading. Raises OperatorMistake for its errors."""
     from bot.journal.reader import JournalReader
 
     with readable_journal(invocation) as loaded, JournalReader(loaded.journal_url) as reader:
@@ -202,7 +205,7 @@ def open_journal(invocation: Invocation) -> "Iterator[JournalReader]":
 
 
 def ask_bot(invocation: Invocation, do: str, **request: object) -> Fields:
-    """Ask the running bot. Raises OperatorMistake when none runs, or when it refuses."""
+    """Ask the running bot. Raises OperatorMistake if none runs, or if it refuses."""
     reply = find_bot(invocation, do, **request)
     if reply is None:
         raise no_bot(invocation)
@@ -212,13 +215,13 @@ def ask_bot(invocation: Invocation, do: str, **request: object) -> Fields:
 
 
 def find_bot(invocation: Invocation, do: str, **request: object) -> Fields | None:
-    """Ask the running bot and return its reply, a refusal too; None when no bot runs."""
+    """Ask the running bot and return its reply, even a refusal; None if no bot runs."""
     assert do in READING or invocation.does_change, f"only a command that changes sends {do}"
     for state_dir in _state_dirs(invocation):
         reply = _reply_of(state_dir, {"do": do, **request}, invocation.patience_s)
         if reply is None:
             continue
-        if named := reply.inner("bot"):  # what it says of itself, not what a configuration says
+        if named := reply.inner("bot"):  # as the bot itself reports, not as a configuration says
             invocation.bot = {name: str(value) for name, value in named.items()}
             invocation.account = reply.text("account")
         elif invocation.bot is None:
@@ -226,13 +229,13 @@ def find_bot(invocation: Invocation, do: str, **request: object) -> Fields | Non
         if (invocation.bot or {}).get("config") == str(shipped(DEMO).absolute()):
             _name_demo(invocation, messages.DEMO_BOT)
         return reply
-    if invocation.bot is None:  # nobody is there to say which it would be; it may be a mistake
+    if invocation.bot is None:  # nobody is there to tell; the configuration may be broken
         _name_stopped(invocation)
     return None
 
 
 def _name_stopped(invocation: Invocation) -> None:
-    """Find out which bot does not run: as its last run said where nothing was changed since."""
+    """Find out which bot is not running: as of its last run, if nothing has changed since."""
     config = invocation.config or find_config(os.environ)
     if found := last_run(_state_dirs(invocation)[0], config, os.environ):
         invocation.bot, language = found
@@ -247,7 +250,7 @@ def find_status(invocation: Invocation) -> Fields:
 
 
 def running_status(invocation: Invocation) -> Fields:
-    """Return the status of the running bot. Raises OperatorMistake when none runs."""
+    """Return the status of the running bot. Raises OperatorMistake if none runs."""
     found = find_status(invocation)
     if found.text("state") == RunState.STOPPED:
         raise no_bot(invocation)
@@ -257,9 +260,9 @@ def running_status(invocation: Invocation) -> Fields:
 def _reply_of(
     state_dir: Path, request: Mapping[str, object], patience_s: float = ASK_TIMEOUT_S
 ) -> Fields | None:
-    """Ask the bot of a state directory; None where none runs. Raises OperatorMistake.
+    """Ask the bot of a state directory; None if none runs. Raises OperatorMistake.
 
-    Who waits for it is told so, what it waits for, and what becomes of that when it gives up.
+    If it is slow, the user is told what the command waits for, and what happens when it gives up.
     """
     later = when_given_up(request)
 
@@ -282,7 +285,7 @@ def _reply_of(
 
 
 def when_given_up(request: Mapping[str, object]) -> str:
-    """Say what becomes of a request that nobody waits for any more."""
+    """Say what happens to a request that nobody waits for any more."""
     do = str(request["do"])
     if do in READING:
         return "nothing was changed"
@@ -293,7 +296,7 @@ def when_given_up(request: Mapping[str, object]) -> str:
 
 
 def _state_of(process: int) -> str:
-    """Return the letter of a process's state; empty where it can't be seen."""
+    """Return the letter of a process's state; empty if it cannot be seen."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
@@ -301,12 +304,12 @@ def _state_of(process: int) -> str:
 
 
 def own_state_dir(invocation: Invocation) -> Path:
-    """Return the state directory of the bot that is meant, whether it runs or not."""
+    """Return the state directory of the bot that is meant, running or not."""
     return _state_dirs(invocation)[0]
 
 
 def _state_dirs(invocation: Invocation) -> tuple[Path, ...]:
-    """Where to look. It is found out once for a command, however often that looks."""
+    """Return where to look; determined once per command."""
     if invocation.state_dirs is None:
         config = invocation.config or find_config(os.environ)
         found = [_state_dir(invocation, config)]
@@ -329,19 +332,21 @@ def _state_dir(invocation: Invocation, config: Path) -> Path:
 
 
 def _is_searched(invocation: Invocation) -> bool:
-    """Whether the configuration is searched for, not named."""
+    """Whether the configuration is searched for rather than named."""
     return invocation.config is None and invocation.state_dir is None
 
 
 def runs(state_dir: Path) -> bool:
-    """Whether a bot answers there. Raises OperatorMistake where one runs and does not answer."""
+    """Return whether a bot answers there. Raises OperatorMistake if one runs and does
+    not answer.
+    """
     return _reply_of(state_dir, {"do": "status"}) is not None
 
 
 def require_none_running(state_dir: Path) -> None:
-    """Raise OperatorMistake when a bot answers there: it owns the files of this directory.
+    """Raise OperatorMistake if a bot answers there: it owns the files of this directory.
 
-    The journal's lease is what makes sure; this says it before anything is touched.
+    The journal's lease guarantees it; this check reports it before anything is touched.
     """
     if runs(state_dir):
         raise already_running(state_dir)
@@ -355,9 +360,9 @@ def already_running(state_dir: Path) -> OperatorMistake:
 
 
 def no_bot(invocation: Invocation) -> OperatorMistake:
-    """The mistake that the configured bot does not run; it names the demo if that runs.
+    """Return the mistake that the configured bot is not running; it names the demo if that is.
 
-    A HALT file that waits for the next start is named: a bot that trades nothing all day is worse
+    It names a HALT file that waits for the next start: a bot that trades nothing all day is worse
     than a start that says so.
     """
     state_dir = _state_dirs(invocation)[0]
@@ -367,7 +372,7 @@ def no_bot(invocation: Invocation) -> OperatorMistake:
             own = load(invocation).path
             message = messages.NOT_THE_DEMO.format(state_dir=state_dir, config=own, demo=demo.path)
             return OperatorMistake.of("E-RUN-007", message, ExitCode.USAGE)
-    from bot.runtime.brake import is_raised  # slow to import, and only told when nothing runs
+    from bot.runtime.brake import is_raised  # slow to import, and only reported if nothing runs
 
     text = messages.NO_BOT_HALTED if is_raised(state_dir) else messages.NO_BOT
     message = text.format(state_dir=state_dir)
@@ -375,7 +380,7 @@ def no_bot(invocation: Invocation) -> OperatorMistake:
 
 
 def refusal(invocation: Invocation, reply: Fields) -> OperatorMistake:
-    """The bot's own refusal; of a change it also names the bot that has not made it."""
+    """The bot's own refusal; for a change it also names the bot that has not made it."""
     code, message = str(reply.get("code", "E-CTL-001")), str(reply.get("message", "refused"))
     which = f"{which_bot(invocation)}: " if invocation.does_change else ""
     exit_code = _EXIT_CODES.get(code[:5], ExitCode.REFUSED)

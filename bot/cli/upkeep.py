@@ -1,4 +1,4 @@
-"""`bot journal backup`, `prune` and `sql`: what is done with a journal beside a run."""
+"""`bot journal backup`, `prune` and `sql`: maintenance of a journal."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bot.journal.retention import Pruned
 
 ROWS: Final = 1_000
-"""How many rows `bot journal sql` shows, unless more are asked for."""
+"""How many rows `bot journal sql` shows by default."""
 FORMS: Final = ("table", "csv", "jsonl")
 
 
@@ -55,7 +55,7 @@ def backup(invocation: Invocation, file: Path | None) -> None:
 
 
 def _new_backup(loaded: "Loaded") -> Path:
-    """A file of today's in the folder of backups, which is made for its owner alone."""
+    """Return today's file in the folder of backups, which is created as a private folder."""
     folder = loaded.backups_dir
     if folder is None:
         raise click.UsageError("name a FILE, or set the folder journal.backups in bot.yaml")
@@ -143,7 +143,9 @@ def prune(invocation: Invocation, before: str | None, dry_run: bool, file: Path 
 
 
 def _day_of(written: str, now: datetime) -> datetime:
-    """The beginning of a day. The last two of the journal stay whole: a start goes on from them."""
+    """Return the beginning of a day. The journal's last two days stay complete: a start continues
+    from them.
+    """
     try:
         day = datetime.fromisoformat(written)
     except ValueError as error:
@@ -227,7 +229,7 @@ def _print_answer(invocation: Invocation, answer: "Answer", form: str) -> None:
 
 @contextmanager
 def progress(label: str, length: int) -> Iterator[Callable[[int], object]]:
-    """Show on a terminal how far something long has come."""
+    """Show the progress of a long operation on a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -1,4 +1,4 @@
-"""What can be typed: a file a command, named as it is typed. Nothing is decided here.
+"""The commands, one file each, named as typed. Nothing is decided here.
 
-How a fact of the journal reads as a line is in `cli/telling/`.
+`cli/telling/` turns facts of the journal into lines.
 """

@@ -1,11 +1,11 @@
 """`bot api`: any read of the broker's API by name, as a table, as its payload, or as it arrived.
 
-The running bot is asked, so that its request budget counts the read; without one the broker of the
-configuration. Nothing here changes anything: order writes are not among the calls.
+The running bot makes the read, so that its request budget counts it; without one, the configured
+broker is asked directly. Nothing here changes anything: order writes are not among the calls.
 
 A payload is shown as its fields, and a table for each list of objects. Pages of one call are shown
-as one list. What is nested is named by its path, a list in a cell is JSON. Numbers are grouped,
-unless they count nothing; Unix seconds are shown as local time.
+as one list. Nested values are named by their path, a list in a cell is JSON. Numbers get thousands
+separators, unless they are identifiers; Unix seconds are shown as local time.
 """
 
 import asyncio
@@ -51,12 +51,12 @@ ORDER_OF_LISTS: Final = (
     "bank_interest_rates",
     "major_shareholders",
 )
-"""Under which names an object holds the list that it is about, the likeliest first."""
+"""Names under which an object holds its main list, likeliest first."""
 UNGROUPED: Final = re.compile(r"(.*_)?(id|year|quarter)")
-"""Names of numbers that count nothing."""
+"""Names of numbers without thousands separators, as they count nothing."""
 UNIX_SECONDS: Final = frozenset({"t"})
 UNIX_SECONDS_MAX: Final = 32_503_680_000
-"""The year 3000: beyond it they are shown as they are."""
+"""The year 3000: larger numbers are shown unchanged."""
 _PAGE: Final = "page"
 _EXIT_CODES: Final = {"E-API-005": ExitCode.SECRET, "E-API-006": ExitCode.USAGE}
 
@@ -77,7 +77,8 @@ def command(
     is read to its end; page=N reads only that page. A name unknown to the broker is exit code 2,
     since asking again would not help; a broker that does not answer is 6.
     """
-    # Here and below: all calls of the broker's API are slow to import, and no help page needs them.
+    # Here and below: all calls of the broker's API are slow to import, and help pages do not need
+    # them.
     from bot.runtime import api
 
     limit = UNCUT if wide else width()
@@ -137,7 +138,7 @@ def _print_list(invocation: Invocation, like: Sequence[str], *, limit: int) -> N
 
 
 async def _replies(invocation: Invocation, asked: "Asked", *, everything: bool) -> list[Reply]:
-    """Ask for the page, or for all of them: the running bot, else the configured broker."""
+    """Request the page, or all pages: from the running bot, else from the configured broker."""
     from bot.runtime import api
 
     async def collected(ask: "AskPage") -> list[Reply]:
@@ -213,7 +214,7 @@ def _rows(value: object) -> list[object]:
 
 
 def _list(rows: Sequence[object], limit: int) -> Iterator[str]:
-    """A table for objects, numbers set right; anything else is a line each."""
+    """A table for objects, numbers right-aligned; anything else is one line each."""
     flat = [dict(_leaves("", row)) for row in rows if isinstance(row, dict)]
     if not rows:
         yield "(nothing)"
@@ -234,7 +235,7 @@ def _list(rows: Sequence[object], limit: int) -> Iterator[str]:
 
 
 def _leaves(path: str, value: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield what is in an object, and in the objects in it, under the path to it."""
+    """Yield the values in an object and its nested objects, with their paths."""
     for name, inner in value.items():
         if isinstance(inner, dict) and inner:
             yield from _leaves(f"{path}{name}.", inner)

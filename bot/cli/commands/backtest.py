@@ -1,4 +1,4 @@
-"""`bot backtest`: a strategy on past days, with the exchange's rules, and what came of it."""
+"""`bot backtest`: a strategy on past days, with the exchange's rules, and its result."""
 
 import webbrowser
 from collections import Counter
@@ -44,7 +44,7 @@ def command(
     orders fill by a model that every result names, with its assumptions (bot docs backtest). Needs
     no configuration; if one is found, its risk limits, its fee and its stored bars are used.
     """
-    # NumPy, the engine, the rules: slow to import, and no help page needs them.
+    # NumPy, the engine, the rules: slow to import, and help pages do not need them.
     from bot.cli.report.html import write_whole
     from bot.cli.report.page import write_page
     from bot.cli.report.summary import summary_json, summary_lines
@@ -91,7 +91,7 @@ def command(
 
 
 def _faults(result: "BacktestResult") -> Iterator[str]:
-    """Say which strategies have failed, how often, and first in what."""
+    """Report which strategies have failed, how often, and where first."""
     failed = [each for each in result.decisions if each.verdict is Verdict.FAILED]
     counts = Counter(each.strategy for each in failed)
     for name, count in counts.items():

@@ -1,4 +1,4 @@
-"""`bot balance`: cash, what is due, shares and net assets, ours and the broker's side by side."""
+"""`bot balance`: cash, amounts due, shares and net assets, ours and the broker's side by side."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -17,7 +17,7 @@ from bot.clock import SystemClock
 HEADS: Final = ("SYM", "SHARES", "SELLABLE", "COMING", "LAST", "AT", "VALUE")
 UNTOLD: Final = "  (the broker does not say which prices, dividends and debt are in it)"
 MONEY_HEADS: Final = ("", "OURS", "BROKER", "DIFFERENCE")
-"""Money that is compared; what is known to one side alone has a line of its own."""
+"""Amounts known to both sides; those known to one side only have a separate line."""
 
 
 @define_command("balance", example="bot balance --json")
@@ -33,7 +33,7 @@ def command(invocation: Invocation, form: str) -> None:
         raise click.UsageError(f"--json and -o {form} contradict each other: use one of them")
     reply = find_bot(invocation, "balance")
     if reply is None:
-        # The engine is slow to import, and a running bot needs none of it here.
+        # The engine is slow to import, and not needed if a bot is running.
         from bot.runtime.control.without_bot import balances_without_bot
 
         with readable_journal(invocation) as loaded:
@@ -94,8 +94,8 @@ def _lines(each: Fields, at: datetime, limit: int) -> Iterator[str]:
 
 
 def why_apart(each: Fields) -> Iterator[str]:
-    """Explain by what the broker's net assets differ from ours, to the VND; what can't be known is
-    said with its reason.
+    """Explain the difference between the broker's net assets and ours, to the VND; for what cannot
+    be known, give the reason.
     """
     difference, broker = each.inner("difference"), each.inner("broker")
     in_cash, due, rest = (difference.whole(name) for name in ("cash", "due", "rest"))
@@ -118,7 +118,7 @@ def why_apart(each: Fields) -> Iterator[str]:
 
 
 def plain_rows(each: Fields) -> Iterator[dict[str, object]]:
-    """The same as rows for a spreadsheet: what, of whom, how much, of when."""
+    """The same as rows for a spreadsheet: what, whose, how much, when."""
     account, read_at = each.text("account"), each.get("read_at")
 
     def row(what: str, of: str, amount: object, at: object) -> dict[str, object]:

@@ -1,6 +1,7 @@
-"""`bot cancel`: end open orders by hand, with the checks and the journal of every other.
+"""`bot cancel`: cancel open orders by hand, checked and journalled like every other cancel.
 
-The running bot accepts the request or refuses it at once; the end of each order is waited for here.
+The running bot accepts or refuses the request at once; this command waits for the end of each
+order.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
-"""`bot completion SHELL`, and what a shell may then suggest: commands, strategies, orders.
+"""`bot completion SHELL`, and the suggestions for a shell: commands, strategies, orders.
 
-The shell asks by a call of `bot` with `_BOT_COMPLETE` set. Whatever is wrong with a configuration
-or a journal, the answer is an empty list: a line that is being typed is no place for a message.
+The shell asks by a call of `bot` with `_BOT_COMPLETE` set. If anything is wrong with a
+configuration or a journal, the answer is an empty list, as an error message would disturb the line
+being typed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,18 +20,18 @@ PROGRAM: Final = "bot"
 VARIABLE: Final = "_BOT_COMPLETE"
 SHELLS: Final = ("bash", "zsh", "fish")
 ORDERS_MAX: Final = 30
-"""The newest ones are suggested: who wants an older one types it."""
+"""The newest ones are suggested; an older one has to be typed."""
 
 
 class OrderId(click.ParamType[str]):
-    """An order by the broker's id or ours."""
+    """An order, by the broker's id or ours."""
 
     name = "order"
 
     def shell_complete(
         self, ctx: click.Context, _param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Suggest the newest orders of the journal, each with what it was."""
+        """Suggest the newest orders of the journal, each with a description."""
         found = [CompletionItem("last")]
         try:
             with open_journal(_quiet(ctx)) as journal:
@@ -51,7 +52,7 @@ class StrategyName(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, _param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Suggest the names of the strategies' files, which are not executed."""
+        """Suggest names from the strategy files, without executing anything."""
         try:
             patterns = readable(_quiet(ctx)).strategy_patterns
             files = [file for each in patterns for file in each.parent.glob(each.name)]
@@ -68,7 +69,7 @@ KINDS: Final[Mapping[str, click.ParamType[str]]] = {
     "references": OrderId(),
     "strategy": StrategyName(),
 }
-"""By the name of a command's parameter, what it is; only a shell that asks needs to know."""
+"""The type of a command's parameter, by its name; only needed when a shell asks."""
 
 
 def complete(root: click.Command, commands: Iterable[click.Command], instruction: str) -> int:
@@ -86,17 +87,17 @@ def complete(root: click.Command, commands: Iterable[click.Command], instruction
 
 
 def script_of(root: click.Command, shell: str) -> str:
-    """Return what a shell has to run once so that it asks."""
+    """Return the code that a shell has to run once to enable this."""
     kind = get_completion_class(shell)
     assert kind is not None, "click knows the three"
     asking = kind(root, {}, PROGRAM, VARIABLE)
-    # Of a help text of its own fish would show what comes before the first comma.
+    # For its own help texts fish would show only the part before the first comma.
     template = asking.source_template.replace('string split ","', 'string split -m 1 ","')
     return template % asking.source_vars()
 
 
 def _quiet(context: click.Context) -> Invocation:
-    """What was typed so far, without a word on whose journal it is."""
+    """Suppress all output about whose journal is used."""
     invocation = context.find_object(Invocation) or Invocation()
     invocation.has_named_demo = True
     return invocation

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PLACES: Final = ("config", "journal", "state", "secrets")
 UNCUT: Final = 10_000
-"""Paths and origins are for copying: they are never cut to the screen."""
+"""Paths and origins are for copying: they are never cut to the screen width."""
 
 
 @define_group("config", example="bot config check")
@@ -88,7 +88,7 @@ def show(invocation: Invocation, origin: bool) -> None:
 @click.pass_obj
 def path(invocation: Invocation, place: str | None) -> None:
     """Print the paths of the configuration, journal, state and secrets."""
-    # Slow to import, and no help page needs it.
+    # Slow to import, and help pages do not need it.
     from bot.config.settings.secrets import SECRETS_FILE
 
     loaded = load(invocation)
@@ -107,7 +107,7 @@ def path(invocation: Invocation, place: str | None) -> None:
 
 
 def effective(loaded: "Loaded") -> Iterator[tuple[str, object]]:
-    """Yield dotted keys and values as they may be shown."""
+    """Yield dotted keys and their displayable values."""
     base_url = loaded.settings.broker.base_url
     shown = {
         "journal.url": masked_url(loaded.journal_url),

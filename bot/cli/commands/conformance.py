@@ -1,6 +1,6 @@
 """`bot conformance`: does this server speak the API as the document describes it?
 
-It is how a real broker is checked before it is trusted, and how the sandbox is kept honest.
+It checks a real broker before it is trusted, and keeps the sandbox faithful.
 """
 
 import asyncio
@@ -77,7 +77,8 @@ def command(
     printed. Exit code 12 when something fails; drift is not a failure. On a signal the order is
     cancelled first, or named if it can't be; the exit code is then 128 plus the signal's number.
     """
-    # The broker's client and a thousand assertions: slow to import, and no help page needs them.
+    # The broker's client and a thousand assertions: slow to import, and help pages do not need
+    # them.
     from bot.conformance.raw_client import Key
     from bot.conformance.run import PER_MINUTE, ConformancePlan
     from bot.runtime.worlds.environment import access_of
@@ -103,7 +104,7 @@ def command(
 
 
 def _make(invocation: Invocation, plan: "ConformancePlan", environment: "SystemEnvironment") -> int:
-    """Make the run, print what it finds, return the exit code."""
+    """Make the run, print its findings, return the exit code."""
     from bot.conformance.run import Interrupted, conform, until_signal
 
     is_colored = wants_color(invocation, sys.stdout)
@@ -149,7 +150,9 @@ def _make(invocation: Invocation, plan: "ConformancePlan", environment: "SystemE
 
 
 def _asking(invocation: Invocation, otp: str | None) -> "AskCode":
-    """How to get the code once it has been sent. Raises UsageError where nobody can give it."""
+    """Return how to get the code once it has been sent. Raises UsageError if nobody
+    can supply it.
+    """
     if otp not in {None, STDIN}:
         refused = messages.NO_CODE_AS_ARGUMENT + messages.PIPE_CODE
         raise click.BadParameter(refused, param_hint="--otp")
@@ -171,7 +174,7 @@ def _asking(invocation: Invocation, otp: str | None) -> "AskCode":
 
 
 async def _line() -> str:
-    """Read a line of stdin. A signal ends the wait, as it would not end that of a thread."""
+    """Read a line of stdin. A signal ends this wait; it would not end a thread's."""
     loop, came = asyncio.get_running_loop(), asyncio.Event()
     try:
         descriptor = sys.stdin.fileno()
@@ -186,7 +189,7 @@ async def _line() -> str:
 
 
 def print_finding(invocation: Invocation, finding: Finding, *, is_colored: bool) -> None:
-    """Print a finding as it comes: not with --json, with -q only what is not ok."""
+    """Print a finding as it arrives: not with --json; with -q only failures and drift."""
     if invocation.json or (invocation.quiet and finding.verdict is Verdict.OK):
         return
     word = f"{finding.verdict:<7}"

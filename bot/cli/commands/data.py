@@ -1,4 +1,4 @@
-"""`bot data`: the bars that backtest and warm-up live on: listed, imported, checked, fetched."""
+"""`bot data`: lists, imports, checks and fetches the bars for backtests and warm-up."""
 
 import asyncio
 from collections.abc import Iterable
@@ -103,7 +103,7 @@ def list_stored(invocation: Invocation, store: Path | None) -> None:
 
 
 def cell_of(value: object) -> str | int:
-    """Return a cell of a table: numbers stay numbers."""
+    """Return a table cell: numbers stay numbers."""
     return value if isinstance(value, int) else str(value)
 
 
@@ -323,7 +323,7 @@ def simulate(invocation: Invocation, scenario: Path, last: datetime, into: Path)
 
 
 def _archive(invocation: Invocation, store: Path | None) -> "Archive":
-    """Return the store that is meant. A command that changes one does not take the demo's."""
+    """Return the store to use. A command that changes one does not take the demo's."""
     from bot.runtime.history.store.archive import Archive
 
     if store is not None:
@@ -338,7 +338,7 @@ def _archive(invocation: Invocation, store: Path | None) -> "Archive":
 
 
 def _sources(archive: "Archive") -> "list[OpenedBars]":
-    """Return the bars of each width of a store, or those of a folder of files."""
+    """Return the bars of each width in a store, or those in a folder of files."""
     from bot.runtime.history.store.store import bar_files
 
     if widths := archive.widths():

@@ -35,7 +35,7 @@ def check(invocation: Invocation) -> None:
 @click.pass_obj
 def migrate(invocation: Invocation, dry_run: bool) -> None:
     """Create the journal, or bring it up to date, in one transaction."""
-    # Here and below: a database's library is slow to import, and no help page needs it.
+    # Here and below: a database's library is slow to import, and help pages do not need it.
     from bot.journal.schema import migrate as migrate_schema
     from bot.runtime.journal_file import journal_errors
 

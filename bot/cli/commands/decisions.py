@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 NOT_POLLED: Final = "NOT_POLLED"
 NOT_WOKEN: Final = "NOT_WOKEN"
-"""Why a symbol has no decision at all."""
+"""The code for a symbol without any decision."""
 NEWEST: Final = 50
 NEWEST_GROUPED: Final = 50_000
-"""What is shown, and what is looked at for groups, unless more is asked for."""
+"""How many decisions are shown, and how many are read for grouping, by default."""
 HEADS: Final = ("TIME", "STRATEGY", "SYM", "WHAT", "CODE", "ID", "WHY")
 GROUP_HEADS: Final = ("TIME", "STRATEGY", "SYM", "TIMES", "WHAT", "CODE", "WHY")
 SPARE: Final = {HEADS: ("ID", "WHAT"), GROUP_HEADS: ("WHAT", "TIMES")}
-"""What is left out first where the screen is too narrow."""
+"""Columns dropped first if the screen is too narrow."""
 INTERNAL: Final = "CODE"
-"""A column of our own codes: for `-o wide` alone."""
+"""A column with our own codes: only for `-o wide`."""
 WORDS: Final = {
     "PASSED": "ORDER",
     "SKIPPED": "SKIP",
@@ -47,7 +47,7 @@ WORDS: Final = {
     "FAILED": "FAULT",
     STOPPED: "STOP",
 }
-"""What became of a decision, in the words of a run's lines."""
+"""The results of decisions, in the words of a run's lines."""
 
 
 @define_command("decisions", example="bot decisions --why-not FPT --since 1h")
@@ -127,8 +127,8 @@ def command(
 
 
 def _unwatched(invocation: Invocation, reader: "JournalReader", symbol: str) -> DecisionGroup:
-    """Say why there is no decision at all: nobody asks for the symbol, or nobody was woken."""
-    # Wanted where there is nothing else to say only.
+    """Explain why there is no decision at all: no strategy trades the symbol, or none was woken."""
+    # Only needed if there is nothing else to show.
     from bot.config.strategies.load import load_sound
 
     try:
@@ -166,9 +166,9 @@ def _print(
 
 
 def _cells(each: DecisionRow | DecisionGroup) -> Row:
-    """A row of the table, as `HEADS` or `GROUP_HEADS` has it."""
+    """A row of the table, in the columns of `HEADS` or `GROUP_HEADS`."""
     from bot.journal.folding import (
-        reason_of,  # with it comes the database's library
+        reason_of,  # this imports the database's library
         unfolded,
     )
 

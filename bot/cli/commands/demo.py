@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 ANSWER_OTP_AFTER_S: Final = 5.0
 """Wall seconds after which an unattended demo answers 2FA by itself."""
 USUAL_SPEED: Final = 60.0
-"""What a wall second of `--for` is worth where the speed has no limit."""
+"""What a wall second of `--for` means if the speed has no limit."""
 SUMMARY_INDENT: Final = 14
 
 
 def speed_of(written: str) -> float:
-    """Market seconds in a second of the wall: a number, or `max` for no limit."""
+    """Market seconds per wall second: a number, or `max` for no limit."""
     try:
         return math.inf if written == FULL_SPEED else float(written)
     except ValueError as error:
@@ -72,7 +72,7 @@ def command(
     A demo that was interrupted resumes where it was; a finished one starts over. With --speed max
     it prints the same as at speed 60, as fast as this machine can.
     """
-    # Here and below: the help page need not import what only a run uses.
+    # Here and below: help pages need not import what only a run uses.
     from bot.runtime.worlds.sandbox import NotAlone, alone
 
     loaded = load_demo(invocation, sandbox__seed=seed, sandbox__speed=speed, journal__url=db)
@@ -96,7 +96,7 @@ def _play(invocation: Invocation, loaded: "Loaded", wall_s: float, *, is_alone: 
     sandbox, url = loaded.settings.sandbox, loaded.journal_url
     is_resumed = make_room(loaded.state_dir, seed=sandbox.seed)
     if not is_resumed:
-        # A new broker numbers its orders from 1 again, so an earlier demo's would be taken for
+        # A new broker numbers its orders from 1 again, so an earlier demo's would be mistaken for
         # them. A journal in the state directory has been moved away; others are not ours to move.
         with journal_errors(loaded.origin_of("journal.url")):
             is_used = holds_runs(url)
@@ -147,7 +147,7 @@ def _print_summary(invocation: Invocation, loaded: "Loaded", end: "RunEnd") -> N
 def summary_lines(
     summary: "DaySummary", held: Sequence["HeldRow"], report: "VerifyReport", journal: str
 ) -> Iterator[str]:
-    """The block at the end of a demo: what was earned; the line above it names what is open."""
+    """The block at the end of a demo: the profit; the line above it names what is open."""
     outcomes = ", ".join(f"{count} {word}" for word, count in sorted(summary.outcomes.items()))
     skips = counted(summary.decisions.get("SKIPPED", 0), "skip")
     chain = "chain verified" if report.is_whole else "CHAIN BROKEN"

@@ -1,4 +1,4 @@
-"""`bot docs`: the pages that come with the program, read where there is no browser."""
+"""`bot docs`: reads the shipped documentation without a browser."""
 
 import re
 from difflib import get_close_matches

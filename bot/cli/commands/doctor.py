@@ -1,4 +1,4 @@
-"""`bot doctor`: is everything as it must be, before money depends on it?"""
+"""`bot doctor`: checks that everything is in order before money depends on it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def command(invocation: Invocation, offline: bool) -> None:
 
 
 def findings_of(invocation: Invocation, *, offline: bool) -> "Sequence[Finding]":
-    # Nearly all of the program: imported by a look, not by the help page of one.
+    # Nearly the whole program: imported for a check, not for its help page.
     from bot.runtime.health.doctor_broker import ASKED, look_at_broker
     from bot.runtime.health.doctor_here import Machine, fail, look_here, ok, skipped
 

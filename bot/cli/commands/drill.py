@@ -1,4 +1,4 @@
-"""`bot drill`: break things on purpose, and see what the user's own bot does about it."""
+"""`bot drill`: break things on purpose, and see how the user's own bot reacts."""
 
 import os
 import shutil
@@ -45,7 +45,7 @@ def command(invocation: Invocation, only: tuple[str, ...], seed: int, keep: Path
     strategy that always has orders out. At the end the journal is compared with the broker's own
     ledger. Takes two to three minutes. Exit code 12 when a promise was broken.
     """
-    # The daemon, the sandbox and their data: slow to import, and no help page needs them.
+    # The daemon, the sandbox and their data: slow to import, and help pages do not need them.
     from bot.drill.exercise import names
     from bot.drill.project import TRADER, project_of
     from bot.drill.run import run
@@ -83,7 +83,7 @@ def command(invocation: Invocation, only: tuple[str, ...], seed: int, keep: Path
 
 
 def _print_row(invocation: Invocation, row: "Row", again: str) -> None:
-    """Print a row as it comes: not with --json, with -q only what has failed."""
+    """Print a row as it arrives: not with --json; with -q only failures."""
     if invocation.json or (invocation.quiet and row.is_passed):
         return
     is_colored = wants_color(invocation, sys.stdout)
@@ -121,7 +121,7 @@ def _print_json(rows: list["Row"], seed: int, took: float) -> None:
 
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
-    """Yield a folder that only its owner can read; it is removed unless it is to be kept."""
+    """Yield a private folder; it is removed unless it is to be kept."""
     if keep is not None:
         if keep.exists() and any(keep.iterdir()):
             text = f"{keep} is not empty: name an empty folder or a new one"
@@ -138,7 +138,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _ended_by_signal() -> Iterator[None]:
-    """Have SIGTERM end the drill as Ctrl-C does: its processes ended, its folder removed."""
+    """Make SIGTERM end the drill like Ctrl-C: its processes are ended, its folder is removed."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         sys.exit(_TERMINATED)

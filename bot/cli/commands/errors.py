@@ -14,7 +14,7 @@ def command(invocation: Invocation, code: str | None) -> None:
     """Explain a code: one of vnbot's (E-…, a check, an alert), one of the broker's, an HTTP status,
     or an order status. Without CODE: list them all.
     """
-    # A page of help needs no catalogue.
+    # Help pages need no catalogue.
     from bot.cli.explaining import entries, nearest
 
     known = entries()

@@ -1,4 +1,4 @@
-"""`bot events`: what happened to the bot: its second factor, its states, its alerts."""
+"""`bot events`: what happened to the bot: 2FA, states, alerts."""
 
 import json
 from collections import Counter
@@ -25,7 +25,7 @@ HEADS: Final = ("TIME", "KIND", "WHAT", "CODE", "ABOUT", "TEXT")
 SPARE: Final = ("ABOUT", "CODE")
 LOOK_EVERY_S: Final = 0.5
 OVERLAP: Final = timedelta(minutes=1)
-"""How much later than a younger one an event may be written and still be shown by --follow."""
+"""How much later than a younger event one may be written and still be shown by --follow."""
 
 
 @define_command("events", example="bot events --kind 2fa")
@@ -48,7 +48,7 @@ def command(
     For the second factor: codes requested and typed, tokens received and dropped (by their last
     four characters, never more), orders refused for lack of one, and the first order accepted.
     """
-    # The database is slow to import, and no help page needs it.
+    # The database is slow to import, and help pages do not need it.
     from bot.journal.events import EventKind, events
     from bot.journal.values import EventRow
     from bot.runtime.journal_file import journal_errors
@@ -93,7 +93,7 @@ def followed(
     *,
     every_s: float = LOOK_EVERY_S,
 ) -> Iterator["EventRow"]:
-    """Yield each event that is written from here on, once, whichever of two is written first."""
+    """Yield each event written from here on, once, even if two are written out of order."""
     told = Counter(shown)
     for _ in islice(count(), looks):
         sleep(every_s)

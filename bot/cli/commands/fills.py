@@ -17,7 +17,7 @@ HEADS: Final = (
     "POSITION",
 )  # fmt: skip
 SPARE: Final = ("AMOUNT", "STRATEGY", "TAX", "FEE", "RESULT")
-"""What is left out first where the screen is too narrow; `-o wide` has everything."""
+"""Columns dropped first if the screen is too narrow; `-o wide` has everything."""
 
 
 @define_command("fills", example="bot fills --since 1d")

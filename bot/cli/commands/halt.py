@@ -1,8 +1,8 @@
-"""`bot halt`: the kill switch, and what came of each cancel.
+"""`bot halt`: the kill switch, and the result of each cancel.
 
-The file HALT goes first: it needs neither the bot's answer nor its journal, and nothing is asked
-before it with --yes. A cancel that was accepted is not a cancelled order, so the end of each order
-is looked up in the journal, and one without is named.
+The file HALT is written first: it needs neither the bot's answer nor its journal, and with --yes no
+question comes before it. An accepted cancel is not yet a cancelled order, so the end of each order
+is looked up in the journal, and orders without one are named.
 """
 
 import sys
@@ -41,9 +41,9 @@ from bot.runtime.brake import is_raised, lower_flag, raise_flag, within
 CANCELS_S: Final = 8.0
 """How long to wait for the ends of the cancelled orders."""
 FLAG_S: Final = 2.0
-"""How long the disk may take for the file, before the bot is asked all the same."""
+"""How long the disk may take for the file, before the bot is asked anyway."""
 PATIENCE_S: Final = 5.0
-"""How long a bot may take to answer; one that is busy for longer hangs."""
+"""How long a bot may take to answer; one that takes longer is treated as hanging."""
 NOT_YET: Final = "E-CTL-005"
 """The refusal of a bot that waits for another one's journal, or has none yet."""
 NOT_OURS: Final = "E-CTL-004"
@@ -98,7 +98,9 @@ def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> in
 
 
 def _flatten(invocation: Invocation, found: Fields, *, yes: bool, reason: str) -> Fields:
-    """Have everything sold that the strategies hold, asked for a second time; return how it is."""
+    """Have everything sold that the strategies hold, after a second confirmation; return the bot's
+    state.
+    """
     held, left = what_is_sold(found)
     if not held and not knows_what_is_held(found):
         message = f"{which_bot(invocation)}: {messages.FLATTEN_UNKNOWN}"
@@ -125,13 +127,13 @@ def _flatten(invocation: Invocation, found: Fields, *, yes: bool, reason: str) -
 
 
 def knows_what_is_held(found: Fields) -> bool:
-    """Whether the bot has taken up what its strategies hold: one that starts has not."""
+    """Return whether the bot has loaded what its strategies hold; a starting one has not."""
     is_starting = any(row.text("state") == RunState.STARTING for row in found.each("causes"))
     return "positions" in found and not is_starting
 
 
 def what_is_sold(found: Fields) -> tuple[list[str], list[str]]:
-    """Return what a flatten sells, and what it leaves to a person, with why."""
+    """Return what a flatten sells, and what it leaves to a person, with reasons."""
     rows = found.each("strategies")
     watching = {row.text("name") for row in rows if row.text("mode") == StrategyMode.WATCH}
     held, left = list[str](), list[str]()
@@ -148,7 +150,7 @@ def what_is_sold(found: Fields) -> tuple[list[str], list[str]]:
 
 
 def _report(invocation: Invocation, found: Fields, order_ids: set[str]) -> None:
-    """Print what came of each order, the counts first."""
+    """Print the result of each order, counts first."""
     still, lines, counts = _open(found), list[str](), Counter[str]()
     cancels = {row.text("order_id"): row for row in found.each("cancels")}
     for order_id in sorted(still):
@@ -162,7 +164,7 @@ def _report(invocation: Invocation, found: Fields, order_ids: set[str]) -> None:
             f"{intent_id} UNKNOWN: its answer was lost, the bot is asking the broker: bot orders"
         )
     ended = sorted(order_ids - still.keys())
-    if found.inner("trouble"):  # it may be the journal: it is not waited for
+    if found.inner("trouble"):  # it may be the journal, so do not wait for it
         counts["over"] += len(ended)
         listed = ", ".join(sorted(still)) or "none"
         lines.append(f"still open: {listed}; for the rest, once the trouble is over: bot orders")
@@ -183,7 +185,7 @@ def _report(invocation: Invocation, found: Fields, order_ids: set[str]) -> None:
 
 
 def _ask_to_halt(invocation: Invocation, state_dir: Path, reason: str) -> None:
-    """Block by the file, then have the bot halt. Raises OperatorMistake where it does not."""
+    """Block by the file, then have the bot halt. Raises OperatorMistake if it does not."""
     was_raised = is_raised(state_dir)
     raising = partial(raise_flag, state_dir, reason)
     if state_dir.is_dir() and (trouble := within(FLAG_S, raising, state_dir)):
@@ -207,7 +209,7 @@ def _ask_to_halt(invocation: Invocation, state_dir: Path, reason: str) -> None:
     if reply is None:
         mistake = no_bot(invocation)
         if mistake.exit_code is ExitCode.USAGE and not was_raised:
-            lower_flag(state_dir)  # another bot runs and may be meant
+            lower_flag(state_dir)  # another bot is running and may be meant
         if not is_raised(state_dir):
             raise mistake
         _print_open(invocation)
@@ -223,7 +225,7 @@ def _ask_to_halt(invocation: Invocation, state_dir: Path, reason: str) -> None:
 
 
 def _require_running(invocation: Invocation, found: Fields) -> None:
-    """Raise OperatorMistake where the bot has ended since it was asked: nobody cancels any more."""
+    """Raise OperatorMistake if the bot has ended since it was asked: nobody cancels any more."""
     if found.text("state") != RunState.STOPPED:
         return
     mistake, state_dir = no_bot(invocation), own_state_dir(invocation)
@@ -235,7 +237,7 @@ def _require_running(invocation: Invocation, found: Fields) -> None:
 
 
 def _print_open(invocation: Invocation) -> None:
-    """Print which own orders are open, by the journal, where no bot says so."""
+    """Print which own orders are open according to the journal, as no bot answers."""
     try:
         with open_journal(invocation) as reader:
             rows = [row for row in reader.orders(open_only=True) if row.local_id is not None]
@@ -253,7 +255,7 @@ def _print_open(invocation: Invocation) -> None:
 
 
 def how_many_open(found: Fields) -> str:
-    """`2 orders open`; a bot that has not read the broker yet cannot say."""
+    """`2 orders open`; a bot that has not read the broker yet cannot tell."""
     if "open_orders" not in found:
         return (
             "the broker has not been read yet; whatever is open there will be cancelled once it is"

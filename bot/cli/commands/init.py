@@ -36,7 +36,7 @@ def command(invocation: Invocation, folder: Path, template: str, db: str | None)
 
     No file is overwritten.
     """
-    # Slow to import, and no help page needs them.
+    # Slow to import, and help pages do not need them.
     from bot.config.settings.load import JOURNAL_URLS, is_journal_url, load_settings
     from bot.config.strategies.model import schema_text
 

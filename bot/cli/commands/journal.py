@@ -1,4 +1,4 @@
-"""`bot journal verify`, `head` and `export`; the other ones are in `bot.cli.upkeep`."""
+"""`bot journal verify`, `head` and `export`; the others are in `bot.cli.upkeep`."""
 
 import sys
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def verify(invocation: Invocation, head: str | None) -> None:
 
     Runs save the heads in heads.jsonl, in the state directory. Exit code 12 when anything differs.
     """
-    # Here and below: a database's library is slow to import, and no help page needs it.
+    # Here and below: a database's library is slow to import, and help pages do not need it.
     from bot.journal.heads import KeptHeads, kept_of, read_heads_file
     from bot.journal.verify import verify as verify_journal
 
@@ -85,7 +85,7 @@ def verify(invocation: Invocation, head: str | None) -> None:
 
 
 def comparison_of(kept: "HeadsFile", given: int) -> Iterator[str]:
-    """What the journal was compared with, in words."""
+    """Describe what the journal was compared with."""
     if kept.kept:
         since = day_and_clock_of(kept.kept[0].at)
         lines = counted(len(kept.kept), "line")

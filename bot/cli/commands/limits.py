@@ -1,4 +1,4 @@
-"""`bot limits`: what is used of each limit, and what it allows."""
+"""`bot limits`: how much of each limit is used, and what it allows."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,7 +13,7 @@ from bot.domain.entry import RunState
 HEADS: Final = ("OF", "LIMIT", "USED", "ALLOWED", "LEFT")
 _AN_ORDER: Final = "per order"
 _FLOOR: Final = "min_cash"
-"""The one limit that is a least, not a most."""
+"""The only limit that is a minimum."""
 _OF_ACCOUNT: Final = {
     _FLOOR,
     "max_account_age_s",
@@ -21,7 +21,7 @@ _OF_ACCOUNT: Final = {
     "max_loss_per_day",
     "max_position_value",
 }
-"""What is not known before the account has been read; no order has it by itself."""
+"""Unknown before the account has been read; orders have no own value for these."""
 
 
 @define_command("limits", example="bot limits --json")
@@ -38,7 +38,7 @@ def command(invocation: Invocation) -> None:
         found, rate = status.each("limits"), status.inner("rate")
         title = f"{which_bot(invocation)}: how much of each limit is used now"
     else:
-        # The strategies are slow to import, and a running bot needs none of it here.
+        # The strategies are slow to import, and not needed if a bot is running.
         from bot.runtime.control.without_bot import limits_without_bot
 
         with readable_journal(invocation) as loaded:
@@ -78,7 +78,7 @@ def _left(used: int, allowed: int) -> str:
 
 
 def _shown(amount: int | None, unit: str) -> str:
-    """`2%`, `1 order`, `5 s`; but for `VND` and `s` a unit is a plural."""
+    """`2%`, `1 order`, `5 s`; units other than `VND` and `s` are plurals."""
     if amount is None:
         return "?"
     if unit == "ppm":

@@ -43,7 +43,7 @@ def command(
 
     It exists even when the journal was out of reach, and after a failed start.
     """
-    # The settings of a run are slow to import, and the help page needs none of this.
+    # The settings of a run are slow to import, and help pages do not need them.
     from bot.runtime.health.process_log import log_file
 
     loaded = readable(invocation)
@@ -69,13 +69,13 @@ def command(
 
 
 def lines_of(file: Path) -> Iterator[str]:
-    """The lines of the file that was put aside last, where there is one."""
+    """The lines of the previous log file, if there is one."""
     with suppress(OSError), file.open(encoding="utf-8", errors="replace") as opened:
         yield from opened
 
 
 def that_fit(texts: Iterator[str], least: int) -> Iterator[Line]:
-    """Those that are whole and bad enough. The last line of a crash may be cut."""
+    """Yield the complete lines of sufficient level. A crash may have truncated the last one."""
     for text in texts:
         with suppress(ValueError):
             found = json.loads(text)
@@ -84,7 +84,7 @@ def that_fit(texts: Iterator[str], least: int) -> Iterator[Line]:
 
 
 def followed(file: Path, opened: TextIO, looks: int | None) -> Iterator[str]:
-    """Each line that is written from here on, also into the files that are begun after this one."""
+    """Yield each line written from here on, including in later files."""
     with opened:
         for _ in islice(count(), looks):
             while text := opened.readline():
@@ -136,14 +136,14 @@ WORDS: Final[Mapping[str, str]] = {
     "strategy_switched": "{strategy} {state} by {by}: {reason}",
     "account_seen": "cash {snapshot[cash]:,}, net assets {snapshot[net_asset_value]:,}",
 }
-"""By event. Of a note, which has a word of its own as event, its text is shown."""
+"""By event. A note, whose event is its own word, shows its text."""
 _LATE: Final = " (not in the journal yet)"
 
 
 def words_of(line: Facts) -> str:
-    """Return what a line says, but for its time, level and event."""
+    """Return a line's text, without time, level and event."""
     event, facts, end = str(line.get("event")), line, ""
-    if isinstance(entry := line.get("entry"), Mapping):  # the journal was out of reach
+    if isinstance(entry := line.get("entry"), Mapping):  # logged while the journal was out of reach
         facts, end = entry, _LATE
     if isinstance(facts.get("kind"), str) and "numbers" in facts:
         symbol = f"{facts['symbol']}: " if facts.get("symbol") else ""
@@ -157,13 +157,13 @@ def words_of(line: Facts) -> str:
         template = f"{{scope}} {moved} by {{by}}: {{reason}}"
     try:
         told = template.format_map(_Shown(facts)) if template else " ".join(_pairs(facts))
-    except (KeyError, IndexError, TypeError, ValueError):  # of a later version, or cut
+    except (KeyError, IndexError, TypeError, ValueError):  # of a later version, or truncated
         told = " ".join(_pairs(facts))
-    return " ".join(told.split()).removesuffix(":") + end  # nothing may stand behind it
+    return " ".join(told.split()).removesuffix(":") + end  # nothing may follow it
 
 
 class _Shown(dict[str, object]):
-    """The facts, nothing for what is None."""
+    """The facts; empty text for None."""
 
     def __init__(self, facts: Facts) -> None:
         super().__init__({name: "" if value is None else value for name, value in facts.items()})

@@ -1,6 +1,6 @@
-"""`bot modify`: change one open order by hand, with the checks and the journal of every other.
+"""`bot modify`: change one open order by hand, checked and journalled like every other change.
 
-The running bot accepts the request or refuses it at once; its result is waited for here.
+The running bot accepts or refuses the request at once; this command waits for the result.
 """
 
 from time import sleep
@@ -25,7 +25,7 @@ _EXIT_CODES: Final = {
     "ENDED": ExitCode.REJECTED,
     "DIFFERS": ExitCode.DIFFERS,
 }
-"""What each verdict on an amendment means to a script."""
+"""The exit code for each verdict on an amendment."""
 _NO_TOKEN: Final = ("OTP_SESSION_", "TWO_FACTOR")
 
 

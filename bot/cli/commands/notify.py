@@ -1,4 +1,4 @@
-"""`bot notify list|test|mute`: who is told what while nobody looks, and whether it arrives."""
+"""`bot notify list|test|mute`: who gets which notices, and whether they arrive."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bot.config.settings.notify import ChannelPlan
 
 LATELY: Final = 200
-"""So many of the last messages are looked at for what arrived lately."""
+"""How many of the last messages are examined for recent results."""
 HEADS: Final = ("CHANNEL", "FROM", "ON", "SILENT", "OFF", "LAST")
 MUTE_MAX: Final = timedelta(hours=24)
 
@@ -79,7 +79,7 @@ def list_(invocation: Invocation) -> None:
 @click.pass_obj
 def test(invocation: Invocation, channel: str | None, text: str | None) -> None:
     """Send a message to each channel, or to one, and show what came back."""
-    # Slow to import, and no help page needs it.
+    # Slow to import, and help pages do not need it.
     from bot.runtime.notices.channels import Message, open_channels
     from bot.runtime.notices.wording import Wording, safe
 
@@ -125,7 +125,7 @@ def mute(invocation: Invocation, length: float) -> None:
 
 
 def last_of_each(loaded: "Loaded") -> Mapping[str, Note]:
-    """Return the last message of each channel, by the journal; none where there is none yet."""
+    """Return the last message of each channel, from the journal; empty if there is none yet."""
     from bot.journal.errors import JournalError
     from bot.journal.events import last_notes
 
@@ -137,7 +137,7 @@ def last_of_each(loaded: "Loaded") -> Mapping[str, Note]:
 
 
 def faults_of(plans: "Sequence[ChannelPlan]") -> Mapping[str, Problem]:
-    """Return why a channel can't be told anything, of each for which that is so."""
+    """Return why a channel cannot be used, for each such channel."""
     from bot.runtime.notices.channels import open_channels
 
     found = dict[str, Problem]()

@@ -1,4 +1,4 @@
-"""`bot optimise`: search a strategy's parameters on past days, with a test that no trial saw."""
+"""`bot optimise`: search a strategy's parameters on past days, with an out-of-sample test."""
 
 import errno
 import os
@@ -78,7 +78,7 @@ def command(
     kept in a folder, so the same command continues after an interruption. The best values go into
     a new strategy file, with its comments (bot docs optimise).
     """
-    # Optuna, NumPy, the engine: slow to import, and no help page needs them.
+    # Optuna, NumPy, the engine: slow to import, and help pages do not need them.
     from bot.cli.report.search import progress_words, search_json, search_lines
     from bot.runtime.history.optimise.result import Objective
     from bot.runtime.history.optimise.search import search
@@ -122,7 +122,7 @@ def command(
 def _write(
     found: "Search", folder: Path, target: Path, name: str, loaded: "Loaded | None"
 ) -> list[Path]:
-    """Write the page of the search, the best as a strategy file, and its backtest as a page."""
+    """Write the search's page, the best as a strategy file, and its backtest as a page."""
     from bot.cli.report.page import write_page
     from bot.cli.report.search import write_search_page
     from bot.config.strategies.load import market_of
@@ -143,7 +143,7 @@ def _write(
 
 @contextmanager
 def _workers(address: str | None, count: int | None) -> Iterator[tuple["MakeExecutor", int]]:
-    """Yield what makes the executor, and how many work in it."""
+    """Yield the factory of executors, and the number of workers."""
     from bot.runtime.history.optimise.workers import cluster, processes
 
     if address is None:
@@ -156,7 +156,7 @@ def _workers(address: str | None, count: int | None) -> Iterator[tuple["MakeExec
 
 @contextmanager
 def _writable(folder: Path) -> Iterator[None]:
-    """Say of what the system refuses what to do about it."""
+    """Turn what the system refuses into a mistake with advice."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
 """`bot order ID`: one order, and with `--timeline` everything that happened to it.
 
-With `--not-placed` or `--is` a person says what became of an order that nobody knows about: the
-running bot takes it or refuses it, and journals it with what was known.
+With `--not-placed` or `--is` a person says what became of an order of unknown outcome: the running
+bot accepts or refuses that, and journals it with what was known.
 """
 
 import sys
@@ -89,7 +89,7 @@ def command(
 def _give_verdict(
     invocation: Invocation, reference: str, order_id: str | None, reason: str, *, is_sure: bool
 ) -> None:
-    """Have the running bot take a verdict, and show the order as it is a moment later."""
+    """Pass a verdict to the running bot, and show the order's state a moment later."""
     running_status(invocation)
     with open_journal(invocation) as reader:
         row = find_order(reader, reference)

@@ -33,7 +33,7 @@ WIDE_HEADS: Final = (
 )  # fmt: skip
 _NEVER_PLACED: Final = frozenset({"NOT_PLACED", "EOD_ABSENT"})
 SPARE: Final = ("AVG", "STRATEGY", "WHY / REASON", "PRICE", "FILLED")
-"""What is left out first where the screen is too narrow."""
+"""Columns dropped first if the screen is too narrow."""
 STYLES: Final = {
     "MATCHED_ALL": "green",
     "REJECTED": "red",
@@ -45,7 +45,7 @@ STYLES: Final = {
 }
 _NAME_LINE: Final = re.compile(r"""^name:\s*['"]?([\w.-]+)""", re.MULTILINE)
 _OUTCOMES: Final = {"partly": "partly filled"}
-"""A word of `--json`, and the one that the screen has for it."""
+"""A word of `--json`, and the one that the screen uses for it."""
 
 
 @define_command("orders", example="bot orders --open --since 1d")
@@ -77,11 +77,11 @@ def command(
         )
         paper = paper_line(reader)
         if strategy and not found:
-            from bot.config.strategies.load import strategy_files  # wanted after a mistake only
+            from bot.config.strategies.load import strategy_files  # only needed after a mistake
 
             known_names = set(reader.strategies())
             loaded = readable(invocation)
-            with suppress(OperatorMistake):  # no file; the journal may know some all the same
+            with suppress(OperatorMistake):  # no file; the journal may know some anyway
                 for file in strategy_files(loaded):
                     named = _NAME_LINE.search(file.read_text(encoding="utf-8", errors="replace"))
                     known_names.add(named[1] if named else file.stem)
@@ -147,14 +147,14 @@ def order_fields(row: OrderRow) -> Plain:
 
 
 def status_of(row: OrderRow) -> str:
-    """The broker's word, and ours for what the broker has no order or no word for."""
+    """The broker's status, or ours if the broker has no order or no status."""
     if rest_of(row):
         return "PARTLY FILLED"
     return "HELD" if row.outcome == "held" else row.status
 
 
 def rest_of(row: OrderRow) -> str:
-    """What became of the rest of a partly filled order that has ended: `rest cancelled`."""
+    """What became of the remainder of a partly filled order that has ended: `rest cancelled`."""
     if row.outcome != "partly" or row.is_open:
         return ""
     return "rest lapsed" if row.state == "EXPIRED" else "rest cancelled"
@@ -170,7 +170,7 @@ def ended_words(row: OrderRow) -> str:
 
 
 def reason_of(row: OrderRow) -> str:
-    """Why it is as it is: what refused it, how it ended, else why it was made."""
+    """Why the order is in its state: what refused it, how it ended, else why it was made."""
     if row.send_state in _NEVER_PLACED:
         return f"never placed; its answer was lost: {row.reason}"
     if row.order_id is None and row.outcome == "expired":

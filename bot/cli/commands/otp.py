@@ -1,6 +1,6 @@
-"""`bot otp`: the second factor. Codes and tokens are typed or piped in, never an argument.
+"""`bot otp`: two-factor authentication. Codes and tokens are typed or piped in, never arguments.
 
-What is typed goes to the running bot over its control socket and is neither kept nor shown.
+Input goes to the running bot over its control socket and is neither stored nor shown.
 """
 
 import sys
@@ -28,11 +28,11 @@ from bot.config.problems import ExitCode
 STDIN: Final = "-"
 UNPROVEN: Final = " · unproven until the first order"
 _TRY_AGAIN: Final = frozenset({"E-2FA-003", "E-2FA-006"})
-"""A wrong code with tries left, and what was no code at all."""
+"""A wrong code with tries left, and something that is not a code."""
 
 
 class _OtpGroup(ExampleGroup):
-    """Refuses what could be a code without repeating it."""
+    """Refuses anything that could be a code, without repeating it."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -126,14 +126,14 @@ def revoke(invocation: Invocation) -> None:
 
 
 def _typed(invocation: Invocation, source: str | None, what: str) -> str:
-    """Read what is typed or piped. Raises UsageError for anything like an argument."""
+    """Read typed or piped input. Raises UsageError for anything like an argument."""
     if source not in {None, STDIN}:
         raise click.UsageError(messages.NO_CODE_AS_ARGUMENT + messages.TYPE_CODE)
     return typed_or_piped(invocation, what, is_piped=source == STDIN)
 
 
 def _print_state(invocation: Invocation, state: Fields, *, tail: str = "") -> None:
-    """Print the state of the second factor; without a token the exit code is 5."""
+    """Print the state of 2FA; without a token the exit code is 5."""
     until = state.instant("until")
     if invocation.json:
         print_json({name: value for name, value in state.items() if name != "ok"})

@@ -41,7 +41,7 @@ def serve(port: int, scenario: str, seed: int | None, speed: float | None, now: 
 
     The first line on stdout is JSON: base_url, api_key, api_secret, otp, accounts.
     """
-    # The sandbox and its server: slow to import, and no help page needs them.
+    # The sandbox and its server: slow to import, and help pages do not need them.
     from bot.runtime.worlds.standalone import PaperPlan, serve_paper
 
     starts_at = None

@@ -60,7 +60,7 @@ def list_(invocation: Invocation) -> None:
 
 
 def _users(loaded: "Loaded", plugins: Sequence["PluginRow"]) -> list[list[str]]:
-    """Return the strategies that use each plug-in; a broken file's by what it says under `use`."""
+    """Return the strategies that use each plug-in; for a broken one, by the text under `use`."""
     from bot.config.strategies.load import market_of, sort_out, strategy_files
 
     try:
@@ -71,7 +71,7 @@ def _users(loaded: "Loaded", plugins: Sequence["PluginRow"]) -> list[list[str]]:
     users = list[list[str]]()
     for plugin in plugins:
         own = plugin.factory and (plugin.factory.__module__, plugin.factory.__name__)
-        sound = [  # by its path a module has one name, however often it is loaded
+        sound = [  # by path a module has one name, however often it is loaded
             each.plan.name
             for each in checked
             if own == (each.factory.__module__, each.factory.__name__)

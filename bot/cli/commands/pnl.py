@@ -1,4 +1,4 @@
-"""`bot pnl`: what was earned after fee and tax, and what is still open."""
+"""`bot pnl`: profit and loss after fee and tax, and open positions."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -78,7 +78,7 @@ def command(invocation: Invocation, by: str, since: str | None, form: str) -> No
 
 
 def profit_lines(found: Profit) -> Iterator[str]:
-    """Say in two lines what is realised and what is not."""
+    """Report realised and unrealised profit on two lines."""
     total = found.total
     costs = f"after fees {total.fee:,} and tax {total.tax:,}"
     yield f"realised {total.net:+,} VND {costs}, {counted(total.fills, 'fill')}"

@@ -1,4 +1,4 @@
-"""`bot quote`: the market of one symbol now, as a line or as a picture with our orders in it."""
+"""`bot quote`: the market of one symbol now, as a line or as a ladder with our orders."""
 
 from collections.abc import Iterator
 from math import ceil
@@ -53,7 +53,7 @@ def headline(reply: Fields) -> str:
 
 
 def picture(reply: Fields, before: Fields | None = None) -> list[str]:
-    """The figures, the ladder with bars, its sums, and what has traded since `before`."""
+    """The figures, the ladder with bars, its totals, and what has traded since `before`."""
     bids, asks = levels_of(reply, "bids"), levels_of(reply, "asks")
     orders = reply.each("open_orders")
     most = max((volume for _, volume in [*asks, *bids]), default=1)

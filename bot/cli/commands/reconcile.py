@@ -1,7 +1,7 @@
-"""`bot reconcile`: journal, day order book and account beside one another, and what does not fit.
+"""`bot reconcile`: compares journal, day order book and account.
 
-A running bot shows what it read last; without one the broker is asked here. Neither changes
-anything. What is accepted is journalled with its reason by the running bot, which a break keeps
+A running bot shows what it last read; without one this command reads the broker. Neither changes
+anything. Accepted breaks are journalled with their reason by the running bot; a break prevents it
 from beginning a day, but not from running.
 """
 
@@ -22,9 +22,9 @@ from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
 
 ORDERS_MAX: Final = 5
-"""So many orders of a break are named; --json has all of them."""
+"""How many orders of a break are named; --json has all of them."""
 FOLLOWS_S: Final = 5.0
-"""How long the account's next read may take after a fill, unless the quota keeps it back."""
+"""How long the account's next read may take after a fill, unless the quota delays it."""
 HEADS: Final = ("ACCOUNT", "WHAT", "STRATEGIES", "JOURNAL", "BROKER", "DIFFERENCE")
 
 
@@ -90,13 +90,15 @@ def command(
 
 
 def _may_follow(found: Fields) -> bool:
-    """Return whether numbers differ of which no second read has said so: a fill, on its way."""
+    """Return whether numbers differ that no second read has confirmed: perhaps a fill
+    on its way.
+    """
     is_sure = found.each("breaks") or found.words("doubts")
     return not is_sure and any(row.whole("difference") for row in found.each("numbers"))
 
 
 def _without_bot(invocation: Invocation) -> Fields:
-    # The client and the strategies are slow to import, and a running bot needs neither here.
+    # The client and the strategies are slow to import, and not needed if a bot is running.
     from bot.runtime.control.without_bot import compare_without_bot
 
     with readable_journal(invocation) as loaded:
@@ -111,7 +113,7 @@ def _without_bot(invocation: Invocation) -> Fields:
 
 
 def _wait(invocation: Invocation, timeout: float, is_done: Callable[[Fields], bool]) -> Fields:
-    """Look until it is done: a difference needs a second read before it counts."""
+    """Poll until it is done: a difference needs a second read before it counts."""
     deadline = monotonic_s() + timeout
     while True:
         found = ask_bot(invocation, "reconcile").inner("compared")

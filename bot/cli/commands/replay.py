@@ -1,4 +1,4 @@
-"""`bot replay`: a recorded day through the same engine again."""
+"""`bot replay`: runs a recorded day through the same engine again."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from bot.runtime.history.recording.replay import DayReplayed
 
 PLAIN_NO: Final = frozenset({"NO_SIGNAL", "WARMING", "SKIP"})
-"""Decisions that are counted and not listed."""
+"""Decisions that are only counted, not listed."""
 SIDE_MAX: Final = 10
-"""So many commands of each side of a difference are shown."""
+"""How many commands on each side of a difference are shown."""
 HEADS: Final = ("TIME", "SYM", "RECORDED", "NOW")
 SIDES: Final = ("verdict", "recorded", "now")
 NOTHING_FILLS: Final = (
@@ -62,7 +62,7 @@ def command(
     To record: `record: on` in bot.yaml. Exit code 12 when a decision differs, or part of the
     recording is damaged.
     """
-    # A recording's readers are slow to import, and no help page needs them.
+    # The recording modules are slow to import, and help pages do not need them.
     from bot.runtime.history.backtest.what_if import (
         COUNTED,
         load_strategies_from,
@@ -99,7 +99,7 @@ def command(
 
 
 def lines_of(found: "DayReplayed") -> Iterator[str]:
-    """What the replay of a day came to, a line for each run where there are several."""
+    """The result of a day's replay, one line for each run if there are several."""
     for run in found.runs:
         for file in run.changed:
             yield f"run {run.run}: {file} has changed since; it is replayed in its present form"
@@ -119,7 +119,7 @@ def lines_of(found: "DayReplayed") -> Iterator[str]:
 
 
 def problems_of(found: "DayReplayed") -> Iterator[Problem]:
-    """What keeps a day from being equal: in each run the first."""
+    """Why a day is not equal: the first difference of each run."""
     for run in found.runs:
         if run.difference is not None:
             at = f"call {run.difference.number:,}, at {clock_of(run.difference.at)}"
@@ -137,7 +137,7 @@ def problems_of(found: "DayReplayed") -> Iterator[Problem]:
 
 
 def difference_lines(found: "Difference") -> Iterator[str]:
-    """What went in, and both sides, for a person."""
+    """The input and both sides, for a person."""
     told = found.told
     yield from folded(f"call {found.number:,} at {clock_of(found.at)}: {told.event}", indent=2)
     for side, commands in (("recorded", told.recorded), ("now", told.now)):
@@ -151,7 +151,9 @@ def difference_lines(found: "Difference") -> Iterator[str]:
 
 
 def _show_other(invocation: Invocation, found: "WhatIf") -> None:
-    """Show both sides: how often each verdict was reached, and every decision but a plain no."""
+    """Show both sides: how often each verdict occurred, and every decision except plain "no
+    request" ones.
+    """
     rows = list(rows_of_both(found.recorded, found.now))
     counts = counts_of(found.recorded, found.now)
     if invocation.json:
@@ -171,7 +173,7 @@ def _show_other(invocation: Invocation, found: "WhatIf") -> None:
 def rows_of_both(
     recorded: Sequence["Decision"], now: Sequence["Decision"]
 ) -> Iterator[tuple[str, ...]]:
-    """Yield time, symbol and both sides, wherever one of them is more than a plain no."""
+    """Yield time, symbol and both sides, where either is more than a plain "no request"."""
     sides = defaultdict[tuple[datetime, str], tuple[list[str], list[str]]](lambda: ([], []))
     for number, decisions in enumerate((recorded, now)):
         for each in decisions:
@@ -192,7 +194,7 @@ def rows_of_both(
 def counts_of(
     recorded: Sequence["Decision"], now: Sequence["Decision"]
 ) -> list[tuple[str, int, int]]:
-    """Return how often each verdict was reached, by its code, on both sides."""
+    """Return how often each verdict occurred, by code, on both sides."""
     one, other = (
         Counter(f"{each.verdict} {each.code}".strip() for each in side) for side in (recorded, now)
     )

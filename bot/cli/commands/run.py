@@ -19,7 +19,7 @@ OWN_FOLDER: Final = (
     "set BOT_STATE_DIR, or state_dir in its configuration"
 )
 _PLAYED: Final = {"paper": timedelta(seconds=5)}
-"""Modes with a simulated second factor: nobody has to give a code each morning."""
+"""Modes with simulated 2FA: nobody has to supply a code each morning."""
 
 
 @define_command("run", example="bot run -c config/bot.yaml --dry-run")
@@ -36,7 +36,7 @@ def command(invocation: Invocation, dry_run: bool, only: tuple[str, ...], standb
     with, and whether with real money.
     """
     with ending_while_it_starts(invocation):
-        # The help page need not import what only a run uses.
+        # Help pages need not import what only a run uses.
         from bot.runtime.run_controls import RunOptions
 
         loaded = load(invocation)

@@ -1,7 +1,7 @@
 """`bot secret set|list|test|rm`: the broker's key and its secret, which no command ever shows.
 
-They are typed without echo or piped in, never an argument: that would stay in the shell's history
-and show in the list of processes.
+They are typed without echo or piped in, never arguments, which would stay in the shell's history
+and show in the process list.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from bot.config.settings.secrets import SecretPlaces
 
 KEYS: Final[Mapping[str, str]] = {"api-key": "api_key", "api-secret": "api_secret"}
-"""What they are called on the command line, and in a file."""
+"""Their names on the command line, and in a file."""
 STDIN: Final = "-"
 _USABLE: Final = re.compile(r"[!-~]{4,2048}")
-"""What a header can carry; the rest is a slip of the hand, or the wrong line of a page."""
+"""What a header can carry; anything else is a typing error, or the wrong text pasted."""
 _NEVER_AN_ARGUMENT: Final = (
     "never give a secret as an argument: it would stay in the shell's history and show up in the "
     "process list. Type it at the prompt of: bot secret set {name}   or pipe it in: … | bot secret "
@@ -113,7 +113,7 @@ def list_(invocation: Invocation) -> None:
 @click.pass_obj
 def test(invocation: Invocation) -> None:
     """Ask the broker, by signed reads, whether it accepts the key. Sends no order."""
-    # Slow to import, and no help page needs it.
+    # Slow to import, and help pages do not need it.
     from bot.runtime.health.doctor_broker import check_key
 
     loaded = load(invocation)

@@ -28,12 +28,12 @@ MARK: Final = "# Written by bot service install; the next install writes it anew
 CREDENTIALS: Final = ("broker__api_key", "broker__api_secret")
 SYSTEM_FOLDER: Final = Path("/etc/systemd/system")
 USER_FOLDER: Final = Path("systemd/user")
-"""Below the folder of the user's configuration."""
+"""Below the user's configuration folder."""
 _NAME: Final = re.compile(r"[^a-z0-9_-]+")
 NAME_MAX: Final = 40
 
 NO_RESTART: Final = "2 3 4"
-"""Wrong command line, wrong configuration, key refused: a person has to put that right first."""
+"""Wrong command line, wrong configuration, key refused: a person has to correct these first."""
 _COMMON: Final = """\
 Type=notify
 NotifyAccess=main
@@ -83,7 +83,7 @@ AmbientCapabilities=
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit for `bot run` of one configuration. `user` is None for a unit of the user's own
+    """The unit for `bot run` of one configuration. `user` is None for a unit of the user's own
     manager. `writable` are the folders that the bot writes to.
     """
 
@@ -133,18 +133,18 @@ class Unit:
 
 
 def unit_name(name: str) -> str:
-    """Return the name of a bot's unit: letters, digits, `_` and `-` alone."""
+    """Return the name of a bot's unit: only letters, digits, `_` and `-`."""
     return f"vnbot-{_NAME.sub('-', name.lower()).strip('-')[:NAME_MAX] or 'bot'}"
 
 
 def quoted(word: str) -> str:
-    """Return a word as a unit file reads it back: specifiers, variables and quotes are literal."""
+    """Quote a word for a unit file: specifiers, variables and quotes are literal."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
     return f'"{_plain(escaped)}"'
 
 
 def _plain(text: str) -> str:
-    """A value that takes the rest of its line, with no specifier in it."""
+    """Escape specifiers in a value that takes the rest of its line."""
     return text.replace("%", "%%")
 
 
@@ -258,7 +258,9 @@ def _unit_of(loaded: "Loaded", *, is_users: bool, credentials: Path | None = Non
 
 
 def make_writable(unit: Unit) -> None:
-    """Make the folder that the unit may write to: systemd starts none whose folder is missing."""
+    """Create the folder that the unit may write to: systemd starts no unit whose
+    folder is missing.
+    """
     from bot.runtime.state_dir import make_state_dir
 
     if not unit.state_dir.exists():
@@ -269,13 +271,13 @@ def make_writable(unit: Unit) -> None:
 
 
 def program_here() -> Sequence[str]:
-    """`bot` of this very environment, not whichever is first in somebody's path."""
+    """Return this environment's `bot`, not whichever is first in somebody's path."""
     script = Path(sys.executable).parent / "bot"
     return (str(script),) if script.exists() else (sys.executable, "-m", "bot")
 
 
 def owner_of(loaded: "Loaded") -> str:
-    """Whose bot it is: who owns what it has written, else its configuration."""
+    """Return whose bot it is: the owner of its state, else of its configuration."""
     owned = loaded.state_dir if loaded.state_dir.exists() else loaded.path
     try:
         return pwd.getpwuid(owned.stat().st_uid).pw_name
@@ -291,7 +293,7 @@ def _folder(*, is_users: bool) -> Path:
 
 
 def _asked(unit: Unit, *, is_users: bool) -> dict[str, str]:
-    """What systemd says of a unit; nothing where it does not answer."""
+    """Return what systemd reports about a unit; empty if it does not answer."""
     program = shutil.which("systemctl")
     if program is None:
         return {}

@@ -1,4 +1,4 @@
-"""`bot session`: the phases of the day, what may be done with a symbol, and the timetable."""
+"""`bot session`: the day's phases, what may be done with a symbol, and the timetable."""
 
 from collections.abc import Sequence
 from datetime import datetime, time, timedelta
@@ -121,7 +121,7 @@ def _show_jobs(invocation: Invocation) -> None:
 
 
 def _show_missed(invocation: Invocation, since: str | None) -> None:
-    """Print what the timetable has missed or run late, by the journal. Raises OperatorMistake."""
+    """Print missed and late runs of the timetable, from the journal. Raises OperatorMistake."""
     from bot.journal.events import missed_runs
 
     with open_journal(invocation) as reader:
@@ -145,9 +145,9 @@ def _show_missed(invocation: Invocation, since: str | None) -> None:
 
 
 def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fields | None]:
-    """The instant that is meant, and what the running bot says of it where that is now.
+    """Return the instant that is meant, and the running bot's phases if that is now.
 
-    A time of day is one of the running bot's day: a sandbox plays another one than today.
+    A time of day refers to the running bot's day: a sandbox may be on another day than today.
     """
     is_of_today = moment is None or "-" not in moment
     reply = find_bot(invocation, "phases") if is_of_today else None
@@ -166,7 +166,7 @@ def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fi
 
 
 def _rulebook_at(invocation: Invocation, at: datetime) -> Rulebook:
-    # Here and below: the rules and their files are slow to import, and no help page needs them.
+    # Here and below: the rules and their files are slow to import, and help pages do not need them.
     from bot.config.rulebook import load_rulebook, rulebook_of
 
     day = at.astimezone(EXCHANGE_TZ).date()
@@ -188,7 +188,7 @@ def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
         takes = sorted(rulebook.accepted_types(exchange, by_rules, Lot.EVEN))
         found: dict[str, object] = {"exchange": exchange, "phase": by_rules}
         found |= {"until": change.at.isoformat(), "next": change.phase, "takes": takes}
-        if row := by_broker.get(exchange):  # the broker's word on a phase outranks the rules
+        if row := by_broker.get(exchange):  # the broker's phase takes precedence over the rules
             found["phase"] = row.get("phase")
             found["broker_lists"] = row.get("available_order_types")
         local = change.at.astimezone(EXCHANGE_TZ)
@@ -213,9 +213,9 @@ def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
 
 
 def day_strip(rulebook: Rulebook, exchanges: Sequence[Exchange], at: datetime) -> list[str]:
-    """Draw the day of `at` by the rules, a letter for five minutes, and what the letters mean.
+    """Draw the day of `at` by the rules, one letter for five minutes, with a legend.
 
-    A day without trading is said in words.
+    A day without trading is described in words.
     """
     start = datetime.combine(at.astimezone(EXCHANGE_TZ).date(), time(FIRST_HOUR), EXCHANGE_TZ)
     if not rulebook.calendar.is_trading_day(start.date()):
@@ -236,7 +236,7 @@ def day_strip(rulebook: Rulebook, exchanges: Sequence[Exchange], at: datetime) -
 
 
 def _explain(invocation: Invocation, rulebook: Rulebook, symbol: str, at: datetime) -> None:
-    """Say what may be done with a symbol, line by line, each with its rule."""
+    """Describe what may be done with a symbol, line by line, each with its rule."""
     from bot.config.rulebook import load_symbols
 
     day = at.astimezone(EXCHANGE_TZ).date()

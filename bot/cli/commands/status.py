@@ -1,4 +1,4 @@
-"""`bot status`, and what `bot` alone shows."""
+"""`bot status`, and the output of `bot` alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from time import sleep
@@ -32,9 +32,9 @@ OUTCOMES: Final = (
     "filled", "partly filled", "open", "rejected", "cancelled", "expired", "blocked", "held",
     "unknown",
 )  # fmt: skip
-"""What has become of the day's orders, in the order of printing."""
+"""The states of the day's orders, in the order of printing."""
 _WAITS: Final = "WAITING_TO_SEND"
-"""The broker's word for an order that it sends when the next session opens."""
+"""The broker's status of an order that it sends when the next session opens."""
 _BROKEN: Final = "STRATEGY_BROKEN"
 _INDENT: Final = 12
 _BY_HAND: Final = frozenset(
@@ -66,7 +66,7 @@ def command(
 
 
 def show_status_or_examples(invocation: Invocation) -> None:
-    """Show the state of the running bot if there is one, else what to begin with."""
+    """Show the state of the running bot if there is one, else how to begin."""
     found = find_status(invocation)
     if found["state"] == RunState.STOPPED and not invocation.json:
         print_lines(messages.EXAMPLES.splitlines())
@@ -84,7 +84,7 @@ def _lines(invocation: Invocation, found: Fields) -> list[str]:
 
 
 def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
-    """The status in words and in its language, `which` bot it is first; STOPPED is one line."""
+    """The status in words, in its language, beginning with the bot; a stopped bot is one line."""
     found = Fields(status)
     say = phrases(found.text("language"))
     trouble = found.inner("trouble")
@@ -146,7 +146,9 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
 
 
 def alerts_of(status: Fields) -> Iterator[str]:
-    """Yield what stays wrong, in the bot's language; a bot of an earlier version has its words."""
+    """Yield the standing alerts in the bot's language; for a bot of an earlier version as it words
+    them.
+    """
     if "standing" not in status:
         yield from status.words("alerts")
     for row in status.each("standing"):
@@ -155,13 +157,13 @@ def alerts_of(status: Fields) -> Iterator[str]:
 
 
 def _rows(name: str, values: Sequence[str]) -> Iterator[str]:
-    """One line each, the name before the first."""
+    """One line each, with the name before the first."""
     for at, value in enumerate(values):
         yield f"{'' if at else name:<11} {value or '-'}"
 
 
 def _why(say: Say, found: Fields) -> str:
-    """Every cause, what an operator did first: `PAUSED by you 10:20, and needs 2FA`."""
+    """Every cause, the operator's first: `PAUSED by you 10:20, and needs 2FA`."""
     causes = []
     for row in sorted(found.each("causes"), key=lambda row: row.text("by") != "operator"):
         since, by, reason = row.instant("since"), row.text("by"), row.text("reason")
@@ -181,7 +183,7 @@ def _strategy(say: Say, row: Fields) -> str:
     state, reason = row.text("state"), row.text("reason")
     if state == "warming":
         state = reason
-    elif reason and state != "on":  # why it was switched on again is news of then
+    elif reason and state != "on":  # why it was switched on again is old news
         state = f"{say(state)}: {reason}"
     watch = f" ({say('watch')})" if row.text("mode") == "watch" else ""
     line = f"{row.text('name')}{watch} {say(state)}"
@@ -238,7 +240,9 @@ def _second_factor(say: Say, state: Fields) -> str:
 
 
 def _traffic(say: Say, found: Fields) -> Iterator[str]:
-    """What is asked of the broker, what makes decisions late, and what is unlike its document."""
+    """What is requested from the broker, what delays decisions, and what differs from
+    the document.
+    """
     rate, inbox, requests = found.inner("rate"), found.inner("inbox"), list[str]()
     used, limit, waiting = (rate.whole(name) for name in ("used", "per_minute", "waiting"))
     if limit:

@@ -13,7 +13,7 @@ from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
 
 LEAST_S: Final = 2.0
-"""So long is an answer waited for, however short the timeout."""
+"""The least time to wait for an answer, however short the timeout."""
 
 
 @define_command("stop", example="bot stop --cancel-open --timeout 30s", changes=True)

@@ -1,4 +1,6 @@
-"""`bot strategy list|show|new|check|schema|enable|disable`: those that run, and that could."""
+"""`bot strategy list|show|new|check|schema|enable|disable`: the configured strategies and those
+available.
+"""
 
 import shlex
 from pathlib import Path
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 Plain = dict[str, object]
 _ANSWER_S: Final = 2.0
-"""A running bot that is slower is not waited for: the list does not need it."""
+"""Do not wait longer for a running bot: the list does not need it."""
 
 
 @define_group("strategy", example="bot strategy check strategies/mine.yaml")

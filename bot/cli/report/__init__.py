@@ -1,4 +1,4 @@
-"""What came of a backtest or a search, for a person: one screen of words, and one page of HTML.
+"""The result of a backtest or a search for a person: one screen of text, and one HTML page.
 
-Not here: how a figure is computed (runtime/history), and what a command asks (commands).
+`runtime/history` computes the figures; `commands` parses the request.
 """

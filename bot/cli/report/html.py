@@ -1,9 +1,9 @@
-"""Pages of HTML that need nothing else: no network, no folder beside them.
+"""Self-contained HTML pages: no network, no other files.
 
-Every text passes `_shown` on its way into a page: it is made visible, and escaped by Jinja2. What
-is ours (style, script, library) a template calls safe; the scripts are named by their hashes in the
-page's policy, so that the browser runs them and nothing else. A file is written beside its place
-and renamed.
+Every text passes through `_shown` on its way into a page: control characters become visible, and
+Jinja2 escapes it. A template marks our own parts (style, script, library) as safe; the page's
+policy lists the scripts by hash, so that the browser runs nothing else. A file is written under
+another name and renamed.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ LIBRARY: Final = "lightweight-charts.js"
 
 
 def template(name: str) -> str:
-    """Return a file of ours, as it is."""
+    """Return one of our files unchanged."""
     return (_HERE / "templates" / name).read_text("utf-8")
 
 
@@ -34,7 +34,7 @@ def library() -> str:
 
 
 def render(name: str, *, scripts: Sequence[str] = (), **fields: object) -> str:
-    """Return a page from its template; of scripts only these may run in it."""
+    """Return a page from its template; only these scripts may run in it."""
     environment = Environment(
         loader=FunctionLoader(template),
         autoescape=True,
@@ -51,7 +51,7 @@ def render(name: str, *, scripts: Sequence[str] = (), **fields: object) -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file atomically."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_text(text, encoding="utf-8")
@@ -61,6 +61,6 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _shown(value: object) -> object:
-    """Make a text visible; what a template calls safe (Jinja2 marks it) is left as it is."""
+    """Make a text visible; what a template marks as safe (through Jinja2) is unchanged."""
     is_outside = isinstance(value, str) and not hasattr(value, "__html__")
     return visible(str(value)) if is_outside else value

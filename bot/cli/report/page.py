@@ -26,7 +26,7 @@ MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", 
 MARKERS_MAX: Final = 1_000
 SYMBOLS_MAX: Final = 60
 NEAR_TRADES: Final = 40
-"""The last trades, of which the bars around purchase and sale are shown as they are."""
+"""How many of the last trades get a chart of the unmerged bars around purchase and sale."""
 ALL_CANDLES_MAX: Final = 20_000
 """On the whole page: with the library and the trades it stays under 2 MB."""
 
@@ -36,7 +36,7 @@ Marker = tuple[int, str, int]
 
 
 def write_page(path: Path, result: BacktestResult, figures: Figures, source: BarSource) -> None:
-    """Write the page of a result, whole or not at all."""
+    """Write the page of a result atomically."""
     write_whole(path, page_of(result, figures, source))
 
 
@@ -104,7 +104,7 @@ def _tone(sign: float | None) -> str:
 
 
 def _trades(trips: Trips) -> list[Fields]:
-    """Return the rows of the table: what is open first, then the last trades, newest first."""
+    """Return the rows of the table: open positions first, then the last trades, newest first."""
     still_open: list[Fields] = [
         {
             **_row(position.symbol, position.opened, position.opened, position.entry_why),
@@ -151,7 +151,7 @@ def _local(at: datetime) -> str:
 
 
 def _refusals(result: BacktestResult) -> list[Fields]:
-    """Return each reason of a refusal, how often it came, and its last case in words."""
+    """Return each reason for a refusal, how often it occurred, and its last case in words."""
     last: dict[str, str] = {}
     count: dict[str, int] = {}
     for decision in result.decisions:
@@ -176,7 +176,7 @@ def _refusals(result: BacktestResult) -> list[Fields]:
 
 
 def chart_data(result: BacktestResult, source: BarSource, symbols: Sequence[str]) -> str:
-    """Return what the charts draw, as JSON that can stand in a script element."""
+    """Return the chart data as JSON that is safe inside a script element."""
     shown = symbols[:SYMBOLS_MAX]
     limit = min(CANDLES_MAX, ALL_CANDLES_MAX // max(1, len(shown)))
     closed = round_trips(result.fills, result.decisions).closed
@@ -200,8 +200,8 @@ def _symbol(
     limit: int,
     trades: Sequence[tuple[int, RoundTrip]],
 ) -> Fields:
-    """Return what the chart of a symbol draws. Of thinned candles the bars around the last trades
-    come along, by the trade's number.
+    """Return the chart data of a symbol. If its candles are merged, the bars around the last trades
+    are added, by the trade's number.
     """
     own = [(number, trip) for number, trip in trades if trip.symbol == symbol]
     ends = {second_of(at) for _, trip in own for at in (trip.opened, trip.closed)}
@@ -235,7 +235,7 @@ def _symbol(
 
 
 def _markers(result: BacktestResult, candles: Candles) -> list[Marker]:
-    """Return the marks of a symbol: orders of one kind in one candle are one mark."""
+    """Return the marks of a symbol: orders of one kind in one candle share a mark."""
     starts = {row[0] for row in candles.rows}
     orders = dict[tuple[int, str], set[str]]()
 

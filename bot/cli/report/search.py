@@ -1,5 +1,5 @@
-"""A search's result: in-sample beside out-of-sample, the best's neighbours, and how likely it is
-that the best is more than luck. On a screen, as JSON and as a page.
+"""A search's result: in-sample and out-of-sample figures, the best's neighbours, and how likely it
+is that the best is more than luck. On a screen, as JSON and as a page.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ Table = tuple[Sequence[str], list[list[str]]]
 
 
 def search_lines(found: Search, name: str) -> Iterator[str]:
-    """Yield the screen of a search."""
+    """Yield the lines of a search for the screen."""
     yield headline(found, name)
     for label, text in sections(found):
         yield f"  {label:<{_LABEL}}{text}"
@@ -66,7 +66,7 @@ def sections(found: Search) -> Iterator[tuple[str, str]]:
     yield "unchanged", f"in-sample {objective} {_both(found, found.before)}"
     luck = f"{DASH} (too few trials or days for a deflated Sharpe ratio)"
     if deflated := found.deflated():
-        yearly = 250**0.5  # ratios of one day, as of a year
+        yearly = 250**0.5  # daily ratios, annualised
         chance, shows = deflated.expected_best * yearly, deflated.sharpe * yearly
         luck = (
             f"{deflated.probability * 100:.0f} % (deflated Sharpe ratio): the best of "
@@ -116,7 +116,7 @@ def tables(found: Search) -> Iterator[tuple[str, Table]]:
 
 
 def search_json(found: Search, name: str) -> Plain:
-    """Return the search under stable keys; None where a figure can't be told."""
+    """Return the search under stable keys; None for unknown figures."""
     best = found.best
     return {
         "strategy": name,
@@ -143,7 +143,7 @@ def search_json(found: Search, name: str) -> Plain:
 
 
 def write_search_page(path: Path, found: Search, name: str) -> None:
-    """Write the page of a search, whole or not at all."""
+    """Write the page of a search atomically."""
     write_whole(path, search_page(found, name))
 
 
@@ -171,7 +171,7 @@ def search_page(found: Search, name: str) -> str:
 
 
 def progress_words(done: int, wanted: int, best: Trial | None, objective: Objective) -> str:
-    """Return a line of how far a search is, with the best so far."""
+    """Return a line on the progress of a search, with the best so far."""
     if best is None:
         return f"{done:,} of {wanted:,} trials"
     value = percent(best.value) if objective is Objective.RETURN else ratio(best.value)

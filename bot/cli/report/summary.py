@@ -1,7 +1,7 @@
 """A backtest's result on one screen, in plain words, and the same figures as JSON.
 
-Every result names its model, its assumptions and what was missing; a figure that can't be told is
-a dash, with the reason where the reader would ask for one.
+Every result names its model, its assumptions and what was missing; an unknown figure is a dash,
+with a reason where the reader would expect one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ _LABEL = 13
 
 
 def summary_lines(result: BacktestResult, figures: Figures) -> Iterator[str]:
-    """Yield the screen of a result."""
+    """Yield the lines of a result for the screen."""
     yield headline(result)
     for label, text in sections(result, figures):
         yield f"  {label:<{_LABEL}}{text}"
@@ -41,7 +41,7 @@ def summary_lines(result: BacktestResult, figures: Figures) -> Iterator[str]:
 
 
 def headline(result: BacktestResult) -> str:
-    """Return what was run on what: names, symbols, days, width and number of the bars."""
+    """Describe what was run on what: names, symbols, days, width and number of the bars."""
     names = ", ".join(f"{plan.name} ({plan.use})" for plan in result.plans)
     symbols = ", ".join(sorted({symbol for plan in result.plans for symbol in plan.symbols}))
     bars = f"{result.bars:,} bars of {width_name(timedelta(seconds=result.bar_seconds))}"
@@ -104,7 +104,7 @@ def sections(result: BacktestResult, figures: Figures) -> Iterator[tuple[str, st
 
 
 def summary_json(result: BacktestResult, figures: Figures) -> Plain:
-    """Return the result's figures under stable keys; None where a figure can't be told."""
+    """Return the result's figures under stable keys; None for unknown ones."""
     shown = plain(figures)
     assert isinstance(shown, dict), "figures are a frozen value"
     shown["costs"]["total"] = figures.costs.total
@@ -170,7 +170,7 @@ def _trade_words(figures: Figures) -> str:
 
 
 def _counted(codes: Mapping[str, int]) -> str:
-    """Return `: 12 CASH, 3 BAND`, the most frequent codes; nothing without one."""
+    """Return `: 12 CASH, 3 BAND`, the most frequent codes; empty without any."""
     shown = [f"{count:,} {code}" for code, count in list(codes.items())[:CODES_SHOWN]]
     left = len(codes) - len(shown)
     return f": {', '.join(shown)}{f' and {left} more' if left else ''}" if shown else ""

@@ -1,4 +1,4 @@
-"""The lines of a run: facts of the journal in a trader's words. Pure.
+"""The lines of a run: journal facts in a trader's words. Pure.
 
-What only one command prints is in that command's module.
+Output of a single command is in that command's module.
 """

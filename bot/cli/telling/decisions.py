@@ -9,13 +9,13 @@ from bot.cli.telling.wording import minute_of, order_in, order_words
 from bot.domain.entry import Decision, Numbers, Verdict
 
 CHECKS_SHOWN: Final = ("MAX_ORDER_VALUE", "MAX_ORDERS", "CASH", "SELLABLE")
-"""The checks whose numbers are worth a look when all have passed."""
+"""The checks whose numbers are worth showing when all have passed."""
 OWN_WORDS: Final = "SKIP"
-"""The code of a skip in a strategy's own words; these tell its reasons apart."""
+"""The code of a skip in a strategy's own words, by which its reasons are distinguished."""
 REASONS_MAX: Final = 1_000
-"""How many different reasons are counted from one pulse to the next."""
+"""How many different reasons are counted between two pulses."""
 VERDICT: Final = "VERDICT_"
-"""How the codes of the checks of a verdict begin."""
+"""Prefix of the codes of a verdict's checks."""
 _FIGURE: Final = re.compile(r"[-+]?\d[\d.,:]*")
 
 
@@ -67,7 +67,9 @@ def decision_lines(memory: Memory, entry: Decision) -> Lines:
 
 
 def _blocked(entry: Decision, why: str) -> str:
-    """Say what was not done: a verdict is a person's word on an order, and nothing to send."""
+    """Describe what was not done: a verdict is a person's statement about an order, with nothing to
+    send.
+    """
     if entry.code.startswith(VERDICT):
         return f"the verdict on {entry.request_id or 'an order'} was refused: {why}"
     request = order_words(side=entry.side, quantity=entry.quantity, symbol=entry.symbol)
@@ -76,7 +78,9 @@ def _blocked(entry: Decision, why: str) -> str:
 
 
 def gap_percent(numbers: Numbers) -> float | None:
-    """How far apart two values of one indicator are: `sma(5)` and `sma(20)`; else None."""
+    """The distance between two values of one indicator, such as `sma(5)` and
+    `sma(20)`; else None.
+    """
     figures = [each for each in numbers.values() if isinstance(each, int | float)]
     indicators = {name.partition("(")[0] for name in numbers}
     if len(figures) != 2 or len(numbers) != 2 or len(indicators) != 1 or not all(figures):
@@ -85,7 +89,9 @@ def gap_percent(numbers: Numbers) -> float | None:
 
 
 def _count(memory: Memory, entry: Decision) -> None:
-    """Count a "no" with those that say the same; a pulse tells the most frequent one."""
+    """Count a decision without a request together with equal ones; the pulse shows the most
+    frequent.
+    """
     key = entry.strategy, entry.code, _FIGURE.sub("#", entry.why)
     times, _ = memory.reasons.get(key, (0, ""))
     if times or len(memory.reasons) < REASONS_MAX:
@@ -93,7 +99,7 @@ def _count(memory: Memory, entry: Decision) -> None:
 
 
 def _is_news(memory: Memory, entry: Decision) -> bool:
-    """Whether this skip has not been shown since something else happened there."""
+    """Return whether this skip has not been shown since something else happened there."""
     shown = memory.skips.setdefault((entry.strategy, entry.symbol), set())
     words = _FIGURE.sub("#", entry.why) if entry.code == OWN_WORDS else ""
     reason = f"{entry.verdict} {entry.code} {words}"

@@ -1,7 +1,7 @@
-"""Alerts in the language that the settings ask for, from their code and facts alone.
+"""Alerts in the configured language, from their code and facts alone.
 
-The journal keeps the English text, the code and the facts. Where a template or one of its facts is
-missing the English text is shown: an alert in the wrong language is better than none.
+The journal stores the English text, the code and the facts. If a template or one of its facts is
+missing, the English text is shown: an alert in the wrong language is better than none.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Facts = Mapping[str, object]
 
 
 class Say(Protocol):
-    """Says an English phrase in another language. Without facts its braces are only text."""
+    """Translates an English phrase. Without facts its braces are plain text."""
 
     def __call__(self, english: str, /, **facts: object) -> str: ...
 
@@ -26,13 +26,13 @@ class Say(Protocol):
 ENGLISH: Final = "en"
 _NOTHING: Final = "-"
 _DEPTH_MAX: Final = 3
-"""A part may name parts, so deep."""
+"""Parts may be nested this deep."""
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """The templates of one language. `parts` are what several templates share, `words` are what the
-    values of a fact are called, `times` the facts that are instants.
+    """The templates of one language. `parts` are shared by several templates, `words` translate
+    values of facts, `times` are the facts that are instants.
     """
 
     alerts: Mapping[str, str]
@@ -40,10 +40,10 @@ class Catalogue:
     words: Mapping[str, Mapping[str, str]]
     times: tuple[str, ...]
     screen: Mapping[str, str]
-    """What `bot status` says, by its English words."""
+    """Phrases of `bot status`, by their English text."""
 
     def told(self, code: str, facts: Facts) -> str | None:
-        """Return an alert in whole sentences; None where its template or a fact is missing."""
+        """Return an alert in whole sentences; None if its template or a fact is missing."""
         template = self.template(code)
         if template is None:
             return None
@@ -66,7 +66,7 @@ class Catalogue:
             return None
 
     def template(self, code: str) -> str | None:
-        """Return the template of a code with its parts put in, None where there is none."""
+        """Return the template of a code with its parts inserted, None if there is none."""
         text = self.alerts.get(code)
         for _ in range(_DEPTH_MAX):
             for name, part in self.parts.items():
@@ -76,8 +76,8 @@ class Catalogue:
 
 @cache
 def catalogue(language: str) -> Catalogue:
-    """Read the templates of a language; of English there are none, its text is the alert's own."""
-    from ruamel.yaml import YAML  # read only by who asks for another language: it slows a start
+    """Read the templates of a language; English has none, as alerts already have English text."""
+    from ruamel.yaml import YAML  # imported only for another language, as it slows a start
 
     data = YAML(typ="safe").load(Path(__file__).with_name(f"{language}.yaml").read_text("utf-8"))
     return Catalogue(
@@ -86,9 +86,7 @@ def catalogue(language: str) -> Catalogue:
 
 
 def phrases(language: str) -> Say:
-    """Return what says an English phrase in a language, with its facts put in; what is missing
-    there is said in English.
-    """
+    """Return the translator of English phrases into a language; missing phrases stay English."""
     known = catalogue(language).screen if language not in {"", ENGLISH} else {}
 
     def say(english: str, /, **facts: object) -> str:
@@ -99,7 +97,7 @@ def phrases(language: str) -> Say:
 
 
 def told(language: str, text: str, code: str, facts: Facts) -> str:
-    """Return an alert in a language; its English text where it can't be said in it."""
+    """Return an alert in a language, or in English if it has no translation."""
     if language == ENGLISH or not code:
         return text
     return catalogue(language).told(code, facts) or text

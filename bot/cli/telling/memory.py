@@ -24,9 +24,9 @@ from bot.domain.recovery import Recovery
 
 Lines = list[str]
 INDENT: Final = 17
-"""Where the text of a line begins, and that of the lines that continue it."""
+"""The column at which the text of a line begins, and that of continuation lines."""
 SPARE: Final = ("keys", "phases", "open", "result", "2fa")
-"""What is left out of the status line first where the terminal is narrow."""
+"""Parts dropped from the status line first if the terminal is narrow."""
 
 
 def line(at: datetime, kind: str, text: str, who: str = "") -> str:
@@ -40,7 +40,7 @@ def more(text: str) -> str:
 
 
 class StatusLine:
-    """The newest state, phase, orders and day's result."""
+    """The latest state, phase, orders and day's result."""
 
     def __init__(self) -> None:
         self.at: datetime | None = None
@@ -52,7 +52,7 @@ class StatusLine:
         self.second_factor = ""
 
     def recall(self, recovery: Recovery) -> None:
-        """Begin with the orders and the result that the day already has."""
+        """Begin with the day's existing orders and result."""
         self.orders = {order.order_id: order for order in recovery.orders}
         self.reduced = {f"{ENTRIES_SCOPE}{account}" for account in recovery.reduced}
         self.reduced |= {REDUCED_SCOPE} & recovery.halted_scopes.keys()
@@ -78,7 +78,7 @@ class StatusLine:
                 self.second_factor = "needed"
 
     def open_orders(self) -> list[OrderUpdated]:
-        """Own orders that have not ended, sorted by their ids."""
+        """Own orders that have not ended, sorted by id."""
         ours = (order for order in self.orders.values() if order.intent_id)
         still_open = [order for order in ours if order.state not in TERMINAL_STATES]
         return sorted(still_open, key=lambda order: order.order_id)
@@ -86,7 +86,7 @@ class StatusLine:
     def text(self, mode: str, limit: int = LINE_MAX) -> str:
         """`RUNNING SANDBOX 09:31:07 | HOSE continuous | open 1 | P&L +38,000 | 2FA until 23:59`.
 
-        Where it does not fit into `limit` columns, whole parts are left out.
+        If it does not fit into `limit` columns, whole parts are dropped.
         """
         is_reducing = self.reduced and self.state is RunState.RUNNING
         shown = RunState.REDUCING if is_reducing else self.state
@@ -110,13 +110,12 @@ def _joined(parts: Mapping[str, str]) -> str:
 
 @dataclass(slots=True)
 class Memory:
-    """`announced`: intents whose order's first row has not come yet; `skips`: see `_is_news`.
+    """`announced`: intents whose order has no row yet; `skips`: see `_is_news`.
 
-    `gaps` is how far apart two values of one indicator were when a look brought no signal,
-    `reasons` how often each "no" was said since the last pulse, and how the last time.
-    `scripted` is what an order's newest move says of the scenario that forced it.
-    `needed` is the newest demand for a token, `ready` the newest token,
-    `paused_at` the start of a pause that lasts.
+    `gaps` is the distance of two values of one indicator when there was no signal, `reasons` how
+    often each reason for no request occurred since the last pulse, with its last wording.
+    `scripted` is the scenario's mark on an order's latest move. `needed` is the latest request for
+    a token, `ready` the latest token, `paused_at` the start of the present pause.
     """
 
     language: str = ENGLISH

@@ -1,9 +1,9 @@
 """Puts the journal's entries into the lines of a run: `HH:MM:SS KIND    who        text`.
 
-Pure: the same entries give the same lines, and what a text from outside holds is made visible.
-Times are market time, local to the exchange; the only figure of the wall clock is a latency, always
-as `(N ms)`. A skip is shown once: the same strategy's next one for the same reason has no line
-until something else has happened to it. The journal has every skip.
+Pure: the same entries give the same lines, and texts from outside are made visible. Times are
+market time, local to the exchange; the only figures of the wall clock are latencies, always as `(N
+ms)`. A skip is shown once: the same strategy's next one for the same reason gets no line until
+something else has happened there. The journal has every skip.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,11 +52,11 @@ _LINES: Final[Mapping[type, Callable[..., Lines]]] = {
     StrategySwitched: switch_lines,
     Note: note_lines,
 }
-"""Entries of other kinds are for the journal alone."""
+"""Entries of other kinds are only journalled."""
 
 
 class Narrator:
-    """Remembers just enough of earlier entries to put the next one into a line."""
+    """Remembers just enough of earlier entries to word the next one."""
 
     def __init__(self, language: str = ENGLISH) -> None:
         self._memory = Memory(language)
@@ -66,13 +66,13 @@ class Narrator:
         return self._memory.status_line
 
     def recall(self, recovery: Recovery) -> None:
-        """Go on from what an earlier run of the day has shown."""
+        """Continue from what an earlier run of the day has shown."""
         for stored in recovery.intents:
             self._memory.intents[stored.intent.intent_id] = stored.intent
         self._memory.status_line.recall(recovery)
 
     def lines_of(self, entry: Entry, limit: int = LINE_MAX) -> Lines:
-        """Return the lines that an entry is worth, `limit` columns each; often none."""
+        """Return the lines for an entry, `limit` columns each; often none."""
         make = _LINES.get(type(entry))
         bare, mark = apart(entry)
         lines = make(self._memory, bare) if make else []
@@ -81,7 +81,7 @@ class Narrator:
         if isinstance(entry, Fill):
             mark = self._memory.scripted.pop(entry.order_id, "")
         self._memory.status_line.see(entry)
-        if mark and lines:  # what a scenario forced is said on the line itself if it fits there
+        if mark and lines:  # the mark of a scenario is on the line itself if it fits
             whole = f"{lines[0]} {mark}"
             first = [whole] if len(whole) <= LINE_MAX else [lines[0], more(mark)]
             lines = [*first, *lines[1:]]

@@ -1,7 +1,7 @@
 """The lines of `bot order ID --timeline`: what happened to one order, in words. Pure.
 
-A trader reads one line for each thing that happened; with `--raw` every row is shown as the journal
-has it, state machines, requests and answers too.
+A trader sees one line per event; `--raw` shows every row as in the journal, including state
+machines, requests and answers.
 """
 
 import json
@@ -16,21 +16,22 @@ from bot.domain.scripted import split
 from bot.journal.values import OrderRow, TimelineRow
 
 Words = tuple[str, str]
-"""A word for what happened, and the rest of the line."""
+"""A word for the event, and the rest of the line."""
 
 _INDENT: Final = " " * 8
 _TEXT_AT: Final = 33
-"""Where the text begins after `+0.000   09:16:00.102  decided   `."""
+"""The column at which the text begins, after `+0.000 09:16:00.102 decided `."""
 _STATUS: Final = ("status", "order_status")
 _EXECUTED: Final = ("execqtty", "execute_quantity")
 _PRICE: Final = ("execprice", "execute_price")
 _REASON: Final = ("feedbackmsg", "rejected_reason")
-"""Names of one thing in a row of the day order book and in an order result. Source: broker open API
-0.2.0-preview.3, day order book and order execution."""
+"""The field's names in a row of the day order book and in an order result. Source: broker open API
+0.2.0-preview.3, day order book and order execution.
+"""
 _ORDER_ID: Final = ("orderid", "order_id")
 _LIMIT_ORDER: Final = re.compile(r"\bLO\b")
 _PART: Final = " · "
-"""What separates the parts of a row's text."""
+"""Separates the parts of a row's text."""
 _ARROW: Final = " → "
 _AMEND: Final = "amend "
 _WRITES: Final = {"POST": "the order", "PUT": "a change", "DELETE": "a cancel"}
@@ -56,7 +57,7 @@ _MOVED: Final[Mapping[OrderState, str]] = {
 
 
 def story(events: Sequence[TimelineRow], order: OrderRow, *, limit: int) -> Iterator[str]:
-    """Each thing that happened in a line, folded where it is wider than `limit`."""
+    """Each event on a line, folded if it is wider than `limit`."""
     answer, ids = "", {order.order_id}
     for row in events:
         words = _renamed(row, ids) or _words(row, order, answer)
@@ -67,7 +68,7 @@ def story(events: Sequence[TimelineRow], order: OrderRow, *, limit: int) -> Iter
 
 
 def raw_story(events: Sequence[TimelineRow]) -> Iterator[str]:
-    """Every row, whole, each with the JSON or text that belongs to it."""
+    """Every row in full, each with its JSON or text."""
     for row in events:
         parsed, detail = _parsed(row.detail), ""
         if row.detail and row.kind == "checked":
@@ -89,7 +90,7 @@ def _line(row: TimelineRow, words: Words) -> str:
 
 
 def _renamed(row: TimelineRow, ids: set[str | None]) -> Words | None:
-    """An amendment may have given the order another id, which its rows have from then on."""
+    """Follow an amendment that gave the order another id, which its rows have from then on."""
     parsed = _parsed(row.detail) if row.kind == "polled" else None
     own = _first(parsed, _ORDER_ID) if isinstance(parsed, Mapping) else ""
     if not own or own in ids:
@@ -99,7 +100,7 @@ def _renamed(row: TimelineRow, ids: set[str | None]) -> Words | None:
 
 
 def _words(row: TimelineRow, order: OrderRow, answer: str) -> Words | None:
-    """What a row says; None where another row says it, as the last `answer` may."""
+    """Describe a row; None if another row says the same, as the last `answer` may."""
     match row.kind:
         case "decided":
             return _decided(row)
@@ -136,7 +137,7 @@ def _words(row: TimelineRow, order: OrderRow, answer: str) -> Words | None:
 
 
 def _sending(row: TimelineRow, answer: str) -> Words | None:
-    """`unknown   it may have arrived: the nonce had been used`, without what an answer told."""
+    """`unknown it may have arrived: the nonce had been used`, without repeating an answer."""
     word, words = _SENDING[SendState(row.word or "")]
     reason, _, proof = row.text.partition(_PART)[2].partition(f"{_PART}proof ")
     note, _ = split(reason)
@@ -147,8 +148,8 @@ def _sending(row: TimelineRow, answer: str) -> Words | None:
 
 
 def _moved(row: TimelineRow, order: OrderRow, answer: str) -> Words | None:
-    """What came of a change, and how the order ended where neither a fill nor the answer says it;
-    of one that this bot did not place every move, which is all that is known.
+    """The result of a change, and how the order ended if neither a fill nor the answer says so; for
+    an order that this bot did not place, every move, as nothing else is known.
     """
     state, *parts = row.text.split(_PART)
     if order.local_id is None:
@@ -206,7 +207,7 @@ def _answered(row: TimelineRow, order: OrderRow) -> Words:
 
 
 def _checks(parsed: object) -> str:
-    """The numbers of the check that refused, else of those worth knowing."""
+    """The numbers of the check that refused, else of those worth showing."""
     listed = parsed if isinstance(parsed, list) else []
     checks = [check for check in listed if isinstance(check, Mapping)]
     refused = [str(check.get("text")) for check in checks if not check.get("passed")]

@@ -1,4 +1,4 @@
-"""The lines of what became of an order: sent, refused, unknown, filled, cancelled."""
+"""The lines on the fate of an order: sent, refused, unknown, filled, cancelled."""
 
 from datetime import datetime
 
@@ -26,7 +26,7 @@ def keep_answer(memory: Memory, entry: AttemptFinished) -> Lines:
 
 
 def move_lines(memory: Memory, entry: IntentMoved) -> Lines:
-    """The lines of what sending came to, where no row of the order says it."""
+    """The lines on the result of sending, if no row of the order has it."""
     at, who = entry.at, entry.intent_id
     match entry.to_state:
         case SendState.ACKED:
@@ -48,7 +48,7 @@ def move_lines(memory: Memory, entry: IntentMoved) -> Lines:
 
 
 def transition_lines(memory: Memory, entry: Transition) -> Lines:
-    """The lines of a request that was refused outright; an order with a row is in its row's."""
+    """The lines for a request that was refused outright; an order with a row is covered by that."""
     intent_id = entry.intent_id or ""
     is_refusal = entry.to_state is OrderState.REJECTED and entry.order_id is None
     if not is_refusal or intent_id in memory.held:
@@ -58,7 +58,7 @@ def transition_lines(memory: Memory, entry: Transition) -> Lines:
 
 
 def order_lines(memory: Memory, entry: OrderUpdated) -> Lines:
-    """The lines of a row of the day order book that is new or has changed."""
+    """The lines for a new or changed row of the day order book."""
     before = memory.status_line.orders.get(entry.order_id)
     who, order = entry.intent_id or entry.order_id, order_in(entry)
     left, kept = entry.quantity - entry.executed_quantity, entry.executed_quantity
@@ -86,7 +86,7 @@ def order_lines(memory: Memory, entry: OrderUpdated) -> Lines:
 
 
 def fill_lines(memory: Memory, entry: Fill) -> Lines:
-    """The line of a fill; the skips before it count as news from here on."""
+    """The line of a fill; equal skips are shown again from here on."""
     memory.skips.pop((entry.strategy or "", entry.symbol), None)
     who = entry.intent_id or entry.order_id
     tax = f" tax {entry.tax:,}" if entry.tax else ""
@@ -99,7 +99,7 @@ def fill_lines(memory: Memory, entry: Fill) -> Lines:
 
 
 def _refused(at: datetime, did: str, code: str | None, reason: str | None, who: str) -> Lines:
-    """What was wrong in our words, and below it the broker's own text."""
+    """What was wrong in our words, and below that the broker's own text."""
     quoted = f'"{reason}" · ' if reason else ""
     return [
         line(at, "REJECT", f"broker {did} it: {rejection_words(code, reason)}", who),

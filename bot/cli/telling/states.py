@@ -1,4 +1,4 @@
-"""The lines of the bot's own state: running or paused, the second factor, strategies, notes."""
+"""The lines on the bot's own state: running or paused, 2FA, strategies, notes."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -28,16 +28,16 @@ NOTE_KINDS: Final = {
     "SCHEDULE": "ALERT",
     "MISSED": "ALERT",
 }
-"""Kinds of notes that have another word on the screen."""
+"""Kinds of notes that have another name on the screen."""
 LEAVE_HALT: Final = (
     'open orders are being cancelled, positions stay · continue: bot resume --reason "…"'
 )
 QUOTE_EVERY_S: Final = 300
-"""Market seconds between two quotes of a symbol on the screen."""
+"""Market seconds between two shown quotes of a symbol."""
 LIMIT_EVERY: Final = timedelta(minutes=5)
 LIMIT_SHORT: Final = timedelta(seconds=1)
 LIMIT_LONG: Final = timedelta(seconds=10)
-"""A wait for the quota of this length is always shown; one that is not short, now and then."""
+"""Longer waits for the quota are always shown; shorter ones only now and then."""
 _PAUSES: Final = frozenset({RunState.PAUSED, RunState.HALTED, RunState.DEGRADED})
 _STATE_KINDS: Final = {
     RunState.STARTING: "RUNNING",
@@ -57,7 +57,7 @@ def auth_lines(memory: Memory, entry: AuthEvent) -> Lines:
     if entry.kind == "ready":
         memory.ready = entry
         if memory.status_line.state is not RunState.HALTED:
-            return []  # the state that changes says it
+            return []  # the change of state says it
         text = f"ok {entry.detail}; the bot stays HALTED"
         return [line(entry.at, "2FA", text), more(LEAVE_HALT)]
     if entry.kind in {AUTH_TYPED, AUTH_TAKEN, AUTH_DROPPED}:
@@ -135,8 +135,8 @@ def switch_lines(_memory: Memory, entry: StrategySwitched) -> Lines:
 
 
 def _nearest(memory: Memory, pulse: Note) -> str:
-    """Who was nearest to a signal since the last pulse; where nobody knows, and nothing was asked
-    for, the most frequent reason why not.
+    """The strategy nearest to a signal since the last pulse; if unknown and nothing was requested,
+    the most frequent reason for that.
     """
     gaps, reasons = dict(memory.gaps), dict(memory.reasons)
     memory.gaps.clear()
@@ -151,7 +151,7 @@ def _nearest(memory: Memory, pulse: Note) -> str:
 
 
 def note_lines(memory: Memory, entry: Note) -> Lines:
-    """The lines of a note; quotes and short waits have one now and then only."""
+    """The lines of a note; quotes and short waits get one only now and then."""
     kind, code = NOTE_KINDS.get(entry.kind, entry.kind), str(entry.numbers.get("alert") or "")
     if code == "TWO_FACTOR_NEEDED" and entry.at == memory.paused_at:
         left, a_day = entry.numbers.get("codes_left"), entry.numbers.get("codes_a_day")

@@ -1,4 +1,4 @@
-"""How values read on the screen: local times, orders, lengths of time, rejections. Pure."""
+"""How values are shown: local times, orders, durations, rejections. Pure."""
 
 from datetime import datetime, timedelta
 from math import ceil
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LINE_MAX: Final = 100
 LINES_MAX: Final = 8
 SIGNALLED: Final = "signal"
-"""Who did it, where a signal did: its name is the reason."""
+"""The actor if it was a signal: its name is the reason."""
 _ACTORS: Final = {"operator": "by you", "journal": "as before the restart"}
 PHRASES: Final = {
     "biên độ": "price outside the day's band",
@@ -26,7 +26,7 @@ PHRASES: Final = {
     "đóng cửa": "the market is closed",
     "ngược chiều": "you have an order on the other side",
 }
-"""Parts of the broker's reason that say what was wrong: a known one says more than its code."""
+"""Phrases in the broker's reason that say what was wrong: they say more than the code."""
 CODES: Final = {
     "-400116": "more than the buying or selling power",
     "QMAX_EXCEED": "more than the buying or selling power",
@@ -80,7 +80,7 @@ def span_of(span: timedelta) -> str:
 
 
 def phase_of(phase: str) -> str:
-    """`continuous` for PROGRESS, as a run says it."""
+    """`continuous` for PROGRESS, in the words of a run."""
     return PHASE_WORDS[Phase(phase)]
 
 
@@ -92,7 +92,7 @@ def order_words(
     order_type: str | None = None,
     price: int | None = None,
 ) -> str:
-    """`BUY 100 FPT LIMIT 132,000`, as far as it is known."""
+    """`BUY 100 FPT LIMIT 132,000`, as far as known."""
     parts = (
         side,
         f"{quantity:,}" if quantity is not None else None,
@@ -104,7 +104,7 @@ def order_words(
 
 
 def order_in(entry: "Decision | OrderUpdated | OrderRow") -> str:
-    """The whole order that a decision or a row is about."""
+    """The complete order that a decision or a row is about."""
     return order_words(
         side=entry.side,
         quantity=entry.quantity,
@@ -115,8 +115,8 @@ def order_in(entry: "Decision | OrderUpdated | OrderRow") -> str:
 
 
 def by_words(by: str, reason: str) -> str:
-    """Who did it, and why: `by you: lunch`, `by SIGUSR1`; what the bot did by itself is its reason
-    alone.
+    """The actor and the reason: `by you: lunch`, `by SIGUSR1`; for the bot's own actions only the
+    reason.
     """
     if by == SIGNALLED:
         return f"by {reason}"
@@ -126,7 +126,7 @@ def by_words(by: str, reason: str) -> str:
 
 
 def known_reason(code: str | None, reason: str | None) -> str:
-    """Why the broker rejected an order, empty where neither its text nor its code is known."""
+    """Why the broker rejected an order; empty if neither its text nor its code is known."""
     text = (reason or "").casefold()
     by_phrase = (words for phrase, words in PHRASES.items() if phrase in text)
     return next(by_phrase, CODES.get(code or "", ""))
@@ -139,10 +139,11 @@ def rejection_words(code: str | None, reason: str | None) -> str:
 
 
 def folded(line: str, *, indent: int, limit: int = LINE_MAX) -> list[str]:
-    """Fold a line to `limit` columns, the further ones indented; past 800 characters it is cut.
+    """Fold a line to `limit` columns, with continuation lines indented; it is cut after 800
+    characters.
 
-    Only a word longer than a line is cut in its middle. What a text from outside holds is made
-    visible before it is measured.
+    Only a word longer than a line is split. Text from outside is made visible before it is
+    measured.
     """
     line = visible(line)
     if len(line) <= limit:
