@@ -270,6 +270,10 @@ WITHOUT: Final[Mapping[str, str]] = {
     "the phase": "orders go by the exchange's timetable",
     "the quote": "no order goes by an old one, and it wakes no strategy",
     "the depth": "no order goes by an old one, and it wakes no strategy",
+    "the history": (
+        "nothing is ordered in a symbol whose last close this bot does not know. If its price is "
+        "right: bot resume SYMBOL --reason …"
+    ),
     "the ex-dates": (
         "strategies go on, and their indicators take the fall of an ex-date on which this bot did "
         "not run for a fall of the price. Look what went ex, and pause who decides by it"

@@ -38,6 +38,7 @@ FAILURES_MAX: Final = 2
 """After this many failed reads in a row the rest waits for the next minute."""
 _THOUSAND: Final = 1_000
 _NONE: Final = date.min
+_HISTORY: Final = "the history"
 _EX_DATES: Final = "the ex-dates"
 
 
@@ -56,6 +57,8 @@ class Closes:
     on_ex_dates: Callable[[Collection[str]], None] = field(default=lambda _: None, init=False)
     """Called with the symbols whose ex-dates were found later: their bars are on another level."""
     _missing: dict[str, Instrument] = field(default_factory=dict, init=False)
+    _unread_histories: set[str] = field(default_factory=set, init=False)
+    """The symbols whose history was told to fail."""
     _unread: tuple[str, ...] = field(default=(), init=False)
     """The symbols whose ex-dates could not be read yet."""
     _ex_tries: int = field(default=0, init=False)
@@ -116,22 +119,32 @@ class Closes:
 
     async def _read_histories(self, now: datetime) -> None:
         failures = 0
+        self._tell_of_read(now)  # of yesterday
         for symbol, instrument in tuple(self._missing.items()):
             if symbol not in self._missing:
                 continue  # another read in the same minute has found it
             try:
                 found = await self._history(instrument, now)
-            except BrokerError:
+            except BrokerError as error:
                 if symbol in self._missing:  # those not asked go first in the next minute
                     self._missing[symbol] = self._missing.pop(symbol)
+                self._unread_histories.add(symbol)
+                self.post(ReadHealthChanged(now, False, error.reason, _HISTORY, symbol))
                 failures += 1
                 if failures >= FAILURES_MAX:
                     return
                 continue
             failures = 0
             self._missing.pop(symbol, None)
+            self._tell_of_read(now)
             if found is not None and found.day >= self.known.get(symbol, found).day:
                 self.known[symbol] = found
+
+    def _tell_of_read(self, now: datetime) -> None:
+        """Take back what was said of the histories that are not missing any more."""
+        for symbol in sorted(self._unread_histories - self._missing.keys()):
+            self._unread_histories.discard(symbol)
+            self.post(ReadHealthChanged(now, True, "it works again", _HISTORY, symbol))
 
     async def _history(self, instrument: Instrument, now: datetime) -> LastClose | None:
         symbol, today = instrument.symbol, now.astimezone(EXCHANGE_TZ).date()

@@ -107,13 +107,33 @@ async def test_a_history_that_fails_is_asked_for_again(tmp_path: Path, sqlite_ur
     was_missing = closes.are_missing
     await closes.read_missing()
 
-    first, second = stage.events
-    assert isinstance(first, ClosesRead)
-    assert isinstance(second, ClosesRead)
+    first, second = [each for each in stage.events if isinstance(each, ClosesRead)]
+    health = [each for each in stage.events if isinstance(each, ReadHealthChanged)]
+    assert [(each.kind, each.about, each.is_healthy) for each in health] == [
+        ("the history", symbol, is_healthy)
+        for is_healthy in (False, True)
+        for symbol in ("HPG", "SHS")
+    ]
     assert was_missing
     assert not closes.are_missing
     assert [each.price for each in first.closes] == [26_900, None]
     assert prices(second.closes) == {"HPG": (27_000, YESTERDAY), "SHS": (18_500, YESTERDAY)}
+    await stage.strike()
+
+
+async def test_a_history_that_nobody_needs_any_more_is_not_said_to_fail(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    fault = {"match": {"path": "*/history", "times": 0}, "action": {"do": "rst"}}
+    stage = await set_stage(tmp_path, sqlite_url, scenario(faults=[fault]))
+    closes = closes_of(stage)
+
+    await closes.read({"HPG": TRADED["HPG"]})
+    closes.known["HPG"] = LastClose("HPG", 27_000, YESTERDAY)
+    await closes.read({"HPG": TRADED["HPG"]})
+
+    health = [each for each in stage.events if isinstance(each, ReadHealthChanged)]
+    assert [each.is_healthy for each in health] == [False, True]
     await stage.strike()
 
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Entry, Note, StateChanged
+from bot.journal.heads import FILE
 from bot.runtime.control.socket import NoBotRunning, ask
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
@@ -112,6 +115,25 @@ async def test_one_vnd_holds_the_next_start_until_somebody_accepts_it(tmp_path: 
         ).fetchall()
     assert [row[0] for row in rows] == ["HALTED", "RUNNING"]
     assert rows[1][1:] == ("interest", "me")
+
+
+@pytest.mark.parametrize("begins_anew", [False, True])
+async def test_a_new_journal_in_the_place_of_a_lost_one_holds_the_start(
+    tmp_path: Path, begins_anew: bool
+) -> None:
+    config = write_project(tmp_path, scenario=SCENARIO, strategies=[once()])
+    await tell(config, minutes=2)
+    for name in ("journal.db", "journal.db-wal", "journal.db-shm", *[FILE] * begins_anew):
+        (tmp_path / "state" / name).unlink(missing_ok=True)
+
+    second = await tell(config, minutes=4)
+
+    alerts = [n for n in second.shown.all(Note) if n.numbers.get("alert") == "JOURNAL_DAMAGED"]
+    assert len(alerts) == (0 if begins_anew else 1)
+    assert all("it is new, and the one of the heads of" in each.text for each in alerts)
+    states = [each.to_state for each in second.shown.all(StateChanged) if each.scope == "all"]
+    assert ("RUNNING" in states) is begins_anew
+    assert len(second.posts()) == begins_anew
 
 
 async def test_an_older_copy_of_the_journal_holds_the_start(tmp_path: Path) -> None:

@@ -306,8 +306,10 @@ async def open_journal(
     await answer(url, in_time(partial(require_unmixed, url, loaded.settings.mode)))
     beating = asyncio.create_task(supervisor.guard(keep_lease(journal, url, lose)))
     stack.callback(beating.cancel)
-    is_new = state == "new"
-    damage = () if is_new else await damage_at_start(url, loaded.state_dir, lease.epoch)
+    if state == "new":
+        damage = forgotten(url, loaded.state_dir)
+    else:
+        damage = await damage_at_start(url, loaded.state_dir, lease.epoch)
     screen.row("journal", f"{masked_url(url)} ({state})")
     return Opened(journal, lease.epoch, damage)
 
@@ -323,6 +325,19 @@ async def keep_lease(journal: Journal, url: str, lose: Callable[[str], None]) ->
         except Unreachable as error:
             lose(f"the journal can't be written: {error}")
         await asyncio.sleep(BEAT_S)
+
+
+def forgotten(url: str, state_dir: Path) -> tuple[str, ...]:
+    """Say that a new journal takes the place of one that was here and is gone."""
+    kept = read_heads_file(state_dir, url).kept
+    if not kept:
+        return ()
+    text = (
+        f"it is new, and the one of {kept[-1]} is gone: which orders are the bot's and what its "
+        "strategies hold is not known any more. If you have it, stop the bot and put it back; to "
+        "begin anew move heads.jsonl away too"
+    )
+    return (text,)
 
 
 async def damage_at_start(url: str, state_dir: Path, epoch: int) -> tuple[str, ...]:
