@@ -223,7 +223,7 @@ def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol:
             flattening.due[key] = min(again, flattening.due[key])
         equal = f"{twin} was equal, less than {window.total_seconds():.0f} s ago"
         return f"{equal}; again from {again.astimezone(EXCHANGE_TZ):%H:%M:%S}, or at a new bid"
-    intent_id = f"L-{state.next_intent_number:04d}"
+    intent_id = requests.next_id(state)
     flattening.intents.add(intent_id)
     if requests.submit(state, strategy, order, means) is None:
         flattening.intents.discard(intent_id)

@@ -9,10 +9,10 @@ something else has happened there. The journal has every skip.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from bot.cli.telling.decisions import decision_lines
 from bot.cli.telling.languages import ENGLISH
 from bot.cli.telling.memory import INDENT, Lines, Memory, StatusLine, more
 from bot.cli.telling.orders import (
+    decision_lines,
     fill_lines,
     keep_answer,
     keep_intent,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from bot.cli.telling.decisions import CHECKS_SHOWN
+from bot.cli.telling.orders import CHECKS_SHOWN
 from bot.cli.telling.wording import folded, millis_of, rejection_words
 from bot.domain.order import OrderState, SendState, type_word
 from bot.domain.scripted import split

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from bot.cli.telling.decisions import gap_percent
 from bot.cli.telling.narrator import Narrator
+from bot.cli.telling.orders import gap_percent
 from bot.cli.telling.wording import LINE_MAX
 from bot.domain.entry import (
     AuthEvent,
