@@ -13,6 +13,10 @@ import re
 from decimal import Decimal
 from typing import Any, Final, NoReturn
 
+WEB_PAGE: Final = (
+    "a web page came, not JSON: the broker may be under maintenance, or a proxy or a sign-in page "
+    "in between"
+)
 DEPTH_MAX: Final = 32
 INTEGER_MAX: Final = 2**63 - 1
 _NUMBER_CHARACTERS_MAX: Final = 64
@@ -75,6 +79,8 @@ def parse_strictly(body: bytes) -> Any:
     except UnicodeDecodeError:
         raise NotJson("the body is not UTF-8") from None
     except json.JSONDecodeError as error:
+        if body.lstrip().startswith(b"<"):
+            raise NotJson(WEB_PAGE) from None
         raise NotJson(f"the body is not JSON: {error.msg} at character {error.pos}") from None
     except RecursionError:
         raise NotJson(f"nested deeper than {DEPTH_MAX}") from None

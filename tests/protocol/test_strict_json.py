@@ -9,7 +9,8 @@ from tests.rows import every_row
 HOSTILE = {
     "nothing": (b"", "not JSON"),
     "cut short": (b'{"a": 1', "not JSON"),
-    "HTML": (b"<html><body>502</body></html>", "not JSON"),
+    "HTML": (b"<html><body>502</body></html>", "a web page came, not JSON: the broker may be"),
+    "HTML after a line": (b"\n <!DOCTYPE html>", "a web page came, not JSON"),
     "two documents": (b"{} {}", "not JSON"),
     "a byte order mark": (b'\xef\xbb\xbf{"a":1}', "not JSON"),
     "a raw control character": (b'{"a":"\x00"}', "not JSON"),
