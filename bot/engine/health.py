@@ -272,7 +272,7 @@ WITHOUT: Final[Mapping[str, str]] = {
     "the depth": "no order goes by an old one, and it wakes no strategy",
     "the history": (
         "nothing is ordered in a symbol whose last close this bot does not know. If its price is "
-        "right: bot resume SYMBOL --reason …"
+        "right: bot resume SYMBOL --reason TEXT"
     ),
     "the ex-dates": (
         "strategies go on, and their indicators take the fall of an ex-date on which this bot did "
