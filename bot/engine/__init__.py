@@ -1,4 +1,4 @@
 """What we decide. Pure: an event goes in, commands come out; no clock, no I/O, no `async`.
 
-How a command is carried out is the shells' matter; how the broker speaks is not known here.
+The shells carry commands out; the engine does not know the broker's protocol.
 """

@@ -1,11 +1,10 @@
-"""What the engine keeps of each account: used limits, what it holds, the result of the day.
+"""The engine's state of each account: used limits, holdings, the day's result.
 
-All of it is kept as it happens, at each fill, each read of the account and each quote, and nothing
-is summed up or searched for an order: a request costs the same on the last order of the day as on
-the first one.
+All of it is updated incrementally, at each fill, account read and quote, and nothing is summed or
+searched for an order: a request costs the same on the last order of the day as on the first.
 
-A day's result: shares at its start count at the day's reference, which the exchange has adjusted on
-an ex-date. What a share had cost before says nothing about today.
+For a day's result, shares held at its start count at the day's reference, which the exchange has
+adjusted on an ex-date. What a share cost earlier is irrelevant for today.
 """
 
 from collections import Counter, deque
@@ -20,32 +19,32 @@ from bot.domain.order import Side
 SECOND: Final = timedelta(seconds=1)
 MINUTE: Final = timedelta(minutes=1)
 REFUSALS_MAX: Final = 3
-"""Of a strategy's orders by the broker, in a row, at which it is paused."""
+"""After this many refusals of its orders by the broker in a row, a strategy is paused."""
 REFUSALS_OF_LATE_MAX: Final = 5
 OF_LATE: Final = timedelta(minutes=10)
 
 
 class Recent:
-    """How many there were within a span that ends now. Instants come in the order of time."""
+    """Counts events within a span that ends now. Instants must be added in time order."""
 
     def __init__(self, span: timedelta) -> None:
         self._span = span
         self._instants: deque[datetime] = deque()
 
     def add(self, at: datetime) -> None:
-        """Count one; what is too old by then is forgotten, also where nobody asks."""
+        """Count one, and drop those that are too old by then."""
         self._instants.append(at)
         self.count(at)
 
     def count(self, now: datetime) -> int:
-        """Return how many are younger than the span; what is older is forgotten."""
+        """Return how many are younger than the span, dropping older ones."""
         instants = self._instants
         while instants and now - instants[0] >= self._span:
             instants.popleft()
         return len(instants)
 
     def opens_at(self, now: datetime, most: int | None) -> datetime | None:
-        """Return when fewer than `most` will be younger than the span; None: they are now."""
+        """Return when fewer than `most` will be younger than the span; None if they are now."""
         if most is None or self.count(now) < most:
             return None
         instants = self._instants
@@ -54,8 +53,8 @@ class Recent:
 
 @dataclass(slots=True)
 class AccountUsage:
-    """Of one account: order requests that went out of late, and the orders of the day. `sides` are
-    those of the last fills, `flips` how often they changed, `reduced_by` why nothing is bought.
+    """Of one account: recent order requests, and the orders of the day. `sides` are those of the
+    last fills, `flips` how often they changed, `reduced_by` why nothing is bought.
     """
 
     last_second: Recent = field(default_factory=lambda: Recent(SECOND))
@@ -68,44 +67,44 @@ class AccountUsage:
     flips: Counter[str] = field(default_factory=Counter)
 
     def fill(self, symbol: str, side: Side) -> None:
-        """Count a fill; one on the other side than the one before it is a flip."""
+        """Count a fill; one on the opposite side to the previous one is a flip."""
         if self.sides.get(symbol, side) is not side:
             self.flips[symbol] += 1
         self.sides[symbol] = side
 
     def send(self, at: datetime) -> None:
-        """Count an order, a change or a cancel that is about to go out."""
+        """Count an order, a change or a cancel about to be sent."""
         self.last_second.add(at)
         self.last_minute.add(at)
 
     def sell(self, at: datetime) -> None:
-        """Count a sale that is about to go out, beside what `send` counts."""
+        """Count a sale about to be sent, in addition to `send`."""
         self.sales_of_second.add(at)
         self.sales_of_minute.add(at)
 
 
 class Usage:
-    """Of every account."""
+    """The usage of every account."""
 
     def __init__(self) -> None:
         self._accounts: dict[str, AccountUsage] = {}
 
     def of(self, account: str) -> AccountUsage:
-        """Return an account's, which begins with nothing."""
+        """Return an account's usage, starting from zero."""
         found = self._accounts.get(account)
         if found is None:
             found = self._accounts[account] = AccountUsage()
         return found
 
     def begin_day(self) -> None:
-        """Start the counts of the day again."""
+        """Reset the counts of the day."""
         for usage in self._accounts.values():
             usage.orders_today, usage.reduced_by = 0, ""
             usage.sides.clear()
             usage.flips.clear()
 
     def all(self) -> Iterable[tuple[str, AccountUsage]]:
-        """Return every account's, by its id."""
+        """Return every account's usage, by its id."""
         return sorted(self._accounts.items())
 
 
@@ -113,7 +112,7 @@ class Usage:
 
 
 class Mark(NamedTuple):
-    """What a share of a symbol is worth today, and its reference of today."""
+    """Today's value of one share of a symbol, and today's reference."""
 
     price: int
     reference: int
@@ -121,11 +120,11 @@ class Mark(NamedTuple):
 
 @dataclass(slots=True)
 class DayTrade:
-    """Own shares of a symbol. `begun`: at the start of the day, below 0 where more was sold before
-    than was bought; `moved`: what today has added to them. `spent`: what buys of today have cost,
-    less what sales of today have brought, in VND without fees.
+    """Own shares of a symbol. `begun`: at the start of the day, below 0 if more was sold earlier
+    than bought; `moved`: the change today. `spent`: the cost of today's buys less the proceeds of
+    today's sales, in VND without fees.
 
-    Only sums are kept, so that neither the order of fills nor a restart between them tells.
+    Only sums are kept, so neither the order of fills nor a restart between them matters.
     """
 
     begun: int = 0
@@ -133,18 +132,18 @@ class DayTrade:
     spent: int = 0
 
     def take(self, fill: Fill) -> None:
-        """Take in a fill of today."""
+        """Apply a fill of today."""
         is_buy = fill.side is Side.BUY
         self.moved += fill.quantity if is_buy else -fill.quantity
         self.spent += fill.amount if is_buy else -fill.amount
 
     def begin_day(self) -> None:
-        """What is held now is held at the start."""
+        """Start the day with the present shares."""
         self.begun, self.moved, self.spent = self.begun + self.moved, 0, 0
 
     def result(self, mark: Mark | None) -> int | None:
-        """Return what today has brought before fees; None: it takes a price that is not known. What
-        today has sold beyond its own shares was there at the start.
+        """Return today's result before fees; None if a needed price is not known. Sales beyond
+        today's own shares are of those held at the start.
         """
         start = max(self.begun, -self.moved, 0)
         shares = start + self.moved
@@ -157,9 +156,9 @@ class DayTrade:
 
 @dataclass(slots=True)
 class Worth:
-    """Of one account. `held`: all its shares; `value`: at the last price, where no quote was seen
-    at the broker's `cost`. `days`: today's trade of its strategies by symbol, `result` what that
-    has brought as far as it is known, `fees` those of today with the taxes. Money is VND.
+    """Of one account. `held`: all its shares; `value`: at the last price, or without a quote at the
+    broker's `cost`. `days`: today's trades of its strategies by symbol, `result` their result as
+    far as known, `fees` today's fees and taxes. Money is VND.
     """
 
     held: dict[str, int] = field(default_factory=dict)
@@ -171,12 +170,12 @@ class Worth:
 
     @property
     def loss(self) -> int:
-        """What today has cost; negative: what it has brought."""
+        """Today's loss; negative: a profit."""
         return self.fees - self.result
 
 
 class Exposure:
-    """Of every account."""
+    """The worth of every account."""
 
     def __init__(self) -> None:
         self._accounts: dict[str, Worth] = {}
@@ -184,29 +183,29 @@ class Exposure:
         self._marks: dict[str, Mark] = {}
 
     def of(self, account: str) -> Worth:
-        """Return an account's, which begins with nothing."""
+        """Return an account's worth, starting empty."""
         found = self._accounts.get(account)
         if found is None:
             found = self._accounts[account] = Worth()
         return found
 
     def value_of(self, account: str, symbol: str) -> int:
-        """Return what the account's shares of a symbol are worth."""
+        """Return the value of the account's shares of a symbol."""
         return self._value(self.of(account), symbol)
 
     def mark_of(self, symbol: str) -> Mark | None:
-        """Return what a share counts today; None: no reference of today is known."""
+        """Return today's value of a share; None if today's reference is not known."""
         return self._marks.get(symbol)
 
     def unmarked(self) -> Iterator[str]:
-        """Yield the symbols that the day's results leave out."""
+        """Yield the symbols missing in the day's results."""
         for worth in self._accounts.values():
             for symbol, day in worth.days.items():
                 if day.result(self._marks.get(symbol)) is None:
                     yield symbol
 
     def quoted(self, symbol: str, last: int) -> None:
-        """Take in a last price that is believed."""
+        """Apply a trusted last price."""
         if self._last.get(symbol) == last:
             return
         mine = [one for one in self._accounts.values() if symbol in one.held]
@@ -217,7 +216,7 @@ class Exposure:
             worth.value += self._value(worth, symbol)
 
     def mark(self, symbol: str, mark: Mark) -> None:
-        """Take in what a share is worth today."""
+        """Set today's value of a share."""
         if self._marks.get(symbol) == mark:
             return
         mine = [one for one in self._accounts.values() if symbol in one.days]
@@ -228,34 +227,36 @@ class Exposure:
             worth.result += self._gain(worth, symbol)
 
     def hold(self, account: str, held: Mapping[str, int], cost: Mapping[str, int]) -> None:
-        """Take the broker's numbers of all shares, with the fills that they can't contain yet."""
+        """Set all shares from the broker's figures, plus the fills that these cannot
+        contain yet.
+        """
         worth = self.of(account)
         worth.held, worth.cost = dict(held), dict(cost)
         worth.value = sum(self._value(worth, symbol) for symbol in worth.held)
 
     def move(self, account: str, symbol: str, shares: int) -> None:
-        """Take in shares that a fill has brought, or has taken away."""
+        """Apply a fill's change of shares."""
         worth = self.of(account)
         worth.value -= self._value(worth, symbol)
         worth.held[symbol] = worth.held.get(symbol, 0) + shares
         worth.value += self._value(worth, symbol)
 
     def carry(self, account: str, symbol: str, shares: int) -> None:
-        """Take in own shares that are there since before today, or went before it."""
+        """Apply a change of own shares from before today."""
         worth = self.of(account)
         worth.result -= self._gain(worth, symbol)
         worth.days.setdefault(symbol, DayTrade()).begun += shares
         worth.result += self._gain(worth, symbol)
 
     def trade(self, fill: Fill) -> None:
-        """Take in an own fill of today."""
+        """Apply an own fill of today."""
         worth, symbol = self.of(fill.account), fill.symbol
         worth.result -= self._gain(worth, symbol)
         worth.days.setdefault(symbol, DayTrade()).take(fill)
         worth.result += self._gain(worth, symbol)
 
     def begin_day(self) -> None:
-        """Nothing has happened yet, and no reference of the new day is known."""
+        """Reset for a new day, whose references are not known yet."""
         self._marks.clear()
         for worth in self._accounts.values():
             worth.result = worth.fees = 0

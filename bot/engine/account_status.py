@@ -1,4 +1,4 @@
-"""How each account is, as frozen values: its worth, how it compares, what is used of its limits.
+"""The state of each account as frozen values: its worth, comparison, and used limits.
 
 Commands about money show the balances, `bot reconcile` the comparison of journal, day order book
 and account, `bot limits` the limits. Nothing here changes anything.
@@ -25,7 +25,7 @@ from bot.engine.state import State, StrategyState
 
 @dataclass(frozen=True, slots=True)
 class HeldShares:
-    """Shares of the whole account; `last` is the price that was believed last, None: none was."""
+    """Shares of the whole account; `last` is the last trusted price, None if there was none."""
 
     symbol: str
     total: int
@@ -37,7 +37,7 @@ class HeldShares:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What settles at an instant: money of sales, and shares that were bought."""
+    """What settles at an instant: sale proceeds and bought shares."""
 
     at: datetime
     cash: int
@@ -46,9 +46,9 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """One account. `cash` is what our fills make of the broker's numbers that agreed last, the
-    nearest of what may be shown around a settlement; `broker_cash` and `broker_net_assets` were
-    read at `read_at`. `buying_power` is cash less what open orders may still take, fees with it.
+    """One account. `cash` is the last agreed broker figure plus our fills (around a settlement the
+    nearest plausible value); `broker_cash` and `broker_net_assets` were read at `read_at`.
+    `buying_power` is cash less what open orders may still take, including fees.
     """
 
     account: str
@@ -63,7 +63,7 @@ class Balance:
 
 def balances_of(state: State) -> tuple[Balance, ...]:
     """Read the state; nothing changes. An account that has not been read yet has no row; before our
-    own numbers have begun they are the broker's.
+    own figures have begun, the broker's are shown.
     """
     found = []
     for account, seen in sorted(state.accounts.items()):
@@ -85,7 +85,7 @@ def balances_of(state: State) -> tuple[Balance, ...]:
 
 
 def due_of(state: State, ledger: AccountLedger) -> Iterator[Due]:
-    """Yield what settles from now on, the earliest first."""
+    """Yield what settles from now on, earliest first."""
     cash, shares = defaultdict[datetime, int](int), defaultdict[datetime, dict[str, int]](dict)
     for flow in (*ledger.coming, *ledger.flows):
         if flow.settles_at <= state.now or flow.settles_at == NEVER:
@@ -99,7 +99,7 @@ def due_of(state: State, ledger: AccountLedger) -> Iterator[Due]:
 
 
 def held_of(state: State, ledger: AccountLedger) -> Iterator[HeldShares]:
-    """Yield the shares of the account as our fills make them."""
+    """Yield the shares of the account according to our fills."""
     for symbol, mine in expected_at(ledger, state.now).holdings.items():
         seen = state.quotes.get(symbol)
         if mine.total or mine.receiving:
@@ -120,7 +120,7 @@ def held_of(state: State, ledger: AccountLedger) -> Iterator[HeldShares]:
 class Compared:
     """One number of an account. `symbol` None: cash, in VND; else all shares of the symbol.
 
-    `own`: what our strategies hold of it by the journal. `ours`: what the broker should show.
+    `own`: what our strategies hold according to the journal. `ours`: what the broker should show.
     """
 
     account: str
@@ -137,7 +137,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """What was compared, when, and what does not fit; `doubts` wait for a second read."""
+    """What was compared, when, and what does not match; `doubts` await a second read."""
 
     book_read_at: datetime | None
     account_read_at: datetime | None
@@ -147,7 +147,7 @@ class Reconciliation:
     unsettled: tuple[str, ...]
     """Places without a known outcome, in words."""
     external: tuple[OrderUpdated, ...]
-    """Orders of today that were made elsewhere: they count, and are never touched."""
+    """Today's external orders: they count, and are never touched."""
 
 
 def reconciliation_of(state: State) -> Reconciliation:
@@ -185,9 +185,9 @@ def reconciliation_of(state: State) -> Reconciliation:
 class LimitUse:
     """One limit. `scope` is account, strategy or symbol and `of` its name; `key` is its setting.
 
-    `used` is None where it is about one order alone, or is not known; `allowed` None: no limit. Of
-    `min_cash` the used is what is there, and the allowed is the least; `max_gross_of_nav` is in ppm
-    while the net asset value is not known.
+    `used` is None if the limit is about single orders, or the value is not known; `allowed` None:
+    no limit. For `min_cash`, used is the present cash and allowed the minimum; `max_gross_of_nav`
+    is in ppm while the net asset value is not known.
     """
 
     scope: str
@@ -219,7 +219,7 @@ def _of_account(state: State, account: str) -> Iterator[LimitUse]:
     gap, age_max = limits.max_price_gap_ppm, limits.max_account_age
     gross_max, unit = _part(nav, limits.max_gross_nav_ppm), "VND"
     gross = None if snapshot is None else worth.value + bought(state, account)
-    if nav is None and limits.max_gross_nav_ppm is not None:  # a part of what is not known
+    if nav is None and limits.max_gross_nav_ppm is not None:  # a share of something unknown
         gross_max, unit = limits.max_gross_nav_ppm, "ppm"
     is_known = snapshot is not None or not any(state.exposure.unmarked())
     loss = max(0, worth.loss) if is_known else None

@@ -1,10 +1,10 @@
-"""Bars: built from polled quotes, after those of a history; or taken whole, one by one.
+"""Bars: built from polled quotes, following those of a history; or received whole, one by one.
 
-A bar belongs to the grid of its width (`domain/quote.py`) and closes at the first event at or
-after its end, also when no quote comes at the boundary. Its volume is the growth of the day's
-volume. It opens with its first trade: the price of before counts where nothing trades in it. A
-span in which no quote was seen has no bar. One that was seen from its middle on has a
-true close, which the indicators take, and nobody is woken by it.
+A bar lies on the grid of its width (`domain/quote.py`) and closes at the first event at or after
+its end, even without a quote at the boundary. Its volume is the growth of the day's volume. It
+opens with its first trade; without a trade the earlier price counts. A span in which no quote was
+seen has no bar. A bar seen only in part has a true close, which the indicators use, but it wakes no
+strategy.
 """
 
 from array import array
@@ -23,38 +23,40 @@ if TYPE_CHECKING:
 
 _FAR: Final = datetime.max.replace(tzinfo=UTC)
 LATE_PART: Final = 6
-"""A bar whose first quote comes later than a sixth of its width was seen in part, unless it was
-watched before: so often, at least, a feed polls in a bar."""
+"""A bar whose first quote comes later than a sixth of its width was seen only in part, unless it
+was watched before: a feed polls at least this often per bar.
+"""
 EX_DATES_MAX: Final = 8
-"""More than a run lives to see while bars of before them matter."""
+"""More than occur in a run while earlier bars still matter."""
 NIGHT_MIN: Final = timedelta(hours=6)
-"""Longer than any pause of a day: what is seen then is of another day."""
+"""Longer than any pause within a day: what is seen after it is of another day."""
 
 
 REACH: Final = {"sma": 1, "ema": 8, "rsi": 16}
-"""How many times its length an indicator is followed back: what came before then weighs less than
-a ten-millionth (e^-16) in an average that remembers everything."""
+"""How many times its period an indicator depends on: in an average with infinite memory, earlier
+values weigh less than a ten-millionth (e^-16).
+"""
 
 
 def bars_of(read: str) -> int:
-    """Return how many bars a read like `sma(20)` takes before it has a value.
+    """Return how many bars a read like `sma(20)` needs for a value.
 
-    RSI needs one more than its length, for its first change.
+    RSI needs one more than its period, for its first change.
     """
     return int(read.partition("(")[2][:-1]) + read.startswith("rsi")
 
 
 def reach_of(read: str) -> int:
-    """Return how many bars it takes before it no longer matters where they begin, and one more for
-    the value before.
+    """Return after how many bars their beginning no longer matters, plus one for the previous
+    value.
     """
     return min(BARS_MAX, bars_of(read) * REACH[read.partition("(")[0]] + 1)
 
 
 class Bars:
-    """The series that strategies want, and `first_end`, when the first of their bars ends.
+    """The series that strategies want, and `first_end`, the first end of one of their bars.
 
-    So an event costs nothing for the bars of other symbols, nor for those that are still forming.
+    So an event costs nothing for bars of other symbols, or for bars that are still forming.
     """
 
     def __init__(self) -> None:
@@ -63,14 +65,14 @@ class Bars:
         self.first_end = _FAR
 
     def want(self, symbol: str, width: timedelta) -> None:
-        """Have bars of a symbol and a width, if there are none yet."""
+        """Create a series of a symbol and a width, unless it exists."""
         if self.series(symbol, width) is None:
             series = BarSeries(symbol, width)
             self._wanted.append(series)
             self._of.setdefault(symbol, []).append(series)
 
     def series(self, symbol: str, width: timedelta) -> "BarSeries | None":
-        """Return the bars of a symbol and a width, None when nobody wants them."""
+        """Return the bars of a symbol and a width, None if nobody wants them."""
         return next((each for each in self._of.get(symbol, ()) if each.width == width), None)
 
     def of(self, symbol: str) -> "Sequence[BarSeries]":
@@ -78,19 +80,19 @@ class Bars:
         return self._of.get(symbol, ())
 
     def has(self, symbol: str) -> bool:
-        """Tell whether anybody wants bars of a symbol."""
+        """Return whether anybody wants bars of a symbol."""
         return symbol in self._of
 
     def add(self, at: datetime, quote: Quote) -> None:
-        """Let a quote form the bars of its symbol."""
+        """Apply a quote to the bars of its symbol."""
         for series in self._of[quote.symbol]:
             series.add(at, quote)
             if series.forming is not None:
                 self.first_end = min(self.first_end, series.forming.end)
 
     def look(self, at: datetime, quote: Quote, *, forms: bool) -> None:
-        """Note the day's volume of a quote without continuous trading; where it `forms` a bar it
-        does so by volume alone.
+        """Note the day's volume from a quote outside continuous trading; if it `forms` a bar, then
+        only by volume.
         """
         for series in self._of[quote.symbol]:
             if forms and series.has_grown(quote):
@@ -101,18 +103,18 @@ class Bars:
     def seed(
         self, series: "BarSeries", bars: Sequence[Bar], forming: Bar | None, at: datetime
     ) -> None:
-        """Begin a series with the bars of a history; what quotes have built since is kept.
+        """Start a series with the bars of a history, keeping those built from quotes since.
 
-        A bar that was forming when it was asked for, and is over `at`, is not known to its end.
+        A bar that was forming when the history was requested, and is over `at`, is incomplete.
         """
         is_over = forming is not None and span_of(forming.start, series.width)[1] <= at
         series.seed(bars, None if is_over else forming)
         self.first_end = min(self._ends(), default=_FAR)
 
     def take_whole(self, series: "BarSeries", bar: Bar) -> bool:
-        """Take a whole bar of a history; False when it is not newer than the last.
+        """Take a whole bar of a history; return False if it is not newer than the last.
 
-        From here on quotes build none in its series: what they have begun is dropped.
+        From here on quotes build no bars in its series, and a bar they have begun is dropped.
         """
         series.is_recorded, series.seen_from = True, None
         if series.forming is not None:
@@ -144,8 +146,8 @@ class Bars:
 
 @dataclass(slots=True)
 class Forming:
-    """A bar that quotes still change; `end` is the first instant after it. `seen_from` is when the
-    watch began for one that was seen in part.
+    """A bar that quotes still change; `end` is the first instant after it. `seen_from` is when
+    watching began, for a bar seen only in part.
     """
 
     start: datetime
@@ -157,12 +159,12 @@ class Forming:
     volume: int
     seen_from: datetime | None = None
     has_traded: bool = True
-    """Until something trades in it, a bar stands at the price of before."""
+    """Until its first trade, a bar has the earlier price."""
 
 
 def _no_indicators() -> "IndicatorSet":
-    # TA-Lib and NumPy are 16 MB and 0.1 s: for those who want bars. An engine makes all its series
-    # when it is made, so no hook waits for this.
+    # TA-Lib and NumPy cost 16 MB and 0.1 s, so they are imported only if bars are wanted. An engine
+    # creates all its series when it is created, so no hook waits for this.
     from bot.engine.indicators import IndicatorSet
 
     return IndicatorSet()
@@ -185,35 +187,38 @@ class BarSeries:
     """True once whole bars arrive from outside: quotes then build none."""
     forming: Forming | None = None
     asked: int = 0
-    """How many bars a history was asked for; 0: nobody looks for any."""
+    """How many bars were requested from a history; 0: none."""
     history: str = ""
-    """What came of that, in words."""
+    """The result of that, in words."""
     is_asked_again: bool = False
     """Whether it could not be read."""
     late_ex_date: date | None = None
-    """Known only since these bars began: until they begin anew, nobody decides on them."""
+    """Discovered only after these bars began: until they start over, nobody decides on them."""
     doubt: str = ""
-    """Why the bars of before may be on another level, which nobody can tell now: no entries."""
+    """Why earlier bars may be on another price level, which cannot be determined now:
+    no entries.
+    """
     reach: int = 0
     """How many bars matter for what strategies have read so far."""
     seen_from: datetime | None = None
-    """Since when the last bar was watched, if only a part of it was."""
+    """Since when the last bar was watched, if it was seen only in part."""
     _volume: int = 0
     _looked_at: datetime | None = None
     went_ex: date | None = None
-    """The last day on which it was looked whether bars of before had to be adjusted."""
+    """The last day on which it was checked whether earlier bars had to be adjusted."""
     gone_ex: "deque[tuple[datetime, float]]" = field(
         default_factory=lambda: deque(maxlen=EX_DATES_MAX)
     )
-    """The midnights of ex-dates in this run, and by what the closes of before were multiplied."""
+    """The midnights of ex-dates in this run, and the factors for earlier closes."""
     _read: set[str] = field(default_factory=set)
     _starts: "array[int]" = field(default_factory=lambda: array("q"))
-    """Of the bars that are kept, in seconds since 1970, and their closes: 16 bytes each, of which a
-    hundred symbols keep half a million."""
+    """The starts of the stored bars, in seconds since 1970, and their closes: 16 bytes each; a
+    hundred symbols keep half a million.
+    """
     _closes: "array[int]" = field(default_factory=lambda: array("q"))
 
     def take(self, bar: Bar) -> bool:
-        """Add a closed bar; False, and nothing changes, when it is not newer than the last."""
+        """Add a closed bar; return False, changing nothing, if it is not newer than the last."""
         if self.last is not None and bar.start <= self.last.start:
             return False
         self.last = bar
@@ -228,9 +233,9 @@ class BarSeries:
         self.indicators.update(close)
 
     def seed(self, bars: Sequence[Bar], forming: Bar | None) -> None:
-        """Begin anew with the bars of a history and, of our own, those after it.
+        """Start over with the bars of a history and our own later ones.
 
-        `forming` is what a history has of the bar that is not over: what we have not seen of it.
+        `forming` is the history's part of the unfinished bar: what we have not seen of it.
         """
         after = bisect_right(self._starts, _seconds(bars[-1].start)) if bars else 0
         own, newest = list(zip(self._starts, self._closes, strict=True))[after:], self.last
@@ -260,7 +265,7 @@ class BarSeries:
             now.volume = max(now.volume, forming.volume)
 
     def read(self, reads: Reads, name: str, period: int) -> Indicator:
-        """Return an indicator, and note in `reads` that it was looked at."""
+        """Return an indicator, and record the read in `reads`."""
         said = f"{name}({period})"
         value = reads[said] = self.indicators.read(name, period)
         if said not in self._read:
@@ -278,12 +283,12 @@ class BarSeries:
         return datetime.fromtimestamp(self._starts[found], UTC), self._closes[found]
 
     def go_ex(self, midnight: datetime, ratio: float | None) -> int:
-        """Multiply what indicators know of before a day by a ratio, or forget it where none is
-        known; return of how many bars that is.
+        """Multiply the indicators' data before a day by a ratio, or drop it if the ratio is not
+        known; return the number of bars affected.
         """
         earlier = bisect_left(self._starts, _seconds(midnight))
         keep = len(self._starts) - earlier
-        before = min(self.count, BARS_MAX) - keep  # not all are kept where bars are passed over
+        before = min(self.count, BARS_MAX) - keep  # not all are stored while bars are passed over
         self.indicators = self.indicators.begun_again(keep, ratio)
         if ratio is None:
             del self._starts[:earlier], self._closes[:earlier]
@@ -291,13 +296,13 @@ class BarSeries:
         return before
 
     def has_grown(self, quote: Quote) -> bool:
-        """Whether anything was matched since the quote before."""
+        """Return whether anything was matched since the previous quote."""
         return self._looked_at is not None and quote.volume > self._volume
 
     def grown(self, at: datetime, quote: Quote) -> int:
         """Return by how much the day's volume has grown since the quote before.
 
-        A day begins with none; the first quote of a run says nothing of what came before it.
+        A day begins with zero; the first quote of a run says nothing about the volume before it.
         """
         before, looked_at = self._volume, self._looked_at
         self._volume, self._looked_at = quote.volume, at
@@ -308,7 +313,7 @@ class BarSeries:
         return max(0, quote.volume - before)
 
     def add(self, at: datetime, quote: Quote) -> None:
-        """Let a quote form the bar of its time. The bar before it must have been closed."""
+        """Apply a quote to the bar of its time. The bar before it must have been closed."""
         if self.is_recorded or quote.last <= 0:
             return
         looked_at, price = self._looked_at, quote.last
@@ -329,7 +334,7 @@ class BarSeries:
         forming.volume += growth
 
     def close_if_due(self, at: datetime) -> Bar | None:
-        """Return the bar that has ended by `at`, already taken into the series."""
+        """Return the bar that has ended by `at`, already added to the series."""
         forming = self.forming
         if forming is None or at < forming.end:
             return None

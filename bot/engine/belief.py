@@ -1,11 +1,11 @@
-"""Decides of every quote and depth whether it is believed, before anything else sees it.
+"""Decides whether each quote and depth is trusted, before anything else sees it.
 
     answer ─► its own time ─► its volumes ─► its prices ─► believed: it becomes the market's state
                  └──────────────┴──────────────┴─► held: the symbol takes no entry, and says why
 
-What can be wrong is in `findings.py`. Quote and depth are judged apart: good quotes do not make a
-bad depth good. What is held is forgotten: prices, sizes, bars and values are those of the last good
-answer. Orders that work already stay, and can be cancelled.
+The possible findings are in `findings.py`. Quote and depth are judged separately: good quotes do
+not make a bad depth good. Held data is discarded: prices, sizes, bars and values stay those of the
+last good answer. Working orders stay, and can be cancelled.
 """
 
 from collections.abc import Iterator
@@ -38,17 +38,17 @@ from bot.engine.settings import LONG_AGO
 from bot.engine.state import State
 
 GOOD_ANSWERS: Final = 3
-"""So many in a row, and what was held is believed again."""
+"""After this many good answers in a row, held data is trusted again."""
 VOLUME_OF_AVERAGE_MAX: Final = 1_000
-"""Times the average day of the history; but `VOLUME_ALWAYS` shares are no wonder anywhere."""
+"""A multiple of the history's average day; but `VOLUME_ALWAYS` shares are plausible anywhere."""
 VOLUME_ALWAYS: Final = 10_000_000
 _NEW_LEVEL: Final = frozenset({"REFERENCE", "JUMP", "UNCONFIRMED"})
-"""Kinds about the level of the price: who resumes says that the new one is right."""
+"""Kinds about the price level: a person who resumes confirms the new one."""
 _NOWHERE: Final = PhaseSeen(Phase.CLOSED, None)
 
 
 def of(state: State, symbol: str) -> Belief:
-    """Return what is known of a symbol."""
+    """Return what is known about a symbol."""
     found = state.beliefs.get(symbol)
     if found is None:
         found = state.beliefs[symbol] = Belief(symbol)
@@ -59,7 +59,7 @@ def of(state: State, symbol: str) -> Belief:
 
 
 def on_closes(state: State, event: ClosesRead) -> None:
-    """Learn the last closes; None where none could be had. An older one changes nothing."""
+    """Learn the last closes; None if none was found. An older one changes nothing."""
     told = list[str]()
     for close in event.closes:
         belief = of(state, close.symbol)
@@ -83,7 +83,7 @@ def on_closes(state: State, event: ClosesRead) -> None:
 
 
 def note_closes(state: State, exchange: Exchange) -> None:
-    """Keep the last believed price of each symbol of today: the next start is confirmed by it."""
+    """Store today's last trusted price of each symbol, to confirm the next start."""
     for symbol, seen in sorted(state.quotes.items()):
         if seen.quote.exchange is exchange and local_date(seen.at) == state.trading_date:
             numbers: Numbers = {"day": state.trading_date.isoformat(), "close": seen.quote.last}
@@ -93,7 +93,9 @@ def note_closes(state: State, exchange: Exchange) -> None:
 
 
 def begin_day(state: State, ended: date) -> None:
-    """The last believed price of the day that has ended is a close, until a better one is read."""
+    """Use the last trusted price of the day that has ended as a close, until a better
+    one is read.
+    """
     for belief in state.beliefs.values():
         traded = state.quotes.get(belief.symbol)
         is_of_day = traded is not None and local_date(traded.at) == ended
@@ -109,7 +111,7 @@ def begin_day(state: State, ended: date) -> None:
 
 
 def takes_quote(state: State, event: QuoteReceived) -> bool:
-    """Judge a quote; True when it is believed."""
+    """Judge a quote; return True if it is trusted."""
     at, quote = event.at, event.quote
     belief = of(state, quote.symbol)
     source = belief.quotes
@@ -131,7 +133,7 @@ def takes_quote(state: State, event: QuoteReceived) -> bool:
 
 
 def takes_depth(state: State, event: DepthReceived) -> bool:
-    """Judge a depth; True when it is believed."""
+    """Judge a depth; return True if it is trusted."""
     at, depth = event.at, event.depth
     belief = of(state, depth.symbol)
     source = belief.depths
@@ -149,7 +151,9 @@ def takes_depth(state: State, event: DepthReceived) -> bool:
 
 
 def _hear(state: State, source: Source, event: QuoteReceived | DepthReceived) -> None:
-    """Note when an answer came. While our clock is behind the broker's, an honest one is ahead."""
+    """Record when an answer came. If our clock lags the broker's, honest answers are
+    ahead of it.
+    """
     source.heard_at = event.answered_at or event.at
     settings, skew = state.settings, state.gate.skew
     source.ahead_max = settings.max_source_ahead
@@ -167,12 +171,12 @@ def _accepts(
     at: datetime,
     stamp: datetime | None,
 ) -> bool:
-    """Take an answer in which nothing is wrong; False where it still changes nothing.
+    """Accept an answer without findings; return False if it still changes nothing.
 
-    An older answer never takes the place of a newer one: by when it was asked for, and by its own
-    time, for one node of the broker's may be behind another. One of a source that is held counts;
-    with enough of them it is believed again. From one own time to the next it is learnt how long
-    the symbol is usually silent.
+    An older answer never replaces a newer one, by request time and by its own time, as one node of
+    the broker may lag behind another. If the source is held, the answer counts as good; after
+    enough of them it is trusted again. From successive own times we learn how long the symbol is
+    usually silent.
     """
     if at < source.asked_at or (stamp is not None and stamp < source.stamp):
         return False
@@ -194,7 +198,9 @@ def _accepts(
 
 
 def _is_early(state: State, phase: PhaseSeen) -> bool:
-    """Before its first trade of the day a symbol may honestly show the time of yesterday's last."""
+    """Return whether a symbol may honestly show the time of yesterday's last trade: before its
+    first of the day.
+    """
     lasts = state.now - phase.since
     return phase.phase is Phase.OPEN or lasts <= state.settings.max_quote_source_age
 
@@ -208,8 +214,8 @@ def _hold(
     level: int | None,
     may_wait: bool,
 ) -> None:
-    """Keep an answer from everybody: alerted once a day for its kind, then counted; told anew to
-    who has resumed, and finds it held again.
+    """Keep an answer from everybody: alerted once a day for its kind, then counted; alerted again
+    after a person has resumed and it is held again.
     """
     held, kind = source.held, finding.kind
     if held is None or held.finding.kind != kind:
@@ -241,16 +247,16 @@ def _release(state: State, belief: Belief, source: Source, why: str) -> None:
 
 
 def is_held(state: State, symbol: str) -> bool:
-    """Whether any market data of the symbol is not believed now."""
+    """Return whether any market data of the symbol is not trusted now."""
     belief = state.beliefs.get(symbol)
     return belief is not None and any(each.held is not None for each in belief.sources)
 
 
 def resume(state: State, symbol: str, reason: str) -> bool:
-    """A person says that a symbol's data is right; False when none of it was in doubt.
+    """A person says that a symbol's data is right; return False if none of it was in doubt.
 
-    A new level of price becomes what later answers are compared with; of other kinds of findings
-    there are none in the symbol for the rest of the day.
+    A new price level becomes the basis for later answers; other kinds of findings are ignored in
+    the symbol for the rest of the day.
     """
     belief = state.beliefs.get(symbol)
     is_levelled = ex_dates.trust(state, symbol)
@@ -272,14 +278,14 @@ def resume(state: State, symbol: str, reason: str) -> bool:
 
 
 def objection(state: State, symbol: str, side: Side) -> tuple[str, Figures] | None:
-    """Return why nothing is ordered in a symbol on this side, with numbers; None: it may be."""
+    """Return why nothing may be ordered in a symbol on this side, with numbers; None if it may."""
     if side is Side.SELL and state.settings.exit_on_held_data:
         return None
     return doubt(state, symbol)
 
 
 def doubt(state: State, symbol: str) -> tuple[str, Figures] | None:
-    """Return why the data of a symbol is not believed now, with numbers; None where it is."""
+    """Return why the data of a symbol is not trusted now, with numbers; None if it is."""
     belief = state.beliefs.get(symbol)
     for source in belief.sources if belief is not None else ():
         if source.held is not None:
@@ -290,7 +296,7 @@ def doubt(state: State, symbol: str) -> tuple[str, Figures] | None:
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield what is held now, and what follows from it."""
+    """Yield what is held now, and the consequences."""
     for symbol in sorted(state.beliefs):
         for source in state.beliefs[symbol].sources:
             if source.held is not None:

@@ -1,10 +1,10 @@
-"""Orders whose id at the broker an amendment has changed: known here by the first one.
+"""Orders whose broker id an amendment has changed; here they keep their first id.
 
 The rows of a chain name its first id (`rootorderid`: broker open API 0.2.0-preview.3, order book;
 whether an amendment keeps the id is its open question 4.2). The row of an earlier id ends as
-cancelled, with what was matched until then; the newest one counts on from there, or from zero. So
-no row is the order's by itself: `whole` puts those of its ids together, once each former one has
-ended or has been waited for long enough.
+cancelled, with what was matched until then; the newest one continues counting from there, or from
+zero. So no single row shows the whole order: `whole` combines the rows of its ids, once each former
+one has ended or has been waited for long enough.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -27,15 +27,15 @@ from bot.domain.order import OrderReport
 from bot.engine.tracked import TrackedOrder
 
 FORMER_ENDS_WITHIN: Final = timedelta(seconds=20)
-"""So long a former id that still works, or whose row can't be read, holds up the newest one's."""
+"""How long a former id that still works, or whose row cannot be read, delays the newest one's."""
 
 
 @dataclass(slots=True)
 class Chain:
-    """The ids of one order, the oldest first, with the newest row of each.
+    """The ids of one order, oldest first, with the newest row of each.
 
-    `total` is the quantity of the whole order for which the newest id was given; `matched` what was
-    known as matched before it, in shares and VND. `gone`: ids that the broker has no row for.
+    `total` is the quantity of the whole order when the newest id was assigned; `matched` what was
+    known as matched before that, in shares and VND. `gone`: ids without a row at the broker.
     """
 
     ids: list[str]
@@ -47,7 +47,7 @@ class Chain:
 
     @property
     def current(self) -> str:
-        """The id that commands name: the newest, unless it has ended and an older one works."""
+        """The id used in commands: the newest, unless it has ended and an older one works."""
         newest = self.ids[-1]
         if (row := self.rows.get(newest)) is not None and row.remaining_quantity == 0:
             return next((each for each in reversed(self.ids) if self._is_live(each)), newest)
@@ -75,12 +75,12 @@ class Chain:
         return sum(self.rows[each].remaining_quantity for each in live)
 
     def whole(self, now: datetime) -> OrderReport | None:
-        """Return the order as the rows of all its ids show it; None while one is missing that
-        matters.
+        """Return the order as shown by the rows of all its ids; None while a necessary one is
+        missing.
 
-        A count that goes on is never below the one before, and its quantity is that of the whole.
-        One that begins at zero shows what was open: only with what the former ids matched is it the
-        order.
+        A continued count is never below the previous one, and its quantity is the whole order's.
+        One that restarts at zero shows only what was open, so what the former ids matched has to be
+        added.
         """
         current = self.current
         row = self.rows.get(current)
@@ -96,7 +96,7 @@ class Chain:
         executed = max(self.matched[0], sum(each.executed_quantity for each in others))
         amount = max(self.matched[1], sum(each.executed_amount for each in others))
         if not is_below and row.quantity + executed != self.total:
-            return row  # neither fits: whoever takes it has to judge its quantity
+            return row  # neither fits; the caller has to judge its quantity
         quantity, amount = executed + row.executed_quantity, amount + row.executed_amount
         return replace(
             row,
@@ -109,7 +109,7 @@ class Chain:
 
 @dataclass(slots=True)
 class Chains:
-    """The chains of today, by their first id; what goes to the broker names the current one."""
+    """The chains of today, by first id; commands to the broker use the current one."""
 
     _first: dict[str, str] = field(default_factory=dict)
     _of: dict[str, Chain] = field(default_factory=dict)
@@ -119,12 +119,12 @@ class Chains:
         return self._first.get(order_id, order_id)
 
     def is_former(self, order_id: str) -> bool:
-        """Tell whether the order of this id has another one by now."""
+        """Return whether the order of this id has another one by now."""
         chain = self._of.get(self.first(order_id))
         return chain is not None and chain.current != order_id
 
     def unread(self, first: str, now: datetime) -> Sequence[str]:
-        """Return the former ids of an order whose last row is missing, and missed."""
+        """Return the former ids of an order whose last row is needed and missing."""
         chain = self._of.get(first)
         if chain is None or (chain.whole(now) is not None and not chain.also_open):
             return ()
@@ -136,19 +136,19 @@ class Chains:
         return chain.also_open if chain is not None else 0
 
     def ids(self, first: str) -> Sequence[str]:
-        """Return every id of an order, the oldest first."""
+        """Return every id of an order, oldest first."""
         chain = self._of.get(first)
         return tuple(chain.ids) if chain is not None else (first,)
 
     def later_ids(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the ids of each order after its first one, the oldest first."""
+        """Return the ids of each order after its first one, oldest first."""
         return {first: tuple(chain.ids[1:]) for first, chain in self._of.items()}
 
     def ended(
         self, first: str, reports: Mapping[str, OrderReport], now: datetime
     ) -> OrderReport | None:
-        """Return how an order of an earlier day ended, by what the history says of each of its ids;
-        None where one is missing that matters: a count that goes on needs no other.
+        """Return how an order of an earlier day ended, according to the history of each of its ids;
+        None if a necessary one is missing (a continued count needs no other).
         """
         chain = self._of.get(first)
         if chain is None:
@@ -164,7 +164,7 @@ class Chains:
         return whole if is_by_itself or not chain.unread else None
 
     def forget_all_but(self, kept: Container[str]) -> None:
-        """Forget the others: an id means its order on its own day only."""
+        """Forget the others: an id is valid only on its order's own day."""
         self._of = {first: chain for first, chain in self._of.items() if first in kept}
         self._first = {later: first for later, first in self._first.items() if first in kept}
 
@@ -202,8 +202,8 @@ class Chains:
     def learn(
         self, known: Mapping[str, TrackedOrder], reports: Iterable[OrderReport], now: datetime
     ) -> list[OrderReport]:
-        """Keep the rows of the chains; return those of new ids. An amendment changes neither
-        symbol nor side; ids of another day mean nothing. Of several new ones the last is newest, or
+        """Store the rows of the chains; return those of new ids. An amendment changes neither
+        symbol nor side; ids of another day do not count. Of several new ones the last is newest, or
         the one that still works.
         """
         new: dict[str, OrderReport] = {}
@@ -242,7 +242,7 @@ class Chains:
         self._first[report.order_id] = first
 
     def keep(self, report: OrderReport) -> None:
-        """Keep the row of an id of a chain, unless a newer one is there."""
+        """Store the row of an id of a chain, unless a newer one is stored."""
         chain = self._of.get(self.first(report.order_id))
         if chain is None or report.order_id not in chain.ids:
             return
@@ -252,8 +252,8 @@ class Chains:
             chain.gone.discard(report.order_id)
 
     def whole(self, first: str, report: OrderReport | None, now: datetime) -> OrderReport | None:
-        """Return what a row says of its whole order: itself, where the id has never changed; None
-        while the row of a former id is missing.
+        """Return what a row says about its whole order: the row itself if the id has never changed;
+        None while the row of a former id is missing.
         """
         chain = self._of.get(first)
         return report if chain is None else chain.whole(now)

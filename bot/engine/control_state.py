@@ -1,6 +1,6 @@
-"""What the engine remembers of what keeps orders back: gate, tokens, faults, its machine.
+"""The engine's state of what holds orders back: gate, tokens, faults, the machine.
 
-Beside it what the invariants remember, and what stays wrong (`Standing`).
+Also the memory of the invariants, and standing alerts (`Standing`).
 """
 
 from collections import deque
@@ -22,24 +22,24 @@ PRIORITY: Final = (
     RunState.DEGRADED,
     RunState.PAUSED,
 )
-"""What closes the gate, the strongest first."""
+"""What closes the gate, strongest first."""
 LASTING: Final = (RunState.HALTED, RunState.PAUSED)
-"""States that a restart does not end, the stronger one first."""
+"""States that a restart does not end, stronger one first."""
 BY_ENGINE: Final = "engine"
-"""Who closed the gate when the engine's own fault did: open orders stay, then and at a restart."""
+"""Author of a cause set by the engine's own fault: open orders stay, then and at a restart."""
 BY_CLOCK: Final = "clock"
-"""Who closed it when our clock was too far from the broker's."""
+"""Author of a cause set because our clock was too far from the broker's."""
 BY_BROKER: Final = "broker"
-"""Who closed it when no read worked."""
+"""Author of a cause set because no read worked."""
 BY_JOURNAL: Final = "database"
-"""Who closed it when nothing could be written."""
+"""Author of a cause set because nothing could be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Why the gate is closed, who closed it, and since when it has been.
 
-    An operator need give no reason. `code` is the broker's word for a missing token.
+    An operator may omit the reason. `code` is the broker's word for a missing token.
     """
 
     reason: str
@@ -50,9 +50,9 @@ class Cause:
 
 @dataclass(slots=True)
 class TokenQuestion:
-    """A person is asked for a 2FA token: `times` since it was needed, or since this morning.
+    """A person is asked for a 2FA token, `times` since it was needed, or since this morning.
 
-    `due` is when they are asked again; None where no calendar says so.
+    `due` is when they are asked again; None if no calendar says so.
     """
 
     code: str
@@ -64,8 +64,8 @@ class TokenQuestion:
 
 @dataclass(slots=True)
 class TokenEnding:
-    """A token ends while it is needed: when its last write leaves, and when a person is told next,
-    having been told so many `times`.
+    """A token ends while it is needed: when its last write can be sent, and when a person is told
+    next, after being told so many `times`.
     """
 
     at: datetime
@@ -75,11 +75,11 @@ class TokenEnding:
 
 @dataclass(slots=True)
 class Flattening:
-    """What a person wants sold after a halt. By strategy and symbol: `left` says why something is
-    still held, `due` when that is looked at again, `last_held` how much that was at last, `sales`
-    how many went out since it became less. `intents` are all sales, which alone pass the halt;
-    `left_out` is what a person has cancelled a sale of; `taken_back`: intents whose orders ended as
-    cancelled, and we had not asked for that.
+    """What a person wants sold after a halt. By strategy and symbol: `left` is why something is
+    still held, `due` when to check again, `last_held` the last quantity, `sales` how many were sent
+    since that decreased. `intents` are all sales, which alone pass the halt; `left_out` are those
+    of which a person has cancelled a sale; `taken_back`: intents whose orders ended as cancelled
+    although we had not asked for that.
     """
 
     reason: str
@@ -96,12 +96,12 @@ class Flattening:
 
 @dataclass(slots=True)
 class Gate:
-    """What keeps orders back: the causes, and `state`, that of the strongest one.
+    """What holds orders back: the causes, and `state`, that of the strongest one.
 
-    `kept` is the state that a restart would begin with, `missed` counts the signals refused for
-    want of a token. `codes_counted` says how many codes could still be mailed. `troubles` are why
-    the bot is DEGRADED, by who found it so. `skew` is how far our clock is off, where that is worth
-    a word. `cancel_when_seen` is, by intent, why its order is cancelled when it turns up.
+    `kept` is the state with which a restart would begin, `missed` counts signals refused for lack
+    of a token. `codes_counted` is how many codes could still be mailed. `troubles` are the reasons
+    for DEGRADED, by author. `skew` is our clock's error, if worth mentioning. `cancel_when_seen`
+    is, by intent, why its order is cancelled when it turns up.
     """
 
     troubles: dict[str, str] = field(default_factory=dict)
@@ -126,7 +126,9 @@ class Gate:
 
     @property
     def is_asleep(self) -> bool:
-        """Whether no strategy is woken; in the other states their signals are taken and refused."""
+        """Whether no strategy is woken; in the other states their signals are processed and
+        refused.
+        """
         return self.state in {RunState.STOPPING, RunState.HALTED, RunState.STARTING}
 
     @property
@@ -137,7 +139,9 @@ class Gate:
 
 @dataclass(slots=True)
 class TrackedFault:
-    """A kind of fault since the last resume, by its first one; one of before is told again."""
+    """A kind of fault since the last resume, by its first occurrence; earlier ones are reported
+    again.
+    """
 
     at: datetime
     where: str
@@ -147,12 +151,12 @@ class TrackedFault:
 
 
 SENT_MAX: Final = 64
-"""So many of the last orders are remembered: more than may leave within a second."""
+"""How many of the last orders are remembered: more than can be sent within a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What stays wrong now: the sentence in English, and what another language says it from."""
+    """A standing alert: the sentence in English, and the code and facts for other languages."""
 
     code: str
     text: str
@@ -161,8 +165,8 @@ class Standing:
 
 @dataclass(slots=True)
 class Checked:
-    """What the invariants remember: the number of the last intent that was to leave, the executed
-    quantity of each order, when everything was looked at, and the last orders that were to leave.
+    """The memory of the invariants: the number of the last intent to be sent, the executed quantity
+    of each order, when everything was checked, and the last orders to be sent.
     """
 
     last_number: int = 0
@@ -173,7 +177,7 @@ class Checked:
 
 @dataclass(slots=True)
 class Standstill:
-    """The bot stood still until `ended_at`. What it has read since; `due` is when it asks again."""
+    """The bot stood still until `ended_at`: what it has read since; `due` is when it asks again."""
 
     ended_at: datetime
     due: datetime
@@ -184,7 +188,7 @@ class Standstill:
 @dataclass(slots=True)
 class MachineTime:
     """By how much the machine's wall clock was set, a standstill that is not over yet, and the room
-    on the journal's disk while it is little.
+    on the journal's disk if it is low.
     """
 
     wall_is_ahead_by: timedelta = timedelta()

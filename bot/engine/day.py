@@ -1,13 +1,12 @@
-"""How a day begins and ends: the same way after a start, and in a bot that ran over the night.
+"""How a day begins and ends: in the same way after a start and in a bot that ran overnight.
 
     Recovered, TradingDayStarted ─► gate STARTING ─► EarlierOrdersRead ─► day order book, account
                                                                           └─► Reconciled: gate opens
 
-Today's day order book does not list the orders of an earlier day; the order history does. So what
-was open at a close that nobody saw is merged before its day is closed, and what the history does
-not know halts its symbol. The gate opens when journal and broker agree to the share and the VND, or
-a person has accepted where they do not. Strategies come last: an instance hears of nothing before
-its `on_start`.
+Today's day order book does not list the orders of an earlier day; the order history does. So orders
+open at a close that nobody saw are merged before their day is closed, and one missing in the
+history halts its symbol. The gate opens when journal and broker agree to the share and the VND, or
+a person has accepted the differences. Strategies come last: no hook is called before `on_start`.
 """
 
 from collections.abc import Iterator
@@ -38,7 +37,7 @@ from bot.engine.tracked import TrackedOrder
 
 
 def on_trading_day(state: State, event: TradingDayStarted) -> None:
-    """Start the counters again; nothing is sent until the new day is reconciled."""
+    """Reset the counters; nothing is sent until the new day is reconciled."""
     if event.trading_date == state.trading_date:
         return
     held.expire_held(state, at_once="the day ended")
@@ -76,13 +75,13 @@ def left_open(state: State) -> tuple[TrackedOrder, ...]:
 
 
 def on_earlier_orders(state: State, event: EarlierOrdersRead) -> None:
-    """Close the days before today's with what the order history says of their orders."""
+    """Close the days before today's with what the order history says about their orders."""
     _end_earlier_days(state, event.reports)
 
 
 def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
-    """No order of an earlier day is open, and no id of one is ever written to again. One whose end
-    the history does not tell halts its symbol.
+    """No order of an earlier day is open, and no id of one is ever written to again. If the history
+    does not show how one ended, its symbol is halted.
     """
     ran_over_night, today = state.earlier_ended_at > date.min, state.trading_date
     state.earlier_ended_at = state.trading_date
@@ -107,13 +106,13 @@ def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
         if order.row.trading_date < state.trading_date:
             _lapse(state, order)
     if ran_over_night:
-        # Only what may still matter is kept: the day order book of today knows no older row.
+        # Keep only what may still matter: today's day order book has no older row.
         state.index.forget_ended()
         state.seen_ids = SeenIds(state.orders)
 
 
 def _lapse(state: State, order: TrackedOrder) -> None:
-    """All orders are day orders: what is unfilled lapses at the close (exchange rules)."""
+    """All orders are day orders: the unfilled part lapses at the close (exchange rules)."""
     before, note = order.row, "lapsed at the close"
     row = replace(before, at=state.now, state=OrderState.EXPIRED, note=note)
     orders.record_row(state, row, before.state, "engine")
@@ -122,11 +121,11 @@ def _lapse(state: State, order: TrackedOrder) -> None:
 
 
 def on_reconciled(state: State, _event: Reconciled) -> None:
-    """Order history, day order book and account are merged: the day may begin, where they agree.
+    """Order history, day order book and account are merged: the day may begin, if they agree.
 
-    What became of orders meanwhile is told to a strategy after its `on_start`.
+    A strategy is told what became of its orders meanwhile after its `on_start`.
     """
-    if state.earlier_ended_at != state.trading_date:  # nothing of an earlier day outlives this
+    if state.earlier_ended_at != state.trading_date:  # nothing of an earlier day remains open
         _end_earlier_days(state, ())
     state.is_reconciled = True
     _open_or_hold(state)
@@ -139,10 +138,10 @@ def on_reconciled(state: State, _event: Reconciled) -> None:
 
 
 def _open_or_hold(state: State) -> None:
-    """Open the gate when journal and broker agree, or a person has accepted where they do not.
+    """Open the gate if journal and broker agree, or a person has accepted the differences.
 
-    After an operator's halt open orders are cancelled: the run that it stopped may have had no time
-    to. What keeps the gate closed keeps no cancel back.
+    After an operator's halt, open orders are cancelled, as the run that it stopped may have had no
+    time for that. A closed gate never holds back a cancel.
     """
     if not state.is_reconciled or RunState.STARTING not in state.gate.causes:
         return
@@ -153,7 +152,7 @@ def _open_or_hold(state: State) -> None:
         )
         is_news = state.gate.causes[RunState.STARTING].reason != text
         gate.close(state, RunState.STARTING, text, "reconcile")
-        if is_news and RunState.HALTED in state.gate.causes:  # which is all that is shown
+        if is_news and RunState.HALTED in state.gate.causes:  # nothing else is shown
             state.note("RECONCILE", f"the start is held, too: {text}", {"breaks": names})
     elif open_doubts := "; ".join(breaks.doubts(state)):
         text = f"the account is not as expected, it is read again: {open_doubts}"
@@ -166,7 +165,7 @@ def _open_or_hold(state: State) -> None:
 
 
 def on_account(state: State, event: AccountRead) -> None:
-    """Compare the account; a day that waits for that may begin now, or end."""
+    """Compare the account; a day that waits for this may begin now, or end."""
     accounts.on_account(state, event)
     cancel_requests.stop_after_loss(state, event.snapshot.account)
     _open_or_hold(state)
@@ -174,13 +173,13 @@ def on_account(state: State, event: AccountRead) -> None:
 
 
 def on_break_accepted(state: State, event: BreakAccepted) -> None:
-    """A person lets a difference stand; the day begins with the last one."""
+    """A person accepts a difference; the day begins with the last one."""
     breaks.on_accepted(state, event)
     _open_or_hold(state)
 
 
 def on_reconcile_asked(state: State, event: ReconcileAsked) -> None:
-    """A person wants to see it now: what is read is merged and compared as ever."""
+    """A person wants to see it now: reads are merged and compared as always."""
     state.command(ReadTodaysOrders(f"asked by {event.by}"))
     state.command(ReadAccount(f"asked by {event.by}"))
 
@@ -189,7 +188,7 @@ def on_reconcile_asked(state: State, event: ReconcileAsked) -> None:
 
 
 def on_trading_day_ended(state: State, event: TradingDayEnded) -> None:
-    """Nothing trades any more: read orders and account, and compare them for the last time."""
+    """Nothing trades any more: read orders and account, and compare them one last time."""
     if state.rulebook.calendar.is_trading_day(event.trading_date):
         state.reconciling.closing_since = state.now
         state.reconciling.look_again_at = None
@@ -237,7 +236,7 @@ def _close_day(state: State, event: AccountRead) -> None:
 
 
 def note_summary(state: State) -> None:
-    """Note what has become of the day's orders and money, and what is left for tomorrow."""
+    """Note the result of the day's orders and money, and what is left for tomorrow."""
     if not state.settings.sums_up_days:
         return
     status, balances = status_of(state), balances_of(state)
@@ -278,7 +277,7 @@ def note_summary(state: State) -> None:
 
 
 def needs_a_person(state: State, status: BotStatus) -> Iterator[str]:
-    """Say what does not mend itself until tomorrow, each with what to do."""
+    """Yield what does not resolve itself until tomorrow, each with what to do."""
     if status.state is RunState.HALTED:
         yield f"HALTED, {status.reason} (bot resume --reason …)"
     for name in state.reconciling.breaks:

@@ -2,15 +2,15 @@
 
     bars that have ended close ─► hooks ─► the event's handler ─► hooks ─► deadlines ─► commands
 
-Hooks of strategies are called when the state has settled: no request of a strategy comes into the
-middle of a handler, and no deadline wakes a strategy. All `Record` commands of an event come first;
-the shell commits them before it does anything else.
+Strategies' hooks are called when the state has settled: no request of a strategy interrupts a
+handler, and no deadline wakes a strategy. All `Record` commands of an event come first; the shell
+commits them before it does anything else.
 
-What to read next. What the engine knows: `state.py` and its parts. How a quote becomes an order:
-`market.py`, `belief.py`, `wake.py`, `requests.py`, then `risk/`. What becomes of the order:
-`orders/`, from `sends.py` on. What keeps orders back: `gate.py`, `health.py`, `two_factor.py`, and
-by an operator `operator.py`, `flatten.py`. How a day begins and ends: `day.py`. What is shown of it
-all: `status.py`, `account_status.py`.
+What to read next. The engine's state: `state.py` and its parts. From quote to order: `market.py`,
+`belief.py`, `wake.py`, `requests.py`, then `risk/`. What becomes of the order: `orders/`, starting
+with `sends.py`. What holds orders back: `gate.py`, `health.py`, `two_factor.py`, and by an operator
+`operator.py`, `flatten.py`. The beginning and end of a day: `day.py`. What is shown: `status.py`,
+`account_status.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -121,17 +121,19 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
 
 
 AFTER_A_FAULT: Final = timedelta(seconds=1)
-"""When time is looked at again although the deadlines are not known."""
+"""When to look at time again although the deadlines are not known."""
 
 
 class Engine:
-    """Decides. `invoke` calls a strategy's hook, `guard` makes a step of the engine's own; the
-    shell's versions catch what is raised. Where `must_yield` says so between two hooks, `handle`
-    returns with the others still due: an operator's event may come before `go_on` calls them.
-    `context` makes what an instance is shown; `passing` is for who passes over bars.
+    """The decision core. `invoke` calls a strategy's hook, `guard` runs one of the engine's own
+    steps; the shell's versions catch exceptions. If `must_yield` is true between two hooks,
+    `handle` returns with the others still due, so that an operator's event may come before `go_on`
+    calls them. `context` creates an instance's context; `passing` is for shells that pass over
+    bars.
 
-    All but `handle` only look. Other tasks ask them between events and get what is true then, which
-    is what the last look before a send needs; so a replay of the events does not reproduce them.
+    All methods except `handle` and `go_on` only read. Other tasks call them between events and get
+    the state at that time, as the last check before a send needs; so a replay of the events does
+    not reproduce them.
     """
 
     def __init__(
@@ -157,7 +159,7 @@ class Engine:
         self.passing = Passing(self._state)
 
     def handle(self, event: Event) -> list[Command]:
-        """Take one event in; return what is to be recorded and done, records first."""
+        """Process one event; return what is to be recorded and done, records first."""
         state = self._state
         state.now = max(state.now, event.at)
         is_behind = bool(state.due_hooks)
@@ -177,11 +179,11 @@ class Engine:
 
     @property
     def is_behind(self) -> bool:
-        """Whether hooks of an event before are still due: `go_on` is."""
+        """Whether hooks of an earlier event are still due: call `go_on`."""
         return bool(self._state.due_hooks)
 
     def go_on(self) -> list[Command]:
-        """Call the hooks that are due, see to the deadlines; return what is to be done."""
+        """Call the hooks that are due, and process deadlines; return what is to be done."""
         state, index, gate_now = self._state, self._state.index, self._state.gate
         if state.due_hooks:
             wake.call_hooks(state, self._must_yield)
@@ -219,15 +221,17 @@ class Engine:
         return state.now + AFTER_A_FAULT
 
     def objection(self, ask: AmendAsked | CancelAsked | VerdictAsked) -> CheckResult | None:
-        """Return why an ask would be refused now; None when it would be taken. Nothing changes."""
+        """Return why a request would be refused now; None if it would be accepted.
+        Nothing changes.
+        """
         return asks.objection(self._state, ask)
 
     def objection_to_accept(self, ask: BreakAccepted) -> str:
-        """Return why a break would not be accepted now; empty: it would. Nothing changes."""
+        """Return why a break would not be accepted now; empty if it would. Nothing changes."""
         return breaks.objection(self._state, ask)
 
     def objection_to_resume(self, symbol: str) -> str:
-        """Return why there is nothing to resume in a symbol; empty: there is. Nothing changes."""
+        """Return why there is nothing to resume in a symbol; empty if there is. Nothing changes."""
         return operator.objection_to_resume(self._state, symbol)
 
     def reconciliation(self) -> Reconciliation:
@@ -239,15 +243,17 @@ class Engine:
         return balances_of(self._state)
 
     def reason_not_to_send(self, intent: Intent) -> str | None:
-        """Return why an approved order must not leave after all. Nothing changes but by a fault."""
+        """Return why an approved order must not be sent after all. Nothing changes, except by a
+        fault.
+        """
         return self._last_look(partial(sends.reason_not_to_send, self._state, intent))
 
     def passes_halt(self, intent: Intent) -> bool:
-        """Whether an order is a sale that a person has asked for with the halt itself."""
+        """Return whether an order is a sale that a person has requested with the halt itself."""
         return self._state.passes_halt(intent.intent_id)
 
     def reason_not_to_amend(self, intent_id: str) -> str | None:
-        """Return why an amendment of that intent's order must not leave after all."""
+        """Return why an amendment of that intent's order must not be sent after all."""
         return self._last_look(partial(amends.reason_not_to_send, self._state, intent_id))
 
     def _last_look(self, ask: Callable[[], str | None]) -> str | None:
@@ -259,7 +265,7 @@ class Engine:
 
     @property
     def instruments(self) -> Mapping[str, Instrument]:
-        """Where each symbol trades, as far as is known: at first by the table of symbols."""
+        """Where each symbol is listed, as far as known: at first by the table of symbols."""
         return self._state.instruments
 
     def bars_wanted(self) -> Mapping[tuple[str, timedelta], int]:
@@ -275,20 +281,20 @@ class Engine:
         return wanted
 
     def is_asked_after(self, intent_id: str) -> bool:
-        """Return whether it matters what the nonce of a POST shows. Nothing changes."""
+        """Return whether the nonce result of a POST still matters. Nothing changes."""
         state = self._state
         return amends.is_asked_after(state, intent_id) and unknown.is_asked_after(state, intent_id)
 
     def status(self) -> BotStatus:
-        """Return how the bot is."""
+        """Return the bot's status."""
         return status_of(self._state)
 
     def limits(self) -> tuple[LimitUse, ...]:
-        """Return what is used of every limit. Nothing changes."""
+        """Return how much of every limit is used. Nothing changes."""
         return limits_used(self._state)
 
     def symbol_status(self, symbol: str) -> SymbolSeen:
-        """Return what is known of a symbol's market, and our open orders in it."""
+        """Return what is known about a symbol's market, and our open orders in it."""
         return symbol_status_of(self._state, symbol)
 
 
@@ -298,9 +304,9 @@ def _take_in(state: State, event: Event) -> None:
 
 
 def _poll(state: State) -> None:
-    """Read the day order book once for all that is due, unless an answer is still awaited.
+    """Read the day order book once for everything due, unless an answer is still awaited.
 
-    A read that got lost is asked for again.
+    A read that got lost is requested again.
     """
     due = state.due_polls(state.now)
     for polled in due:
@@ -313,7 +319,7 @@ def _poll(state: State) -> None:
 
 
 def _find_deadlines(state: State, ahead: list[datetime]) -> None:
-    """Find when something is due by the clock from now on: nothing has a timer of its own."""
+    """Find when something is next due: nothing has a timer of its own."""
     index, gate_now, found = state.index, state.gate, list[datetime | None]()
     watched = (index.order_polls, index.intent_polls, index.expiries, index.looks)
     found += [deadlines.next_after(state.now) for deadlines in watched if deadlines]

@@ -1,13 +1,13 @@
-"""What went ex today: earlier bars are put on today's level, so that no average sees a fall.
+"""Ex-dates: puts earlier bars on today's price level, so that no average sees a fall.
 
-The reference of an ex-date is the close of before, less what went ex. Their ratio multiplies the
-closes of earlier bars for indicators; prices of orders, quotes and bars stay as quoted. A history
-that is adjusted already closes at the reference: nothing is done then. Where the ratio is not known
-the bars of before are left out, and that is said: UPCOM's reference is an average price, and a last
-bar that is not the known close says nothing.
+The reference of an ex-date is the previous close less what went ex. Their ratio multiplies the
+closes of earlier bars for indicators; prices of orders, quotes and bars stay as quoted. An already
+adjusted history closes at the reference, so nothing is done. If the ratio is not known, earlier
+bars are dropped and that is reported: UPCOM's reference is an average price, and a last bar that
+differs from the known close is inconclusive.
 
-While the broker can't tell the ex-dates, a reference that is not the last close is the sign of one:
-bars of before may be on another level, so nothing is bought on them. Exits go on.
+While the broker cannot supply ex-dates, a reference that differs from the last close indicates one:
+earlier bars may be on another level, so nothing is bought on them. Exits continue.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ from bot.engine.findings import Belief
 from bot.engine.state import State
 
 _EX_DATE: Final = "EX_DATE"
-"""What a person excuses who says that the bars of before are right as they are."""
+"""What a person overrides by saying that the earlier bars are right."""
 
 
 def adjust(state: State, quote: Quote) -> None:
@@ -43,7 +43,7 @@ def adjust(state: State, quote: Quote) -> None:
 
 
 def adjust_again(state: State, series: BarSeries, past: Sequence[tuple[date, float]]) -> None:
-    """Do to bars that begin anew what was done on earlier ex-dates, of before this run (`past`) and
+    """Apply to bars that start over what was done on earlier ex-dates, before this run (`past`) and
     in it; today's follows.
     """
     known = {instant_of(day, time()): ratio for day, ratio in past}
@@ -68,8 +68,8 @@ def adjust_again(state: State, series: BarSeries, past: Sequence[tuple[date, flo
 
 
 def note_late(state: State, symbol: str, days: Collection[date]) -> None:
-    """Have the bars of a symbol wait for another look where one of these ex-dates, which are known
-    only now, lies among them: they stand on two levels.
+    """Have the bars of a symbol wait for another read if one of these newly known ex-dates lies
+    among them: they are on two levels.
     """
     for series in state.bars.of(symbol):
         among = [
@@ -82,7 +82,7 @@ def note_late(state: State, symbol: str, days: Collection[date]) -> None:
 
 
 def note_told(state: State, symbol: str) -> None:
-    """The broker tells the ex-dates again: today's is seen to at once, an earlier one is late."""
+    """The broker supplies ex-dates again: today's is applied at once, an earlier one is late."""
     seen = state.quotes.get(symbol)
     if seen is not None and state.phase_of(seen.quote.exchange).phase is not Phase.CLOSED:
         adjust(state, seen.quote)
@@ -94,7 +94,7 @@ def note_told(state: State, symbol: str) -> None:
 
 
 def trust(state: State, symbol: str) -> bool:
-    """A person says that a symbol's earlier bars are right as they are; False: nobody doubts it."""
+    """A person says that a symbol's earlier bars are right; return False if nobody doubts that."""
     if not is_doubted(state, symbol):
         return False
     for series in state.bars.of(symbol):
@@ -106,8 +106,8 @@ def trust(state: State, symbol: str) -> bool:
 
 
 def keep_doubted(state: State, quote: Quote) -> None:
-    """Keep what the day of a doubted symbol looked like to its end: the next run has no other sign
-    of it, and counts the bars of before by it. A person's word, or the broker's, ends a doubt.
+    """Store the state of a doubted symbol's day until its end: the next run has no other sign of
+    it, and adjusts earlier bars by it. A person or the broker ends a doubt.
     """
     belief = state.beliefs.get(quote.symbol)
     if belief is None or belief.close is None or quote.reference in (None, belief.close):
@@ -121,19 +121,19 @@ def keep_doubted(state: State, quote: Quote) -> None:
 
 
 def is_doubted(state: State, symbol: str) -> bool:
-    """Whether bars of a symbol may be on another level, which nobody can tell now."""
+    """Return whether a symbol's bars may be on another level, which cannot be determined now."""
     return any(series.doubt for series in state.bars.of(symbol))
 
 
 def doubt_of(state: State, plan: StrategyPlan, symbol: str) -> str:
-    """Return why a strategy buys nothing by its bars now, empty where it may."""
+    """Return why a strategy may not buy on its bars now, empty if it may."""
     series = state.bars.series(symbol, plan.wake.bar) if plan.wake.bar is not None else None
     return series.doubt if series is not None else ""
 
 
 def _doubt(state: State, belief: Belief, exchange: Exchange, reference: int) -> None:
-    """Doubt the bars of before where a reference is not the last close. UPCOM's is an average, and
-    never the close; bars of today alone are on one level, and those that end at the reference too.
+    """Doubt earlier bars if a reference is not the last close. UPCOM's is an average and never the
+    close; bars of today only are on one level, and so are those that end at the reference.
     """
     if exchange is Exchange.UPCOM or belief.close is None or _EX_DATE in belief.excused:
         return
@@ -153,8 +153,8 @@ def _doubt(state: State, belief: Belief, exchange: Exchange, reference: int) -> 
 
 
 def _is_awaited(series: BarSeries, close_day: date) -> bool:
-    """Tell whether the whole bar of the day before is still to come: it is shown when the next
-    day's trading begins, and belongs to what is adjusted.
+    """Return whether the daily bar of the day before is still to come: it is shown when the next
+    day's trading begins, and has to be adjusted too.
     """
     if not series.is_recorded or series.width < DAY or series.last is None:
         return False

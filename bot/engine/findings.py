@@ -1,8 +1,8 @@
-"""What the market has shown, and what can be wrong with it: pure looks that yield findings.
+"""What the market has shown, and what can be wrong with it: pure checks that yield findings.
 
-Nothing here trusts an answer about itself. The band is computed from a reference that has to lie
-near the last close that we knew before (journal, history call), so that a unit slip that takes
-quote, depth and band along is seen too. Where no close can be had nothing confirms a price.
+No check trusts an answer about itself. The band is computed from a reference that must be near the
+last close known before (journal, history call), so that a unit error affecting quote, depth and
+band alike is noticed too. Without a close nothing confirms a price.
 """
 
 from collections import deque
@@ -21,31 +21,33 @@ from bot.domain.venue import Band, TickTable
 from bot.engine.settings import LONG_AGO, EngineSettings
 
 JUMP_MAX: Final = 5
-"""Times the last believed price, up or down: further off no price is believed."""
+"""Multiple of the last trusted price, up or down, beyond which no price is trusted."""
 GAPS_KEPT: Final = 64
 GAPS_OF_AGE: Final = 10
-"""A symbol may be silent for so many of its usual gaps of today."""
+"""A symbol may be silent for this many of its usual gaps of today."""
 VOLUME_MAX: Final = 10_000_000_000
 """Shares. No listed company has so many."""
 UNCROSSED_WITHIN: Final = timedelta(seconds=10)
-"""After an auction its crossed book may still be shown for a moment: it is passed over."""
+"""After an auction its crossed book may still be shown for a moment; that is ignored."""
 LONG_PAUSE: Final = timedelta(days=35)
-"""A close older than that is of before a suspension of 25 trading days: the special band holds."""
+"""A close older than this is from before a suspension of 25 trading days: the special
+band applies.
+"""
 AVERAGED: Final = frozenset({Exchange.UPCOM})
 """Where the reference is the average of the day before, not its close (HSC rules, May 2025)."""
 AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED, Phase.CA})
 TRADING: Final = AUCTIONS | {Phase.PROGRESS, Phase.POST_SESSION}
-"""Phases in which an answer has to be of today: orders are taken."""
+"""Phases in which an answer has to be from today: orders are taken."""
 OTHER_DAY: Final = "OTHER_DAY"
 _OF_TODAY: Final = timedelta(hours=2)
-"""Nothing trades before 09:00: an answer no older than this is of the same day."""
+"""Nothing trades before 09:00, so an answer no older than this is from the same day."""
 
 Figures = Mapping[str, int | str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class QuoteSeen:
-    """The last quote that was believed and when it was asked for."""
+    """The last trusted quote, and when it was requested."""
 
     at: datetime
     quote: Quote
@@ -53,7 +55,7 @@ class QuoteSeen:
 
 @dataclass(frozen=True, slots=True)
 class DepthSeen:
-    """The last depth that was believed and when it was asked for."""
+    """The last trusted depth, and when it was requested."""
 
     at: datetime
     depth: Depth
@@ -73,7 +75,7 @@ class PhaseSeen:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Why an answer is not believed: a kind, the sentence, and its numbers."""
+    """Why an answer is not trusted: a kind, the sentence, and its numbers."""
 
     kind: str
     text: str
@@ -82,8 +84,8 @@ class Finding:
 
 @dataclass(slots=True)
 class Held:
-    """What is wrong with a source since when, how many answers were held, and how many have been
-    good since the last bad one. `level` is the price level that it claims.
+    """What is wrong with a source and since when, how many answers were held, and how many good
+    ones have come since the last bad one. `level` is the price level that it claims.
     """
 
     finding: Finding
@@ -96,9 +98,9 @@ class Held:
 
 @dataclass(slots=True)
 class Source:
-    """The quotes or the depths of a symbol. `stamp` is the own time of the last one believed,
-    `gaps` are the seconds between those of today, as far as they were watched.
-    The last answer was `heard_at`; its own time may be so much later as `ahead_max` says.
+    """The quotes or the depths of a symbol. `stamp` is the own time of the last trusted one, `gaps`
+    are the seconds between today's own times, as far as they were observed. The last answer came at
+    `heard_at`; its own time may be later by `ahead_max`.
     """
 
     name: str
@@ -113,7 +115,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Which prices are possible: the band, as we compute it, and the grid. `known` have passed."""
+    """Which prices are possible: the band as we compute it, and the grid. `known` prices have
+    passed.
+    """
 
     reference: int
     band: Band
@@ -123,12 +127,12 @@ class Frame:
 
 @dataclass(slots=True)
 class Belief:
-    """What is known of a symbol apart from the answer that is judged.
+    """What is known about a symbol apart from the answer being judged.
 
-    `price` is the last believed one, in the beginning the close. `is_asked`: the shell has looked
-    for a close; without one nothing confirms a price then. `excused` are kinds of findings that a
-    person has accepted for today, `resumes` how often. `has_supposed_kind`: no table says whether
-    it is a share or an ETF.
+    `price` is the last trusted one, initially the close. `is_asked`: the shell has looked for a
+    close; without one nothing confirms a price then. `excused` are kinds of findings that a person
+    has accepted for today, `resumes` how often. `has_supposed_kind`: no table says whether it is a
+    share or an ETF.
     """
 
     symbol: str
@@ -153,7 +157,7 @@ class Belief:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What every look goes by."""
+    """The rules for every check."""
 
     rulebook: Rulebook
     settings: EngineSettings
@@ -170,7 +174,7 @@ def of_quote(
     at: datetime,
     quote: Quote,
 ) -> Iterator[Finding]:
-    """Yield what is wrong with a quote, the plainest first."""
+    """Yield what is wrong with a quote, the most obvious first."""
     last, reference, known, frame = quote.last, quote.reference, belief.price, belief.frame
     if quote.updated_at is not None:
         yield from _of_time(rules, belief.quotes, phase, at, quote.updated_at)
@@ -205,7 +209,7 @@ def of_depth(
     at: datetime,
     depth: Depth,
 ) -> Iterator[Finding]:
-    """Yield what is wrong with a depth, the plainest first."""
+    """Yield what is wrong with a depth, the most obvious first."""
     if depth.updated_at is not None:
         yield from _of_time(rules, belief.depths, phase, at, depth.updated_at)
     bids, asks = depth.bids, depth.asks
@@ -234,9 +238,10 @@ def of_depth(
 def _of_time(
     rules: Rules, source: Source, phase: PhaseSeen, at: datetime, stamp: datetime
 ) -> Iterator[Finding]:
-    """What an answer's own time says: it is not of the future, nor of another day, nor too old.
+    """Check an answer's own time: not in the future, not of another day, not too old.
 
-    The age of what was there before the phase counts from its beginning: over lunch nothing moves.
+    The age of data from before the phase counts from the phase's beginning: over lunch nothing
+    moves.
     """
     settings, age, ahead = rules.settings, at - stamp, stamp - source.heard_at
     is_quote = source.name == "quote"
@@ -264,9 +269,9 @@ def _of_time(
 def _of_reference(
     rules: Rules, belief: Belief, instrument: Instrument, reference: int, at: datetime
 ) -> Iterator[Finding]:
-    """A reference is the close before, or near it: what the day's band allows is near.
+    """Check that a reference is the previous close, or near it: within the day's band.
 
-    Where it is the average of the day before, both lie in one band, perhaps at its two ends.
+    If it is the average of the day before, both lie within one band, perhaps at opposite ends.
     """
     close, width = belief.close, _width(rules, instrument)
     today = local_date(at)
@@ -282,7 +287,9 @@ def _of_reference(
 
 
 def _of_price(frame: Frame, price: int) -> Iterator[Finding]:
-    """A price is on the grid, in the band that we compute; what has passed is remembered."""
+    """Check that a price is on the grid, within our computed band; prices that pass
+    are remembered.
+    """
     if not frame.band.holds(price):
         yield _outside(price, frame.band.floor, frame.band.ceiling, "the band by the rules")
     elif not frame.grid.is_on_grid(price):
@@ -339,7 +346,9 @@ def local_date(at: datetime) -> date:
 def frame_around(
     rules: Rules, belief: Belief, instrument: Instrument, reference: int, at: datetime
 ) -> Frame | None:
-    """Return the day's frame around a reference; None for what has no band (warrants, bonds)."""
+    """Return the day's frame around a reference; None for kinds without a band
+    (warrants, bonds).
+    """
     rulebook, today = rules.rulebook, local_date(at)
     is_special = (
         rulebook.statuses.has_special_band(instrument.status)
@@ -348,7 +357,7 @@ def frame_around(
     )
     grids = rulebook.venues[instrument.exchange].ticks
     if belief.has_supposed_kind and InstrumentKind.ETF in grids:
-        # The ticks of ETFs are the finer ones: what is on either grid is on theirs.
+        # ETFs have the finer ticks: what is on either grid is on theirs.
         instrument = replace(instrument, kind=InstrumentKind.ETF)
     try:
         band = rulebook.band(instrument, reference, special=is_special)
@@ -360,7 +369,7 @@ def frame_around(
 def _frame_of_close(
     rules: Rules, belief: Belief, instrument: Instrument, close: int, at: datetime
 ) -> Frame | None:
-    """Return what any reference near a close would allow, while that of today is not known."""
+    """Return what any reference near a close would allow, while today's is not known."""
     width = _width(rules, instrument)
     if width is None:
         return None
@@ -372,7 +381,7 @@ def _frame_of_close(
 
 
 def _width(rules: Rules, instrument: Instrument) -> int | None:
-    """Return the band's width in percent, None for what has none."""
+    """Return the band's width in percent, None for kinds without one."""
     try:
         width = rules.rulebook.venues[instrument.exchange].band_width(instrument.kind)
     except NoRule:

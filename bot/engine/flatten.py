@@ -1,19 +1,20 @@
-"""Sells what the strategies hold after a halt, because a person has asked for that too.
+"""Sells what the strategies hold after a halt, if a person has requested that too.
 
     halted, own orders cancelled ─► one sale at a time of each symbol ─► filled ─► the rest
                                         └─ cancelled after 30 s: again, at the bid of then
 
-It is the one exception to a halt: these sales, known by their intents, pass the gate, the brake
-and the journal's own look, and nothing else does. All other checks hold. A sale goes at the best
-bid, in an auction by the auction's own order type; whole lots first, an odd lot by itself. What
-can't be sold now is named, with why and until when, and tried again. A resume, a pause and a halt
-that does not ask for it end it; a restart goes on with it.
+It is the only exception to a halt: these sales, identified by their intents, pass the gate, the
+brake and the journal's own check, and nothing else does. All other checks apply. A sale is priced
+at the best bid, or in an auction uses the auction's own order type; whole lots first, an odd lot
+separately. What cannot be sold now is named, with reason and time, and retried. A resume, a pause,
+or a halt without this request ends it; a restart continues it.
 
-A sale that a person cancels, here or in the broker's own app, is the last of its strategy and
-symbol: what is left there is named, and kept until a person asks for a flatten anew.
+A sale that a person cancels, here or in the broker's own app, is the last one of its strategy and
+symbol: the rest is named, and kept until a person requests a flatten again.
 
-It sells what the bot has bought and may sell: what strategies hold that trade in this run. What a
-watching strategy holds, one that does not run, and nobody at all, is named and left alone.
+It sells what the bot has bought and may sell: the positions of strategies that trade in this run.
+Shares of a watching strategy, of one that does not run, and of no strategy are named and left
+alone.
 """
 
 from collections.abc import Iterator
@@ -37,13 +38,13 @@ from bot.strategy import Request, RequestKind
 WORKS: Final = timedelta(seconds=30)
 """How long a sale works at its price."""
 AGAIN: Final = timedelta(seconds=10)
-"""When it is looked again whether something can be sold."""
+"""How long until the next check whether something can be sold."""
 AFTER_A_CAUSE: Final = timedelta(seconds=1)
-"""The same while more than the halt closes the gate: a start, a missing token."""
+"""The same while something besides the halt closes the gate: a start, a missing token."""
 AFTER_A_REFUSAL: Final = timedelta(seconds=60)
 """The same after a check has refused it."""
 SALES_MAX: Final = 50
-"""In a row that sell nothing, of one strategy in one symbol; after that a person has to sell."""
+"""Consecutive sales without a fill, per strategy and symbol; after that a person has to sell."""
 IN_AUCTION: Final = {Phase.OPEN: OrderType.ATO, Phase.PRE_CLOSED: OrderType.ATC}
 _AGAIN: Final = "bot halt --flatten"
 _LEFT_OUT: Final = f"left out, as its sale was cancelled by hand. To sell it: {_AGAIN}"
@@ -51,22 +52,22 @@ _GIVEN_UP: Final = f"{SALES_MAX} sales in a row sold nothing: sell in the broker
 
 
 def begin(state: State, reason: str, by: str) -> None:
-    """Sell from now on."""
+    """Start selling."""
     state.gate.flattening = flattening = Flattening(reason, by, state.now)
     text = f"sells what the strategies hold, asked for by {by}{f': {reason}' if reason else ''}"
     _note(state, text, _wanted(flattening))
 
 
 def end(state: State, why: str) -> None:
-    """Sell nothing more; what is still held is kept."""
+    """Stop selling; what is still held is kept."""
     if state.gate.flattening is not None:
         state.gate.flattening = None
         _note(state, f"ended by {why}: {_kept(state)}", {"is_over": True})
 
 
 def take_up(state: State, stored: StoredFlatten) -> None:
-    """Go on after a restart, unless somebody has halted plainly since; what is left is said then,
-    and also where that can't be known.
+    """Continue after a restart, unless somebody has made a plain halt since; what is left is
+    reported then, and also if that cannot be determined.
     """
     if not stored.is_allowed:
         why = "a halt came since, or another machine took over"
@@ -81,7 +82,7 @@ def take_up(state: State, stored: StoredFlatten) -> None:
 
 
 def leave_out(state: State, sale: Intent, by: str) -> None:
-    """A person cancels an order: where it is one of these sales its symbol is sold no more."""
+    """A person cancels an order: if it is one of these sales, its symbol is not sold any more."""
     flattening, key = state.gate.flattening, (sale.strategy, sale.symbol)
     if flattening is None or sale.side is not Side.SELL or key in flattening.left_out:
         return
@@ -100,7 +101,7 @@ def advance(state: State) -> None:
         return
     while flattening.taken_back:
         sale = state.intents[flattening.taken_back.pop()].intent
-        # An auction's own orders end as cancelled by its rules, what rests with a price does not.
+        # An auction's own orders end as cancelled by its rules; resting orders with a price do not.
         is_resting = state.phase_of(sale.exchange).phase is Phase.PROGRESS
         if is_resting and sale.order_type is OrderType.LO:
             leave_out(state, sale, "somebody in the broker's own app")
@@ -139,12 +140,12 @@ def alerts(state: State) -> Iterator[Standing]:
 
 
 def _note(state: State, text: str, numbers: Numbers) -> None:
-    """Journal how far it is: a start goes on from the newest."""
+    """Journal the progress: a start continues from the newest note."""
     state.note(FLATTEN_NOTE, text, numbers)
 
 
 def _wanted(flattening: Flattening) -> Numbers:
-    """What a restart goes on from."""
+    """The state from which a restart continues."""
     left_out = ";".join(sorted(f"{symbol} {name}" for name, symbol in flattening.left_out))
     facts: Numbers = {"by": flattening.by, "reason": flattening.reason, "is_over": False}
     return {**facts, "since": flattening.since.isoformat(), "left_out": left_out}
@@ -200,7 +201,7 @@ def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol:
         return "an order of it works, or a cancel is not through"
     if _is_given_up(flattening, key, strategy.position(symbol).shares):
         return _GIVEN_UP
-    # Nothing settled: not the hour keeps it, and no hour would sell it.
+    # Nothing has settled, so it is not the time of day that prevents a sale.
     request = _request(state, instrument, means) if means.sellable else Request(RequestKind.CLOSE)
     if isinstance(request, str):
         return request
@@ -219,7 +220,8 @@ def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol:
     if (twin := requests.twin_of(state, order)) is not None:
         window = state.settings.duplicate_window
         again = state.intents[twin].intent.created_at + window
-        if again > state.now:  # until then only a new price sells it: that is looked for, too
+        # until then only a new price makes a sale possible, which is checked too
+        if again > state.now:
             flattening.due[key] = min(again, flattening.due[key])
         equal = f"{twin} was equal, less than {window.total_seconds():.0f} s ago"
         return f"{equal}; again from {again.astimezone(EXCHANGE_TZ):%H:%M:%S}, or at a new bid"
@@ -236,8 +238,8 @@ def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol:
 def _held_back(
     state: State, flattening: Flattening, strategy: StrategyState, key: tuple[str, str]
 ) -> str | None:
-    """Return what keeps every sale back; None: nothing. What the bot believes may not be sold by
-    once it has contradicted itself; who asks after that knows of it.
+    """Return what holds back every sale; None if nothing does. The bot's figures are no basis for
+    selling once it has contradicted itself; a person who requests it after that knows of the fault.
     """
     others = [each for each in state.gate.causes if each is not RunState.HALTED]
     if others:
@@ -252,7 +254,9 @@ def _held_back(
 
 
 def _is_given_up(flattening: Flattening, key: tuple[str, str], shares: int) -> bool:
-    """Whether so many sales in a row have sold nothing; each that sells something counts anew."""
+    """Return whether so many sales in a row have sold nothing; one that sells something resets the
+    count.
+    """
     if shares < flattening.last_held.setdefault(key, shares):
         flattening.sales[key], flattening.last_held[key] = 0, shares
     return flattening.sales.get(key, 0) >= SALES_MAX

@@ -1,8 +1,8 @@
-"""What fills have moved that the broker's numbers may not contain yet, and how both compare.
+"""Movements by fills that the broker's figures may not contain yet, and the comparison of both.
 
-A fill after the numbers were asked for costs money or shares at once. What it brings counts from
-its settlement on, unless that was before the question. Fills come in the order of time, so those
-after a question are the last ones; what settles is kept by the instant, of which there are few.
+A fill after the figures were requested costs money or shares at once. What it brings counts from
+its settlement on, unless that was before the request. Fills come in time order, so those after a
+request are the last ones; settlements are stored by instant, of which there are few.
 """
 
 from collections import defaultdict, deque
@@ -16,7 +16,7 @@ from bot.engine.settings import LONG_AGO
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Money and shares that a fill moves: paid and given at once, received when it settles."""
+    """Money and shares moved by a fill: paid and delivered at once, received at settlement."""
 
     at: datetime
     account: str
@@ -29,7 +29,7 @@ class Flow:
 
 
 class Moves:
-    """The moves of one thing: of an account's money, or of its shares of a symbol."""
+    """The movements of one thing: an account's money, or its shares of a symbol."""
 
     def __init__(self) -> None:
         self._out: deque[tuple[datetime, datetime, int]] = deque()
@@ -37,7 +37,7 @@ class Moves:
         self._asked_at, self._out_since = LONG_AGO, 0
 
     def add(self, at: datetime, settles_at: datetime, *, out: int, coming: int) -> None:
-        """Take in a fill; none before it was later."""
+        """Add a fill, not earlier than the previous one."""
         self._out.append((at, settles_at, out))
         if coming:
             self._coming[settles_at] += coming
@@ -45,7 +45,7 @@ class Moves:
             self._out_since += out
 
     def net(self, asked_at: datetime, now: datetime) -> int:
-        """Return what numbers that were asked for at `asked_at` lack by now."""
+        """Return what figures requested at `asked_at` lack by now."""
         if asked_at != self._asked_at:
             self._asked_at, self._out_since = asked_at, 0
             for at, _, out in reversed(self._out):
@@ -56,15 +56,15 @@ class Moves:
         return sum(come) - self._out_since
 
     def is_newer(self, asked_at: datetime) -> bool:
-        """Tell whether there was a fill after `asked_at`."""
+        """Return whether there was a fill after `asked_at`."""
         return bool(self._out) and self._out[-1][0] > asked_at
 
     def next_coming(self, now: datetime) -> datetime | None:
-        """Return when something comes next."""
+        """Return when something is next received."""
         return min((at for at in self._coming if at > now), default=None)
 
     def forget(self, asked_at: datetime) -> None:
-        """Drop what numbers of `asked_at`, and all later ones, contain in full."""
+        """Drop what figures of `asked_at`, and all later ones, contain in full."""
         while self._out and max(self._out[0][:2]) <= asked_at:
             self._out.popleft()
         for at in [at for at in self._coming if at <= asked_at]:
@@ -72,7 +72,7 @@ class Moves:
 
 
 class Flows:
-    """The moves of every account's cash and shares."""
+    """The movements of every account's cash and shares."""
 
     def __init__(self) -> None:
         self._cash: dict[str, Moves] = {}
@@ -80,7 +80,7 @@ class Flows:
         self._held: dict[tuple[str, str], Moves] = {}
 
     def add(self, flow: Flow) -> None:
-        """Take in what a fill moves."""
+        """Add a fill's movements."""
         at, settles_at, key = flow.at, flow.settles_at, (flow.account, flow.symbol)
         cash = self._cash.setdefault(flow.account, Moves())
         cash.add(at, settles_at, out=flow.cash_out, coming=flow.cash_in)
@@ -90,22 +90,22 @@ class Flows:
         held.add(at, at, out=flow.shares_out - flow.shares_in, coming=0)
 
     def cash(self, account: str, asked_at: datetime, now: datetime) -> int:
-        """Return the money that numbers of `asked_at` lack by now."""
+        """Return the money that figures of `asked_at` lack by now."""
         moves = self._cash.get(account)
         return moves.net(asked_at, now) if moves else 0
 
     def shares(self, account: str, symbol: str, asked_at: datetime, now: datetime) -> int:
-        """Return the free shares that numbers of `asked_at` lack by now."""
+        """Return the free shares that figures of `asked_at` lack by now."""
         moves = self._shares.get((account, symbol))
         return moves.net(asked_at, now) if moves else 0
 
     def held(self, account: str, asked_at: datetime, now: datetime) -> dict[str, int]:
-        """Return, by symbol, the shares in all that numbers of `asked_at` lack by now."""
+        """Return, by symbol, the total shares that figures of `asked_at` lack by now."""
         mine = [(key[1], moves) for key, moves in self._held.items() if key[0] == account]
         return {symbol: moves.net(asked_at, now) for symbol, moves in mine}
 
     def next_delivery(self, account: str, symbol: str, now: datetime) -> datetime | None:
-        """Return when shares come next; None: no buy is on its way."""
+        """Return when bought shares next settle; None if none are pending."""
         moves = self._shares.get((account, symbol))
         return moves.next_coming(now) if moves else None
 
@@ -114,7 +114,7 @@ class Flows:
         return {symbol for (_, symbol), moves in self._shares.items() if moves.is_newer(at)}
 
     def forget(self, account: str, asked_at: datetime) -> None:
-        """The account's numbers of `asked_at` have come: drop what they contain in full."""
+        """The account's figures of `asked_at` have come: drop what they contain in full."""
         all_moves = (*self._shares.items(), *self._held.items())
         mine = [moves for (name, _), moves in all_moves if name == account]
         for moves in (*mine, *([self._cash[account]] if account in self._cash else ())):
@@ -123,8 +123,9 @@ class Flows:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What a read of the account lacks of our own fills: it shows what was before that of `since`.
-    Its cash is too much by `cash` VND, and of `shares` it shows so many too few, by symbol.
+    """What a read of the account lacks of our own fills: it shows the state before the fill at
+    `since`. Its cash is too high by `cash` VND, and its `shares` too few by these quantities, by
+    symbol.
     """
 
     since: datetime
@@ -134,8 +135,8 @@ class Lack:
 
 @dataclass(slots=True)
 class OldReads:
-    """Reads in a row that all lack a fill which is older than any node may lag: how many, when the
-    first was asked for, and how many good ones have come since. `lack` is the last one's.
+    """Consecutive reads that all lack a fill older than any node may lag: how many, when the first
+    was requested, and how many good ones have come since. `lack` is the last one's.
     """
 
     lack: Lack
@@ -147,13 +148,13 @@ class OldReads:
 
 @dataclass(slots=True)
 class AccountLedger:
-    """Our own numbers of one account: the broker's at the base, our fills since.
+    """Our own figures for one account: the broker's as the base, plus our fills since.
 
-    `coming` are fills of before the base that settle after it; `doubts` are what reads have shown
-    otherwise, by symbol (None: cash) and kind, since when: each waits for a read that agrees.
-    `is_new`: the journal does not know yet that these numbers count. `lack` is that of the read
-    that counts, `old` are reads that show the account of before a fill. `paid_on`: the last day on
-    which the broker was seen to have taken the money of a buy of that day out of its cash.
+    `coming` are fills before the base that settle after it; `doubts` are differences in reads, by
+    symbol (None: cash) and kind, with their time: each awaits a confirming read. `is_new`: these
+    figures are not journalled yet. `lack` is that of the read that counts, `old` are reads that
+    show the account before a fill. `paid_on`: the last day on which the broker was seen to deduct a
+    buy of that day from its cash.
     """
 
     base: AccountSnapshot
@@ -168,10 +169,10 @@ class AccountLedger:
 
 @dataclass(slots=True)
 class Reconciling:
-    """What the comparison of journal and broker has found, and waits for.
+    """What the comparison of journal and broker has found, and what it awaits.
 
-    `breaks` are differences that nobody has accepted yet, `met` those whose order came later;
-    `look_again_at`: orders and account are read once more; `closing_since`: the day has ended.
+    `breaks` are unaccepted differences, `met` those whose order appeared later; `look_again_at`:
+    when orders and account are read again; `closing_since`: since when the day is over.
     """
 
     breaks: dict[str, Break] = field(default_factory=dict)

@@ -1,21 +1,21 @@
-"""Keeps orders back: the bot's gate, the switch of a strategy, halted scopes, faults of ours.
+"""Holds orders back: the bot's gate, a strategy's switch, halted scopes, faults in the bot.
 
-Causes close the gate and go away one by one; the state that is shown is the strongest cause's, so
-that a token cannot end a halt. Every change of the one-word state is journalled.
+Causes close the gate and are removed one by one; the shown state is the strongest cause's, so a
+token cannot end a halt. Every change of the one-word state is journalled.
 
-An exception inside the engine halts entries, and the bot goes on: it reads, cancels and listens.
-Each step is tried on its own: the bars, an event's handler, each hook, each deadline, each row of a
-day order book, each order taken over at a start. What raises ends its step; what the step had
-recorded before is kept, and the steps behind it are made all the same. So a fault that stays costs
-its step and no more, and none can end the process or its next start. Nothing is sent until an
-operator resumes.
+An exception inside the engine halts entries, and the bot continues to read, cancel and take
+commands. Each step is guarded separately: the bars, an event's handler, each hook, each deadline,
+each row of a day order book, each order taken over at a start. An exception ends its step; what the
+step had recorded before is kept, and later steps still run. So a lasting fault costs only its own
+step, and none can end the process or prevent its next start. Nothing is sent until an operator
+resumes.
 
-Beside the whole bot and single symbols three scopes can be halted: the orders of an account, trust
-in nonces, and all entries. Each is journalled under its own name, so that a restart keeps it, and
-ends when a person resumes. Reads and cancels go on.
+Besides the whole bot and single symbols, three scopes can be halted: the orders of an account,
+trust in nonces, and all entries. Each is journalled under its own name, so that it survives a
+restart, and ends when a person resumes. Reads and cancels continue.
 
-EngineError           what can go wrong in the engine: our own bugs only
-└── IllegalMove       a state machine was asked for a move that its table does not have
+EngineError           errors of the engine: only our own bugs
+└── IllegalMove       a move that is missing in its state machine's table
 """
 
 from collections.abc import Callable, Iterator
@@ -56,17 +56,17 @@ REFUSAL_CODES: Final = {
     RunState.DEGRADED: "DEGRADED",
     RunState.PAUSED: "PAUSED",
 }
-"""What a request is refused with while the gate is closed."""
+"""The codes of requests refused while the gate is closed."""
 
 ON: Final = "on"
 PAUSED: Final = "paused"
 DISABLED: Final = "disabled"
 BY_LIMIT: Final = "limit"
 PAUSED_FOR_TODAY: Final = (PAUSED, BY_LIMIT)
-"""State and author of a strategy that its own limit has paused: until the next day."""
+"""State and author of a strategy paused by its own limit: until the next day."""
 ENGINE_FAULT: Final = "engine fault"
 DENIED_JOURNAL: Final = "DENIED_JOURNAL"
-"""The code of a request that is refused because nothing can be written."""
+"""The code of a request refused because nothing can be written."""
 
 
 class EngineError(Exception):
@@ -74,7 +74,7 @@ class EngineError(Exception):
 
 
 class IllegalMove(EngineError):
-    """A move that is absent from its table. `subject` is the intent or order."""
+    """A move missing in its table. `subject` is the intent or order."""
 
     def __init__(self, subject: str, from_state: str, to_state: str) -> None:
         super().__init__(f"{subject}: {from_state} to {to_state} is not a legal move")
@@ -85,7 +85,7 @@ class IllegalMove(EngineError):
 
 
 def refusal(state: State) -> tuple[str, str]:
-    """Return code and reason of a closed gate."""
+    """Return code and reason of the closed gate."""
     run_state = state.gate.state
     cause = state.gate.causes[run_state]
     is_degraded = run_state is RunState.DEGRADED  # a halt or pause taken over has the same author
@@ -102,13 +102,13 @@ def close(state: State, run_state: RunState, reason: str, by: str, code: str = "
 
 
 def lift(state: State, run_state: RunState, reason: str, by: str) -> None:
-    """Take a cause away; the next strongest one, if any, now shows."""
+    """Remove a cause; the next strongest one, if any, now shows."""
     if state.gate.causes.pop(run_state, None) is not None:
         _announce(state, reason, by)
 
 
 def _announce(state: State, reason: str, by: str) -> None:
-    """Journal the state when it has changed, and a halt or pause of an operator's that it hides."""
+    """Journal the state if it has changed, and an operator's halt or pause that it hides."""
     gate = state.gate
     before, kept_before = gate.state, gate.kept
     gate.state = next((each for each in PRIORITY if each in gate.causes), RunState.RUNNING)
@@ -126,7 +126,7 @@ def _announce(state: State, reason: str, by: str) -> None:
 
 
 def switch(state: State, strategy: StrategyState, to_state: str, reason: str, by: str) -> None:
-    """Journal the switch when it is a change; the count of faults begins again."""
+    """Journal the switch if it is a change, and reset the count of faults."""
     if strategy.state == to_state:
         return
     strategy.state, strategy.state_reason, strategy.state_by = to_state, reason, by
@@ -137,9 +137,10 @@ def switch(state: State, strategy: StrategyState, to_state: str, reason: str, by
 
 
 def strategy_objection(strategy: StrategyState, side: Side) -> str | None:
-    """Return why no order of a strategy may leave; None: it may.
+    """Return why no order of a strategy may be sent; None if it may.
 
-    After its own limit has paused a strategy its sales may still leave: the limit lets exits out.
+    If its own limit has paused a strategy, its sales may still be sent: the limit does not block
+    exits.
     """
     is_exit = side is Side.SELL
     if strategy.state == ON or (
@@ -159,7 +160,7 @@ P = ParamSpec("P")
 def guarded(
     state: State, where: str, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs
 ) -> bool:
-    """Make a step; False when it has raised: entries are halted then."""
+    """Run a step; return False if it raised, which halts entries."""
     fault = state.guard(partial(step, *args, **kwargs))
     if fault is not None:
         halt_for_fault(state, where, fault)
@@ -167,12 +168,12 @@ def guarded(
 
 
 def on_fault_found(state: State, event: FaultFound) -> None:
-    """A shell has caught it: while it carried a command out, or at work of its own."""
+    """A shell has caught a fault, in carrying out a command or in other work."""
     halt_for_fault(state, event.where, event.fault)
 
 
 def halt_for_fault(state: State, where: str, fault: Fault) -> None:
-    """Halt entries and report the fault; a further one of the same kind is only counted."""
+    """Halt entries and report the fault; a repeated one of the same kind is only counted."""
     known = state.faults.get(fault.kind)
     if known is not None and not known.is_of_before:
         known.count += 1
@@ -207,7 +208,7 @@ def _broken_words(fault: Fault, kept: str) -> str:
 # ------------------------------------------------------------------------------------ halted scopes
 
 NONCES: Final = f"{FENCE_SCOPE}nonces"
-"""Halted: an unused nonce is no proof by itself."""
+"""If halted, an unused nonce alone is no proof."""
 
 
 def halt_scope(state: State, scope: str, reason: str, by: str = BY_ENGINE) -> None:
@@ -219,12 +220,16 @@ def halt_scope(state: State, scope: str, reason: str, by: str = BY_ENGINE) -> No
 
 
 def needs_reason(state: State) -> bool:
-    """Whether something is halted that only a reason ends; what a person has reduced is not."""
+    """Return whether something is halted that ends only with a reason; a person's reduction does
+    not need one.
+    """
     return any(scope != REDUCED_SCOPE for scope in state.halted_scopes)
 
 
 def reducing(state: State) -> tuple[str, str] | None:
-    """Return why nothing is bought, though sales go out, and who has said so; None where it is."""
+    """Return why nothing is bought although sales are sent, and who decided that; None if buys are
+    allowed.
+    """
     if (reason := state.halted_scopes.get(REDUCED_SCOPE)) is not None:
         return reason, "operator"
     reasons = [usage.reduced_by for _, usage in state.usage.all() if usage.reduced_by]
@@ -232,7 +237,7 @@ def reducing(state: State) -> tuple[str, str] | None:
 
 
 def resume_scopes(state: State, reason: str, by: str) -> None:
-    """Let every halted scope go on."""
+    """Resume every halted scope."""
     for scope in sorted(state.halted_scopes):
         running, halted = RunState.RUNNING, RunState.HALTED
         state.record(StateChanged(state.now, halted, running, reason, by, scope=scope))
@@ -241,9 +246,7 @@ def resume_scopes(state: State, reason: str, by: str) -> None:
 
 
 def scope_objection(state: State, account: str, side: Side) -> tuple[str, str] | None:
-    """Return code and reason why no order of an account, or nothing that buys, may leave; None: it
-    may.
-    """
+    """Return code and reason why no order of an account, or no buy, may be sent; None if it may."""
     if not state.halted_scopes:
         return None
     if (halted := state.halted_scopes.get(f"{ACCOUNT_SCOPE}{account}")) is not None:
@@ -255,7 +258,7 @@ def scope_objection(state: State, account: str, side: Side) -> tuple[str, str] |
 
 
 def scope_alerts(state: State) -> Iterator[Standing]:
-    """Yield what is halted, what goes on, and how it ends."""
+    """Yield what is halted, what continues, and how to end it."""
     end = 'When it is mended: bot resume --reason "…"'
     for scope, reason in state.halted_scopes.items():
         if scope == REDUCED_SCOPE:

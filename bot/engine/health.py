@@ -1,20 +1,20 @@
-"""What keeps orders back and ends by itself: broker, journal, clock, disk and reads that fail.
+"""What holds orders back and ends by itself: broker, journal, clock, disk and failing reads.
 
-Each trouble degrades the gate under its own name, so that the end of one is not the end of another.
-Cancels and reads go on.
+Each trouble degrades the gate under its own name, so the end of one is not the end of another.
+Cancels and reads continue.
 
-The machine's wall clock may be set, or the machine stand still for a while. Neither moves the
-engine's own time, which counts both (`bot.clock`). After a standstill, signals, quotes and depths
-from before are older than their limits; but the engine would trade on the next quote with the
-orders and the account of before. So no order leaves until the day order book and the account have
-been read again, by requests that began after it.
+The machine's wall clock may be set, or the machine may stand still for a while. The engine's own
+clock handles both (`bot.clock`). After a standstill, earlier signals, quotes and depths are older
+than their limits; but the engine would trade on the next quote with the earlier orders and account.
+So no order is sent until the day order book and the account have been read again, by requests
+started after it.
 
-The last room on the journal's disk is kept for answers, cancels and halts: an order that is placed
-on a disk's last bytes is one whose end nobody can write down.
+The last space on the journal's disk is reserved for answers, cancels and halts: the end of an order
+placed with the disk's last bytes could not be recorded.
 
-A single read that fails while others work is named until it works again: it changes nothing in what
-is known, so it would go unnoticed. No quote wakes a strategy, no row ends an order. The rest goes
-on, and checks how old the data is that it uses.
+A single kind of read that fails while others work is reported until it works again; otherwise it
+would go unnoticed, as the known state just stays as it is: no quote wakes a strategy, no row ends
+an order. Everything else continues, and checks the age of the data it uses.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,20 +47,20 @@ from bot.engine.control_state import (
 from bot.engine.state import State
 
 WARN_OFFSET: Final = timedelta(seconds=5)
-"""A clock that is further off is alerted: orders are still sent, but it may get worse."""
+"""A clock off by more than this raises an alert: orders are still sent, but it may get worse."""
 JOURNAL_LOST_MAX: Final = 3
 JOURNAL_LOST_SPAN: Final = timedelta(minutes=30)
-"""A journal that is lost so often in so long halts entries."""
+"""A journal lost this often within this span halts entries."""
 
 
 def on_broker_health(state: State, event: BrokerHealthChanged) -> None:
-    """No new orders while reads fail: the market and account they would meet are not known."""
+    """No new orders while reads fail: the market and account are not known."""
     degrade(state, BY_BROKER, event.detail, is_over=event.is_healthy)
 
 
 def on_journal_health(state: State, event: JournalHealthChanged) -> None:
-    """No new orders while nothing can be written: none leaves that is not in the journal. What
-    fails again and again is left to a person.
+    """No new orders while nothing can be written: none is sent that is not in the journal. Repeated
+    failures are left to a person.
     """
     lost = state.gate.journal_lost
     if not event.is_healthy and BY_JOURNAL not in state.gate.troubles:
@@ -82,7 +82,9 @@ def on_journal_health(state: State, event: JournalHealthChanged) -> None:
 
 
 def on_clock_offset(state: State, event: ClockOffsetChanged) -> None:
-    """No new orders while our clock is so far off that a lost one could not be told by its time."""
+    """No new orders while our clock is so far off that a lost order could not be recognised by its
+    time.
+    """
     offset, most, before = event.offset, state.settings.clock_max_offset, state.gate.skew
     seconds = round(offset.total_seconds())
     state.gate.skew = offset if abs(offset) >= WARN_OFFSET else None
@@ -95,7 +97,7 @@ def on_clock_offset(state: State, event: ClockOffsetChanged) -> None:
 
 
 def offset_alerts(state: State) -> Iterable[Standing]:
-    """Return how wrong our clock is, where it is."""
+    """Yield how wrong our clock is, if it is."""
     skew = state.gate.skew
     return () if skew is None else (_skew(skew, state.settings.clock_max_offset),)
 
@@ -119,7 +121,7 @@ def _skew(offset: timedelta, most: timedelta) -> Standing:
 
 
 def degrade(state: State, by: str, detail: str, *, is_over: bool) -> None:
-    """The end of one trouble is not the end of the other; the journal's is the one that shows."""
+    """Degrade for one trouble, leaving others in place; the journal's is the one shown."""
     troubles = state.gate.troubles
     if is_over and troubles.pop(by, None) is None:
         return
@@ -135,11 +137,11 @@ def degrade(state: State, by: str, detail: str, *, is_over: bool) -> None:
 # ------------------------------------------------------------------------------- the machine's time
 
 STANDSTILL = "standstill"
-"""Who keeps orders back meanwhile."""
+"""The author of this cause."""
 
 
 def on_clock_stepped(state: State, event: ClockStepped) -> None:
-    """Say which clock the bot goes by."""
+    """Report which clock the bot uses."""
     state.machine.wall_is_ahead_by = event.ahead
     if event.ahead:
         told = _stepped(state)
@@ -149,7 +151,7 @@ def on_clock_stepped(state: State, event: ClockStepped) -> None:
 
 
 def on_stood_still(state: State, event: StoodStill) -> None:
-    """Keep orders back until everything was read again."""
+    """Hold orders back until everything has been read again."""
     span_s = event.span.total_seconds()
     text = (
         f"the bot stood still for {span_s:.0f} s until {_local(state)}: the machine was suspended, "
@@ -164,7 +166,7 @@ def on_stood_still(state: State, event: StoodStill) -> None:
 
 
 def note_read(state: State, event: Event) -> None:
-    """Take note of what was read, if it was asked for since."""
+    """Record what was read, if it was requested since."""
     still = state.machine.standstill
     assert still is not None, "asked after a standstill"
     if isinstance(event, TodaysOrdersRead) and event.requested_at >= still.ended_at:
@@ -178,7 +180,7 @@ def note_read(state: State, event: Event) -> None:
 
 
 def ask_after_standstill(state: State) -> None:
-    """Ask for what is still to be read, again and again."""
+    """Request what is still to be read, repeatedly."""
     still = state.machine.standstill
     assert still is not None, "asked after a standstill"
     if still.due > state.now:
@@ -191,7 +193,7 @@ def ask_after_standstill(state: State) -> None:
 
 
 def step_alerts(state: State) -> Iterable[Standing]:
-    """Return that the machine's clock is not the one that the bot goes by, while it is so."""
+    """Yield that the machine's clock differs from the bot's, while it does."""
     return [_stepped(state)] if state.machine.wall_is_ahead_by else []
 
 
@@ -215,14 +217,14 @@ def _local(state: State) -> str:
 # ------------------------------------------------------------------------------- the journal's disk
 
 LOW_BYTES: Final = 512 * 1024 * 1024
-"""Less is told: a trading day with thirty symbols writes some 100 MB."""
+"""Below this an alert is raised: a trading day with thirty symbols writes some 100 MB."""
 RESERVE_BYTES: Final = 64 * 1024 * 1024
-"""With less no order leaves: it is the journal's, for what is open."""
+"""Below this no order is sent: the rest is for the journal of open orders."""
 DISK: Final = "disk"
 
 
 def on_disk_seen(state: State, event: DiskSeen) -> None:
-    """Tell of a disk that is filling up, and keep orders back on one that nearly is full."""
+    """Report a disk that is filling up, and hold orders back if it is nearly full."""
     before, now = state.machine.disk_free, event.free_bytes
     state.machine.disk_free = now if now < LOW_BYTES else None
     if now < LOW_BYTES and _level(before) != _level(now):
@@ -235,7 +237,7 @@ def on_disk_seen(state: State, event: DiskSeen) -> None:
 
 
 def disk_alerts(state: State) -> Iterable[Standing]:
-    """Return how much room there is, while it is little."""
+    """Yield how much room there is, while it is low."""
     free = state.machine.disk_free
     return () if free is None else (_low(free),)
 
@@ -258,7 +260,7 @@ def _low(free: int) -> Standing:
 # ------------------------------------------------------------------------------------- single reads
 
 SHOWN_MAX: Final = 5
-"""So many are named; of more the number is said."""
+"""How many are named; of further ones only the number."""
 WITHOUT: Final[Mapping[str, str]] = {
     "the day order book": (
         "no order is sent, fills and ends of orders are seen late; cancels still go out. Look in "
@@ -279,11 +281,11 @@ WITHOUT: Final[Mapping[str, str]] = {
         "not run for a fall of the price. Look what went ex, and pause who decides by it"
     ),
 }
-"""What the bot does while it can't read one of a kind."""
+"""What the bot does while one kind of read fails."""
 
 
 def on_read_health(state: State, event: ReadHealthChanged) -> None:
-    """Name a read that fails while others work, once a kind until all of it can be read again."""
+    """Report a failing read while others work, once per kind until all of it works again."""
     failing = state.failing_reads.setdefault(event.kind, {})
     if event.is_healthy:
         if failing.pop(event.about, None) is not None and not failing:
@@ -296,9 +298,9 @@ def on_read_health(state: State, event: ReadHealthChanged) -> None:
 
 
 def read_alerts(state: State) -> Iterable[Standing]:
-    """Return what can't be read now, a sentence a kind."""
+    """Yield which reads fail now, one sentence per kind."""
     if BY_BROKER in state.gate.troubles:
-        return  # nothing can be read, which is what the state says
+        return  # nothing can be read, which the state itself says
     for kind, failing in state.failing_reads.items():
         if failing:
             yield _standing(kind, failing)

@@ -1,10 +1,10 @@
-"""Every order and intent, filed by what the engine asks of them: kept at each move, not searched.
+"""Every order and intent, filed under the engine's queries: updated at each move, never searched.
 
-A `Watched` thing tells its index of every assignment that may change where it is filed, so there is
-no way to move one without the index knowing. What an event costs then depends on what it touches:
-not on orders that have ended, and on open ones only where all of them are asked for.
+A `Watched` object notifies its index of every assignment that may change where it is filed, so none
+can move without the index knowing. The cost of an event then depends on what it touches: not on
+ended orders, and on open ones only if all of them are needed.
 
-Groups keep the order in which their things first appeared, as a scan of all of them would.
+Groups keep the order in which their members first appeared, as a scan would.
 """
 
 from collections import Counter
@@ -33,9 +33,9 @@ _NO_ORDER: Final = frozenset(
         SendState.EOD_ABSENT,
     }
 )
-"""What became of an intent that is no order, as far as is known; one of them may have been sent."""
+"""States of an intent without an order, as far as is known; one of them may have been sent."""
 STALE_MAX: Final = 100
-"""How many outlived instants a heap may hold beside as many as are still true."""
+"""How many outdated instants a heap may hold beyond the number of valid ones."""
 
 T = TypeVar("T", bound=Watched)
 K = TypeVar("K", bound=Hashable)
@@ -44,14 +44,16 @@ Fingerprint = tuple[Look, OrderType, int | None]
 
 
 class Groups(Generic[K, T]):
-    """Things by a key of theirs, each in one group at most."""
+    """Members by key, each in at most one group."""
 
     def __init__(self) -> None:
         self._groups: dict[K, dict[int, T]] = {}
         self._keys: dict[int, K] = {}
 
     def put(self, thing: T, key: K | None) -> None:
-        """Put a thing into the group of its key, and not where it was before; None: nowhere."""
+        """Put a member into the group of its key, removing it from the earlier one; None: into
+        none.
+        """
         number = thing.number
         before = self._keys.get(number)
         if before == key:
@@ -71,24 +73,26 @@ class Groups(Generic[K, T]):
         return bool(self._groups)
 
     def of(self, key: K) -> Sequence[T]:
-        """Return the things of a key, by first appearance."""
+        """Return the members of a group, by first appearance."""
         group = self._groups.get(key)
         return list(group.values()) if group else ()
 
     def all(self) -> Mapping[K, Sequence[T]]:
-        """Return every group, in no order."""
+        """Return every group, in no particular order."""
         return {key: self.of(key) for key in self._groups}
 
 
 class Sums:
-    """Amounts by account, at most one of each thing."""
+    """Amounts by account, at most one per member."""
 
     def __init__(self) -> None:
         self._parts: dict[int, tuple[str, int]] = {}
         self._sums: Counter[str] = Counter()
 
     def put(self, thing: Watched, part: tuple[str, int] | None) -> None:
-        """Count a thing with this account and amount, and not as before; None: not at all."""
+        """Count a member with this account and amount, replacing the earlier ones; None: not at
+        all.
+        """
         before = self._parts.get(thing.number)
         if before == part:
             return
@@ -105,7 +109,7 @@ class Sums:
 
 
 class Deadlines(Generic[T]):
-    """When things are due. What is due stays so until another instant is put."""
+    """When members are due. One stays due until another instant is set."""
 
     def __init__(self) -> None:
         self._due: dict[int, tuple[datetime, T]] = {}
@@ -113,7 +117,7 @@ class Deadlines(Generic[T]):
         self._heap: list[tuple[datetime, int]] = []
 
     def put(self, thing: T, at: datetime | None) -> None:
-        """Have a thing fall due then, and not as before; None: never."""
+        """Set when a member is due, replacing the earlier instant; None: never."""
         number = thing.number
         before = self._due.get(number)
         if (before and before[0]) == at:
@@ -161,7 +165,7 @@ class SeenIds:
         self._places = {order_id: place for place, order_id in enumerate(ids)}
 
     def add(self, order_id: str) -> None:
-        """Note an id; it keeps its place when it is seen again."""
+        """Record an id; if it is seen again it keeps its place."""
         self._places.setdefault(order_id, len(self._places))
 
     def until_now(self) -> "KnownIds":
@@ -171,7 +175,7 @@ class SeenIds:
 
 @dataclass(frozen=True, slots=True)
 class KnownIds:
-    """The first `count` of the ids that were seen: nothing is copied for each order."""
+    """The first `count` of the seen ids: nothing is copied for each order."""
 
     places: Mapping[str, int]
     count: int
@@ -182,13 +186,13 @@ class KnownIds:
 
 
 class Index:
-    """All orders and intents of the day, and those of earlier days that are still questions.
+    """All orders and intents of the day, and those of earlier days that are still unresolved.
 
-    `orders` and `intents` are for reading; things come in by `track_order` and `track_intent`, and
-    what is asked about them is in the groups. `reserved` is the money of all buys with a price,
-    fees included; those `at_market` cost what the quote says then. `working` counts the
-    orders of this bot that work, or may work, one each; `bought` is what all open buys with a price
-    cost without fees, those of others too.
+    `orders` and `intents` are for reading; `track_order` and `track_intent` add to them, and the
+    groups answer queries. `reserved` is the money for all buys with a price, fees included; those
+    `at_market` cost what the quote says at that time. `working` counts this bot's orders that work,
+    or may work; `bought` is the cost of all open buys with a price, without fees, including
+    external ones.
     """
 
     def __init__(self, rulebook: Rulebook) -> None:
@@ -219,7 +223,7 @@ class Index:
     # -------------------------------------------------------------------------- what comes and goes
 
     def track_order(self, order: TrackedOrder) -> None:
-        """Keep an order by its id, in the place of the one that was known by it, if any was."""
+        """Add an order, replacing the one with the same id, if any."""
         before = self._orders.get(order.row.order_id)
         if before is not None:
             self._drop_order(before)
@@ -229,7 +233,7 @@ class Index:
         self._file_order(order, "row")
 
     def track_intent(self, tracked: TrackedIntent) -> None:
-        """Keep an intent. There is none of its id yet."""
+        """Add an intent with a new id."""
         intent = tracked.intent
         require(intent.intent_id not in self._intents, "I2", f"{intent.intent_id} is there already")
         tracked.number = next(self._numbers)
@@ -239,13 +243,13 @@ class Index:
         self._file_intent(tracked, "state")
 
     def track_amend(self, amend: TrackedAmend) -> None:
-        """Keep an amendment in sight until it is over."""
+        """Track an amendment until it is over."""
         amend.number = next(self._numbers)
         amend.watch = partial(self._file_amend, amend)
         self._file_amend(amend, "stage")
 
     def forget_order(self, order_id: str) -> None:
-        """Know nothing of an order any more, if anything was known."""
+        """Forget an order, if it was known."""
         order = self._orders.pop(order_id, None)
         if order is not None:
             self._drop_order(order)
@@ -273,7 +277,7 @@ class Index:
     # ------------------------------------------------------------------------------ at each move
 
     def _file_order(self, order: TrackedOrder, moved: str) -> None:
-        """Put an order where it belongs now that one of its fields has moved."""
+        """File an order according to the field that has moved."""
         row, is_open = order.row, order.is_open
         self.looks.put(order, order.look.due if order.look else None)
         if moved == "look":
@@ -298,7 +302,7 @@ class Index:
         self.orders_at_market.put(order, row.account if is_buy and price is None else None)
 
     def _file_intent(self, tracked: TrackedIntent, moved: str) -> None:
-        """Put an intent where it belongs now that one of its fields has moved."""
+        """File an intent according to the field that has moved."""
         intent, poll = tracked.intent, tracked.poll if tracked.order_id is None else None
         self.intent_polls.put(tracked, poll.due if poll else None)
         if moved == "poll":
@@ -332,12 +336,12 @@ class Index:
     # -------------------------------------------------------------------------------- what is asked
 
     def twin_of(self, intent: Intent, oldest: datetime) -> str | None:
-        """Return the first equal intent that is open, unresolved or younger than `oldest`. A close
-        that was filled whole is none to the next one: a large position is closed in several orders,
-        and what may be sold has become less by it.
+        """Return the first equal intent that is open, unresolved or younger than `oldest`. A
+        completely filled close does not count for the next one: a large position is closed in
+        several orders, and each reduces what may be sold.
 
-        `oldest` never goes back and no order that has ended opens again: what is none of them now
-        is left out from here on, unless its intent is sent after all.
+        `oldest` never goes back and ended orders do not reopen, so whatever does not count now is
+        dropped from here on, unless its intent is sent after all.
         """
         for tracked in self._alike.of(fingerprint_of(intent)):
             other = tracked.intent
@@ -355,10 +359,10 @@ class Index:
 
 
 def look_of(intent: Intent) -> Look:
-    """Return what a row of the day order book shows of an intent."""
+    """Return the fields of an intent that a row of the day order book shows."""
     return intent.account, intent.trading_date, intent.symbol, intent.side, intent.quantity
 
 
 def fingerprint_of(intent: Intent) -> Fingerprint:
-    """Return what `Intent.fingerprint` is the digest of."""
+    """Return the values of which `Intent.fingerprint` is the digest."""
     return look_of(intent), intent.order_type, intent.limit_price

@@ -1,7 +1,7 @@
 """Indicators over the closes of one series of bars. The only module that imports TA-Lib.
 
 TA-Lib's streaming handles cost the same for every bar and equal the batch functions bit for bit, so
-that a backtest and a live run cannot drift apart.
+that backtest and live runs agree.
 """
 
 import math
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from bot.strategy import BARS_MAX, BARS_MIN, Indicator
 
-# Where they are installed, TA-Lib loads polars and pandas to take their frames: 35 MB of a process
-# in which nobody gives it one. A module that is None can't be found.
+# TA-Lib imports polars and pandas if installed, to accept their frames: 35 MB that we never use.
+# Setting a module to None makes it unavailable.
 _FRAMES: Final = [name for name in ("polars", "pandas") if name not in sys.modules]
 sys.modules.update(dict.fromkeys(_FRAMES))  # type: ignore[arg-type]
 try:
@@ -28,7 +28,7 @@ finally:
 
 
 class Handle(Protocol):
-    """A streaming handle of one real input."""
+    """A streaming handle with one real input."""
 
     @property
     def value(self) -> float: ...
@@ -45,12 +45,12 @@ FUNCTIONS: Final[Mapping[str, Open]] = {
 
 
 def start(name: str, period: int, closes: Sequence[float]) -> tuple[Handle, float] | None:
-    """Return a handle that has seen these closes, and its value one bar back, NaN where there was
-    none; None where they are too few. What it is fed next goes on from there.
+    """Return a handle that has processed these closes, and its previous value, NaN if there was
+    none; None if there are too few closes. Further input continues from there.
     """
     for bars_back in (1, 0):
         known = len(closes) - bars_back
-        if known < period:  # which every one of them needs
+        if known < period:  # every one of them needs that
             continue
         try:
             handle = FUNCTIONS[name](np.array(closes[:known]), period)
@@ -75,7 +75,7 @@ class _Running:
 
 
 class IndicatorSet:
-    """All indicators that anybody has asked of one series; a new one starts from kept history."""
+    """All indicators requested for one series; a new one starts from the stored history."""
 
     def __init__(self) -> None:
         self._closes = array("d")
@@ -84,13 +84,13 @@ class IndicatorSet:
     def update(self, close: int) -> None:
         """Take one closed bar's close."""
         self._closes.append(float(close))
-        del self._closes[:-BARS_MAX]  # kept for an indicator that is first read later on
+        del self._closes[:-BARS_MAX]  # kept for indicators first read later on
         for running in self._running.values():
             running.update(float(close))
 
     def begun_again(self, keep: int, ratio: float | None) -> "IndicatorSet":
-        """Return a set of the same closes of which all but the last `keep` are multiplied by a
-        ratio, or left out where there is none.
+        """Return a set with the same closes, all but the last `keep` multiplied by a ratio, or
+        dropped if there is none.
         """
         split = max(0, len(self._closes) - keep)
         made = IndicatorSet()

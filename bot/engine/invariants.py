@@ -1,8 +1,9 @@
-"""The invariants of the engine's own state: what an event did is checked with it, all now and then.
+"""The invariants of the engine's own state: each event's effects are checked with it, everything
+periodically.
 
-What an event decided is checked before its commands leave the engine: this costs by what it
-decided. What only a look at everything can show, such as an index that has lost an order, is looked
-for after each read of the account and at most every `WHOLE_EVERY`, not while a strategy waits.
+What an event decided is checked before its commands leave the engine, at a cost proportional to
+what it decided. What only a complete check can find, such as an index that has lost an order, is
+checked after each account read and at most every `WHOLE_EVERY`, not while a strategy waits.
 """
 
 import math
@@ -43,13 +44,13 @@ from bot.engine.tracked import TrackedIntent, TrackedOrder
 
 WHOLE_EVERY: Final = timedelta(seconds=30)
 DUMPED_MAX: Final = 200
-"""So many lines of a state are kept with a report."""
+"""How many lines of the state are kept with a report."""
 
 P = ParamSpec("P")
 
 
 def of_answer(state: State, event: PlaceAnswered) -> None:
-    """Before an answer is taken in (I4, I13). What raises here leaves its order unknown."""
+    """Before an answer is processed (I4, I13). An exception here leaves its order unknown."""
     outcome, name = event.outcome, event.intent_id
     if isinstance(outcome, Accepted | Refused) and outcome.result is not None:
         _look(state, _require_new, state, name, outcome.result)
@@ -58,16 +59,17 @@ def of_answer(state: State, event: PlaceAnswered) -> None:
 
 
 def of_approved(state: State, strategy: StrategyState, intent: Intent) -> None:
-    """Before an approved order is commanded to leave (I2, I9, I10, I11). What raises here keeps it
-    back.
+    """Before an approved order is commanded to be sent (I2, I9, I10, I11). An exception here holds
+    it back.
     """
     _look(state, _require_leave, state, strategy, intent)
 
 
 def of_decided(state: State, commands: Sequence[Command]) -> list[Command]:
-    """What an event decided (I5 to I7, I11, I12); return what may leave the engine.
+    """Check what an event decided (I5 to I7, I11, I12); return the commands that may leave the
+    engine.
 
-    Records always may: what happened stays told. A command that breaks one is kept back.
+    Records always may: what happened is recorded. A command that breaks an invariant is held back.
     """
     kept = []
     for command in commands:
@@ -80,7 +82,7 @@ def of_decided(state: State, commands: Sequence[Command]) -> list[Command]:
 
 
 def of_all(state: State, event: AccountRead | TimePassed) -> None:
-    """Look at everything, after an event that leaves the time for it (I3, I8, I19, I20)."""
+    """Check everything, after an event that leaves time for it (I3, I8, I19, I20)."""
     if isinstance(event, AccountRead):
         _holds(state, _require_portfolio, state, event)
     elif state.now - state.checked.looked_at < WHOLE_EVERY:
@@ -162,7 +164,7 @@ def _require_leave(state: State, strategy: StrategyState, intent: Intent) -> Non
 
 
 def _require_account(state: State, intent: Intent, waiting: Sequence[TrackedIntent]) -> None:
-    """What is shared holds for any strategy's order, summed up here from what works and waits."""
+    """Shared limits hold for any strategy's order; summed here from what works and waits."""
     name, limits, is_buy = intent.intent_id, state.settings.account_limits, intent.side is Side.BUY
     account, price, sent = intent.account, intent.limit_price or 0, state.checked.sent
     sent.append((state.now, intent.side))
@@ -295,14 +297,16 @@ def _require_apart(
 
 
 def _limit(price: int | None, side: Side) -> float:
-    """The worst that an order takes; at the market, anything."""
+    """The worst price that an order accepts; unlimited at the market."""
     if price is None:
         return math.inf if side is Side.BUY else -math.inf
     return price
 
 
 def _require_portfolio(state: State, event: AccountRead) -> None:
-    """What a symbol's orders still move, or a second read may explain, is left for the next one."""
+    """Symbols still moved by orders, or that a second read may explain, are left for the next
+    check.
+    """
     snapshot = event.snapshot
     ledger, newest = state.ledgers.get(snapshot.account), state.accounts.get(snapshot.account)
     if ledger is None or (newest is not None and snapshot.at < newest.at):
@@ -321,7 +325,7 @@ def _require_portfolio(state: State, event: AccountRead) -> None:
 
 
 def _dump(state: State) -> Iterator[str]:
-    """The state in lines, what is under way first; no account, no secret."""
+    """Return the state as lines, what is under way first; without accounts or secrets."""
     yield f"state at {state.now.isoformat()}, day {state.trading_date}, gate {state.gate.state}"
     yield f"counts {dict(state.counts)}"
     yield f"halted {state.halted_symbols}"

@@ -1,10 +1,10 @@
-"""Takes in quotes, depths, bars, phases and times of day; wakes strategies by them.
+"""Processes quotes, depths, bars, phases and times of day, and wakes strategies with them.
 
-A shell that knows bars ahead may pass over those on which nothing happens. While nothing is open
-and nothing is due, a closed bar wakes strategies and changes nothing but what they are shown. So a
-backtest may call `on_bar` by itself, show each instance what the engine would have shown it, and
-bring the engine to the first bar at which a strategy requests something. What the engine knows then
-is what it would know had it taken every bar (`Passing`).
+A shell that knows bars in advance may pass over those on which nothing happens. While nothing is
+open or due, a closed bar only wakes strategies and changes what they see. So a backtest may call
+`on_bar` itself, show each instance what the engine would have shown it, and bring the engine to the
+first bar at which a strategy requests something. The engine's state is then the same as if it had
+processed every bar (`Passing`).
 """
 
 from collections.abc import Collection
@@ -38,13 +38,13 @@ from bot.strategy import BarView, DepthView
 BAR_PHASES: Final = frozenset({Phase.PROGRESS, Phase.PRE_CLOSED, Phase.CA})
 """Quotes of other phases form no bar: nothing trades, and the last price is an old one."""
 AUCTIONED: Final = frozenset({Phase.PUT_THROUGH, Phase.POST_SESSION})
-"""But what the closing auction has matched shows itself here, by a volume that has grown."""
+"""But what the closing auction has matched appears here, as a growth of volume."""
 STILL_PHASES: Final = AUCTIONED | {Phase.OPEN}
-"""The first bar of the day has the volume of the opening auction, too."""
+"""The first bar of the day also contains the opening auction's volume."""
 
 
 def on_instruments(state: State, event: InstrumentsRead) -> None:
-    """Learn where each symbol trades today; what the table of symbols knows beyond that stays."""
+    """Set where each symbol is listed today; other entries of the symbol table stay."""
     for listed in event.instruments:
         is_new = listed.symbol not in state.instruments
         belief.of(state, listed.symbol).has_supposed_kind |= is_new
@@ -53,7 +53,7 @@ def on_instruments(state: State, event: InstrumentsRead) -> None:
 
 
 def on_quote(state: State, event: QuoteReceived) -> None:
-    """Keep a quote that is believed, let it form bars, and wake who asked for quotes."""
+    """Store a trusted quote, form bars with it, and wake strategies that want quotes."""
     quote = event.quote
     state.counts["quotes"] += 1
     if not belief.takes_quote(state, event):
@@ -78,7 +78,7 @@ def on_quote(state: State, event: QuoteReceived) -> None:
 
 
 def on_depth(state: State, event: DepthReceived) -> None:
-    """Keep a depth that is believed and wake who asked for depths."""
+    """Store a trusted depth and wake strategies that want depths."""
     depth = event.depth
     state.counts["depths"] += 1
     if not belief.takes_depth(state, event):
@@ -102,7 +102,9 @@ def on_bar(state: State, event: BarClosed) -> None:
 
 
 def close_bars(state: State) -> None:
-    """Close the bars that have ended by now, in the order they were wanted, and wake for each."""
+    """Close the bars that have ended by now, in the order they were wanted, waking strategies for
+    each.
+    """
     for series, bar in state.bars.ended(state.now):
         if series.asked:
             state.command(KeepBar(bar))
@@ -122,7 +124,7 @@ def _wake_for_bar(state: State, series: BarSeries, bar: Bar) -> None:
 
 
 def on_phase(state: State, event: PhaseChanged) -> None:
-    """Keep the phase; a new one is noted and wakes who asked for it."""
+    """Store the phase; a new one is noted and wakes strategies that want it."""
     before = state.phases.get(event.exchange)
     available = event.available
     if available is None and before is not None and before.phase is event.phase:
@@ -152,7 +154,7 @@ def on_timer(state: State, event: TimerFired) -> None:
 
 
 def on_time(_state: State, _event: TimePassed) -> None:
-    """Time alone: bars and deadlines are looked at around every event."""
+    """Time alone: bars and deadlines are processed around every event."""
 
 
 def on_noted(state: State, event: Noted) -> None:
@@ -165,7 +167,7 @@ def on_noted(state: State, event: Noted) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Hearer:
-    """An instance that the bars of a series wake."""
+    """An instance woken by the bars of a series."""
 
     strategy: StrategyState
     instance: Instance
@@ -173,7 +175,7 @@ class Hearer:
 
     @property
     def is_on(self) -> bool:
-        """Whether the market wakes it now."""
+        """Return whether the market wakes it now."""
         return self.strategy.state == ON
 
 
@@ -184,7 +186,7 @@ class Passing:
         self._state = state
 
     def hearers(self, symbol: str, width: timedelta) -> tuple[Hearer, ...]:
-        """Return whom a bar wakes, in the order in which they are called."""
+        """Return which instances a bar wakes, in calling order."""
         series = self._state.bars.series(symbol, width)
         if series is None:
             return ()
@@ -195,7 +197,9 @@ class Passing:
         )
 
     def is_calm(self) -> bool:
-        """Tell whether nothing is open, due, held back or in doubt: then only a request is news."""
+        """Return whether nothing is open, due, held back or in doubt, so that only a request would
+        matter.
+        """
         state, index = self._state, self._state.index
         is_busy = (
             state.gate.causes
@@ -217,8 +221,8 @@ class Passing:
         return not is_busy and not any(belief.is_held(state, symbol) for symbol in state.beliefs)
 
     def is_plain(self, symbol: str, prices: Collection[int], volume: int) -> bool:
-        """Tell whether quotes with these last prices, and no larger volume of the day, are
-        believed. What is not plainly so is left to the judgement itself.
+        """Return whether quotes with these last prices, and at most this volume of the day, are
+        trusted. Unclear cases are left to the full judgement.
         """
         state = self._state
         known = state.beliefs.get(symbol)
@@ -227,7 +231,7 @@ class Passing:
         if state.trading_date in known.ex_dates and not all(
             series.went_ex == state.trading_date
             for series in state.bars.of(symbol)
-            if series.width < DAY  # the bar of a day is shown by the engine alone
+            if series.width < DAY  # daily bars are shown by the engine only
         ):
             return False
         frame = known.frame
@@ -239,20 +243,20 @@ class Passing:
         return True
 
     def keep_level(self, symbol: str) -> None:
-        """Leave the bars of before as they are: on its first day elsewhere a symbol begins at
-        another price, but nothing went ex.
+        """Leave the earlier bars unadjusted: on its first day on another exchange a symbol begins
+        at another price, but nothing went ex.
         """
         for series in self._state.bars.of(symbol):
             series.went_ex = self._state.trading_date
 
     def show(self, hearer: Hearer) -> None:
-        """Put before an instance what stays as it is while bars are passed over."""
+        """Set what an instance sees unchanged while bars are passed over."""
         means = means_of(self._state, hearer.strategy, hearer.instance.symbol)
         wake.show(self._state, hearer.strategy, hearer.instance, means)
 
     def pass_quotes(self, quote: Quote, depth: Depth | None) -> None:
-        """Take in the last of the quotes, and depths, that nobody acted on. Their own time is when
-        they came.
+        """Apply the last of the quotes and depths that nobody acted on. Their own time is when they
+        came.
         """
         state, symbol, at = self._state, quote.symbol, quote.updated_at
         assert at is not None, "a quote of a backtest has a time"
@@ -269,6 +273,8 @@ class Passing:
             source.heard_at = source.asked_at = source.stamp = at
 
     def pass_bars(self, series: BarSeries, last: Bar, count: int) -> None:
-        """Take in the last of `count` bars that nobody acted on; its indicators know them."""
+        """Apply the last of `count` bars that nobody acted on; its indicators already
+        include them.
+        """
         series.last = last
         series.count += count

@@ -1,4 +1,4 @@
-"""What an operator does to the bot: pause, resume, halt, stop; the whole bot or one strategy."""
+"""Operator commands: pause, resume, halt, stop; for the whole bot or one strategy."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -24,7 +24,7 @@ _IN_FLIGHT: Final = frozenset({SendState.READY, SendState.SENDING, SendState.UNK
 
 
 def on_operator(state: State, event: OperatorActed) -> None:
-    """Do what an operator asks for."""
+    """Carry out an operator's command."""
     if event.symbol is not None:
         _resume_symbol(state, event, event.symbol)
         return
@@ -46,7 +46,7 @@ def on_operator(state: State, event: OperatorActed) -> None:
 
 
 def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
-    """Let one symbol trade again that was halted, or whose market data was not believed."""
+    """Resume one symbol that was halted, or whose market data was not trusted."""
     facts = {"action": event.action, "symbol": symbol}
     if event.action is not Action.RESUME or not event.reason.strip():
         why = "only a resume takes a symbol, with a reason"
@@ -65,7 +65,7 @@ def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
 
 
 def objection_to_resume(state: State, symbol: str) -> str:
-    """Return why there is nothing to resume in a symbol, empty where there is."""
+    """Return why there is nothing to resume in a symbol, empty if there is."""
     is_doubted = belief.is_held(state, symbol) or ex_dates.is_doubted(state, symbol)
     if symbol in state.halted_symbols or is_doubted:
         return ""
@@ -86,7 +86,7 @@ def _pause(state: State, event: OperatorActed) -> None:
 
 
 def _resume(state: State, event: OperatorActed) -> None:
-    """Leave PAUSED, and HALTED when a reason is given; halted symbols trade again with it."""
+    """Leave PAUSED, and with a reason also HALTED; halted symbols resume with it."""
     is_halted = RunState.HALTED in state.gate.causes or bool(
         state.halted_symbols or gate.needs_reason(state)
     )
@@ -109,14 +109,15 @@ def _halt(state: State, event: OperatorActed) -> None:
     before = state.gate.causes.get(RunState.HALTED)
     gate.close(state, RunState.HALTED, event.reason, event.by)
     if before is not None and before.by == BY_ENGINE:
-        # The halt is the operator's now: a restart goes on cancelling what it left open.
+        # The halt is the operator's now: a restart continues to cancel what it left open.
         halted = RunState.HALTED
         state.record(StateChanged(state.now, halted, halted, event.reason, event.by))
     held.expire_held(state, at_once="halted", code="HALTED")
     why = f"halt: {event.reason}" if event.reason else "halt"
     cancel_requests.request_all(state, why)
     if event.flatten:
-        # A pause of before would keep the sales back, and only a resume ends it: that ends both.
+        # An earlier pause would hold the sales back, and only a resume, which would end both, ends
+        # it.
         gate.lift(state, RunState.PAUSED, event.reason, event.by)
         flatten.begin(state, event.reason, event.by)
     else:
@@ -124,7 +125,7 @@ def _halt(state: State, event: OperatorActed) -> None:
 
 
 def _stop(state: State, event: OperatorActed) -> None:
-    """Take no more signals; the shell may end once what is in flight has an outcome."""
+    """Accept no more signals; the shell may end once everything in flight has an outcome."""
     if RunState.STOPPING in state.gate.causes:
         return
     gate.close(state, RunState.STOPPING, event.reason, event.by)
@@ -146,7 +147,7 @@ ACTIONS: Final[Mapping[Action, Callable[[State, OperatorActed], None]]] = {
 
 
 def stop_if_settled(state: State) -> None:
-    """Say once that the shell may end."""
+    """Report once that the shell may end."""
     if RunState.STOPPING not in state.gate.causes or state.gate.has_stopped or state.due_hooks:
         return
     is_in_flight = any(tracked.state in _IN_FLIGHT for tracked in state.pending_intents())
@@ -165,8 +166,8 @@ def stop_if_settled(state: State) -> None:
 
 
 def _is_cancelling(state: State) -> bool:
-    """Whether a cancel is under way that is worth waiting for: not for ever, and not for one that
-    waits for a token or a phase. The answer to a DELETE that has left is waited for in any case.
+    """Return whether a cancel is under way that is worth waiting for: not for ever, and not one
+    that waits for a token or a phase. The answer to a DELETE that has been sent is always awaited.
     """
     over_at = stop_deadline(state)
     is_over = over_at is not None and over_at <= state.now
@@ -178,7 +179,7 @@ def _is_cancelling(state: State) -> bool:
 
 
 def stop_deadline(state: State) -> datetime | None:
-    """When a stop waits for the rows of its cancels no longer."""
+    """Return when a stop no longer waits for the rows of its cancels."""
     stopping = state.gate.causes.get(RunState.STOPPING)
     since = stopping.since if stopping is not None else None
     return since + cancels.LATE_AFTER if since is not None else None

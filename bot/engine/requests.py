@@ -1,4 +1,4 @@
-"""From a request to an intent, or to a reasoned no. Every request ends here in a decision.
+"""From a request to an intent, or to a reason why not. Every request ends here in a decision.
 
 request ─► gate open? ─► no open order of ours? ─► price and size ─► checks ─► intent READY
              BLOCKED              SKIPPED               BLOCKED         BLOCKED
@@ -40,13 +40,13 @@ from bot.engine.tracked import TrackedIntent
 from bot.strategy import Request, RequestKind
 
 NEAR_AUCTION: Final = timedelta(seconds=60)
-"""So long before an auction no order is sent against an own one of any price."""
+"""How long before an auction no order is sent against an own one of any price."""
 
 
 def consider(
     state: State, strategy: StrategyState, symbol: str, request: Request, means: Means, *, why: str
 ) -> None:
-    """Take one request as far as it goes."""
+    """Process one request as far as it gets."""
     if request.kind is RequestKind.SKIP:
         note_skip(state, strategy, symbol, "SKIP", why)
     elif request.kind is RequestKind.CANCEL and state.gate.flattening is not None:
@@ -123,7 +123,7 @@ def _consider_order(
 
 
 def go_on_closing(state: State) -> None:
-    """Take up the closes whose turn it is, as if their strategies asked for them now."""
+    """Process the waiting closes that are due, as if their strategies requested them now."""
     for one in sizing.due_closes(state):
         strategy, symbol, request = state.strategies[one.strategy], one.symbol, one.request
         due = sizing.sales_open_at(state, strategy.plan.account)
@@ -148,7 +148,9 @@ def note_skip(
     why: str,
     reads: Mapping[str, float] | None = None,
 ) -> None:
-    """Journal a reasoned no with what the hook has read, or (None) with what the market showed."""
+    """Journal a skip with its reason and what the hook has read, or (None) what the
+    market showed.
+    """
     state.counts["skips"] += 1
     numbers = {name: round(value, 4) for name, value in (reads or {}).items()}
     saw = _what_was_seen(state, symbol) if reads is None else {}
@@ -159,7 +161,7 @@ def note_skip(
 def reason_to_skip(
     state: State, strategy: StrategyState, symbol: str, request: Request, means: Means
 ) -> tuple[str, str] | None:
-    """Return code and words of why nothing is ordered now, with nothing wrong."""
+    """Return code and words of why nothing is ordered now although nothing is wrong."""
     if request.kind is not RequestKind.SELL and means.is_working:
         return "ORDER_WORKING", "order working"
     if request.limit is None:
@@ -181,10 +183,10 @@ def reason_to_skip(
 def submit(
     state: State, strategy: StrategyState, request: OrderRequest, means: Means
 ) -> Intent | None:
-    """Check an order and send it, or journal why not; return the intent that was sent.
+    """Check an order and send it, or journal why not; return the intent if it was sent.
 
-    What a limit refuses has a row of its own, the first of its side and code since the last order
-    in the symbol: those that follow are decisions without a number, which the journal folds.
+    The first refusal by a limit of its side and code since the last order in the symbol gets its
+    own row: later ones are decisions without a number, which the journal folds.
     """
     intent = _intent_of(state, request)
     oldest = state.now - state.settings.duplicate_window
@@ -235,12 +237,12 @@ def submit(
 
 
 def next_id(state: State) -> str:
-    """Return the number that the next intent will have."""
+    """Return the number of the next intent."""
     return f"L-{state.next_intent_number:04d}"
 
 
 def twin_of(state: State, request: OrderRequest) -> str | None:
-    """Return the order for which an equal one is refused now, if any."""
+    """Return the order because of which an equal one is refused now, if any."""
     oldest = state.now - state.settings.duplicate_window
     return state.index.twin_of(_intent_of(state, request), oldest)
 
@@ -279,7 +281,7 @@ def _approve(state: State, strategy: StrategyState, intent: Intent, means: Means
 
 def _intent_of(state: State, request: OrderRequest) -> Intent:
     number, now = state.next_intent_number, state.now
-    instant = (  # 20261119T022001.250000: strftime takes as long as all the rest of this
+    instant = (  # 20261119T022001.250000: strftime takes as long as everything else here
         f"{now.year}{now.month:02}{now.day:02}"
         f"T{now.hour:02}{now.minute:02}{now.second:02}.{now.microsecond:06}"
     )
@@ -305,7 +307,7 @@ def _intent_of(state: State, request: OrderRequest) -> Intent:
 
 
 def _what_was_seen(state: State, symbol: str) -> Numbers:
-    """Return the quote and the top of the depth as they were at a decision."""
+    """Return the quote and the top of the depth at the time of a decision."""
     saw: dict[str, int | float | str | bool | None] = {}
     quote, depth = state.quotes.get(symbol), state.depths.get(symbol)
     if quote is not None:
@@ -339,7 +341,7 @@ def view_of(
         unknown += is_unknown
         unknown_in_account += is_unknown and tracked.intent.account == account
     doubt = belief.doubt(state, symbol)
-    opposites = []  # all that works, or may work, on the other side of the symbol
+    opposites = []  # everything that works, or may work, on the other side of the symbol
     for order in means.orders:
         if order.row.side is not request.side:
             opposites += [Opposite(order.name, price) for price in order.prices]
@@ -361,7 +363,7 @@ def view_of(
         available=seen.available if seen else None,
         when=strategy.plan.when,
         quote=quote.quote if quote else None,
-        # An exit let out while data is held goes by the last believed quote, however old that is.
+        # An exit allowed while data is held uses the last trusted quote, however old.
         quote_age=state.now - quote.at if quote and not doubt else timedelta(0),
         quote_age_max=settings.max_quote_age,
         price=worst_price(state, symbol, request.limit_price),
@@ -384,7 +386,7 @@ def view_of(
 
 
 def _is_auction_near(state: State, instrument: Instrument | None) -> bool:
-    """Whether both sides of a symbol would be in one auction, though none can match yet."""
+    """Return whether both sides of a symbol would be in one auction, though none can match yet."""
     soon = state.now + NEAR_AUCTION
     return instrument is not None and (
         state.rulebook.phase_at(instrument.exchange, soon) in AUCTIONS

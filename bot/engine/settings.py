@@ -1,4 +1,4 @@
-"""What the engine is given once: how fresh, how long, how often. All durations are market time."""
+"""The engine's settings: how fresh, how long, how often. All durations are market time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,19 +29,19 @@ class EngineSettings:
     """Defaults are for live. Where market time runs faster than the wire, a shell may widen the
     last five.
 
-    `max_…_source_age` is by an answer's own time, in continuous trading; `max_source_ahead` how far
-    that may lie after the instant at which the answer came.
-    `limits` holds for every strategy beside its own; the tighter one wins. `account_limits` are
-    shared by the strategies of an account: none here, the defaults are the settings'. `at_default`
-    names the keys of limits that nobody has set: a refusal by one says so.
-    `poll_backoff` repeats its last step until an order has ended. `halt_on_drift` halts a symbol
-    whose holding is not ours plus what was there before; symbols with shares of the owner's own are
-    only noted unless `halt_on_drift_of_external`. `pause_on_cash_difference`: VND above which cash
-    that no order here explains pauses the bot, None: it is only noted. `amend_enabled` is off: what
-    the broker's modify does to a partly matched order is documented in words only; cancelling and
-    ordering again is understood. `clock_max_offset`: from here on orders stop, and by so much a
-    row's own time may differ from ours. `takes_bars_whole`: bars come as events, quotes build none.
-    `sums_up_days`: a note says at each day's end what came of it, where somebody reads it.
+    `max_…_source_age` refers to an answer's own time, in continuous trading; `max_source_ahead` is
+    how far that may be after the answer's arrival. `limits` applies to every strategy besides its
+    own; the tighter one wins. `account_limits` are shared by the strategies of an account: none
+    here, the defaults are the settings'. `at_default` names the keys of limits that nobody has set:
+    a refusal by one says so. `poll_backoff` repeats its last step until an order has ended.
+    `halt_on_drift` halts a symbol whose holding is not ours plus what was there before; symbols
+    with the owner's own shares are only noted unless `halt_on_drift_of_external`.
+    `pause_on_cash_difference`: VND above which cash that no order here explains pauses the bot,
+    None: it is only noted. `amend_enabled` is off: what the broker's modify does to a partly
+    matched order is documented in words only; cancelling and ordering again is understood.
+    `clock_max_offset`: orders stop from here on, and a row's own time may differ from ours by this
+    much. `takes_bars_whole`: bars come as events, quotes build none. `sums_up_days`: a note sums up
+    each day at its end, if somebody reads it.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -82,7 +82,7 @@ class EngineSettings:
 
 @dataclass(frozen=True, slots=True)
 class LoadedStrategy:
-    """A plan with the class that it uses. `plan.account` is the extended id of its sub-account."""
+    """A plan with its class. `plan.account` is the extended id of its sub-account."""
 
     plan: StrategyPlan
     factory: type[Strategy]
@@ -91,7 +91,7 @@ class LoadedStrategy:
 
 @dataclass(frozen=True, slots=True)
 class StrategyFault:
-    """What went wrong in a hook. One that is stuck had to be interrupted."""
+    """What went wrong in a hook. A stuck one had to be interrupted."""
 
     error: str
     is_overrun: bool
@@ -99,7 +99,7 @@ class StrategyFault:
 
 
 Invoke = Callable[[Strategy, str, object | None], StrategyFault | None]
-"""Calls a hook by name with its argument (None: without one) and says what went wrong."""
+"""Calls a hook by name with its argument (None: without one) and returns what went wrong."""
 
 
 def invoke_plainly(strategy: Strategy, hook: str, argument: object | None) -> StrategyFault | None:
@@ -110,9 +110,9 @@ def invoke_plainly(strategy: Strategy, hook: str, argument: object | None) -> St
 
 
 Guard = Callable[[Callable[[], object]], Fault | None]
-"""Makes a step and says what it has raised that nobody foresaw."""
+"""Runs a step and returns an unforeseen exception as a fault."""
 
 
 def unguarded(step: Callable[[], object]) -> None:
-    """Make a step and let it raise: for tests and backtests, where a fault should be seen."""
+    """Run a step and let it raise: for tests and backtests, where a fault should be seen."""
     step()

@@ -1,7 +1,7 @@
-"""Everything the engine knows: its one mutable root, and each strategy in it.
+"""Everything the engine knows: its single mutable root, with each strategy.
 
-Only handlers of events change it. Its parts: orders under way (`tracked.py`, filed in `index.py`),
-accounts (`account_state.py`, `flows.py`), what keeps orders back (`control_state.py`), the market
+Only event handlers change it. Its parts: orders under way (`tracked.py`, filed in `index.py`),
+accounts (`account_state.py`, `flows.py`), what holds orders back (`control_state.py`), the market
 (`findings.py`, `bars.py`).
 """
 
@@ -40,13 +40,13 @@ from bot.strategy import Context, Request, Strategy
 
 @dataclass(slots=True)
 class Position:
-    """Shares and what they cost, in VND without fees."""
+    """Shares and their cost, in VND without fees."""
 
     shares: int = 0
     cost: int = 0
 
     def take(self, side: Side, quantity: int, amount: int) -> int:
-        """Put a fill in; return what a sale has realised before fee and tax, 0 for a buy.
+        """Apply a fill; return a sale's realised result before fee and tax, 0 for a buy.
 
         By average cost: the cost of the shares sold is their share of the whole cost, rounded down;
         what rounding leaves stays with the rest, and the last share takes all that is left.
@@ -78,11 +78,11 @@ class Instance:
 class StrategyState:
     """A strategy with its instances, its switch and its counters of the day.
 
-    `limits` are the tighter of its file's and the bot's, `shared_limits` the names of those that
-    are the bot's; `refusals` the broker's, in a row;
-    `repeats` the orders of today that were filled on a side of a symbol since it was last switched
-    on; `days` what it has traded today; `recent_buys` what its last buys were worth; `refused_rows`
-    the sides and codes of a limit's refusals that have rows, today and since a symbol's last order.
+    `limits` are the tighter of its file's and the bot's, `shared_limits` the names of the bot's;
+    `refusals` the broker's, in a row; `repeats` today's orders filled on a side of a symbol since
+    it was last switched on; `days` today's trades; `recent_buys` the values of its last buys;
+    `refused_rows` the sides and codes of limit refusals that have rows, today and since a symbol's
+    last order.
     """
 
     plan: StrategyPlan
@@ -105,15 +105,15 @@ class StrategyState:
     recent_buys: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_BUYS))
 
     def position(self, symbol: str) -> Position:
-        """Return the own position in a symbol; an empty one, kept nowhere, when there is none."""
+        """Return the own position in a symbol; an empty one, not stored, if there is none."""
         return self.positions.get(symbol, Position())
 
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """A hook of an instance that is due; it is called when the event's state has settled.
+    """A due hook of an instance; it is called once the event's state has settled.
 
-    `round`: 1 for an event's own, 2 for one that came of those, and so on.
+    `round`: 1 for the event's own hooks, 2 for those that result from them, and so on.
     """
 
     strategy: StrategyState
@@ -136,11 +136,11 @@ class WaitingClose:
 
 
 MakeContext = Callable[[str, str], Context]
-"""Makes what an instance of a symbol and a strategy is shown."""
+"""Creates the context of an instance, for a symbol and a strategy."""
 
 
 class State:
-    """The root. `now` is the latest market time that an event has brought."""
+    """The root. `now` is the latest market time of an event."""
 
     def __init__(
         self,
@@ -219,8 +219,8 @@ class State:
         return StrategyState(plan, limits, instances, of_the_bot(limits, plan.limits))
 
     def position_of(self, strategy: str, symbol: str) -> Position:
-        """Return what a strategy holds of a symbol, which fills change: those that this run lacks
-        are `unloaded`.
+        """Return the position of a strategy in a symbol, which fills change; those of strategies
+        missing in this run are `unloaded`.
         """
         loaded = self.strategies.get(strategy)
         if loaded is not None:
@@ -230,11 +230,11 @@ class State:
     # --------------------------------------------------------------------- the commands of an event
 
     def record(self, entry: Entry) -> None:
-        """Have an entry journalled."""
+        """Journal an entry."""
         self._records.append(Record(entry))
 
     def command(self, command: Command) -> None:
-        """Have something done, once per event, with an order named as the broker knows it."""
+        """Issue a command, once per event, with an order named as the broker knows it."""
         addressed = self.chains.addressed(command)
         if addressed not in self._others:
             if isinstance(command, PlaceOrder):
@@ -247,11 +247,11 @@ class State:
         self._others[addressed] = None
 
     def read_former(self, order_id: str) -> None:
-        """Have the row read of an id that an order had before an amendment."""
+        """Request the row of a former id of an order, from before an amendment."""
         self._others[ReadOrder(order_id, "what was matched under a former id")] = None
 
     def drain(self) -> list[Command]:
-        """Return the commands of the event, records first, and forget them."""
+        """Return and clear the event's commands, records first."""
         commands = [*self._records, *self._others]
         self._records, self._others = [], {}
         return commands
@@ -259,13 +259,13 @@ class State:
     def note(
         self, kind: str, text: str, numbers: Numbers | None = None, *, symbol: str | None = None
     ) -> None:
-        """Journal a line that is no order."""
+        """Journal a line that is not about an order."""
         self.record(Note(self.now, kind, text, numbers or {}, symbol))
 
     def alert(
         self, code: str, text: str, facts: Numbers, *, about: str = "", symbol: str | None = None
     ) -> None:
-        """Journal an alert; once `about` the same thing, each time without one.
+        """Journal an alert: once if `about` is the same, every time without it.
 
         `code` names the kind in capitals, `text` is the whole message in English: what happened, to
         which order, what the bot does now, what the person must do. From `code` and `facts` alone
@@ -277,7 +277,7 @@ class State:
             self.note("ALERT", text, {"alert": code, **facts}, symbol=symbol)
 
     def halt_symbol(self, symbol: str, reason: str) -> None:
-        """Take no new order in a symbol until an operator resumes."""
+        """Accept no new order in a symbol until an operator resumes."""
         if symbol not in self.halted_symbols:
             self.halted_symbols[symbol] = reason
             self._switch_symbol(symbol, RunState.HALTED, reason, "engine")
@@ -288,26 +288,28 @@ class State:
             self.alert("SYMBOL_HALTED", text, {"symbol": symbol, "why": reason}, symbol=symbol)
 
     def resume_symbols(self, reason: str, by: str, *, only: str | None = None) -> None:
-        """Let every halted symbol trade again, or one."""
+        """Resume every halted symbol, or one."""
         for symbol in sorted(self.halted_symbols) if only is None else [only]:
             del self.halted_symbols[symbol]
             self._switch_symbol(symbol, RunState.RUNNING, reason, by)
             self.note("RESUME", f"{symbol} trades again: {reason}", symbol=symbol)
 
     def _switch_symbol(self, symbol: str, to: RunState, reason: str, by: str) -> None:
-        """Journal it under a scope of its own: a restart keeps it, a send is checked against it."""
+        """Journal it under its own scope: it survives a restart, and sends are
+        checked against it.
+        """
         before = RunState.RUNNING if to is RunState.HALTED else RunState.HALTED
         self.record(StateChanged(self.now, before, to, reason, by, scope=f"symbol:{symbol}"))
 
     # ----------------------------------------------------------------------------- what it looks up
 
     def passes_halt(self, intent_id: str) -> bool:
-        """Whether an order is a sale that a person has asked for with the halt itself."""
+        """Return whether an order is a sale that a person has requested with the halt itself."""
         flattening = self.gate.flattening
         return flattening is not None and intent_id in flattening.intents
 
     def phase_of(self, exchange: Exchange) -> PhaseSeen:
-        """Return the phase that was announced, else the rulebook's."""
+        """Return the announced phase, else the rulebook's."""
         seen = self.phases.get(exchange)
         return seen or PhaseSeen(self.rulebook.phase_at(exchange, self.now), None)
 
@@ -324,24 +326,26 @@ class State:
         return self.index.pending.of(True)
 
     def due_polls(self, at: datetime) -> Sequence[TrackedOrder | TrackedIntent]:
-        """What the day order book is to be read for by then: orders, then lost places."""
+        """Return what the day order book has to be read for by then: orders, then lost places."""
         index = self.index
         orders, intents = index.order_polls.ripe(self.now), index.intent_polls.ripe(self.now)
         polled: Iterable[TrackedOrder | TrackedIntent] = (*orders, *intents)
         return [one for one in polled if one.poll is not None and one.poll.due <= at]
 
     def satisfy_polls(self, requested_at: datetime) -> None:
-        """A day order book has come: what was due when it was asked for need not be asked again."""
+        """A day order book has come: what was due when it was requested need not be requested
+        again.
+        """
         self.day_order_book_asked_at = None
         for polled in self.due_polls(requested_at):
             self.advance_poll(polled)
 
     def first_poll(self) -> BackOff:
-        """Return the back-off of something that has just been sent, or has just changed."""
+        """Return the back-off of something just sent or changed."""
         return BackOff(self.now + self.settings.poll_backoff[0])
 
     def advance_poll(self, polled: TrackedOrder | TrackedIntent) -> None:
-        """Ask for the day order book a distance later than before."""
+        """Request the day order book one interval later than before."""
         assert polled.poll is not None, "what falls due is polled"
         polled.poll = polled.poll.advanced(self.now, self.settings.poll_backoff)
 
@@ -357,7 +361,7 @@ def tighter(one: Limits, other: Limits) -> Limits:
 
 
 def of_the_bot(limits: Limits, own: Limits) -> frozenset[str]:
-    """Return the names of the limits that hold and are not of a strategy's own file."""
+    """Return the names of the effective limits that do not come from a strategy's own file."""
     names = (each.name for each in fields(Limits))
     return frozenset(
         name.removesuffix("_ppm") for name in names if getattr(limits, name) != getattr(own, name)

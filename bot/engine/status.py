@@ -1,4 +1,4 @@
-"""How the bot is, as one frozen value: what `bot status` and the pulse show."""
+"""The bot's status as one frozen value, for `bot status` and the pulse."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -63,8 +63,8 @@ class StrategyStatus:
 
 @dataclass(frozen=True, slots=True)
 class CauseStatus:
-    """One of the causes that keep the bot from sending orders; there may be several. REDUCING
-    keeps entries back alone.
+    """One of the causes that hold orders back; there may be several. REDUCING only holds back
+    entries.
     """
 
     state: RunState
@@ -75,7 +75,7 @@ class CauseStatus:
 
 @dataclass(frozen=True, slots=True)
 class HeldOrder:
-    """An order that a missing token blocks, and until when it waits."""
+    """An order blocked by a missing token, and until when it waits."""
 
     intent: Intent
     until: datetime
@@ -84,8 +84,8 @@ class HeldOrder:
 
 @dataclass(frozen=True, slots=True)
 class CancelStatus:
-    """A cancel under way; `queued_until` is when its exchange takes cancels again, `why` why the
-    order is still open and when the next thing is done about it.
+    """A cancel under way; `queued_until` is when its exchange accepts cancels again, `why` why the
+    order is still open and when the next step is taken.
     """
 
     order_id: str
@@ -123,7 +123,7 @@ class FaultStatus:
 
 @dataclass(frozen=True, slots=True)
 class SymbolSeen:
-    """What was polled of a symbol last, None where nothing was, and our open orders in it."""
+    """What was last polled of a symbol, None if nothing was, and our open orders in it."""
 
     quote: QuoteSeen | None
     depth: DepthSeen | None
@@ -132,7 +132,7 @@ class SymbolSeen:
 
 @dataclass(frozen=True, slots=True)
 class BotStatus:
-    """Everything at a glance. `since` is None before the first event."""
+    """The whole status. `since` is None before the first event."""
 
     at: datetime
     state: RunState
@@ -145,7 +145,7 @@ class BotStatus:
     strategies: tuple[StrategyStatus, ...]
     positions: tuple[PositionStatus, ...]
     unloaded: tuple[PositionStatus, ...]
-    """What strategies hold that this run does not have: nobody sells it."""
+    """Positions of strategies missing in this run: nobody sells them."""
     open_orders: tuple[OrderUpdated, ...]
     later_ids: Mapping[str, tuple[str, ...]]
     cancels: tuple[CancelStatus, ...]
@@ -155,16 +155,16 @@ class BotStatus:
     faults: tuple[FaultStatus, ...]
     halted_symbols: Mapping[str, str]
     standing: tuple[Standing, ...]
-    """What stays wrong, or waits for a person, as long as it does."""
+    """What stays wrong, or waits for a person, for as long as it does."""
     phases: Mapping[Exchange, Phase]
     counts: Mapping[str, int]
     orders_today: Mapping[str, int]
-    """What has become of the orders of the day, also of those of an earlier run."""
+    """What has become of the day's orders, including those of an earlier run."""
     day_result: int
 
     @property
     def alerts(self) -> tuple[str, ...]:
-        """What stays wrong, a sentence each."""
+        """The standing alerts, one sentence each."""
         return tuple(each.text for each in self.standing)
 
 
@@ -188,7 +188,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     health.step_alerts,
     health.disk_alerts,
 )
-"""Who says what stays wrong now, the most urgent first."""
+"""The sources of standing alerts, most urgent first."""
 
 
 def status_of(state: State) -> BotStatus:
@@ -258,7 +258,7 @@ def symbol_status_of(state: State, symbol: str) -> SymbolSeen:
 
 
 def _strategy(state: State, strategy: StrategyState) -> StrategyStatus:
-    """One that is on and has no history yet is warming, by the instance that needs most."""
+    """A strategy that is on but lacks history is warming, by the instance that needs most."""
     plan, now_is, reason = strategy.plan, strategy.state, strategy.state_reason
     instance = max(strategy.instances.values(), key=lambda each: each.bars_needed)
     if now_is == "on" and instance.bars_needed:
@@ -281,7 +281,7 @@ def _strategy(state: State, strategy: StrategyState) -> StrategyStatus:
 
 
 def _standing(state: State, find: Callable[[State], Iterable[Standing]]) -> list[Standing]:
-    """What one of STANDING says; a fault of ours in it leaves the others alone."""
+    """Return the alerts of one source; a fault in it does not affect the others."""
     found: list[Standing] = []
     fault = state.guard(lambda: found.extend(find(state)))
     if fault is None:
@@ -339,13 +339,13 @@ _OUTCOMES: Final[Mapping[SendState, str]] = {
     SendState.AMBIGUOUS: "unknown",
     SendState.EOD_ABSENT: "never placed",
 }
-"""What became of an intent that has no order row yet."""
+"""The state of an intent that has no order row yet."""
 
 
 def _orders_today(state: State) -> Mapping[str, int]:
-    """Count by outcome; of what a limit refused only an earlier run's is kept as an intent.
+    """Count by outcome; orders refused by a limit are stored as intents only from an earlier run.
 
-    A partly filled order is that also when its rest was cancelled.
+    A partly filled order counts as such even if its rest was cancelled.
     """
     today = Counter(blocked=state.counts["denied"])
     for tracked in state.intents.values():

@@ -1,4 +1,4 @@
-"""What the engine remembers of each intent, order, change and cancel that is under way."""
+"""The engine's memory of each intent, order, amendment and cancel under way."""
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ _RESERVING: Final = UNRESOLVED_SENDS | {SendState.READY}
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """When something is asked next, at growing distances."""
+    """When something is requested next, at growing intervals."""
 
     due: datetime
     step: int = 0
 
     def advanced(self, now: datetime, distances: Sequence[timedelta]) -> "BackOff":
-        """Return one that waits a distance longer; the last one repeats."""
+        """Return the next, longer back-off; the last step repeats."""
         step = min(self.step + 1, len(distances) - 1)
         return BackOff(now + distances[step], step)
 
@@ -38,9 +38,9 @@ _set: Final = object.__setattr__
 
 
 class Watched:
-    """A thing that tells its index of every assignment to one of its `WATCHED` fields.
+    """Notifies its index of every assignment to one of its `WATCHED` fields.
 
-    `number` is its place in the order of appearance. A thing that no index keeps tells nobody.
+    `number` is its place in the order of appearance. Without an index it notifies nobody.
     """
 
     __slots__ = ("number", "watch")
@@ -58,7 +58,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """How things were for its strategy when an order was held for a token."""
+    """The market and signal of a strategy at the time an order was held for a token."""
 
     at: datetime
     last: int | None
@@ -71,9 +71,8 @@ class TrackedIntent(Watched):
     """An intent and what became of its one POST. `order_state` counts until an order row exists.
 
     `known_ids` are the ids of every row seen before its bytes left: none of them can be its own.
-    `burn` is what its nonce has shown, in words, `is_fenced` that it was unused; `doubt` is why
-    nobody knows what became of it, told of at `alert_due`; its nonce is asked after again at
-    `burn_due`.
+    `burn` is its nonce's result in words, `is_fenced`: it was unused; `doubt` is why its outcome is
+    unknown, reported at `alert_due`; its nonce is tried again at `burn_due`.
     """
 
     WATCHED = frozenset({"state", "order_id", "poll"})
@@ -99,7 +98,7 @@ class TrackedIntent(Watched):
 
     @property
     def name(self) -> str:
-        """What it is called in words."""
+        """Its name in words."""
         return self.intent.intent_id
 
     @property
@@ -114,7 +113,7 @@ class TrackedIntent(Watched):
 
 
 class AmendStage(StrEnum):
-    """How far an amendment is: row being read, PUT sent, its effect looked for, over."""
+    """The progress of an amendment: row being read, PUT sent, effect awaited, over."""
 
     READING = "reading"
     SENT = "sent"
@@ -123,10 +122,10 @@ class AmendStage(StrEnum):
 
 
 class AmendVerdict(StrEnum):
-    """What became of an amendment; all but BLOCKED are read from a row.
+    """The result of an amendment; all but BLOCKED are read from a row.
 
-    BLOCKED: not sent. REFUSED: the broker said no. NOT_DONE: it can no longer arrive. DIFFERS: the
-    row shows neither the old value nor the new one. ENDED: the order was over before it.
+    BLOCKED: not sent. REFUSED: by the broker. NOT_DONE: it can no longer arrive. DIFFERS: the row
+    shows neither the old value nor the new one. ENDED: the order had ended before.
     """
 
     DONE = "DONE"
@@ -139,12 +138,12 @@ class AmendVerdict(StrEnum):
 
 @dataclass(slots=True)
 class TrackedAmend(Watched):
-    """An amendment of one field, followed until a row shows what became of it.
+    """An amendment of one field, followed until a row shows its result.
 
-    `old` is the value in the row that was read before the PUT. Rows asked for before `since` say
-    nothing; `hopeless_at` is when the PUT can no longer arrive, None while its answer is awaited,
+    `old` is the value in the row that was read before the PUT. Rows requested before `since` do not
+    count; `hopeless_at` is when the PUT can no longer arrive, None while its answer is awaited,
     `renamed_until` when the row of a new id can no longer be late. `keeps_id`: it is known under
-    which id the order works on. `attempt_id` names its PUT, once something came of it.
+    which id the order continues. `attempt_id` names its PUT, once it has a result.
     """
 
     WATCHED = frozenset({"stage"})
@@ -176,7 +175,7 @@ class TrackedAmend(Watched):
 
     @property
     def new(self) -> int:
-        """The value that is asked for; an ask that got this far has exactly one."""
+        """The requested value; a request that got this far has exactly one."""
         return self.ask.limit_price or self.ask.quantity or 0
 
 
@@ -184,25 +183,25 @@ ROWS_REMEMBERED: Final = 32
 """Different rows of one order; an order shows five to ten in its life."""
 
 RowFigures = tuple[str, int, int | None, int, int]
-"""What a row says: status, quantity, price, executed and cancelled shares."""
+"""The contents of a row: status, quantity, price, executed and cancelled shares."""
 
 
 @dataclass(slots=True)
 class Shown:
-    """The memory that rows of one order are judged by.
+    """The memory by which rows of one order are judged.
 
     `totals` are the quantities that the order may have: what was ordered, and what our own
-    amendments asked for. `doubt` says why its newest row is not taken for its own, empty while
-    there is none: until a row belongs to it again nothing is bought in its symbol. `doubted` is the
-    quantity that such a row shows and that a person may say is right, 0 for none.
+    amendments asked for. `doubt` says why its newest row is not accepted as its own, empty if it
+    is: until a row matches it again nothing is bought in its symbol. `doubted` is the quantity in
+    such a row, which a person may confirm, 0 for none.
 
-    `rows` are the different rows that were taken, `taken_at` is when the newest came. `old_since`
-    is since when every newer row goes back behind it, None while none does; `back` is the first of
-    those that had not been seen before, with when it was asked for.
+    `rows` are the different rows taken, `taken_at` is when the newest came. `old_since` is since
+    when every newer row goes back behind it, None if none does; `back` is the first of those not
+    seen before, with its request time.
 
-    `listed_at` is when the newest day order book with it was asked for, or the first without it;
-    `is_missing` says that this is long ago. `absent_looks` counts how often in a row its id was not
-    known. `lives`: it had ended here and works on under a new id, so that no row of it goes back.
+    `listed_at` is when the newest day order book with it was requested, or the first without it;
+    `is_missing`: this is long ago. `absent_looks` counts how often in a row its id was not known.
+    `lives`: it had ended here and continues under a new id, so no row of it goes back.
     """
 
     totals: set[int] = field(default_factory=set)
@@ -218,18 +217,18 @@ class Shown:
     lives: bool = False
 
     def remember(self, figures: RowFigures) -> None:
-        """Keep what a row says that is taken; of too many the oldest is forgotten."""
+        """Remember the contents of a taken row; of too many the oldest is dropped."""
         if figures not in self.rows:
             self.rows = (*self.rows, figures)[-ROWS_REMEMBERED:]
 
 
 @dataclass(slots=True)
 class TrackedOrder(Watched):
-    """An order that the broker has given an id, ours or not.
+    """An order with a broker id, ours or not.
 
-    `requested_at` is the request start of the newest row merged, `look` when it is asked for by its
-    id. `change` is an amendment whose PUT may take effect: until its verdict the order counts with
-    the larger of both values. `also_open` are shares that work under another id of it.
+    `requested_at` is the request time of the newest merged row, `look` when it is read by its id.
+    `change` is an amendment whose PUT may take effect: until its verdict the order counts with the
+    larger of both values. `also_open` are shares working under another id of it.
     """
 
     WATCHED = frozenset({"row", "expires_at", "poll", "change", "also_open", "look"})
@@ -246,7 +245,7 @@ class TrackedOrder(Watched):
 
     @property
     def name(self) -> str:
-        """What it is called in words: by our own id, where it is ours."""
+        """Its name in words, with our own id if it is ours."""
         return self.row.intent_id or self.row.order_id
 
     @property
@@ -260,7 +259,7 @@ class TrackedOrder(Watched):
         return self.row.intent_id is not None
 
     def may_be_renamed(self, asked_at: datetime) -> bool:
-        """True while a PUT may have given it another id: its old row may show it cancelled."""
+        """True while a PUT may have given it another id: its old row may show it as cancelled."""
         change = self.change
         if change is None or change.is_refused or change.keeps_id:
             return False
@@ -277,14 +276,14 @@ class TrackedOrder(Watched):
 
     @property
     def prices(self) -> tuple[int | None, ...]:
-        """Every price at which it may work, the lowest first; None: at the market."""
+        """Every price at which it may work, lowest first; None: at the market."""
         if self.change is None or not self.change.is_of_price or self.row.price is None:
             return (self.row.price,)
         return tuple(sorted({self.row.price, self.change.old, self.change.new}))
 
 
 class CancelStage(StrEnum):
-    """How far a cancel is: wanted, row being read, DELETE sent, its end looked for."""
+    """The progress of a cancel: wanted, row being read, DELETE sent, end awaited."""
 
     WANTED = "wanted"
     READING = "reading"
@@ -293,7 +292,7 @@ class CancelStage(StrEnum):
 
 
 class Hindrance(StrEnum):
-    """Why an order that is to be cancelled is still open, as far as it is known."""
+    """Why an order to be cancelled is still open, as far as known."""
 
     TWO_FACTOR = "TWO_FACTOR"
     PHASE = "PHASE"
@@ -309,9 +308,9 @@ class Hindrance(StrEnum):
 class TrackedCancel:
     """A cancel of an order, followed until a row shows its end.
 
-    `since` is when it was asked for, or when what held it back by rule was over. `tries` counts the
-    DELETEs that reached the broker's door; `waits` what only makes the distance grow since the last
-    of them: a look, a DELETE that was not sent. `detail` is the word of whoever said no.
+    `since` is when it was requested, or when a rule stopped holding it back. `tries` counts the
+    DELETEs that reached the broker; `waits` counts what only lengthens the interval since the last
+    of them: a read, a DELETE that was not sent. `detail` is the refusal's text.
     """
 
     order_id: str

@@ -1,11 +1,11 @@
 """The 2FA token that every write needs: when it is missing, when a person is asked for it, and when
-an accepted write has proved it.
+an accepted write has proved it valid.
 
 A person is asked at once, five minutes later, at each phase boundary and at least once an hour, on
-trading days from 45 minutes before the first session to the end of the last. In between nobody is:
-a token that nothing can be written with before it ends is worth nothing.
+trading days from 45 minutes before the first session to the end of the last. At other times nobody
+is asked: a token that ends before anything can be written is useless.
 
-Where a token ends within those hours a person is told 15 and 5 minutes before; when it has ended
+If a token ends within those hours a person is told 15 and 5 minutes before; when it has ended,
 writes are held at once, before the broker can refuse one.
 """
 
@@ -26,13 +26,13 @@ from bot.engine.control_state import TokenEnding, TokenQuestion
 from bot.engine.state import State
 
 LEAD: Final = timedelta(minutes=45)
-"""So long before the first session of a trading day a person is asked for the token of that day."""
+"""How long before the first session of a trading day a person is asked for that day's token."""
 SECOND_AFTER: Final = timedelta(minutes=5)
 AT_LEAST_EVERY: Final = timedelta(hours=1)
 TOLD_BEFORE: Final = (timedelta(minutes=15), timedelta(minutes=5))
-"""So long before a token ends in the middle of a session a person is asked for another."""
+"""How long before a token ends in the middle of a session a person is asked for another."""
 ON_ITS_WAY: Final = timedelta(seconds=2)
-"""A write that leaves so shortly before the end of its token may come after it."""
+"""A write sent this shortly before the end of its token may arrive after it."""
 ENDED: Final = "OTP_SESSION_EXPIRED"
 WORDS: Final[Mapping[str, str]] = {
     "OTP_SESSION_REQUIRED": "there is no 2FA session yet today",
@@ -47,7 +47,7 @@ _NAMED_MAX: Final = 5
 
 def close_for_two_factor(state: State, refused: Refused, intent_id: str | None) -> None:
     """The broker has refused the token: nothing is written with it again. A token that has come
-    since then is another one.
+    since is another one.
     """
     if refused.is_of_old_token and not state.gate.lacks_token:
         return
@@ -56,7 +56,7 @@ def close_for_two_factor(state: State, refused: Refused, intent_id: str | None) 
 
 
 def on_two_factor_missing(state: State, event: TwoFactorMissing) -> None:
-    """Without a token the broker would refuse: it need not be asked. While nothing can be written
+    """Without a token the broker would refuse, so it is not tried. While nothing can be written
     anyway, until 45 minutes before the next session, nobody is asked either.
     """
     if state.gate.lacks_token:
@@ -70,7 +70,7 @@ def on_two_factor_missing(state: State, event: TwoFactorMissing) -> None:
 
 
 def on_codes_counted(state: State, event: CodesCounted) -> None:
-    """Know how many codes can still be mailed today: a question says so."""
+    """Store how many codes can still be mailed today, for the next question."""
     state.gate.codes_counted = event
 
 
@@ -87,20 +87,20 @@ def _need(state: State, code: str, detail: str, intent_id: str | None) -> None:
 
 
 def prove(state: State, order_id: str, intent_id: str | None) -> None:
-    """A write was accepted: the token is good."""
+    """A write was accepted, so the token is valid."""
     if state.gate.is_unproven:
         state.gate.is_unproven = False
         state.record(AuthEvent(state.now, "proved", "", f"proved by {order_id}", intent_id))
 
 
 def is_exit(intent: Intent) -> bool:
-    """Whether it lowers what is at risk: nothing is sold short."""
+    """Return whether it reduces risk: nothing is sold short."""
     return intent.side is Side.SELL
 
 
 def take_back(state: State, strategy: str, symbol: str, side: Side | None, why: str) -> bool:
-    """A strategy wants the opposite of what is held for it, or (no `side`) nothing any more: an
-    entry is given up then, and an exit by a wish to buy. Return whether any is.
+    """A strategy wants the opposite of what is held for it, or (no `side`) nothing any more: this
+    gives up a held entry, and a buy request also a held exit. Return whether any was given up.
     """
     is_given_up = False
     for tracked in state.index.held.of(True):
@@ -118,7 +118,7 @@ def take_back(state: State, strategy: str, symbol: str, side: Side | None, why: 
 
 
 def expect_end(state: State, ends_at: datetime | None) -> None:
-    """Remember when a new token ends, where that is on a trading day while it is needed."""
+    """Remember when a new token ends, if that is on a trading day while it is needed."""
     state.gate.ending = None
     hours = _hours(state, ends_at) if ends_at is not None else None
     if ends_at is not None and hours is not None and hours.opens - LEAD < ends_at:
@@ -147,8 +147,8 @@ def _advance_ending(state: State, ending: TokenEnding) -> None:
 
 
 def _codes_left(state: State) -> tuple[int, int] | None:
-    """Return how many codes can still be mailed today, and how many a day: a new day has them all,
-    though nobody has counted them yet.
+    """Return how many codes can still be mailed today, and how many a day: a new day starts with
+    all of them, before anybody has counted.
     """
     counted = state.gate.codes_counted
     if counted is None:
@@ -173,7 +173,7 @@ def _codes_facts(state: State) -> Numbers:
 
 
 def advance(state: State) -> None:
-    """Ask again where it is time; each trading day the count begins anew."""
+    """Ask again when it is due; each trading day the count restarts."""
     if state.gate.ending is not None:
         _advance_ending(state, state.gate.ending)
     question = state.gate.question
@@ -240,7 +240,7 @@ def _hours(state: State, at: datetime) -> Hours | None:
 
 
 def _exchanges(state: State) -> frozenset[Exchange]:
-    """Where the strategies trade; before that is known, every exchange."""
+    """Return where the strategies trade; until that is known, every exchange."""
     known = frozenset(
         state.instruments[symbol].exchange
         for symbol in state.instances

@@ -1,15 +1,15 @@
 """Wakes strategies and takes their requests. A broken strategy stops itself, not the others.
 
-Whatever an event changes first settles; a handler only says which hooks are due (`wake`), and
-`call_hooks` calls them afterwards, one by one, each with what is true at its turn. So no request of
-a strategy can change what a handler is in the middle of.
+An event's changes settle first; a handler only marks hooks as due (`wake`), and `call_hooks` calls
+them afterwards, one by one, each with the state at its turn. So no request of a strategy can
+interfere with a running handler.
 
 Every call of a market hook ends in at least one decision: the requests, or a skip that names what
-was looked at. A call that read an indicator without enough history is a skip `warming`.
+was read. A call that read an indicator without enough history is a `warming` skip.
 
-A strategy is not asked before it has the bars that it declares, and a call that read an indicator
-without a value makes no request: so it cannot get out of what it holds. That is alerted, and the
-history is asked for again until it is there.
+A strategy is not called before it has the bars it declares, and a call that read an indicator
+without a value makes no request, so it cannot exit its positions. That raises an alert, and the
+history is requested again until it is there.
 """
 
 import math
@@ -34,16 +34,16 @@ MARKET_HOOKS: Final = frozenset({"on_bar", "on_quote", "on_depth", "on_timer"})
 ORDER_NEWS: Final = frozenset({"on_fill", "on_reject"})
 NEWS_HOOKS: Final = ORDER_NEWS | {"on_stop"}
 HOOK_ROUNDS_MAX: Final = 20
-"""How often hooks of one event may lead to hooks again."""
+"""How many rounds of hooks one event may cause."""
 REQUESTS_MAX: Final = 100
-"""How many requests of one call are taken; a plug-in with more is in a loop."""
+"""How many requests of one call are accepted; a plug-in with more is in a loop."""
 
 MustYield = Callable[[], bool]
-"""Says whether somebody else should have a turn before the next hook."""
+"""Returns whether something else should get a turn before the next hook."""
 
 
 def is_time(state: State, instance: Instance, hook: str, interval: timedelta | None) -> bool:
-    """True once per `interval`; a quarter of it is forgiven, as polls come a little early."""
+    """True once per `interval`, with a tolerance of a quarter, as polls come a little early."""
     last = instance.woken_at.get(hook)
     if interval is None or (last is not None and (state.now - last) * 4 < interval * 3):
         return False
@@ -58,9 +58,9 @@ def wake(
     hook: str,
     argument: object | None,
 ) -> None:
-    """Have a hook called once the event's state has settled, if the plug-in has one.
+    """Mark a hook to be called once the event's state has settled, if the plug-in has it.
 
-    News of orders waits until the day is reconciled: before that the plug-in has not started.
+    Order events wait until the day is reconciled: before that the plug-in has not started.
     """
     if getattr(type(instance.strategy), hook) is not getattr(Strategy, hook):
         call = HookCall(strategy, instance, hook, argument, state.hook_round + 1)
@@ -69,16 +69,16 @@ def wake(
 
 
 def never() -> bool:
-    """Let every hook have its turn at once: nobody else waits for one."""
+    """Never yield: nobody else is waiting."""
     return False
 
 
 def call_hooks(state: State, must_yield: MustYield = never) -> None:
-    """Call the hooks that are due, in the order in which they became so, then those that came of
-    them. A strategy whose hooks go on leading to one another is disabled.
+    """Call the due hooks in the order in which they became due, then those that result from them. A
+    strategy whose hooks keep triggering one another is disabled.
 
-    The market wakes a strategy only while it and the bot are on; news of its own orders reaches it
-    while it is paused, too. After a hook, `must_yield` may keep the others due for a later turn.
+    The market wakes a strategy only while it and the bot are on; events of its own orders reach it
+    even while it is paused. After a hook, `must_yield` may leave the others due for a later turn.
     """
     while state.due_hooks:
         each = state.due_hooks.popleft()
@@ -99,11 +99,11 @@ def call_hooks(state: State, must_yield: MustYield = never) -> None:
 
 
 def _call(state: State, due: HookCall) -> None:
-    """Call a hook and judge what came of it.
+    """Call a hook and judge its requests.
 
-    A strategy that a halt or a pause has kept from starting starts when it is first woken. The
-    first request is judged by the means that the hook has seen; each further one by what those
-    before it have left.
+    A strategy that could not start because of a halt or a pause starts when it is first woken. The
+    first request is judged by the means that the hook has seen; each further one by what the
+    earlier ones have left.
     """
     strategy, instance, hook = due.strategy, due.instance, due.hook
     if not instance.has_started:
@@ -147,7 +147,7 @@ def _call(state: State, due: HookCall) -> None:
 
 
 def show(state: State, strategy: StrategyState, instance: Instance, means: Means) -> None:
-    """Put before the instance what it may look at."""
+    """Set what the instance may look at."""
     context, symbol = instance.context, instance.symbol
     quote, depth = state.quotes.get(symbol), state.depths.get(symbol)
     instrument, snapshot = state.instruments.get(symbol), state.accounts.get(strategy.plan.account)
@@ -162,7 +162,7 @@ def show(state: State, strategy: StrategyState, instance: Instance, means: Means
 
 
 def reason_of(reads: Reads, hook: str) -> str:
-    """Return the default reason: the values that were looked at in this call.
+    """Return the default reason: the values read in this call.
 
     `SMA5 131,720 below SMA20 131,735`, `bids 33,200, asks 41,400`.
     """
@@ -177,7 +177,7 @@ def reason_of(reads: Reads, hook: str) -> str:
 
 
 def _named(read: str) -> str:
-    """`sma(5)` as `SMA5`; the volumes of the depth by their side."""
+    """`sma(5)` as `SMA5`; the depth's volumes by their side."""
     name, _, period = read.removesuffix(")").partition("(")
     sides = {"bid_volume": "bids", "ask_volume": "asks"}
     return sides.get(name) or f"{name.upper()}{period}"
@@ -200,8 +200,8 @@ def _count_fault(
 def _disable_stuck(
     state: State, strategy: StrategyState, symbol: str, hook: str, fault: StrategyFault
 ) -> None:
-    """Journal a hook that had to be interrupted. Once is enough: meanwhile nobody else had a turn,
-    and what the strategy was in the middle of is half done.
+    """Journal a hook that had to be interrupted. Once is enough: nobody else had a turn meanwhile,
+    and the strategy's work is half done.
     """
     why, name = f"{hook}: {fault.error}", strategy.plan.name
     state.counts["faults"] += 1
@@ -222,7 +222,7 @@ _NOTHING: Final = "nothing earlier was found"
 
 
 def on_bars_read(state: State, event: BarsRead) -> None:
-    """Begin a series with its earlier bars; they wake nobody."""
+    """Start a series with its earlier bars; they wake nobody."""
     series = state.bars.series(event.symbol, event.width)
     if series is None or series.is_recorded:
         return
@@ -246,8 +246,8 @@ def on_bars_read(state: State, event: BarsRead) -> None:
 def is_waiting(
     state: State, strategy: StrategyState, instance: Instance, series: BarSeries
 ) -> bool:
-    """Record a skip and return True while fewer bars are known than the strategy declares, and for
-    a bar of which only a part was seen.
+    """Record a skip and return True while fewer bars are known than the strategy declares, or for a
+    bar that was seen only in part.
     """
     needed, seen_from = type(instance.strategy).warm_up, series.seen_from
     instance.bars_needed = needed if series.count < needed else 0
@@ -267,7 +267,7 @@ def is_waiting(
 
 
 def note_wait(state: State, strategy: StrategyState, instance: Instance, why: str) -> None:
-    """Record that a strategy waits, with what its history has come to."""
+    """Record that a strategy waits, with the state of its history."""
     series = series_of(state, strategy, instance)
     numbers: dict[str, float] = {}
     if series is not None:
@@ -280,20 +280,20 @@ def note_wait(state: State, strategy: StrategyState, instance: Instance, why: st
 
 
 def look_back(state: State, series: BarSeries) -> None:
-    """Look further back, once, where a strategy reads more than was asked for."""
+    """Request more history, once, if a strategy reads further back than was requested."""
     if series.asked and series.reach > series.asked:
         series.asked = series.reach
         state.command(ReadBars(series.symbol, series.width, series.reach))
 
 
 def series_of(state: State, strategy: StrategyState, instance: Instance) -> BarSeries | None:
-    """Return the bars that an instance decides by."""
+    """Return the bars on which an instance decides."""
     width = strategy.plan.wake.bar
     return state.bars.series(instance.symbol, width) if width is not None else None
 
 
 def words_of(state: State, strategy: StrategyState, instance: Instance) -> str:
-    """Say for how many bars an instance waits, and what came of its history."""
+    """Say how many bars an instance waits for, and the state of its history."""
     series = series_of(state, strategy, instance)
     so_far = f"{series.count if series else 0} so far"
     more = f"; {series.history}" if series is not None and series.history else ""
@@ -301,7 +301,7 @@ def words_of(state: State, strategy: StrategyState, instance: Instance) -> str:
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield who holds something and cannot decide, and histories that can't be read."""
+    """Yield which instances hold something and cannot decide, and histories that cannot be read."""
     for strategy in state.strategies.values():
         for instance in strategy.instances.values():
             series = series_of(state, strategy, instance)

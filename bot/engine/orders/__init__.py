@@ -1,4 +1,4 @@
-"""What becomes of an order that was decided: sent, unknown, reported, changed, recovered.
+"""What becomes of an order after the decision: sent, unknown, reported, changed, recovered.
 
-Whether an order may be sent at all is decided in `engine/risk/`.
+`engine/risk/` decides whether an order may be sent at all.
 """

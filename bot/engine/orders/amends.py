@@ -1,13 +1,13 @@
-"""Amendments: the row is read first, then one PUT goes out, then a row says what became of it.
+"""Amendments: the row is read first, then one PUT is sent, then a row shows its effect.
 
     READING ─► SENT ─► CONFIRMING ─► OVER: the row shows the new value, or can no longer
        └────────────────────────────► OVER: not sent, the row or a limit forbids it
 
 The order is PENDING_REPLACE from the PUT to the verdict and counts with the larger of both values.
-An answer is no verdict. A refusal is believed when a row asked for afterwards shows the old value;
-after any other answer the old value is believed when the PUT can no longer arrive: its timestamp is
-good for 30 s (broker open API, signing), clocks may differ. The code -701111 means that only the
-unmatched part was changed: done. One PUT per ask, ever.
+An answer is not a verdict. A refusal is accepted once a row requested afterwards shows the old
+value; after any other answer the old value is accepted once the PUT can no longer arrive: its
+timestamp is valid for 30 s (broker open API, signing), and clocks may differ. The code -701111
+means that only the unmatched part was changed: done. At most one PUT per request.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,9 @@ _AMENDABLE: Final = frozenset({OrderState.ACCEPTED, OrderState.PARTIALLY_FILLED}
 
 
 def on_amend_asked(state: State, event: AmendAsked) -> None:
-    """Check the ask; read the order's row first, or say why not. What is under way goes on."""
+    """Check the request; read the order's row first, or say why not. An amendment under way
+    continues.
+    """
     order, checks = find_order(state, event.order_id), judge_amend(state, event)
     if order is None:
         _decide(state, event, None, checks)
@@ -61,7 +63,7 @@ def on_amend_asked(state: State, event: AmendAsked) -> None:
 
 
 def advance(state: State) -> None:
-    """Take every amendment that is due one step on."""
+    """Advance every amendment that is due by one step."""
     for amend in state.index.amending.of(True):
         guarded(state, f"the amendment of {amend.name}", _advance, state, amend)
 
@@ -83,7 +85,7 @@ def _advance(state: State, amend: TrackedAmend) -> None:
 
 
 def _look_again(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
-    """Ask for the row, at growing distances; an answer that never came is waited for no longer."""
+    """Request the row, at growing intervals; an answer that never came is no longer awaited."""
     amend.stage = AmendStage.CONFIRMING
     distances = state.settings.cancel_backoff
     if amend.hopeless_at is None:
@@ -121,16 +123,16 @@ def on_row(state: State, order_id: str, report: OrderReport) -> None:
     elif amend.is_refused:
         _end(state, amend, order, AmendVerdict.REFUSED, "refused")
     elif shown_state(report) is OrderState.CANCELLED and order.may_be_renamed(report.requested_at):
-        return  # as an amendment leaves the old id: what came of it is in the row of the new one
+        return  # an amendment may leave the old id: its effect is in the row of the new one
     elif amend.hopeless_at is not None and report.requested_at >= amend.hopeless_at:
         _end(state, amend, order, AmendVerdict.NOT_DONE, "not done, and can't arrive any more")
 
 
 def _send(state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderReport) -> None:
-    """Judge the ask again by the fresh row, then send its PUT."""
+    """Judge the request again by the fresh row, then send its PUT."""
     checks = judge_amend(state, amend.ask, amend)
     if checks[-1].passed:
-        # A row that does not say whether it may be changed is taken as a no.
+        # A row that does not say whether it may be changed counts as forbidding it.
         status, allowed = report.status, report.may_amend
         is_ok = allowed is True and report.state in _AMENDABLE
         words = f"the broker's row: {status}, may be changed {allowed}"
@@ -156,10 +158,10 @@ def _send(state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderR
 
 
 def reason_not_to_send(state: State, intent_id: str) -> str | None:
-    """Return why an amendment that was asked for must not leave after all; None: it may.
+    """Return why a requested amendment must not be sent after all; None if it may.
 
-    What closes the gate to an order closes it to a changed one; a missing token too, since nothing
-    holds an amendment until one is there.
+    Whatever closes the gate to an order closes it to an amendment; a missing token too, since an
+    amendment is not held until one comes.
     """
     tracked = state.intents.get(intent_id)
     if tracked is None:
@@ -171,7 +173,7 @@ def reason_not_to_send(state: State, intent_id: str) -> str | None:
 
 
 def on_amend_answered(state: State, event: AmendAnswered) -> None:
-    """Note the answer and look at the row: an amendment is what the row shows."""
+    """Record the answer and read the row, which shows what the amendment did."""
     if event.finished is not None:
         state.record(event.finished)
     refusals.note_redirect(state, event.finished)
@@ -206,8 +208,8 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
 
 
 def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
-    """The nonce of a lost PUT was tried: unused, it can't arrive any more, and the next row says
-    what there is. Of a place, it is the place's.
+    """The nonce of a lost PUT was tried: if unused, it can no longer arrive, and the next row shows
+    the result. Nonces of places are handled elsewhere.
     """
     amend = _named(state, event.intent_id)
     if amend is None:
@@ -225,7 +227,7 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
 
 
 def is_asked_after(state: State, attempt_id: str) -> bool:
-    """Whether it matters what the nonce of a PUT shows; of one that is not known yet it may."""
+    """Return whether the nonce result of a PUT matters; for an unknown one it may."""
     amend = _named(state, attempt_id)
     return amend is None or amend.stage is not AmendStage.OVER
 
@@ -235,8 +237,8 @@ def _named(state: State, attempt_id: str) -> TrackedAmend | None:
 
 
 def take_over(state: State, stored: StoredAmend) -> None:
-    """Follow an amendment of an earlier run to its verdict: its PUT may have left, or may have been
-    answered, and no row has said yet what became of it.
+    """Follow an amendment of an earlier run to its verdict: its PUT may have been sent, or
+    answered, and no row has shown the effect yet.
     """
     order = state.orders.get(stored.order_id)
     if order is None or not order.is_open:
@@ -260,7 +262,7 @@ def take_over(state: State, stored: StoredAmend) -> None:
 def _end(
     state: State, amend: TrackedAmend, order: TrackedOrder, verdict: AmendVerdict, text: str
 ) -> None:
-    """Say what became of it, and let the order work on."""
+    """Record the result, and let the order work on."""
     code, row = f" ({amend.code})" if amend.code else "", order.row
     amend.stage, amend.verdict, amend.text = AmendStage.OVER, verdict, f"{text}{code}"
     order.change = None
@@ -274,7 +276,7 @@ def _end(
     if verdict is not AmendVerdict.ENDED:
         matching.settle_successors(state, order)
     if verdict is AmendVerdict.DONE and not code:
-        return  # the order's own row says it all
+        return  # the order's own row says everything
     change: Numbers = {"old": amend.old, "new": amend.new, "verdict": verdict, "code": amend.code}
     if verdict is AmendVerdict.DIFFERS:
         said = f"{row_words(row)}: its {_words(amend)} was asked for, and {amend.text}, neither"
@@ -291,7 +293,7 @@ def _end(
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Say which amendments have no verdict though it is time, and what works under two ids."""
+    """Yield which amendments are overdue without a verdict, and which orders work under two ids."""
     for amend in state.index.amending.of(True):
         order, late_from = state.orders.get(amend.name), amend.hopeless_at
         if order and late_from and state.now > late_from + state.settings.read_patience:
@@ -318,7 +320,7 @@ def alerts(state: State) -> Iterator[Standing]:
 def _block(
     state: State, amend: TrackedAmend, order: TrackedOrder, checks: tuple[CheckResult, ...]
 ) -> None:
-    """Nothing was sent: a fresh row, or what happened meanwhile, forbids it."""
+    """Nothing was sent: a fresh row, or something that happened meanwhile, forbids it."""
     amend.stage, amend.verdict = AmendStage.OVER, AmendVerdict.BLOCKED
     amend.code, amend.text = _code_of(state, checks[-1]), checks[-1].text
     _decide(state, amend.ask, order, checks)
@@ -327,7 +329,7 @@ def _block(
 def _decide(
     state: State, ask: AmendAsked, order: TrackedOrder | None, checks: tuple[CheckResult, ...]
 ) -> None:
-    """Journal whether an ask is taken, with the numbers of the check that refused it."""
+    """Journal whether a request is accepted, with the numbers of the check that refused it."""
     row, last = order.row if order else None, checks[-1]
     price, quantity = ask.limit_price, ask.quantity
     numbers = {"by": ask.by, "order_id": ask.order_id, "price": price, "quantity": quantity}
@@ -354,7 +356,9 @@ def _decide(
 
 
 def _code_of(state: State, check: CheckResult) -> str:
-    """Return what an ask is refused with: the check, or why the gate is closed."""
+    """Return the code with which a request is refused: the check, or the reason for the closed
+    gate.
+    """
     return gate.refusal(state)[0] if check.code == "GATE" else check.code
 
 
@@ -378,7 +382,7 @@ def _move(state: State, order: TrackedOrder, to: OrderState, note: str) -> None:
 
 
 def _value(amend: TrackedAmend, order: TrackedOrder) -> int:
-    """The present value of the field that is amended."""
+    """The present value of the field to amend."""
     return (order.row.price or 0) if amend.is_of_price else order.row.quantity
 
 

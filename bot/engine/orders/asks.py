@@ -1,14 +1,14 @@
-"""What is asked of one order by hand: to change it, to cancel it, or to say what became of it.
+"""Manual requests about one order: to change it, to cancel it, or to say what became of it.
 
 An amendment changes exactly one field (the exchanges' rule; VNX Decision 17, HOSE Decision 352), a
 quantity is the new total. Size and price are judged as if they were new; the limits of position and
-money see the order's open part at its new value in the place of the old one. The times of the
-strategy file hold for what makes a buy larger or dearer: what lowers it may always leave.
+money see the order's open part at its new value instead of the old one. The strategy file's times
+apply only to what makes a buy larger or dearer; a reduction may always be sent.
 
-A verdict says which row an order is that nobody knows about, or that it is none. It ends a question
+A verdict says which row an order of unknown outcome is, or that there is none. It ends a question
 that the bot cannot settle (REACHED, AMBIGUOUS; accepted under an id that no row shows) and is
-journalled with all that was known when it
-was given. What the bot still finds out by itself is not a person's to say.
+journalled with everything known at that time. While the bot can still find out by itself, no
+verdict is accepted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -60,7 +60,7 @@ _OF_WHAT_IS_MORE: Final = (checks.sellable,)
 
 
 def on_cancel_asked(state: State, event: CancelAsked) -> None:
-    """Want the order cancelled, or all; the rest is as with every cancel."""
+    """Request the cancel of one order, or of all; the rest is as with every cancel."""
     refused = objection(state, event)
     order = find_order(state, event.order_id) if event.order_id is not None else None
     if refused is not None:
@@ -82,7 +82,7 @@ def on_cancel_asked(state: State, event: CancelAsked) -> None:
 
 
 def _intents_of(state: State, *orders: TrackedOrder) -> Iterator[TrackedIntent]:
-    """Yield what is known of how own orders came to be."""
+    """Yield the intents of own orders."""
     for order in orders:
         if (tracked := state.intents.get(order.row.intent_id or "")) is not None:
             yield tracked
@@ -94,7 +94,7 @@ def _refuse(
     refused: CheckResult,
     about: OrderUpdated | Intent | None,
 ) -> None:
-    """Journal that an ask is not taken, with the check that refused it and what it is about."""
+    """Journal that a request is refused, with the check and the order it is about."""
     state.record(
         Decision(
             at=state.now,
@@ -112,9 +112,9 @@ def _refuse(
 
 
 def objection(state: State, ask: AmendAsked | CancelAsked | VerdictAsked) -> CheckResult | None:
-    """Return why an ask would be refused now, None when it would be taken; nothing changes.
+    """Return why a request would be refused now, None if it would be accepted; nothing changes.
 
-    All orders that are open can always be cancelled.
+    A cancel of all open orders is always accepted.
     """
     if isinstance(ask, VerdictAsked):
         return next((one for one in _verdict_checks(state, ask) if not one.passed), None)
@@ -128,13 +128,13 @@ def objection(state: State, ask: AmendAsked | CancelAsked | VerdictAsked) -> Che
 
 
 def find_order(state: State, name: str) -> TrackedOrder | None:
-    """Find an order by an id of the broker's or by ours."""
+    """Find an order by one of the broker's ids or by ours."""
     tracked = state.intents.get(name)
     return state.orders.get((tracked.order_id or "") if tracked else state.chains.first(name))
 
 
 def _open_order(state: State, name: str) -> CheckResult:
-    """It is an own order of today that has not ended."""
+    """Check that it is an own order of today that has not ended."""
     order, tracked = find_order(state, name), state.intents.get(name)
     if order is None:
         now_is = f"{tracked.state}, no order at the broker" if tracked else "no open order"
@@ -155,7 +155,7 @@ def _open_order(state: State, name: str) -> CheckResult:
 def judge_amend(
     state: State, ask: AmendAsked, begun: TrackedAmend | None = None
 ) -> tuple[CheckResult, ...]:
-    """Try the checks in order; the last result is the refusal when there is one.
+    """Try the checks in order; the last result is the refusal, if there is one.
 
     `begun` is the amendment itself when it is judged a second time.
     """
@@ -170,7 +170,7 @@ def judge_amend(
 def _amend_checks(
     state: State, ask: AmendAsked, begun: TrackedAmend | None
 ) -> Iterator[CheckResult]:
-    """Yield one check after the other; each rests on those before it having passed."""
+    """Yield one check after the other; each relies on the earlier ones having passed."""
     is_on = state.settings.amend_enabled
     allow_amend = "true" if is_on else "false"
     words = f"risk.allow_amend is {allow_amend}"
@@ -212,7 +212,7 @@ def _amend_checks(
         is_above = quantity > executed
         words = f"quantity {quantity:,}, executed {executed:,}"
         yield judged("ABOVE_EXECUTED", is_above, words, quantity=quantity, executed=executed)
-        # Even and odd lots never turn into each other; a quantity of no lot is refused by LOT.
+        # Even and odd lots never turn into each other; LOT refuses a quantity of no lot.
         sizes = rulebook.venues[row.exchange].lots
         old_lot, lot = sizes.lot_of(row.quantity), sizes.lot_of(quantity)
         if lot is not None:
@@ -224,7 +224,9 @@ def _amend_checks(
 def _risk_checks(
     state: State, ask: AmendAsked, order: TrackedOrder, strategy: StrategyState
 ) -> Iterator[CheckResult]:
-    """Judge the whole order, then its open part without the old one, then what a sale has more."""
+    """Judge the whole order, then its open part without the old one, then a sale's additional
+    shares.
+    """
     row, open_now = order.row, order.open_quantity
     whole = OrderRequest(
         strategy=strategy.plan.name,
@@ -244,7 +246,7 @@ def _risk_checks(
     open_after = whole.quantity - row.executed_quantity
     freed = view
     if row.side is Side.BUY and view.cash_free is not None:
-        # The order's own reservation is taken out: of cash, fee included, and of positions.
+        # The order's own reservation is taken out: from cash, fee included, and from positions.
         amount = open_now * worst_price(state, row.symbol, row.price)
         cash_free = view.cash_free + amount + state.rulebook.fee(amount)
         used = view.account
@@ -308,13 +310,14 @@ def on_verdict_asked(state: State, event: VerdictAsked) -> None:
     elif row is None:
         unknown.release(state, tracked, SendState.NOT_PLACED, "never placed", proof=said)
     else:
-        row = orders.claim(state, row)  # it was nobody's so far
+        row = orders.claim(state, row)  # nobody owned it so far
         unknown.take_over(state, tracked, row, f"{row.order_id}, {said}")
 
 
 def _name_again(state: State, own: TrackedOrder, report: OrderReport) -> None:
-    """An accepted order stands in the day order book under another id than its answer gave: it goes
-    on under both. What counted as somebody else's is over; a restart does not count it either.
+    """An accepted order is in the day order book under another id than its answer gave: it
+    continues under both. What counted as an external order is over; a restart does not count it
+    either.
     """
     other = state.orders.get(report.order_id)
     report = orders.claim(state, report)
@@ -323,7 +326,7 @@ def _name_again(state: State, own: TrackedOrder, report: OrderReport) -> None:
         ended = replace(other.row, at=state.now, state=OrderState.EXPIRED, note=note)
         orders.record_row(state, ended, other.row.state, "engine")
     state.chains.name_again(own, report, state.now)
-    # A row that shows nothing new is not journalled with its order: a restart needs its id.
+    # A row that shows nothing new is not journalled with its order, but a restart needs its id.
     seen = OrderResultSeen(state.now, "book", report.order_id, own.row.intent_id, None, report.raw)
     state.record(seen)
     orders.apply(state, own, report, "book")

@@ -1,8 +1,9 @@
-"""Who wants an order cancelled: an operator, its strategy, its time, or an account's loss of today.
+"""Requests to cancel: by an operator, the strategy, the order's time, or an account's loss of
+today.
 
-An order that is still on its way is cancelled when it turns up. How a cancel is carried through is
-in `cancels.py`; what the loss is and what it keeps back, in `risk/losses.py`. The loss is looked at
-with each fill, each read of the account, and each order that is asked for.
+An order still on its way is cancelled when it turns up. `cancels.py` carries a cancel through;
+`risk/losses.py` defines the loss and what it holds back. The loss is checked with each fill, each
+account read, and each requested order.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +27,7 @@ from bot.engine.tracked import TrackedCancel, TrackedOrder
 
 
 def request(state: State, order: TrackedOrder, reason: str) -> None:
-    """Want an own order cancelled; asked for twice it is still one cancel."""
+    """Request the cancel of an own order; a repeated request is still one cancel."""
     row = order.row
     if not order.is_open or not order.is_own or row.order_id in state.cancels:
         return
@@ -56,8 +57,8 @@ def _begin(state: State, order: TrackedOrder, reason: str) -> None:
 
 
 def request_all(state: State, reason: str, strategy: str | None = None) -> None:
-    """Want every own open order cancelled, or a strategy's; those on their way too when they turn
-    up.
+    """Request the cancel of every own open order, or of a strategy's; those on their way follow
+    when they turn up.
     """
     _request_each(state, reason, lambda one: strategy in {None, one.strategy})
     if strategy is None:
@@ -65,15 +66,17 @@ def request_all(state: State, reason: str, strategy: str | None = None) -> None:
 
 
 def request_entries(state: State, reason: str, account: str) -> None:
-    """Want every own buy of an account cancelled, those on their way too when they turn up."""
+    """Request the cancel of every own buy of an account; those on their way follow when they turn
+    up.
+    """
     _request_each(state, reason, lambda one: one.side is Side.BUY and one.account == account)
 
 
 def _request_each(
     state: State, reason: str, is_meant: Callable[[Intent | OrderUpdated], bool]
 ) -> None:
-    """Want the orders cancelled that are meant: first those that the broker may have, or may get,
-    under an id yet unknown.
+    """Request the cancels: first of orders that the broker has, then of those it may have, or may
+    get, under an unknown id.
     """
     for tracked in state.pending_intents():
         intent = tracked.intent
@@ -102,14 +105,14 @@ def _request_each(
 
 
 def sweep(state: State, order: TrackedOrder) -> None:
-    """Cancel an order that has just turned up, when that was asked for before."""
+    """Cancel an order that has just turned up, if that was requested before."""
     reason = state.gate.cancel_when_seen.get(order.row.intent_id or "")
     if reason is not None:
         request(state, order, reason)
 
 
 def take_up(state: State, wanted: Mapping[str, str]) -> None:
-    """Go on with the cancels that an earlier run of the day had begun: why, by intent."""
+    """Continue the cancels that an earlier run of the day had begun: reasons by intent."""
     state.gate.cancel_when_seen.update(wanted)
     for order in state.open_orders():
         order_id = order.row.order_id
@@ -122,7 +125,7 @@ def take_up(state: State, wanted: Mapping[str, str]) -> None:
 
 
 def request_expired(state: State) -> None:
-    """Want the orders cancelled that have worked long enough."""
+    """Request the cancel of orders that have worked long enough."""
     for order in state.index.expiries.ripe(state.now):
         order.expires_at = None
         tracked = state.intents.get(order.row.intent_id or "")
@@ -135,11 +138,11 @@ def request_expired(state: State) -> None:
 # -------------------------------------------------------------------------------- an account's loss
 
 HALT_AT: Final = 2
-"""Times the limit of the day: from there on the bot is halted."""
+"""At this multiple of the day's limit the bot is halted."""
 
 
 def stop_after_loss(state: State, account: str) -> None:
-    """Stop entries, or everything, where an account has lost too much today."""
+    """Stop entries, or everything, if an account has lost too much today."""
     limit, loss = limit_of(state, account), state.exposure.of(account).loss
     if limit is None or loss <= 0 or loss < limit:
         return

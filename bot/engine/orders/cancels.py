@@ -1,15 +1,15 @@
-"""Cancels: one DELETE after the other leaves until a row shows that the order has ended.
+"""Cancels: one DELETE after another is sent until a row shows that the order has ended.
 
     WANTED ─► READING ─► SENT ─► CONFIRMING ─► (a row shows the end) done
-       ▲          └─────────────┴──────┘ still open: again, at growing distances, without an end
+       ▲          └─────────────┴──────┘ still open: again, at growing intervals, without end
 
-Before a DELETE the order's detail row is asked for, since a DELETE for what has ended is one in
-vain. What cannot be read holds no cancel back: after 2 s it goes by a row of the day order book
-that is at most 10 s old, or by none. Nor does anything else but what the broker or the exchange
-would refuse for certain: no 2FA token, a phase in which nothing is cancelled, a fresh row that says
-no. Such a cancel waits for the first second in which it may go, and says so.
+Before a DELETE the order's detail row is read, since a DELETE for an ended order is useless. A
+failing read never holds a cancel back: after 2 s a row of the day order book at most 10 s old is
+used, or none. Only what the broker or the exchange would certainly refuse holds it back: no 2FA
+token, a phase without cancels, a fresh row that forbids it. Such a cancel waits for the first
+second in which it may be sent, and reports that.
 
-An answer to a DELETE is never a verdict. After five of them a person is told, and they go on.
+An answer to a DELETE is never a verdict. After five DELETEs a person is told, and they continue.
 """
 
 from collections.abc import Iterator
@@ -38,18 +38,19 @@ from bot.engine.tracked import CancelStage, Hindrance, TrackedCancel, TrackedOrd
 LOOK_PATIENCE: Final = timedelta(seconds=2)
 """How long a cancel waits for the row before it."""
 LOOKS_MAX: Final = 5
-"""Rows that are awaited at once; with more orders to cancel the quota is the DELETEs' own."""
+"""Rows awaited at once; with more orders to cancel the quota is left to the DELETEs."""
 ROW_AGE_MAX: Final = timedelta(seconds=10)
-"""An older row says nothing about whether an order may be cancelled."""
+"""An older row does not say whether an order may be cancelled."""
 STUCK_EVERY: Final = timedelta(seconds=30)
-"""From one DELETE to the next once a person has been told; also how long our guess from a state
-holds one back."""
+"""Between two DELETEs once a person has been told; also how long our guess from a state holds one
+back.
+"""
 NOT_SENT_MAX: Final = timedelta(seconds=5)
-"""From one try to the next while none can leave: as late as that a quota may be found open."""
+"""Between two tries while none can be sent: the longest delay after the quota reopens."""
 QUOTA_MAX: Final = timedelta(seconds=120)
-"""A reset of the quota further away is not believed."""
+"""A quota reset further away is not believed."""
 PHASES_MAX: Final = 20
-"""Phases that are looked through for the next one with cancels: more than two days have."""
+"""How many phases are searched for the next one with cancels: more than two days have."""
 _NOT_CANCELLABLE: Final = frozenset({OrderState.PENDING_CANCEL, OrderState.PENDING_REPLACE})
 
 
@@ -57,7 +58,7 @@ _NOT_CANCELLABLE: Final = frozenset({OrderState.PENDING_CANCEL, OrderState.PENDI
 
 
 def advance(state: State) -> None:
-    """Take every cancel that is due one step on, and name those that are late."""
+    """Advance every cancel that is due by one step, and report late ones."""
     blocked: list[TrackedCancel] = []
     for cancel in tuple(state.cancels.values()):
         guarded(state, f"the cancel of {cancel.order_id}", _step, state, cancel, blocked)
@@ -73,7 +74,7 @@ def advance(state: State) -> None:
 
 
 def are_leaving(state: State) -> bool:
-    """Whether a DELETE is about to leave, before which no order that was held for a token does."""
+    """Return whether a DELETE is about to be sent; orders held for a token wait for it."""
     return any(
         each.stage is CancelStage.READING
         or (each.stage is CancelStage.WANTED and each.due <= state.now)
@@ -90,9 +91,9 @@ def deadlines(state: State) -> Iterator[datetime]:
 
 
 def _step(state: State, cancel: TrackedCancel, blocked: list[TrackedCancel]) -> None:
-    """Nothing can be written without a token: then it is kept for the second in which one comes."""
+    """Without a token nothing can be written: then it waits for the second in which one comes."""
     if not state.gate.lacks_token:
-        # Also when a row has come that does not say no any more.
+        # Also if a row has come that no longer forbids it.
         is_held_by_row = cancel.hindrance is Hindrance.FORBIDDEN and _has_row(state, cancel)
         is_freed = cancel.stage is CancelStage.WANTED and is_held_by_row
         if cancel.due <= state.now or (is_freed and not _is_forbidden(state, cancel)):
@@ -107,7 +108,7 @@ def _step(state: State, cancel: TrackedCancel, blocked: list[TrackedCancel]) -> 
 
 
 def _advance(state: State, cancel: TrackedCancel) -> None:
-    """Ask for the row, or send the DELETE that waited for it; in its time, else queue it."""
+    """Request the row, or send the DELETE that waited for it, if it is time; else queue it."""
     order = state.orders[cancel.order_id]
     row = order.row
     if not order.is_open or row.trading_date < state.trading_date:
@@ -148,9 +149,9 @@ def _advance(state: State, cancel: TrackedCancel) -> None:
 
 
 def _legal_at(state: State, order: TrackedOrder) -> datetime:
-    """When the exchange takes a cancel of it, by its own timetable; `now`: at once.
+    """Return when the exchange accepts a cancel of it, by its own timetable; `now`: at once.
 
-    What the broker has said about the phase last may be of before the phase.
+    The broker's last word on the phase may be from before the phase.
     """
     at, exchange = state.now, order.row.exchange
     if exchange is None:
@@ -164,9 +165,9 @@ def _legal_at(state: State, order: TrackedOrder) -> datetime:
 
 
 def _is_forbidden(state: State, cancel: TrackedCancel) -> bool:
-    """Whether a row of just now says that the order can't be cancelled.
+    """Return whether a current row says that the order cannot be cancelled.
 
-    Its own flag outranks a guess from its state, which holds nothing back for long.
+    Its own flag takes precedence over a guess from its state, which holds nothing back for long.
     """
     order = state.orders[cancel.order_id]
     if not _has_row(state, cancel):
@@ -182,7 +183,7 @@ def _has_row(state: State, cancel: TrackedCancel) -> bool:
 
 
 def _wait(state: State, cancel: TrackedCancel, most: timedelta = STUCK_EVERY) -> None:
-    """Come back to a cancel later, the more of it was in vain."""
+    """Return to a cancel later, the later the more tries were in vain."""
     distances = (*state.settings.cancel_backoff, STUCK_EVERY)
     step = (cancel.waits or cancel.tries) - 1
     cancel.due = state.now + min(distances[min(step, len(distances) - 1)], most)
@@ -192,9 +193,9 @@ def _wait(state: State, cancel: TrackedCancel, most: timedelta = STUCK_EVERY) ->
 
 
 def on_row(state: State, event: OrderRead) -> None:
-    """The detail row has been merged, or can't be read: go on if a cancel has waited for it.
+    """The detail row has been merged, or cannot be read: continue a cancel that waited for it.
 
-    Where there is none, the day order book is to show soon what has become of the order.
+    Without a row, the day order book should soon show what has become of the order.
     """
     cancel, order = state.cancels.get(event.order_id), state.orders.get(event.order_id)
     if cancel is None or order is None:
@@ -207,7 +208,7 @@ def on_row(state: State, event: OrderRead) -> None:
 
 
 def on_cancel_answered(state: State, event: CancelAnswered) -> None:
-    """Look at the row: what it shows is the verdict."""
+    """Read the row: what it shows is the verdict."""
     if event.finished is not None:
         state.record(event.finished)
     refusals.note_redirect(state, event.finished)
@@ -227,7 +228,7 @@ def on_cancel_answered(state: State, event: CancelAnswered) -> None:
 
 
 def _learn(state: State, cancel: TrackedCancel, outcome: Outcome) -> None:
-    """Take in what came of a DELETE; one that nobody looked at the order for is not counted."""
+    """Process the result of a DELETE; one that never reached the order is not counted."""
     cancel.stage, cancel.detail = CancelStage.CONFIRMING, ""
     match outcome:
         case NotSent(reason):
@@ -243,7 +244,8 @@ def _learn(state: State, cancel: TrackedCancel, outcome: Outcome) -> None:
             cancel.due = max(cancel.due, state.now + reset)
             return
         case Refused(code, reason) if cancel.hindrance is Hindrance.NOT_SHOWN:
-            cancel.detail = f"{code}: {reason}"  # it took one before: most likely that has ended it
+            # an earlier one was accepted: most likely that has ended the order
+            cancel.detail = f"{code}: {reason}"
         case Refused(code, reason):
             cancel.hindrance, cancel.detail = Hindrance.REFUSED, f"{code}: {reason}"
         case Unknown(reason):
@@ -255,7 +257,9 @@ def _learn(state: State, cancel: TrackedCancel, outcome: Outcome) -> None:
 
 
 def note_taken(state: State, order_id: str, outcome: Accepted, source: str) -> None:
-    """The broker took a command: rows asked for earlier say nothing about the status any more."""
+    """The broker accepted a command: rows requested earlier say nothing about the
+    status any more.
+    """
     order = state.orders.get(order_id)
     intent_id, raw = order.row.intent_id if order else None, outcome.result.raw
     state.record(OrderResultSeen(state.now, source, order_id, intent_id, None, raw))
@@ -267,19 +271,19 @@ def note_taken(state: State, order_id: str, outcome: Accepted, source: str) -> N
 # ------------------------------------------------------------------------------------- what is late
 
 LATE_AFTER: Final = timedelta(seconds=8)
-"""When a cancel that is not through is named, on the screen and in the status."""
+"""After this time an unfinished cancel is reported, on the screen and in the status."""
 BY_RULE: Final = frozenset({Hindrance.TWO_FACTOR, Hindrance.PHASE})
-"""What lets no DELETE go at all."""
+"""Hindrances under which no DELETE can be sent at all."""
 IN_THE_APP: Final = "If it must end now, cancel it in the broker's own app"
 
 
 def is_late(state: State, cancel: TrackedCancel) -> bool:
-    """Whether it is not through in time, though no rule holds it back."""
+    """Return whether it is overdue although no rule holds it back."""
     return cancel.hindrance not in BY_RULE and state.now >= cancel.since + LATE_AFTER
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield each cancel that waits by rule, or is not through in time, and why."""
+    """Yield each cancel that waits because of a rule, or is overdue, and why."""
     for cancel in state.cancels.values():
         if cancel.hindrance in BY_RULE or is_late(state, cancel):
             yield Standing(
@@ -288,12 +292,12 @@ def alerts(state: State) -> Iterator[Standing]:
 
 
 def sentences(state: State) -> list[str]:
-    """Name each order that is being cancelled and still open, and why it is."""
+    """Yield each order that is being cancelled and still open, and why."""
     return [cancel_sentence(state, cancel) for cancel in state.cancels.values()]
 
 
 def _alert(state: State, code: str, cancel: TrackedCancel, what_next: str, about: str = "") -> None:
-    """Alert, once for an order and what it is `about`."""
+    """Raise an alert, once for an order and for what it is `about`."""
     row, facts = state.orders[cancel.order_id].row, cancel_facts(state, cancel)
     text = f"{cancel_sentence(state, cancel)}. {what_next}"
     state.alert(code, text, facts, about=f"{row.order_id} {about}", symbol=row.symbol)

@@ -1,19 +1,19 @@
-"""Whether a row is taken: only one that is about its order, true of it, and no old one.
+"""Decides whether a row is taken: only one about its order, possible for it, and not old.
 
-A row under an order's id that is about another one, or whose figures can't be, halts the symbol at
-once: its fills would be somebody else's. One with a quantity or a day that nothing of ours explains
-may still be meant for it: nothing of it is taken, nothing is bought in the symbol and the order is
-asked for by its id, until a row belongs to it again.
+A row under an order's id that is about another order, or has impossible figures, halts the symbol
+at once: its fills would be somebody else's. One with a quantity or a day that nothing of ours
+explains may still belong to it: nothing of it is taken, nothing is bought in the symbol and the
+order is read by its id, until a row matches it again.
 
-A row that goes back is an old one, as a node that lags shows it: it is counted and changes nothing.
-It is a correction, and halts the symbol once, when a second look shows the same again, no row
-between them went on from where the order was, and the second was asked for later than any node may
-lag. A row that had been taken before is old, whatever comes after.
+A row that goes back is an old one, from a lagging node: it is counted and changes nothing. It is a
+correction, and halts the symbol once, if a second read shows the same, no row in between continued
+from the order's state, and the second was requested later than any node may lag. A row that had
+been taken before is always old.
 
-A row that can't be read may be an order of anybody's: it is set aside and alerted. Until a later
-read is whole nothing is bought in its symbol, nor in its whole account where it names none that is
-known; what it names neither ends nor changes, and an order that was lost is not taken for absent.
-An own order in such a row is asked for by its id.
+An unreadable row may be anybody's order: it is set aside and raises an alert. Until a later read is
+complete nothing is bought in its symbol, or in its whole account if it names no known symbol; the
+order it names neither ends nor changes, and a lost order is not regarded as absent. An own order in
+such a row is read by its id.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,18 +32,19 @@ from bot.engine.state import State
 from bot.engine.tracked import BackOff, RowFigures, TrackedIntent, TrackedOrder
 
 SECOND_LOOK: Final = timedelta(seconds=5)
-"""A row that goes back is looked for again at least this long after it was first asked for."""
+"""A row that goes back is read again at least this long after it was first requested."""
 LAG_MAX: Final = timedelta(seconds=40)
-"""How old the answer of a lagging node may be (30 s, and the 10 s that an answer may take): one
-that was asked for later than this after a row shows what came after that row."""
+"""How old a lagging node's answer may be (30 s, plus the 10 s that an answer may take): one
+requested later than this after a row shows what came after that row.
+"""
 OLD_FOR: Final = timedelta(seconds=60)
-"""An order whose rows go back for this long is shown for as long as they do."""
+"""If an order's rows go back for this long, it is shown for as long as they do."""
 LOOKS: Final = (SECOND_LOOK, SECOND_LOOK, SECOND_LOOK)
-"""How far apart the looks at an order are whose row goes back; a lost answer costs one."""
+"""Intervals between reads of an order whose row goes back; a lost answer costs one."""
 
 
 class Trust(Enum):
-    """How much of a row is taken: nothing, its executed quantity alone, or all."""
+    """How much of a row is taken: nothing, only its executed quantity, or all."""
 
     NOTHING = auto()
     FIGURES = auto()
@@ -51,9 +52,9 @@ class Trust(Enum):
 
 
 def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -> Trust:
-    """Say how much of a row may be taken; alert, hold or halt where it can't be.
+    """Return how much of a row may be taken; alert, hold or halt if it cannot be.
 
-    The status of a place's answer is none that a row could fall behind.
+    A row cannot fall behind the status of a place's answer.
     """
     order.shown.absent_looks = 0
     if _is_foreign(state, order, report):
@@ -64,7 +65,7 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         move = move_of(before, report.status) if shown.rows else Move.TOLERATED
         why = _goes_back(order, report, move)
         if why:
-            # What is certain is taken, but for what was executed: its most is kept.
+            # A certain row is taken, except that the highest executed quantity is kept.
             is_certain = _is_confirmed(state, order, report, why)
             return Trust.WHOLE if is_certain and order.is_open else Trust.NOTHING
         trust, shown.taken_at, shown.old_since, shown.back = Trust.WHOLE, state.now, None, None
@@ -86,8 +87,8 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
 
 
 def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
-    """Tell whether a row is about another order, or can't be true of any; hold what it calls in
-    question.
+    """Return whether a row is about another order, or impossible; hold what it calls
+    into question.
     """
     row, shown = order.row, order.shown
     _learn_totals(state, order, report)
@@ -119,10 +120,11 @@ def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
 
 
 def _goes_back(order: TrackedOrder, report: OrderReport, move: Move) -> str:
-    """Return in what a row goes back behind what is known, empty when in nothing.
+    """Return in what respect a row goes back behind what is known, empty if in none.
 
-    A status alone does not once an order has ended: nodes may name one end differently. Nor does an
-    end's that did not end it, as when an amendment gave the order another id.
+    A different status alone does not count once an order has ended: nodes may name the same end
+    differently. Nor does a final status that did not end it, as when an amendment gave the order
+    another id.
     """
     row, state = order.row, shown_state(report)
     if report.executed_quantity < row.executed_quantity:
@@ -140,8 +142,8 @@ def _goes_back(order: TrackedOrder, report: OrderReport, move: Move) -> str:
 
 
 def _is_confirmed(state: State, order: TrackedOrder, report: OrderReport, why: str) -> bool:
-    """Count an old row; the second that agrees, with no sign of being one, is a correction. It is
-    told of and halts once, and is as good as taken then.
+    """Count an old row; the second one that agrees, with no sign of being old, is a correction. It
+    is reported and halts once, and then counts as taken.
     """
     shown, figures, asked_at = order.shown, _figures_of(report), report.requested_at
     state.counts["stale_rows"] += 1
@@ -192,8 +194,8 @@ def _figures_of(report: OrderReport) -> RowFigures:
 
 
 def own_rows(state: State, reports: Sequence[OrderReport]) -> list[OrderReport]:
-    """Return the rows without those of a former id that are about another order: they count for
-    what an amended order has matched, and nobody merges them by themselves.
+    """Return the rows without those of a former id that are about another order: they count towards
+    what an amended order has matched, and are not merged separately.
     """
     own = []
     for report in reports:
@@ -210,7 +212,7 @@ def own_rows(state: State, reports: Sequence[OrderReport]) -> list[OrderReport]:
 
 
 def accept(state: State) -> None:
-    """A person has looked: the quantities that are shown are what the orders have by now."""
+    """A person has looked: the shown quantities are now the orders' quantities."""
     for order in state.open_orders():
         shown, row = order.shown, order.row
         if shown.doubt and shown.doubted > 0:
@@ -222,14 +224,14 @@ def accept(state: State) -> None:
 
 
 def ask_again(state: State, order: TrackedOrder) -> None:
-    """Ask for an order by its id, whose row of the day order book may be another one's."""
+    """Read an order by its id, as its row in the day order book may be another one's."""
     if order.shown.doubt and order.is_open:
         why = "the day order book's row may be another order's"
         state.command(ReadOrder(order.row.order_id, why))
 
 
 def look_again(state: State) -> None:
-    """Ask for the orders by their id whose time for another look has come."""
+    """Read by id the orders that are due for another look."""
     for order in state.index.looks.ripe(state.now):
         assert order.look is not None, "what falls due is looked at"
         is_last = order.look.step + 1 >= len(LOOKS)
@@ -238,7 +240,7 @@ def look_again(state: State) -> None:
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield which orders the broker shows in a way that can't be taken."""
+    """Yield which orders the broker shows in a way that cannot be accepted."""
     for order in state.orders.values():
         since = order.shown.old_since
         if order.shown.doubt and order.is_open:
@@ -266,7 +268,7 @@ def _ambiguous(order: TrackedOrder) -> str:
 
 
 def _learn_totals(state: State, order: TrackedOrder, report: OrderReport) -> None:
-    """Know every quantity that the order may have by now. One of somebody else's may have any."""
+    """Return every quantity that the order may have by now. An external order may have any."""
     totals, change = order.shown.totals, order.change
     totals.add(order.row.quantity)
     tracked = state.intents.get(order.row.intent_id or "")
@@ -274,7 +276,7 @@ def _learn_totals(state: State, order: TrackedOrder, report: OrderReport) -> Non
         totals.add(tracked.intent.quantity)
     if change is not None and not change.is_of_price:
         totals |= {change.old, change.new}
-        # A broker may take the new quantity for the part that is open.
+        # A broker may take the new quantity as that of the open part.
         if change.new < report.quantity <= change.new + report.executed_quantity:
             totals.add(report.quantity)
     if not order.is_own:
@@ -284,7 +286,7 @@ def _learn_totals(state: State, order: TrackedOrder, report: OrderReport) -> Non
 def _contradict(
     state: State, code: str, order: TrackedOrder, report: OrderReport, wrong: str
 ) -> None:
-    """Halt the symbol of a row that can't be put together with what is known."""
+    """Halt the symbol of a row that contradicts what is known."""
     row = order.row
     what = f"can't be true: {wrong}. Nothing of it is taken"
     if code == "ROW_CORRECTED":
@@ -319,7 +321,7 @@ def _alert(
 
 
 def keep_unread(state: State, event: TodaysOrdersRead) -> None:
-    """Keep what this read has set aside, unless a later one has come before it."""
+    """Store what this read has set aside, unless a later one has come first."""
     before = state.set_aside.get(event.account)
     if before is not None and before.requested_at > event.requested_at:
         return
@@ -336,14 +338,14 @@ def keep_unread(state: State, event: TodaysOrdersRead) -> None:
 
 
 def unread_alerts(state: State) -> Iterator[Standing]:
-    """Yield what is set aside now and what waits for it."""
+    """Yield what is set aside now and what is held back by it."""
     for read in state.set_aside.values():
         for row in read.set_aside:
             yield _unread_standing(state, row)
 
 
 def reason_not_to_buy(state: State, account: str, symbol: str, side: Side) -> str | None:
-    """Why nothing is bought in a symbol now, None where nothing is against it."""
+    """Return why nothing may be bought in a symbol now, None if nothing prevents it."""
     if side is not Side.BUY:
         return None
     for order in state.index.open_in.of(symbol):
@@ -357,7 +359,7 @@ def reason_not_to_buy(state: State, account: str, symbol: str, side: Side) -> st
 
 
 def may_hide(state: State, event: TodaysOrdersRead, tracked: TrackedIntent) -> bool:
-    """Whether a row that was set aside may be the order of an intent that is looked for."""
+    """Return whether a row that was set aside may be the order of an intent that is looked for."""
     return any(
         row.order_id not in state.orders
         and row.order_id not in tracked.known_ids

@@ -1,10 +1,10 @@
-"""Orders that are held for a token, and what they are asked before they go out after all.
+"""Orders held for a token, and the checks before they are sent after all.
 
-An order's strategy decided by a market that has gone on. So an entry is given up where that market
-is another one (`PRICE_MOVED`, `PHASE_CHANGED`) or the strategy would hardly ask again
-(`SIGNAL_GONE`); an exit, which lowers what is at risk and whose limit holds, only where its shares
-are gone or its strategy wants the opposite. Past its time either is given up (`HELD_TOO_LONG`).
-What passes here is requested as a new order and meets every check on top, exits first.
+The strategy decided on a market that has moved on. So an entry is given up if the market has
+changed (`PRICE_MOVED`, `PHASE_CHANGED`) or the strategy would hardly request it again
+(`SIGNAL_GONE`); an exit, which reduces risk and has its own price limit, only if its shares are
+gone or its strategy wants the opposite. After its time, either is given up (`HELD_TOO_LONG`). What
+passes here is requested as a new order and goes through every check, exits first.
 """
 
 from dataclasses import dataclass
@@ -27,18 +27,18 @@ from bot.engine.tracked import Basis, TrackedIntent
 from bot.engine.two_factor import is_exit
 
 PRICE_MOVE_PPM_MAX: Final = 10_000
-"""1 %: five ticks of a share at 25,000 VND. Further away the signal was about another price."""
+"""1 %: five ticks of a share at 25,000 VND. Beyond that the signal was about another price."""
 HELD_TOO_LONG: Final = "HELD_TOO_LONG"
 PRICE_MOVED: Final = "PRICE_MOVED"
 PHASE_CHANGED: Final = "PHASE_CHANGED"
 SIGNAL_GONE: Final = "SIGNAL_GONE"
 GIVEN_UP: Final = (HELD_TOO_LONG, PRICE_MOVED, PHASE_CHANGED, SIGNAL_GONE)
-"""The codes of held orders that were given up because of what changed meanwhile."""
+"""The codes of held orders given up because of what changed meanwhile."""
 
 
 def hold(state: State, tracked: TrackedIntent, code: str, why: str) -> None:
-    """A 403 OTP code is a certain refusal: hold the order for a while, or drop it. Where the token
-    has come meanwhile the order is requested again at once.
+    """A 403 OTP code is a definite refusal: hold the order for a while, or drop it. If a token has
+    come meanwhile the order is requested again at once.
     """
     intent = tracked.intent
     tracked.refusal_code = code
@@ -65,7 +65,7 @@ def hold(state: State, tracked: TrackedIntent, code: str, why: str) -> None:
 
 def hold_span(state: State, intent: Intent) -> timedelta | None:
     """Return how long an order waits for a token; None: not at all. A sale of a flatten does not:
-    nothing held is resumed after a halt, and it would keep the next sale back.
+    nothing held is resumed after a halt, and it would block the next sale.
     """
     strategy = state.strategies.get(intent.strategy)
     if strategy is None or state.passes_halt(intent.intent_id):
@@ -108,14 +108,14 @@ def on_fresh_quote(state: State, symbol: str) -> None:
 
 
 def _is_fresh(state: State, tracked: TrackedIntent) -> bool:
-    """Whether the symbol's last quote is young enough to judge by."""
+    """Return whether the symbol's last quote is fresh enough to judge by."""
     quote = state.quotes.get(tracked.intent.symbol)
     return quote is not None and state.now - quote.at <= state.settings.max_quote_age
 
 
 def _resume(state: State, tracked: TrackedIntent) -> None:
-    """Request the order again, unless its time is over or something is still against it. What buys
-    leaves after the cancels that are due.
+    """Request the order again, unless its time is over or something still prevents it. Buys are
+    sent after the cancels that are due.
     """
     first = tracked.intent
     strategy = state.strategies.get(first.strategy)
@@ -153,8 +153,8 @@ def _is_over(state: State, tracked: TrackedIntent) -> bool:
 
 
 def advance(state: State) -> None:
-    """See to what waits for a token: the question to a person, the held orders' time, and those
-    that the cancels went before.
+    """Process what waits for a token: the question to a person, the time of held orders, and those
+    that wait for cancels.
     """
     two_factor.advance(state)
     expire_held(state)
@@ -197,7 +197,7 @@ class Change:
 
 
 def basis_of(state: State, intent: Intent) -> Basis:
-    """Remember how things are now."""
+    """Record the present market and signal."""
     quote = state.quotes.get(intent.symbol)
     return Basis(
         at=state.now,
@@ -208,7 +208,7 @@ def basis_of(state: State, intent: Intent) -> Basis:
 
 
 def change_since(state: State, tracked: TrackedIntent) -> Change | None:
-    """Return what has changed too much since the order was held; None: it may be requested."""
+    """Return what has changed too much since the order was held; None if it may be requested."""
     intent, basis = tracked.intent, tracked.basis
     if basis is None:
         return None
@@ -255,7 +255,7 @@ def give_up(state: State, tracked: TrackedIntent, change: Change) -> None:
 
 
 def decide(state: State, intent: Intent, verdict: Verdict, code: str, numbers: Numbers) -> None:
-    """Journal what became of an order that has no token."""
+    """Journal the fate of an order without a token."""
     state.record(
         Decision(
             at=state.now,

@@ -1,14 +1,14 @@
-"""What a row says about an order, and whose a row may be that nobody owns.
+"""What a row says about an order, and whose order an unowned row may be.
 
 Rows may come late, twice and out of order (order-safety section 6). The executed quantity only
-grows; a state comes from the row that was asked for last; an ended order stays ended; a row that is
-not there says nothing. So any order of arrival of the same rows ends in the same picture.
+grows; the state comes from the row requested last; an ended order stays ended; a missing row says
+nothing. So the same rows give the same result in any order of arrival.
 
-An amendment may give its order another id, and a broker need not say whose it was before. A row
-that nobody owns, and that shows what an amendment under way asked for, is nobody's for certain: it
-counts in full beside our own order and is not touched, and a person is told, until the amendment's
-verdict comes under an id that is known, or the row has ended. What it may be is kept in its note,
-so that a restart knows it too.
+An amendment may give its order another id, and a broker need not say which one it had before. The
+owner of an unowned row that shows what a pending amendment asked for is uncertain: it counts in
+full besides our own order and is not touched, and a person is told, until the amendment's verdict
+comes under a known id, or the row has ended. Its possible owner is stored in its note, so that a
+restart knows it too.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -35,28 +35,29 @@ from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent, TrackedOrder
 
 PARTS_MAX: Final = 3
-"""As many rows may an order have become: board lots, odd lots, and what an exchange's maximum cuts
-off."""
+"""At most this many rows may one order become: board lots, odd lots, and what an exchange's maximum
+cuts off.
+"""
 ROWS_TRIED: Final = 30
 
 
 def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUpdated:
-    """Return the row with the report in it. `is_newer`: asked for after all rows before, and its
-    status may follow; else the executed quantity alone is taken, and the status that came with the
-    last of it.
+    """Return the row with the report merged in. `is_newer`: requested after all earlier rows, and
+    its status may follow; else only the executed quantity is taken, and the status that came with
+    the last of it.
     """
     known = row
     if report.executed_quantity > row.executed_quantity:
         executed, amount = report.executed_quantity, report.executed_amount
         known = replace(row, executed_quantity=executed, executed_amount=amount)
         if executed + row.cancelled_quantity > row.quantity:
-            # More has traded than was left of an order that had ended, or was amended meanwhile.
+            # More was traded than was left of an order that had ended, or was amended meanwhile.
             total = report.quantity if executed > row.quantity else row.quantity
             cancelled = min(row.cancelled_quantity, total - executed)
             known = replace(known, quantity=total, cancelled_quantity=cancelled)
     executed = known.executed_quantity
     if row.state in TERMINAL_STATES:
-        # The same end by another name, or one that is told of only now: MATCHED_ALL, COMPLETED.
+        # The same end under another name, or one only reported now: MATCHED_ALL, COMPLETED.
         is_told = is_newer and shown_state(report) is row.state
         is_same = not is_told or report.status == row.broker_status
         return known if is_same else replace(known, broker_status=report.status)
@@ -65,7 +66,7 @@ def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUp
         remaining = row.quantity - executed - cancelled
         sums = {"executed": executed, "remaining": remaining, "cancelled": cancelled}
         state = settled(row.state, quantity=row.quantity, **sums)
-        # What shows all of it executed is newer than any row that does not.
+        # A row that shows it completely executed is newer than any that does not.
         status = report.status if state in TERMINAL_STATES else row.broker_status
         return replace(known, state=state, broker_status=status)
     state = settled(
@@ -75,7 +76,7 @@ def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUp
         remaining=report.remaining_quantity,
         cancelled=report.cancelled_quantity,
     )
-    # Most rows of a poll show nothing new: only a changed one is worth a copy.
+    # Most polled rows show nothing new: only a changed one is worth a copy.
     is_same = (
         state is row.state
         and known is row
@@ -103,11 +104,11 @@ def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUp
 def belongs(
     order: OrderUpdated | Intent, report: OrderReport, totals: Collection[int]
 ) -> str | None:
-    """Return what says that a row is not this order's; None when it is.
+    """Return why a row is not this order's; None if it is.
 
-    It is when account, symbol, side and trading day are equal and its quantity is one of `totals`:
-    what was ordered, or what our own amendments explain. Nothing of another row may be taken. Its
-    time is evidence, not identity; its id is for the caller to compare.
+    It is if account, symbol, side and trading day are equal and its quantity is one of `totals`:
+    the ordered one, or one that our own amendments explain. Nothing may be taken from another row.
+    Its time is evidence, not identity; the caller compares its id.
     """
     if wrong := another_order(order, report):
         return wrong
@@ -120,7 +121,7 @@ def belongs(
 
 
 def another_order(order: OrderUpdated | Intent, report: OrderReport) -> str | None:
-    """Return what no order's own row can ever differ in, where it does."""
+    """Return a difference that no row of the same order can have, if there is one."""
     if report.symbol != order.symbol:
         return f"it is about {report.symbol}, the order is in {order.symbol}"
     if report.side is not order.side:
@@ -129,7 +130,7 @@ def another_order(order: OrderUpdated | Intent, report: OrderReport) -> str | No
 
 
 def contradiction(order: OrderUpdated, report: OrderReport, totals: Collection[int]) -> str | None:
-    """Return why a row can't be true of any order, or under this one's id; None when it can.
+    """Return why a row is impossible for any order, or under this one's id; None if it is not.
 
     The average price is floored, so amount and quantity × average differ by less than the quantity.
     """
@@ -156,9 +157,9 @@ def contradiction(order: OrderUpdated, report: OrderReport, totals: Collection[i
 
 
 def parts_of(quantity: int, rows: Sequence[OrderReport]) -> tuple[OrderReport, ...]:
-    """Return the rows that a broker may have made of one order: several of one price whose
-    quantities sum to it, the fewest; empty when there are none. `rows` agree with the order in all
-    but that.
+    """Return the rows that a broker may have split one order into: several with one price whose
+    quantities add up to it, as few as possible; empty if there are none. `rows` agree with the
+    order in everything else.
     """
     for count in range(2, min(len(rows), PARTS_MAX) + 1):
         for parts in combinations(rows[:ROWS_TRIED], count):
@@ -169,7 +170,7 @@ def parts_of(quantity: int, rows: Sequence[OrderReport]) -> tuple[OrderReport, .
 
 
 def report_of(result: OrderResult, requested_at: datetime) -> OrderReport:
-    """Read the result of a place as the order's first row."""
+    """Convert the result of a place to the order's first row."""
     return OrderReport(
         order_id=result.order_id,
         root_order_id="",
@@ -200,8 +201,8 @@ def report_of(result: OrderResult, requested_at: datetime) -> OrderReport:
 
 
 def is_of_before(state: State, event: TodaysOrdersRead) -> bool:
-    """Whether a day order book is an earlier day's: it shows orders, and none of today. A row under
-    the id of an order that is open is a question about that one alone.
+    """Return whether a day order book is an earlier day's: it shows orders, but none of today. A
+    row under the id of an open order is a question about that one only.
     """
     rows = [row for row in event.reports if not _is_open(state, row)]
     return bool(rows) and all(row.trading_date < state.trading_date for row in event.reports)
@@ -213,7 +214,7 @@ def _is_open(state: State, row: OrderReport) -> bool:
 
 
 def is_alike(state: State, tracked: TrackedIntent, row: OrderReport | OrderUpdated) -> bool:
-    """True when the row shows what was asked for, and was not there before the bytes left."""
+    """True if the row shows what was requested, and was not there before the bytes were sent."""
     intent, rulebook = tracked.intent, state.rulebook
     if tracked.sent_at is None or row.order_id in tracked.known_ids:
         return False
@@ -230,7 +231,7 @@ def is_alike(state: State, tracked: TrackedIntent, row: OrderReport | OrderUpdat
 
 
 def is_in_time(state: State, tracked: TrackedIntent, row: OrderReport) -> bool:
-    """The row's own time, where it has one, lies around the send, in market time."""
+    """Return whether the row's own time, if any, lies around the send, in market time."""
     sent_at, settings = tracked.sent_at, state.settings
     if sent_at is None or row.placed_at is None:
         return True
@@ -238,15 +239,15 @@ def is_in_time(state: State, tracked: TrackedIntent, row: OrderReport) -> bool:
 
 
 def is_unseen(state: State, tracked: TrackedIntent) -> bool:
-    """Whether the broker has accepted it under an id that neither the day order book nor its detail
-    has shown so far.
+    """Return whether the broker has accepted it under an id that neither the day order book nor its
+    detail has shown so far.
     """
     own = state.orders.get(tracked.order_id or "")
     return tracked.state is SendState.ACKED and own is not None and not own.shown.rows
 
 
 def candidates(state: State, tracked: TrackedIntent) -> list[str]:
-    """Return the ids of the orders of nobody that may be this one."""
+    """Return the ids of unowned orders that may be this one."""
     if tracked.state is not SendState.AMBIGUOUS and not is_unseen(state, tracked):
         return []
     return [
@@ -265,9 +266,9 @@ IN_THE_APP: Final = (
 
 
 def predecessor_of(state: State, row: OrderReport) -> TrackedOrder | None:
-    """Return the order of ours that a row may be under a new id: it shows what was asked for. Its
-    quantity is the new total where the count goes on; where it begins at zero, what was open of the
-    order by then.
+    """Return our order that a row may be under a new id: it shows what was requested. Its quantity
+    is the new total if the count continues; if it restarts at zero, what was open of the order by
+    then.
     """
     shown = row.account, row.trading_date, row.symbol, row.side
     for amend in state.index.amending.of(True):
@@ -289,12 +290,12 @@ def predecessor_of(state: State, row: OrderReport) -> TrackedOrder | None:
 
 
 def note_for(order: TrackedOrder) -> str:
-    """Return what the row is noted with that may be this order."""
+    """Return the note for the row that may be this order."""
     return f"{_MAY_BE}{order.row.order_id}"
 
 
 def tell_of_successor(state: State, order: TrackedOrder, row: OrderUpdated) -> None:
-    """Tell of a row that may be an order of ours."""
+    """Report a row that may be an order of ours."""
     text = _successor_text(state, order.row.order_id, row)
     state.alert(
         "AMEND_AMBIGUOUS", text, _successor_facts(row), about=row.order_id, symbol=row.symbol
@@ -302,7 +303,9 @@ def tell_of_successor(state: State, order: TrackedOrder, row: OrderUpdated) -> N
 
 
 def tell_left(state: State, reason: str, order_id: str | None = None) -> None:
-    """A cancel does not reach what may be the same order: of one of our orders, or of all."""
+    """Report that a cancel does not reach what may be the same order: for one of our orders, or for
+    all.
+    """
     for first, row in _open_successors(state):
         if order_id in {None, first}:
             text = (
@@ -314,7 +317,7 @@ def tell_left(state: State, reason: str, order_id: str | None = None) -> None:
 
 
 def settle_successors(state: State, order: TrackedOrder) -> None:
-    """The amendment has its verdict under an id that is ours: what fitted it is somebody else's."""
+    """The amendment has its verdict under one of our ids: rows that matched it are external."""
     for first, row in _open_successors(state):
         if first == order.row.order_id:
             state.orders[row.order_id].row = replace(row, at=state.now, note="not placed here")

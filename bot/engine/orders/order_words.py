@@ -1,6 +1,6 @@
-"""What is said of orders in messages: their names, what nobody knows of one, why one is still open.
+"""How messages describe orders: their names, unknown outcomes, why one is still open.
 
-Each message has its facts beside it: from them another language says the same.
+Each message comes with its facts, from which other languages are rendered.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,19 +19,19 @@ from bot.engine.tracked import (
 
 
 def intent_words(intent: Intent) -> str:
-    """Name an order: `BUY 100 HPG LIMIT 27,000 (L-0001)`."""
+    """Describe an order: `BUY 100 HPG LIMIT 27,000 (L-0001)`."""
     price = "" if intent.limit_price is None else f" {intent.limit_price:,}"
     kind = type_word(intent.order_type)
     return f"{intent.side} {intent.quantity:,} {intent.symbol} {kind}{price} ({intent.intent_id})"
 
 
 def time_words(at: datetime | None) -> str:
-    """Name an instant by the exchange's clock."""
+    """Format an instant in exchange time."""
     return "an unknown time" if at is None else f"{at.astimezone(EXCHANGE_TZ):%H:%M:%S}"
 
 
 def intent_facts(tracked: TrackedIntent, rows: Sequence[str] = ()) -> Mapping[str, Number]:
-    """Return the numbers and names of which a message about a question is made."""
+    """Return the facts for a message about an order of unknown outcome."""
     intent, sent_at = tracked.intent, tracked.sent_at
     return {
         "intent_id": intent.intent_id,
@@ -50,7 +50,7 @@ def intent_facts(tracked: TrackedIntent, rows: Sequence[str] = ()) -> Mapping[st
 
 
 def question_text(tracked: TrackedIntent, rows: Sequence[str]) -> str:
-    """Say what nobody knows, what the bot does about it, and what a person can do."""
+    """Say what is unknown, what the bot does about it, and what a person can do."""
     intent, sent_at = tracked.intent, tracked.sent_at
     name = f"{intent_words(intent)}, sent at {time_words(sent_at)},"
     if tracked.state is SendState.UNKNOWN:
@@ -88,14 +88,14 @@ def question_text(tracked: TrackedIntent, rows: Sequence[str]) -> str:
 
 
 def row_words(row: OrderUpdated) -> str:
-    """Return an order in words: our id and the broker's, and what it is."""
+    """Describe an order: our id and the broker's, and what it is."""
     name = f"{row.intent_id} ({row.order_id})" if row.intent_id else row.order_id
     price = f"{row.price:,}" if row.price is not None else type_word(row.order_type)
     return f"{name}, {row.side} {row.quantity:,} {row.symbol} at {price}"
 
 
 def row_facts(row: OrderUpdated) -> Numbers:
-    """Return the same as numbers and names."""
+    """Return the same as facts."""
     return {
         "intent_id": row.intent_id,
         "order_id": row.order_id,
@@ -111,7 +111,7 @@ def row_facts(row: OrderUpdated) -> Numbers:
 
 
 def why_still_open(state: State, cancel: TrackedCancel) -> str:
-    """Say why the order is still open, and when the next thing is done about it."""
+    """Say why the order is still open, and when the next step is taken."""
     detail, next_at = cancel.detail, time_words(cancel.due)
     match cancel.hindrance:
         case Hindrance.TWO_FACTOR:
@@ -142,7 +142,7 @@ def why_still_open(state: State, cancel: TrackedCancel) -> str:
 
 
 def cancel_name(state: State, cancel: TrackedCancel) -> str:
-    """Name the order: `ORD1 (L-0001, BUY 100 HPG at 27,000)`."""
+    """Describe the order: `ORD1 (L-0001, BUY 100 HPG at 27,000)`."""
     order = state.orders[cancel.order_id]
     row = order.row
     price = f"at {row.price:,}" if row.price is not None else type_word(row.order_type)
@@ -158,7 +158,7 @@ def cancel_sentence(state: State, cancel: TrackedCancel) -> str:
 
 
 def cancel_facts(state: State, cancel: TrackedCancel) -> Numbers:
-    """Return the numbers and names of which a message about a cancel is made."""
+    """Return the facts for a message about a cancel."""
     order = state.orders[cancel.order_id]
     is_over = cancel.hindrance is Hindrance.PHASE and _lapses(state, cancel)
     return {
@@ -173,5 +173,5 @@ def cancel_facts(state: State, cancel: TrackedCancel) -> Numbers:
 
 
 def _lapses(state: State, cancel: TrackedCancel) -> bool:
-    """Whether the exchange takes no cancel any more today."""
+    """Return whether the exchange accepts no cancel any more today."""
     return cancel.due.astimezone(EXCHANGE_TZ).date() > state.trading_date

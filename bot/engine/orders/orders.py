@@ -1,5 +1,5 @@
-"""Orders that the broker has given an id: rows are merged, moves and fills journalled, and the
-order's strategy hears of them. The moves of both machines are made here, by their tables.
+"""Orders with a broker id: merges rows, journals moves and fills, and notifies the order's
+strategy. The moves of both state machines are made here, by their tables.
 """
 
 from dataclasses import replace
@@ -81,7 +81,7 @@ def move_unplaced(
 def end_unplaced(
     state: State, tracked: TrackedIntent, to: OrderState, code: str, reason: str
 ) -> None:
-    """End an intent that became no order; its strategy is told."""
+    """End an intent that became no order; its strategy is notified."""
     move_unplaced(state, tracked, to, source="place", note=f"{code} {reason}".strip())
     state.counts[to.lower()] += 1
     reject(state, tracked, code, reason)
@@ -94,8 +94,8 @@ def _record(
     report: OrderReport,
     source: str,
 ) -> None:
-    """Journal what the broker showed, an own order's under the id that it has there, the move where
-    there is one, and the order as it is now.
+    """Journal what the broker showed (for an own order under its id there), the move if any, and
+    the order's present state.
     """
     shown_id = report.order_id if row.intent_id and report.order_id else row.order_id
     state.record(OrderResultSeen(state.now, source, shown_id, row.intent_id, None, report.raw))
@@ -103,7 +103,7 @@ def _record(
 
 
 def record_row(state: State, row: OrderUpdated, from_state: OrderState | None, source: str) -> None:
-    """Journal an order as it is now, and its move where there is one."""
+    """Journal an order's present state, and its move if any."""
     if row.state is not from_state:
         state.record(
             Transition(
@@ -160,8 +160,8 @@ def own_order(
 
 
 def claim(state: State, report: OrderReport) -> OrderReport:
-    """An order that counted as nobody's is ours: forget it as that, with what it has moved. Return
-    its row with all that was known to be executed, which a row of before may not show.
+    """An order regarded as external is ours: forget it as external, with its movements. Return its
+    row with everything known to be executed, which an earlier row may not show.
     """
     order = state.orders.get(report.order_id)
     if order is None:
@@ -183,7 +183,7 @@ def claim(state: State, report: OrderReport) -> OrderReport:
 
 
 def external_order(state: State, report: OrderReport, note: str) -> None:
-    """Count an order that is not ours in the exposure; it is never touched."""
+    """Count an external order towards the exposure; it is never touched."""
     instrument = state.instruments.get(report.symbol)
     row = OrderUpdated(
         at=state.now,
@@ -216,11 +216,11 @@ def external_order(state: State, report: OrderReport, note: str) -> None:
 
 
 def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -> bool:
-    """Merge a row into an order; journal what changed, then let its strategy know. False: nothing
-    of the row was taken.
+    """Merge a row into an order; journal what changed, then notify its strategy. Return False if
+    nothing of the row was taken.
 
-    All that looks at the row's numbers comes before the first change: a row that raises changes
-    nothing, and is merged whole when it is shown again.
+    Everything that looks at the row's numbers comes before the first change: a row that raises
+    changes nothing, and is merged completely when it is shown again.
     """
     before = order.row
     may_be_renamed = order.may_be_renamed(report.requested_at)
@@ -267,10 +267,10 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
 
 
 def _row_after(state: State, order: TrackedOrder, after: OrderUpdated) -> OrderUpdated:
-    """Return a merged row with a state that may follow, and with our fee and tax."""
+    """Return a merged row with a permitted state, and with our fee and tax."""
     before = order.row
     if order.change is not None and after.state in _AT_WORK:
-        # A row that shows the order at work does not end an amendment: its verdict does.
+        # A row that shows the order working does not end an amendment: its verdict does.
         after = replace(after, state=OrderState.PENDING_REPLACE)
     if after.state is not before.state and after.state not in ORDER_MOVES[before.state]:
         move = f"{before.state} to {after.state} ({after.broker_status})"
@@ -284,7 +284,7 @@ def _row_after(state: State, order: TrackedOrder, after: OrderUpdated) -> OrderU
         after = replace(after, state=before.state)
     if after.intent_id is None:
         return after
-    # Computed on the whole amount so far, so that partial fills sum to it.
+    # Computed on the whole amount so far, so that partial fills add up to it.
     amount = after.executed_amount
     tax = state.rulebook.sale_tax(amount) if after.side is Side.SELL else 0
     fee = state.rulebook.fee(amount)
@@ -292,7 +292,7 @@ def _row_after(state: State, order: TrackedOrder, after: OrderUpdated) -> OrderU
 
 
 def _fill_of(state: State, before: OrderUpdated, row: OrderUpdated) -> Fill | None:
-    """Return what a row shows as traded since the one before; nothing is changed yet."""
+    """Return what a row shows as traded since the previous one; nothing is changed yet."""
     quantity = row.executed_quantity - before.executed_quantity
     if quantity <= 0 or row.intent_id is None:
         return None
@@ -322,7 +322,7 @@ def _fill_of(state: State, before: OrderUpdated, row: OrderUpdated) -> Fill | No
 
 
 def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill | None) -> None:
-    """Do what a changed row entails: fill, position, counters, the strategy's hooks."""
+    """Carry out what a changed row entails: fill, position, counters, the strategy's hooks."""
     row = order.row
     add_external(state, before, row)
     if not order.is_open:
@@ -359,7 +359,7 @@ def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill 
 
 
 def reject(state: State, tracked: TrackedIntent, code: str, reason: str) -> None:
-    """Let a strategy know that its order was refused, or never was."""
+    """Notify a strategy that its order was refused, or was never placed."""
     intent = tracked.intent
     found = _instance_of(state, intent.strategy, intent.symbol)
     if found is not None:
@@ -372,7 +372,7 @@ def reject(state: State, tracked: TrackedIntent, code: str, reason: str) -> None
 def _instance_of(
     state: State, name: str | None, symbol: str
 ) -> tuple[StrategyState, Instance] | None:
-    """Return what an order belongs to; None when its strategy is not loaded any more."""
+    """Return the instance that an order belongs to; None if its strategy is no longer loaded."""
     strategy = state.strategies.get(name or "")
     instance = strategy.instances.get(symbol) if strategy else None
     return (strategy, instance) if strategy is not None and instance is not None else None

@@ -1,11 +1,11 @@
-"""Starting is recovering: the engine goes on from the journal, and asks before it acts.
+"""Starting is recovering: the engine continues from the journal, and asks before it acts.
 
-A place whose outcome was lost is fenced first of all; what was never sent, or was held for a token,
-is given up: nothing is sent because of an earlier run. How the day goes on from there is told in
-`engine/day.py`: it is the same after a start and after a night.
+A place whose outcome was lost is fenced first; what was never sent, or was held for a token, is
+given up: nothing is sent because of an earlier run. `engine/day.py` describes what follows, which
+is the same after a start and after a night.
 
-A limit is changed in a file and counts from the next start: so it is here that a change since the
-last run is journalled, and told with who has started this one.
+A limit is changed in a file and applies from the next start, so a change since the last run is
+journalled here, and reported with who started this one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,9 +43,9 @@ _ORDER_STATES: Final[Mapping[SendState, OrderState]] = {
 }
 
 CRASHES_MAX: Final = 3
-"""So many runs in a row that were killed shortly before this one are no accident."""
+"""This many runs in a row that were killed shortly before this one are no accident."""
 _NEVER_LEFT: Final = frozenset({SendState.DENIED, SendState.READY, SendState.EXPIRED_LOCAL})
-"""Intents that were never sent are no orders of the day."""
+"""Intents that were never sent do not count as orders of the day."""
 
 
 def on_recovered(state: State, event: Recovered) -> None:
@@ -72,7 +72,7 @@ def on_recovered(state: State, event: Recovered) -> None:
     later_ids = {each for later in recovery.later_ids.values() for each in later}
     for row in recovery.orders:
         if row.order_id in later_ids:
-            continue  # it was nobody's until a person said that it is one of ours
+            continue  # nobody owned it until a person said that it is one of ours
         intent = intents.get(row.intent_id or "")
         guarded(state, f"{row.order_id} at the start", _restore_order, state, row, intent)
         if later := recovery.later_ids.get(row.order_id):
@@ -99,7 +99,7 @@ def on_recovered(state: State, event: Recovered) -> None:
 
 
 def _halt_crash_loop(state: State, crashes: int) -> None:
-    """A bot that dies again and again is not let trade by its next start; open orders stay."""
+    """A bot that keeps dying may not trade after its next start; open orders stay."""
     text = (
         f"the last {crashes} runs ended without an end within 10 minutes: no new order is sent; "
         "open orders stay, reads and cancels go on. Find out why it dies (bugs/ in the state "
@@ -111,8 +111,8 @@ def _halt_crash_loop(state: State, crashes: int) -> None:
 
 
 def _take_over_strategy(state: State, name: str, stored: RecoveredStrategy) -> None:
-    """Go on with a strategy as it was: what it holds, what it has used, whether it may order. Of
-    one that this run does not have it is what it holds: its open orders may still fill.
+    """Continue a strategy as it was: its positions, its used limits, whether it may order. For one
+    that this run does not have only the positions, as its open orders may still fill.
     """
     positions, strategy = stored.positions.items(), state.strategies.get(name)
     if strategy is None:
@@ -135,7 +135,7 @@ def _take_over_strategy(state: State, name: str, stored: RecoveredStrategy) -> N
 
 
 def _take_over_usage(state: State, recovery: Recovery) -> None:
-    """Go on counting what the accounts have used of their limits today."""
+    """Continue counting what the accounts have used of their limits today."""
     usage, exposure, today = state.usage, state.exposure, recovery.trading_date
     intents = {one.intent.intent_id: one.intent for one in recovery.intents}
     for one in recovery.intents:
@@ -179,7 +179,7 @@ def _take_over_usage(state: State, recovery: Recovery) -> None:
 
 
 def _restore_order(state: State, row: OrderUpdated, intent: Intent | None) -> None:
-    """An own open order is polled at once; its time to work counts from its intent."""
+    """An own open order is polled at once; its working time counts from its intent."""
     order = TrackedOrder(row)
     state.index.track_order(order)
     state.seen_ids.add(row.order_id)
@@ -190,7 +190,9 @@ def _restore_order(state: State, row: OrderUpdated, intent: Intent | None) -> No
 
 
 def _take_over(state: State, stored: StoredIntent) -> None:
-    """Go on with a place by how far it had got; one that is settled is kept for its likeness."""
+    """Take over a place according to its progress; a settled one is kept for comparison with new
+    orders.
+    """
     intent, attempt = stored.intent, stored.attempt
     tracked = TrackedIntent(
         intent=intent,
@@ -239,11 +241,11 @@ def _restore_flows(state: State, recovery: Recovery) -> None:
 
 Limit = int | str | None
 CHANGES_TOLD_MAX: Final = 8
-"""So many changes are told in full; all of them are in the journal."""
+"""How many changes are listed in full; all of them are in the journal."""
 
 
 def _note_limits(state: State, before: Numbers, by: str) -> None:
-    """Keep the limits of this run where they differ from those of the last one, and say how."""
+    """Store the limits of this run if they differ from the last one's, and report how."""
     now = dict(_limits(state))
     changes = [
         f"{key} {or_none(_plain(before.get(key)))} -> {or_none(now.get(key))}"
@@ -265,7 +267,7 @@ def _note_limits(state: State, before: Numbers, by: str) -> None:
 
 
 def _limits(state: State) -> Iterator[tuple[str, Limit]]:
-    """Yield each limit that is set: those of the account, and what holds for each strategy."""
+    """Yield each limit that is set: the account's, and those of each strategy."""
     shared = state.settings.account_limits
     for field in fields(shared):
         if (value := getattr(shared, field.name)) is not None:

@@ -1,10 +1,9 @@
-"""What refusals say beyond the one order: what goes on being refused is stopped.
+"""What refusals imply beyond the single order: whatever keeps being refused is stopped.
 
-An error of the order API itself (a header or field that is asked for now, a path that has moved)
-meets every order: three alike in a row halt the orders of the account. A strategy whose orders the
-broker refuses, for whatever reason, is paused: after three in a row, or five within ten minutes. An
-order that is redirected has met an address that is not the broker's. Reads and cancels go on in all
-cases.
+An error of the order API itself (a newly required header or field, a moved path) affects every
+order: three equal ones in a row halt the orders of the account. A strategy whose orders the broker
+refuses, for whatever reason, is paused after three in a row, or five within ten minutes. A
+redirected order has reached an address that is not the broker's. Reads and cancels always continue.
 """
 
 import re
@@ -21,14 +20,14 @@ from bot.engine.tracked import TrackedIntent
 
 _OF_THE_API: Final = frozenset({400, 404, 405, 422})
 _PASSING: Final = frozenset({401, 429})
-"""The key and the quota have breakers of their own."""
+"""Key and quota have their own breakers."""
 _OWN_REASON: Final = re.compile(r"-[0-9]+")
-"""The form of an order's own code, such as too little cash: the API has understood it."""
+"""The form of an order-level code, such as too little cash: the API has understood the order."""
 _RESUME: Final = 'then: bot resume --reason "…"'
 
 
 def note_accepted(state: State, tracked: TrackedIntent) -> None:
-    """The order API works, and takes this strategy's orders."""
+    """The order API works, and accepts this strategy's orders."""
     state.refusals.pop(tracked.intent.account, None)
     strategy = state.strategies.get(tracked.intent.strategy)
     if strategy is not None:
@@ -80,7 +79,7 @@ def note_refused(state: State, tracked: TrackedIntent, refused: Refused) -> None
 
 
 def note_redirect(state: State, finished: AttemptFinished | None) -> None:
-    """An order, cancel or amendment that is answered with another address has missed the API."""
+    """An order, cancel or amendment answered with a redirect has missed the API."""
     status = finished.http_status if finished is not None else None
     tracked = state.intents.get(finished.intent_id) if finished is not None else None
     if tracked is not None and status is not None and 300 <= status < 400:

@@ -1,9 +1,8 @@
-"""Rows of the broker's day order book: each goes to the order that it belongs to, or is nobody's.
+"""Rows of the broker's day order book: each goes to its order, or is an external order.
 
-What is not in a list says nothing about an order's state: it may be hidden for a while. One that no
-complete list shows for long is alerted and asked for by its id, and counts as open in full until a
-row says otherwise. An id that the broker does not know yet is asked for again, soon and a few
-times.
+Absence from a list says nothing about an order's state: it may be hidden for a while. One that no
+complete list has shown for long raises an alert, is read by its id, and counts as open in full
+until a row says otherwise. An id that the broker does not know yet is read again soon, a few times.
 """
 
 from collections.abc import Iterator
@@ -37,8 +36,8 @@ from bot.engine.tracked import BackOff, TrackedIntent, TrackedOrder
 
 
 def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
-    """Merge the day order book. What is not in it, or cannot be read, says nothing about an order
-    that is known. A row of an earlier day that is not known any more is nobody's of today.
+    """Merge the day order book. Anything missing or unreadable says nothing about a known order. A
+    row of an earlier day that is no longer known is not an order of today.
     """
     doubts.keep_unread(state, event)
     if told := _of_before(state, event):
@@ -52,10 +51,10 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     for report in reports:
         state.seen_ids.add(report.order_id)
         order = state.orders.get(state.chains.first(report.order_id))
-        # The broker may give out an id of an earlier day again, whose order has ended.
+        # The broker may reuse an id of an earlier day, whose order has ended.
         is_old = order and not order.is_open and order.row.trading_date < report.trading_date
         if order is None or is_old:
-            # A list that was put together from pages may show a row twice, one of them older.
+            # A list assembled from pages may show a row twice, one of them older.
             twin = unowned.setdefault(report.order_id, report)
             if report.remaining_quantity < twin.remaining_quantity:
                 unowned[report.order_id] = report
@@ -75,8 +74,8 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
 def _merge(
     state: State, order: TrackedOrder, report: OrderReport | None, source: str
 ) -> OrderReport | None:
-    """Merge what a row says of its whole order, and return that; None: nothing was taken. A former
-    id of it whose last row is missing is asked for.
+    """Merge what a row says about its whole order, and return that; None if nothing was taken. A
+    former id of it whose last row is missing is read.
     """
     order_id, chains = order.row.order_id, state.chains
     also_open = chains.also_open(order_id)
@@ -90,9 +89,9 @@ def _merge(
 
 
 def on_order(state: State, event: OrderRead) -> None:
-    """Merge one detail row; a cancel or an amendment that waited for it goes on.
+    """Merge one detail row; a cancel or an amendment that waited for it continues.
 
-    A cancel goes on without a row too, where there is none: waiting would not better it.
+    A cancel also continues if there is no row: waiting would not help.
     """
     order, report = state.orders.get(event.order_id), event.report
     if report is not None and doubts.own_rows(state, [report]):
@@ -100,7 +99,7 @@ def on_order(state: State, event: OrderRead) -> None:
     whole = _merge(state, order, report, "detail") if order is not None else None
     is_gone = report is None and not event.is_unreadable
     if order is not None and is_gone and order.is_own and order.is_open:
-        # Not known there (yet): asked again soon, a few times. A cancel has tries of its own.
+        # Not known there (yet): read again soon, a few times. A cancel has its own tries.
         tries = order.shown.absent_looks
         if event.order_id not in state.cancels and tries < len(ABSENT_LOOKS):
             order.shown.absent_looks = tries + 1
@@ -117,15 +116,17 @@ def on_order(state: State, event: OrderRead) -> None:
 # ----------------------------------------------------------------------- orders that are not listed
 
 NOT_LISTED_AFTER: Final = timedelta(seconds=45)
-"""Long enough for most rows that hide; the next list, at most 15 s later, tells of the order."""
+"""Long enough for most hidden rows; the next list, at most 15 s later, reports the order."""
 ASKED_AFTER: Final = timedelta(seconds=5)
-"""From then on each list without the order has it asked for by its id."""
+"""From then on, each list without the order has it read by its id."""
 ABSENT_LOOKS: Final = tuple(timedelta(seconds=each) for each in (0.2, 0.5, 1, 2, 5))
-"""How soon an id is asked for again that the broker did not know."""
+"""How soon an id is read again that the broker did not know."""
 
 
 def _learn_listed(state: State, event: TodaysOrdersRead) -> None:
-    """See which of our open orders this list shows, and for how long it has not shown others."""
+    """Record which of our open orders this list shows, and for how long it has not shown the
+    others.
+    """
     named = [report.order_id for report in event.reports]
     named += [row.order_id for row in event.set_aside if row.order_id]
     listed = {state.chains.first(order_id) for order_id in named}
@@ -158,7 +159,7 @@ def _learn_listed(state: State, event: TodaysOrdersRead) -> None:
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield what is wrong with the lists, and the orders that are accepted and not listed."""
+    """Yield what is wrong with the lists, and accepted orders that are not listed."""
     for read in state.set_aside.values():
         if told := _of_before(state, read):
             yield told
@@ -181,8 +182,8 @@ def _not_listed_text(order: TrackedOrder) -> str:
 
 
 def _of_before(state: State, event: TodaysOrdersRead) -> Standing | None:
-    """Say that a list is still an earlier day's, once today's orders could be in one. One that was
-    asked for on that day is only the last that has been read.
+    """Report that a list is still an earlier day's, once it should contain today's orders. One
+    requested on that earlier day is merely the last one read.
     """
     phase_at = state.rulebook.phase_at
     is_closed = all(phase_at(each, state.now) is Phase.CLOSED for each in Exchange)
@@ -204,10 +205,10 @@ def _of_before(state: State, event: TodaysOrdersRead) -> Standing | None:
 
 
 def _adopt(state: State, row: OrderReport) -> None:
-    """Count an order of somebody else. One that looks like an order of ours that is dead by all
-    that was known halts its symbol, whatever that order died of once its bytes may have left; so
-    does one that looks like an order that was found by its looks, or whose id no row has shown. One
-    that shows what an amendment under way asked for may be ours.
+    """Count an external order. One that looks like an order of ours that was known to be dead halts
+    its symbol, whatever that order died of, if its bytes may have been sent; so does one that looks
+    like an order found by its looks, or whose id no row has shown. One that shows what a pending
+    amendment asked for may be ours.
     """
     look = row.account, row.trading_date, row.symbol, row.side, row.quantity
     dead = state.index.not_placed.of(look)
@@ -252,8 +253,8 @@ def _adopt(state: State, row: OrderReport) -> None:
 
 
 def _twin_of(state: State, row: OrderReport) -> TrackedIntent | None:
-    """Return the order that this row could be as well: one that was found by its looks, or one that
-    was accepted under an id that neither the day order book nor its detail has shown so far.
+    """Return the order that this row could be as well: one found by its looks, or one accepted
+    under an id that neither the day order book nor its detail has shown so far.
     """
     for tracked in state.intents.values():
         is_doubtful = tracked.state is SendState.MATCHED or matching.is_unseen(state, tracked)

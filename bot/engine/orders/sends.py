@@ -1,10 +1,10 @@
-"""What came of a send: the machine of an intent's one POST, ever.
+"""The result of a send: the state machine of an intent's single POST.
 
     READY ─► SENDING ─► ACKED | REFUSED | NOT_SENT | UNKNOWN, which `unknown.py` settles
                  └ no token ─► HELD ─ token in time ─► REFUSED, and requested again
                                 └ time over, or too much has changed ─► EXPIRED_LOCAL
 
-What goes out after the token has come is another intent that `follows` the first. It is checked in
+What is sent after the token has come is another intent that `follows` the first. It is checked in
 full on a fresh quote, exits first, within the time that its strategy allows (`held.py`).
 """
 
@@ -31,16 +31,17 @@ from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
 
 TOO_MANY_REQUESTS: Final = 429
-"""The quota looks before the nonce does: a copy of a place that a proxy has made may be refused
-by it while the first one went through. So the day order book is read at once, for a ghost, and the
-nonce is tried when the quota lets it."""
+"""The broker checks the quota before the nonce: a proxy's copy of a place may be refused by it
+although the first one went through. So the day order book is read at once, in case of a ghost
+order, and the nonce is tried when the quota allows it.
+"""
 _UNANSWERED: Final = frozenset({SendState.READY, SendState.SENDING})
 
 
 def reason_not_to_send(state: State, intent: Intent) -> str | None:
-    """Return why an approved order must not leave after all; None: it may.
+    """Return why an approved order must not be sent after all; None if it may.
 
-    What only lacks a token is held, as what the broker has refused for want of one is.
+    An order that only lacks a token is held, like one that the broker has refused for lack of one.
     """
     causes, symbol = state.gate.causes, intent.symbol
     is_spared = state.passes_halt(intent.intent_id)
@@ -65,7 +66,7 @@ def reason_not_to_send(state: State, intent: Intent) -> str | None:
 
 
 def on_send_started(state: State, event: SendStarted) -> None:
-    """The bytes are leaving; the move to SENDING was committed with the attempt."""
+    """The bytes are being sent; the move to SENDING was committed with the attempt."""
     tracked = state.intents[event.intent_id]
     tracked.state, tracked.order_state = SendState.SENDING, OrderState.SUBMITTED
     tracked.sent_at = event.at
@@ -73,7 +74,7 @@ def on_send_started(state: State, event: SendStarted) -> None:
 
 
 def on_place_answered(state: State, event: PlaceAnswered) -> None:
-    """Settle the intent, or find out that only the day order book can."""
+    """Settle the intent, or conclude that only the day order book can."""
     if event.finished is not None:
         state.record(event.finished)
     invariants.of_answer(state, event)
@@ -92,7 +93,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
             move_intent(state, tracked, SendState.ACKED, f"accepted as {result.order_id}")
             two_factor.prove(state, result.order_id, event.intent_id)
             refusals.note_accepted(state, tracked)
-            # A day order book read while the answer was under way showed the row as nobody's.
+            # A day order book read while the answer was under way showed the row as external.
             orders.own_order(state, tracked, orders.claim(state, report), "place")
         case Refused(code, reason) if event.outcome.needs_two_factor:
             two_factor.close_for_two_factor(state, event.outcome, event.intent_id)
@@ -110,7 +111,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
                 state.command(ReadTodaysOrders(f"quota refused {event.intent_id}"))
                 state.command(BurnNonce(event.intent_id))
         case NotSent(reason) if reason.startswith(LACKS_2FA):
-            # The gate has closed for want of a token while the order waited for its turn.
+            # The gate has closed for lack of a token while the order waited for its turn.
             if held.hold_span(state, tracked.intent) is None:
                 _not_sent(state, tracked, reason)
             else:
@@ -123,7 +124,9 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
 
 
 def doubt(state: State, event: PlaceAnswered) -> None:
-    """The answer could not be taken: what may have left is asked after, what has not is over."""
+    """The answer could not be processed: an order that may have been sent is looked for, one that
+    was not is over.
+    """
     tracked = state.intents.get(event.intent_id)
     if tracked is None or tracked.state not in _UNANSWERED:
         return
@@ -150,7 +153,7 @@ def _unknown(state: State, tracked: TrackedIntent, reason: str) -> None:
 
 
 def ask_after(state: State, tracked: TrackedIntent, doubt: str) -> None:
-    """Begin to find out what became of an unknown POST."""
+    """Start finding out what became of an unknown POST."""
     tracked.poll = state.first_poll()
     tracked.doubt, tracked.alert_due = doubt, state.now + ALERT_AFTER
     tracked.burn_due = state.now + state.settings.horizon

@@ -1,5 +1,5 @@
-"""Places whose outcome nobody knows: settled by the nonce and the day order book, or by a person,
-never by sending again.
+"""Places of unknown outcome: settled by the nonce and the day order book, or by a person, never by
+sending again.
 
     UNKNOWN ─ nonce unused ─► FRESH ─ horizon over, absent in enough reads ─► NOT_PLACED
     UNKNOWN ─ nonce used, or no longer to be tried ─► REACHED ─ row found ─► MATCHED
@@ -7,11 +7,11 @@ never by sending again.
     all of these ─ the day is over without its row ─► EOD_ABSENT
     REACHED, AMBIGUOUS ─ a person has looked (`verdicts.py`) ─► NOT_PLACED or MATCHED
 
-Rows are matched by what was asked for (order-safety section 6): a row that was seen before the
-bytes left cannot be the order's own. A row's time is evidence only: one that differs in nothing
-else is asked about. So is a row that shows up although the nonce was unused; then no nonce proves
-anything any more. When a read was asked for says nothing: one that was under way while the order
-went out may have been answered after it.
+Rows are matched by what was ordered (order-safety section 6): a row seen before the bytes were sent
+cannot be the order's own. A row's time is only evidence: if nothing else differs, a person is
+asked. The same goes for a row that appears although the nonce was unused; then no nonce proves
+anything any more. The request time of a read is not conclusive: one under way while the order was
+sent may have been answered after it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,9 +41,9 @@ from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
 
 NONCE_UNUSED: Final = "nonce unused"
-"""How a proof by the nonce begins."""
+"""Prefix of a proof by the nonce."""
 ALERT_AFTER: Final = timedelta(seconds=10)
-"""An order that nobody knows about for longer is told of."""
+"""An order of unknown outcome is reported after this time."""
 _S = SendState
 OPEN_QUESTIONS: Final = frozenset({_S.UNKNOWN, _S.FRESH, _S.REACHED, _S.AMBIGUOUS})
 _ASK_THE_NONCE: Final = frozenset({_S.SENDING, _S.UNKNOWN, _S.AMBIGUOUS, _S.REFUSED})
@@ -57,7 +57,7 @@ _QUESTION_CODES: Final[Mapping[SendState, str]] = {
 
 
 def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
-    """The nonce has shown whether the POST had passed the broker's door, or can't be tried now."""
+    """The nonce has shown whether the POST had reached the broker, or cannot be tried now."""
     tracked = state.intents.get(event.intent_id)
     if tracked is None:
         return
@@ -92,13 +92,13 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
 
 
 def is_asked_after(state: State, intent_id: str) -> bool:
-    """Whether it matters what the nonce of a POST shows; of one that is not known yet it may."""
+    """Return whether the nonce result of a POST matters; for an unknown one it may."""
     tracked = state.intents.get(intent_id)
     return tracked is None or tracked.state in _ASK_THE_NONCE
 
 
 def distrust_nonces(state: State, tracked: TrackedIntent, row: str) -> None:
-    """A row is there whose nonce was unused: from now on no nonce proves anything by itself."""
+    """A row exists although its nonce was unused: from now on no nonce alone proves anything."""
     text = (
         f"nonces cannot be trusted: that of {intent_words(tracked.intent)} was unused, so it could "
         f"not have arrived, and {row}. Nobody knows why. No order counts as never placed by its "
@@ -110,8 +110,8 @@ def distrust_nonces(state: State, tracked: TrackedIntent, row: str) -> None:
 
 
 def advance(state: State) -> None:
-    """Tell of what nobody knows about for too long. Its nonce is asked after again: who tried it
-    may have died of it, and one who still does is not disturbed.
+    """Report what has been unknown for too long. Its nonce is tried again: the task trying it may
+    have died of a fault; one still running is not disturbed.
     """
     for tracked in state.pending_intents():
         if tracked.burn_due is not None and tracked.burn_due <= state.now:
@@ -126,7 +126,7 @@ def advance(state: State) -> None:
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield what nobody knows about, and what a person can do, as long as it is so."""
+    """Yield what is unknown, and what a person can do, for as long as it is so."""
     for tracked in state.pending_intents():
         is_old = tracked.state in _MAY_BE_FRESH and tracked.alert_due is None
         if is_old or tracked.state in {_S.REACHED, _S.AMBIGUOUS}:
@@ -146,11 +146,11 @@ def _alert(state: State, tracked: TrackedIntent, code: str) -> None:
 
 
 def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) -> list[OrderReport]:
-    """Give rows that nobody owns to open questions; return those that are nobody's for certain.
+    """Assign unowned rows to open questions; return those that are certainly external.
 
     A row that might belong to a place still in flight, or to one whose row could not be read, is
     left out: the next read shows it again. So is one that looks like an order whose answer came
-    after this read was asked for: only a later read shows under which id it stands there.
+    after this read was requested: only a later read shows its id there.
     """
     waiting = [t for t in state.pending_intents() if t.state is _S.SENDING]
     for tracked in state.intents.values() if rows else ():
@@ -184,7 +184,7 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
         if is_of_before(state, event):
             continue
         if any(is_alike(state, tracked, row) for row in rows):
-            continue  # its row is there, and could not be dealt with
+            continue  # its row exists, and could not be processed
         tracked.absent_reads += 1
         waited, reads = event.requested_at - tracked.sent_at, tracked.absent_reads
         is_over = waited > state.settings.horizon and reads >= state.settings.absent_reads
@@ -201,9 +201,9 @@ def _assign(
     rows: Sequence[OrderReport],
     taken: list[OrderReport],
 ) -> None:
-    """Give each question its row, or ask a person: when there are more equal rows than orders of
-    ours, when one shows up at another time, and when it should not be there at all. `taken` are the
-    rows that have been dealt with.
+    """Give each question its row, or ask a person: if there are more equal rows than orders of
+    ours, if one appears at another time, or if it should not exist at all. `taken` are the rows
+    already processed.
     """
     if not rows:
         return
@@ -241,7 +241,7 @@ def _assign(
 
 
 def take_over(state: State, tracked: TrackedIntent, row: OrderReport, reason: str) -> None:
-    """Give a question its order: it goes on under its own id, fills and all."""
+    """Give a question its order: it continues under its own id, with its fills."""
     move_intent(state, tracked, _S.MATCHED, reason)
     tracked.poll = None
     orders.own_order(state, tracked, row, "book")
@@ -254,7 +254,7 @@ def _not_placed(state: State, tracked: TrackedIntent, proof: str) -> None:
 def release(
     state: State, tracked: TrackedIntent, to: SendState, reason: str, *, proof: str
 ) -> None:
-    """End a question without an order; its strategy hears of it."""
+    """End a question without an order; its strategy is notified."""
     move_intent(state, tracked, to, reason, proof=proof)
     tracked.poll = None
     move_unplaced(state, tracked, OrderState.EXPIRED, source="engine", note=reason)

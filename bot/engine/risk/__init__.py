@@ -1,4 +1,4 @@
-"""Whether an order may be sent, how large, and from which means: checks, sizing, cash and shares.
+"""Whether an order may be sent, its size, and its means: checks, sizing, cash and shares.
 
-Nothing here sends, or remembers an order; the checks are pure functions.
+Nothing here sends or stores an order; the checks are pure functions.
 """

@@ -1,6 +1,6 @@
-"""The checks of what an account's strategies share, beside the limits of each one of them.
+"""The checks of limits shared by an account's strategies, besides each strategy's own.
 
-They are tried among those of `checks.py`, but not at all where the account has no limits.
+They run among those of `checks.py`, but not at all if the account has no limits.
 """
 
 from collections.abc import Iterator
@@ -24,14 +24,14 @@ from bot.engine.risk.view import AccountUse, View
 
 
 def is_least_sale(request: OrderRequest) -> bool:
-    """Whether it sells one lot, of own shares as every sale: no limit of one order's size may keep
-    a position in that a person has left alone.
+    """Return whether it sells one lot of own shares: no limit of one order's size may lock in a
+    position that a person has left alone.
     """
     return request.side is Side.SELL and request.quantity <= BOARD_LOT
 
 
 def universe(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
-    """The symbol is one of those that the account may trade; shares of another can be sold."""
+    """The symbol is one of those that the account may trade; shares of others can be sold."""
     allowed = account.limits.symbols
     if allowed is not None:
         many, symbol = len(allowed), request.symbol
@@ -42,7 +42,7 @@ def universe(request: OrderRequest, _view: View, account: AccountUse) -> Iterato
 
 
 def max_quantity(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
-    """One order is not of more shares than the limit."""
+    """An order has at most as many shares as the limit."""
     most = account.limits.max_order_quantity
     if most is not None:
         quantity = request.quantity
@@ -52,7 +52,7 @@ def max_quantity(request: OrderRequest, _view: View, account: AccountUse) -> Ite
 
 
 def market_price(request: OrderRequest, view: View, account: AccountUse) -> Iterator[CheckResult]:
-    """The worst level that a market order is shown is not far from the last trade."""
+    """The worst level shown to a market order is not far from the last trade."""
     quote = view.quote
     if request.order_type not in AT_THE_MARKET:
         return
@@ -84,8 +84,8 @@ def reference_gap(price: int, view: View, account: AccountUse) -> Iterator[Check
 
 
 def open_orders(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
-    """Few enough orders of this bot work, or may work, in the account and in the symbol. A close is
-    let through: a strategy has one at a time in a symbol.
+    """Few enough orders of this bot work, or may work, in the account and in the symbol. A close
+    always passes: a strategy has one at a time in a symbol.
     """
     limits = account.limits
     for scope, here, most in (
@@ -99,8 +99,8 @@ def open_orders(request: OrderRequest, _view: View, account: AccountUse) -> Iter
 
 
 def order_rate(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
-    """Few enough orders, changes and cancels have just gone out; only orders and changes wait. A
-    sale waits for sales alone: no buys can use up what an exit needs.
+    """Few enough orders, changes and cancels were sent recently; only orders and changes wait. A
+    sale waits only for sales: buys cannot use up what an exit needs.
     """
     code, counts = "ORDER_RATE", (account.last_second, account.last_minute)
     if request.side is Side.SELL:
@@ -113,7 +113,7 @@ def order_rate(request: OrderRequest, _view: View, account: AccountUse) -> Itera
 
 
 def day_loss(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
-    """The account has not lost its limit of the day; a sale is let through."""
+    """The account has not lost its limit of the day; a sale always passes."""
     if account.loss_limit is None or request.side is Side.SELL:
         return
     loss, most = account.loss, account.loss_limit
@@ -123,7 +123,7 @@ def day_loss(request: OrderRequest, _view: View, account: AccountUse) -> Iterato
 
 
 def flips(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
-    """The account's fills have not changed sides too often in the symbol; a sale is let through."""
+    """The account's fills have not changed sides too often in the symbol; a sale always passes."""
     most = account.limits.max_flips_per_symbol
     if most is not None and request.side is Side.BUY:
         count, name = account.flips, request.symbol
@@ -134,7 +134,7 @@ def flips(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[C
 
 
 def fresh_account(request: OrderRequest, _view: View, account: AccountUse) -> Iterator[CheckResult]:
-    """What the account is worth was read a short while ago; a sale needs no value."""
+    """The account's value was read recently; a sale needs no value."""
     most = account.limits.max_account_age
     if most is not None and request.side is Side.BUY:
         age, most_s = account.age, round(most.total_seconds())
@@ -145,7 +145,7 @@ def fresh_account(request: OrderRequest, _view: View, account: AccountUse) -> It
 
 
 def last_entry(request: OrderRequest, view: View, account: AccountUse) -> Iterator[CheckResult]:
-    """No phase that takes no orders is about to begin; a sale is let through."""
+    """No phase without orders is about to begin; a sale always passes."""
     most = account.limits.last_entry
     if most is not None and request.side is Side.BUY:
         ends_in, exchange = account.ends_in, view.traded.exchange
@@ -155,7 +155,9 @@ def last_entry(request: OrderRequest, view: View, account: AccountUse) -> Iterat
 
 
 def position_value(request: OrderRequest, view: View, account: AccountUse) -> Iterator[CheckResult]:
-    """After everything that may still be bought, the symbol is worth no more than its limits."""
+    """Including everything that may still be bought, the symbol is worth no more than
+    its limits.
+    """
     if request.side is Side.SELL:
         return
     limits, value = account.limits, account.position_value + request.quantity * view.price
@@ -175,7 +177,9 @@ def position_value(request: OrderRequest, view: View, account: AccountUse) -> It
 
 
 def gross(request: OrderRequest, view: View, account: AccountUse) -> Iterator[CheckResult]:
-    """After everything that may still be bought, all shares are worth no more than their limit."""
+    """Including everything that may still be bought, all shares are worth no more
+    than their limit.
+    """
     if request.side is Side.SELL:
         return
     value = account.gross + request.quantity * view.price
@@ -186,7 +190,7 @@ def gross(request: OrderRequest, view: View, account: AccountUse) -> Iterator[Ch
 
 
 def _of_nav(account: AccountUse, ppm: int | None) -> int | None:
-    """Return a part of the net asset value; one that is not known allows nothing."""
+    """Return a share of the net asset value; an unknown one allows nothing."""
     return None if ppm is None else max(0, account.nav or 0) * ppm // PPM
 
 
@@ -202,7 +206,9 @@ def auction_share(request: OrderRequest, view: View, account: AccountUse) -> Ite
 
 
 def min_cash(request: OrderRequest, view: View, account: AccountUse) -> Iterator[CheckResult]:
-    """The buy leaves enough cash, its fee paid; CASH, before it, has made sure that it is known."""
+    """The buy leaves enough cash after its fee; CASH, an earlier check, has ensured that it is
+    known.
+    """
     least = account.limits.min_cash
     if least is not None and request.side is Side.BUY:
         value = request.quantity * view.price

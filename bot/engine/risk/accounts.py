@@ -1,8 +1,8 @@
-"""What may be spent and sold: the broker's last numbers, our own fills since, and reservations.
+"""What may be spent and sold: the broker's last figures, our own fills since, and reservations.
 
-The broker's snapshot is the base. A fill after it costs money or shares at once and gives nothing
-before it settles (T+2, 13:00 local: VSDC settlement rules). Every order that works, and every
-place whose outcome is unknown, is reserved at its full open size and worst price, fee included.
+The broker's snapshot is the base. A later fill costs money or shares at once and brings nothing
+before it settles (T+2, 13:00 local: VSDC settlement rules). Every working order, and every place of
+unknown outcome, is reserved at its full open size and worst price, fee included.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,12 +27,12 @@ NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a strategy may use in a symbol, worked out once for each of its decisions.
+    """What a strategy may use in a symbol, computed once for each of its decisions.
 
     `cash`: VND that a new buy may use, its fee included; None while the account is unread.
     `sellable`: own shares that are settled and free, never more than the account's. `exposure`: own
-    shares, what own orders may still buy, and open buys of the account that are nobody's.
-    `orders`: everybody's open orders in the symbol, `pending`: places there without an answer yet.
+    shares, what own orders may still buy, and the account's external open buys. `orders`:
+    everybody's open orders in the symbol, `pending`: places there without an answer yet.
     `is_working`: an own order works in the symbol, or is on its way or held.
     """
 
@@ -47,9 +47,9 @@ class Means:
 def means_of(
     state: State, strategy: StrategyState, symbol: str, account: str | None = None
 ) -> Means:
-    """Return what a strategy may use now; another order of any strategy makes it out of date.
+    """Return what a strategy may use now; another order of any strategy outdates it.
 
-    `account` is another one than the strategy's own: that of an order placed before it changed.
+    `account` overrides the strategy's own: that of an order placed before it changed.
     """
     name, account = strategy.plan.name, account or strategy.plan.account
     snapshot, exposure = state.accounts.get(account), strategy.position(symbol).shares
@@ -83,7 +83,7 @@ def means_of(
 
 
 def free_cash(state: State, snapshot: AccountSnapshot) -> int:
-    """Return what of an account's money no order can take any more, fees with it."""
+    """Return the account's money that no order can still take, fees included."""
     account, index = snapshot.account, state.index
     moved = state.flows.cash(account, snapshot.at, state.now)
     cash = snapshot.cash + moved - index.reserved.of(account)
@@ -107,7 +107,9 @@ def _free_shares(
     orders: Iterable[TrackedOrder],
     pending: Iterable[TrackedIntent],
 ) -> int:
-    """The whole account's, less sells that the snapshot, which shows free shares, can't know of."""
+    """The whole account's, less sells that the snapshot, which shows free shares, cannot know
+    about.
+    """
     account, holding = snapshot.account, snapshot.holdings.get(symbol)
     shares = holding.sellable if holding else 0
     shares += state.flows.shares(account, symbol, snapshot.at, state.now)
@@ -135,14 +137,14 @@ def worst_price(state: State, symbol: str, limit_price: int | None) -> int:
 
 
 def add_flow(state: State, fill: Fill) -> None:
-    """Remember what a fill moves until the broker's own numbers contain it."""
+    """Record what a fill moves until the broker's own figures contain it."""
     flow = flow_of(state, fill, state.trading_date)
     if flow is not None:
         _add(state, flow)
 
 
 def add_external(state: State, before: OrderUpdated | None, row: OrderUpdated) -> None:
-    """Remember what an order made elsewhere has moved since its row before."""
+    """Record what an external order has moved since its previous row."""
     executed, amount = (before.executed_quantity, before.executed_amount) if before else (0, 0)
     quantity, amount = row.executed_quantity - executed, row.executed_amount - amount
     if row.intent_id is not None or quantity <= 0:
@@ -151,8 +153,8 @@ def add_external(state: State, before: OrderUpdated | None, row: OrderUpdated) -
 
 
 def take_back_external(state: State, row: OrderUpdated) -> None:
-    """Take back what an order has moved that counted as somebody else's and is ours: its own fills
-    tell it from here on.
+    """Reverse what an order has moved that counted as external and is ours: from here on its own
+    fills count.
     """
     if row.intent_id is not None or not row.executed_quantity:
         return
@@ -171,15 +173,15 @@ def take_back_external(state: State, row: OrderUpdated) -> None:
 def _add(state: State, flow: Flow) -> None:
     state.flows.add(flow)
     snapshot = state.accounts.get(flow.account)
-    if snapshot is None or flow.at > snapshot.at:  # else the broker's numbers contain it
+    if snapshot is None or flow.at > snapshot.at:  # else the broker's figures contain it
         state.exposure.move(flow.account, flow.symbol, flow.shares_in - flow.shares_out)
-    # Before the first base the fill waits: the broker's numbers will contain it.
+    # Before the first base the fill waits: the broker's figures will contain it.
     ledger = state.ledgers.get(flow.account)
     (state.early_flows if ledger is None else ledger.flows).append(flow)
 
 
 def _flow(state: State, row: OrderUpdated, quantity: int, amount: int) -> Flow:
-    """Return what an order of somebody else moves, by our own rules of fees and taxes."""
+    """Return what an external order moves, by our own rules for fees and taxes."""
     listed = state.instruments.get(row.symbol)
     instrument = listed or Instrument(row.symbol, row.exchange or Exchange.HOSE)
     rules, before, is_buy = state.rulebook, row.executed_amount - amount, row.side is Side.BUY
@@ -198,10 +200,10 @@ def _flow(state: State, row: OrderUpdated, quantity: int, amount: int) -> Flow:
 
 
 def restore(state: State, base: AccountSnapshot, in_base: Mapping[str, Moved]) -> None:
-    """Go on from the numbers of an earlier run that agreed: fills since then move them.
+    """Continue from an earlier run's agreed figures: fills since then move them.
 
-    `in_base`: what those numbers had already taken in of orders made elsewhere. The journal keeps
-    only the newest row of such an order, which shows more once it has traded on.
+    `in_base`: what these figures already contained of external orders. The journal keeps only the
+    newest row of such an order, which shows more once it has traded on.
     """
     ledger = state.ledgers[base.account] = AccountLedger(base)
     flows = [flow for flow in state.early_flows if flow.account == base.account]
@@ -220,7 +222,7 @@ def restore(state: State, base: AccountSnapshot, in_base: Mapping[str, Moved]) -
 
 
 def flow_of(state: State, fill: Fill, trading_date: date) -> Flow | None:
-    """Return what a fill of a day moves, and when; None for a symbol that is not known."""
+    """Return what a fill of a day moves, and when; None for an unknown symbol."""
     instrument = state.instruments.get(fill.symbol)
     if instrument is None:
         return None
@@ -255,7 +257,7 @@ def unrealised(state: State, symbol: str, position: Position) -> int:
 
 
 def day_result(state: State, strategy: StrategyState) -> int:
-    """Return what today has brought, less fees and taxes, as far as prices of today are known.
+    """Return today's result after fees and taxes, as far as today's prices are known.
 
     Shares of an earlier day count from today's reference.
     """
@@ -293,11 +295,11 @@ def pause_after_loss(state: State, strategy: StrategyState) -> None:
 
 
 def on_account(state: State, event: AccountRead) -> None:
-    """Compare the broker's numbers with ours, and take them as the new base of what may be used.
+    """Compare the broker's figures with ours, and use them as the new base of what may be used.
 
-    Shares that a read shows otherwise are not taken before a second one agrees: an account that is
-    empty once is not flat. An answer that was asked for before the one that counts is late: fills
-    that the newer one contains are told by nothing else any more.
+    Deviating shares are not accepted before a second read agrees: an account shown empty once is
+    not flat. An answer requested before the one that counts is late: nothing else would report the
+    fills that the newer one contains.
     """
     snapshot, before = event.snapshot, state.accounts.get(event.snapshot.account)
     if before is not None and snapshot.at < before.at:
@@ -311,7 +313,7 @@ def on_account(state: State, event: AccountRead) -> None:
     is_doubtful = ledger is not None and any(symbol for symbol, _ in ledger.doubts)
     lack = ledgers.lack_at(ledger, snapshot) if ledger is not None else None
     if ledger is not None and certain:
-        ledger.old = None  # the break is what stands now
+        ledger.old = None  # the break stands instead
     elif ledger is not None:
         lags.follow(state, ledger, snapshot, lack)
     if before is None or not is_doubtful:

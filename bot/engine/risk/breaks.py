@@ -1,8 +1,8 @@
-"""Breaks: what journal and broker do not agree on, to the share and the VND, and nothing explains.
+"""Breaks: unexplained differences between journal and broker, to the share and the VND.
 
-A break has a name, is journalled and alerted, and keeps the next day from beginning until a person
-has accepted it with a reason. Until then cancels and reads work, and the symbol it is about is
-halted where the settings say so. A difference that a corporate action explains is only noted.
+A break has a name, is journalled and raises an alert, and prevents the next day from beginning
+until a person has accepted it with a reason. Until then cancels and reads work, and its symbol is
+halted if the settings say so. A difference that a corporate action explains is only noted.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,15 +22,15 @@ from bot.engine.risk.ledgers import IN_ALL, LOOK_AGAIN, Difference, explanation,
 from bot.engine.state import State
 
 SCOPE: Final = "break:"
-"""How the scope begins under which the journal keeps a break; the rest is its id."""
+"""Prefix of the scope under which the journal stores a break, followed by its id."""
 DAMAGE: Final = "JOURNAL"
-"""The name of the break that stands for the journal itself."""
+"""The name of the break that stands for damage to the journal itself."""
 SHOWN_MAX: Final = 5
-"""So many orders of a break are named in a message; all of them are journalled."""
+"""How many orders of a break a message names; all of them are journalled."""
 FEE_OF_MOST: Final = 200
-"""No broker takes more than a two-hundredth of what is traded."""
+"""No broker takes more than a two-hundredth of the traded amount."""
 ASK_AGAIN: Final = timedelta(seconds=15)
-"""How long an answer to another look is waited for."""
+"""How long to wait for the answer to another read."""
 
 
 def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) -> None:
@@ -72,8 +72,8 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
 
 
 def _found_before(state: State, account: str, each: Difference) -> str:
-    """Say which break has counted these shares already: the order behind it was in no day order
-    book by then, and has moved our own numbers a second time when it came. Empty: none has.
+    """Return which break already contains these shares: the order behind it was in no day order
+    book then, and moved our own figures a second time when it appeared. Empty if none does.
     """
     for one in state.reconciling.breaks.values():
         if one.symbol is None or one.symbol != each.symbol or one.break_id in state.reconciling.met:
@@ -93,8 +93,8 @@ def _found_before(state: State, account: str, each: Difference) -> str:
 
 
 def _fee_hint(state: State, amount: int) -> str:
-    """Name the setting that a difference of cash is like, where it is small beside what was traded:
-    one that is wrong makes a break every day.
+    """Name the setting that may explain a cash difference that is small compared with what was
+    traded: a wrong fee causes a break every day.
     """
     today = (each.row for each in state.orders.values() if each.is_own)
     traded = sum(row.executed_amount for row in today if row.trading_date == state.trading_date)
@@ -110,7 +110,7 @@ def _fee_hint(state: State, amount: int) -> str:
 def begin(
     state: State, text: str, symbol: str | None, *, ours: int | None, theirs: int | None
 ) -> Break:
-    """Name a break, journal it and alert."""
+    """Name a break, journal it and raise an alert."""
     name = f"B-{state.reconciling.next_number:04d}"
     state.reconciling.next_number += 1
     rows = [each.row for each in state.orders.values() if symbol in {None, each.row.symbol}]
@@ -141,7 +141,7 @@ def _keep(state: State, found: Break) -> None:
 
 
 def on_accepted(state: State, event: BreakAccepted) -> None:
-    """A person has looked at a break and gives the reason why it may stand."""
+    """A person has looked at a break and accepts it with a reason."""
     if refused := objection(state, event):
         facts = {"break": event.break_id, "why": refused}
         state.alert(
@@ -161,7 +161,7 @@ def on_accepted(state: State, event: BreakAccepted) -> None:
 
 
 def objection(state: State, event: BreakAccepted) -> str:
-    """Return why a break can't be accepted; empty: it can."""
+    """Return why a break cannot be accepted; empty if it can."""
     if event.break_id not in state.reconciling.breaks:
         known = ", ".join(state.reconciling.breaks) or "none"
         return f"there is no break '{event.break_id}' (open: {known})"
@@ -169,7 +169,7 @@ def objection(state: State, event: BreakAccepted) -> str:
 
 
 def look_again(state: State) -> None:
-    """Read orders and account once more where a read differs: only a second one is believed."""
+    """Read orders and account again if a read differs: only a second one is believed."""
     ledgers = state.ledgers.values()
     is_in_doubt = any(ledger.doubts or is_to_look_again(ledger) for ledger in ledgers)
     if not is_in_doubt and state.reconciling.closing_since is None:
@@ -183,14 +183,14 @@ def look_again(state: State) -> None:
 
 
 def doubts(state: State) -> Iterator[str]:
-    """Yield what a read has shown otherwise and none has confirmed yet."""
+    """Yield what one read has shown differently and none has confirmed yet."""
     for ledger in state.ledgers.values():
         for (symbol, what), (found, _) in ledger.doubts.items():
             yield f"{'' if symbol is None else f'{symbol} '}{what}: {found:,} at the broker"
 
 
 def alerts(state: State) -> Iterable[Standing]:
-    """Yield the breaks that nobody has accepted yet."""
+    """Yield the unaccepted breaks."""
     for each in state.reconciling.breaks.values():
         yield _standing(each)
 

@@ -1,9 +1,9 @@
 """The checks of a request: pure functions, tried in order, stopped at the first refusal.
 
-Each gets the request and a view of what the engine knows and yields its verdicts, each with the
-numbers it compared; nothing when it has nothing to say (no such limit, not its kind of order). What
-follows a refusal is never looked at. The engine handles one event at a time, so no two strategies
-can pass one limit together.
+Each takes the request and a view of the engine's state and yields verdicts, each with the numbers
+it compared; none if it does not apply (no such limit, not its kind of order). Checks after a
+refusal are not run. The engine handles one event at a time, so no two strategies can pass one limit
+together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,21 +33,25 @@ from bot.engine.risk.sizing import OrderRequest, gap_of
 from bot.engine.risk.view import SILENT_PHASES, AccountUse, View
 
 _LO, _BUY, _SELL, _EVEN, _ODD = OrderType.LO, Side.BUY, Side.SELL, Lot.EVEN, Lot.ODD
-"""Asked with every order: on Python 3.11 a member costs ten times as much through its class."""
+"""Looked up for every order: on Python 3.11 access through the enum class costs ten
+times as much.
+"""
 _NEED_TRADE_TODAY: Final = {kind for kind, rules in ORDER_TYPES.items() if rules.needs_trade_today}
 
 _SLIPS: Final = (10, 100, 1_000)
 _NEAR_SLIP: Final = 4
-"""A price is one in another unit when it is within a fourth of it: no band of a day is wider."""
+"""A price counts as one in another unit if it is within a fourth of that: no day's
+band is wider.
+"""
 HABIT_FROM: Final = 5
-"""So many buys make a habit that a buy is compared with."""
+"""This many buys make a habit with which a buy is compared."""
 
 Check = Callable[[OrderRequest, View, Limits], Iterator[CheckResult]]
 
 
 @dataclass(frozen=True, slots=True)
 class OfAccount:
-    """A check of what an account's strategies share: not tried where it has no limits."""
+    """A check of limits shared by an account's strategies: skipped if the account has none."""
 
     check: Callable[[OrderRequest, View, AccountUse], Iterator[CheckResult]]
 
@@ -58,8 +62,8 @@ def gate(_request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckR
 
 
 def symbol(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
-    """It is known where the symbol trades, with rules for its kind, nothing has halted it, and its
-    quote and depth are believed.
+    """It is known where the symbol is listed, with rules for its kind, nothing has halted it, and
+    its quote and depth are trusted.
     """
     instrument, is_ok = view.instrument, view.instrument is not None
     try:
@@ -79,10 +83,10 @@ def symbol(request: OrderRequest, view: View, _limits: Limits) -> Iterator[Check
 
 
 def phase(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
-    """The exchange takes orders, and the strategy file wants them now (a window's end excluded).
+    """The exchange takes orders, and the strategy file allows them now (a window's end excluded).
 
-    The sessions and hours of the file keep entries back alone: what is held can be sold outside of
-    them, too.
+    The file's sessions and hours only hold back entries: positions can be sold outside of them,
+    too.
     """
     wanted, start, end = view.when.phases, view.when.start, view.when.end
     is_wanted = not wanted or view.phase in wanted or request.side is Side.SELL
@@ -143,8 +147,8 @@ def lot(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckRes
 
 
 def price(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
-    """A LIMIT order has a price above 0, any other has none. It is on the grid, in a known band, by
-    a fresh quote, and not far from the last trade.
+    """A LIMIT order has a price above 0, any other has none. It is on the grid, within a known
+    band, by a fresh quote, and not far from the last trade.
     """
     limit, quote = request.limit_price, view.quote
     is_priced = limit is not None and limit > 0
@@ -191,7 +195,7 @@ def unit_slip(request: OrderRequest, view: View, _limits: Limits) -> Iterator[Ch
 
 
 def fat_finger(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
-    """A buy is not worth many times what the strategy usually buys; a few buys are no habit yet."""
+    """A buy is not worth many times the strategy's usual buys; a few buys are not a habit yet."""
     most, worth = limits.max_times_median, view.recent_buys
     if most is None or request.side is _SELL or len(worth) < HABIT_FROM:
         return
@@ -202,7 +206,9 @@ def fat_finger(request: OrderRequest, view: View, limits: Limits) -> Iterator[Ch
 
 
 def capital(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
-    """After everything that may still be bought, the strategy has its capital in shares at most."""
+    """Including everything that may still be bought, the strategy has at most its capital in
+    shares.
+    """
     most = limits.capital
     if most is not None and request.side is _BUY:
         value = view.invested + request.quantity * view.price
@@ -223,7 +229,7 @@ def max_order_value(request: OrderRequest, view: View, limits: Limits) -> Iterat
 
 
 def max_position(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
-    """After everything that may still be bought, the position is within the limit."""
+    """Including everything that may still be bought, the position is within the limit."""
     limit, position = limits.max_position, view.position + request.quantity
     if limit is not None and request.side is _BUY:
         words = f"position {position:,} of {limit:,}"
@@ -231,8 +237,8 @@ def max_position(request: OrderRequest, view: View, limits: Limits) -> Iterator[
 
 
 def max_orders(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
-    """The strategy has orders left today, and so has the account: the one with fewer left tells. A
-    sale counts and is let through: shares that can't be sold are the greater risk.
+    """The strategy has orders left today, and so has the account; the one with fewer left is
+    reported. A sale counts but always passes: shares that cannot be sold are the greater risk.
     """
     account = view.account
     counts = [(limits.max_orders_per_day, view.orders_today, STRATEGY)]
@@ -248,7 +254,7 @@ def max_orders(request: OrderRequest, view: View, limits: Limits) -> Iterator[Ch
 
 
 def max_loss(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
-    """Today's loss is within the limit; an exit is let through."""
+    """Today's loss is within the limit; an exit always passes."""
     limit, loss = limits.max_loss_per_day, view.loss_today
     if limit is not None and request.side is _BUY:
         words = f"loss {amounts(loss, limit)}"
@@ -256,7 +262,7 @@ def max_loss(request: OrderRequest, view: View, limits: Limits) -> Iterator[Chec
 
 
 def cash(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
-    """Free cash covers quantity at the worst price with the fee on it."""
+    """Free cash covers quantity at the worst price plus the fee."""
     if request.side is _BUY:
         value, free = request.quantity * view.price, view.cash_free
         need = value + view.rulebook.fee(value)
@@ -274,8 +280,8 @@ def sellable(request: OrderRequest, view: View, _limits: Limits) -> Iterator[Che
 
 
 def other_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
-    """No equal order is open, unresolved, or younger than the window. It can't trade with an order
-    of the same owner, in auctions and shortly before one none may be on the other side; and few
+    """No equal order is open, unresolved, or younger than the window. It cannot trade with an order
+    of the same owner; in auctions and shortly before one, none may be on the other side; and few
     enough orders have an unknown outcome.
     """
     if view.twin is not None:
@@ -291,7 +297,7 @@ def other_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator
     if view.opposites:
         yield judged("SELF_CROSS", True, "own opposite order none", other=None)
     if not is_buy:
-        return  # an exit lowers what is at risk, whatever is not known
+        return  # an exit reduces risk, whatever is unknown
     here, here_max = view.unknown_in_account, view.unknown_in_account_max
     if here >= here_max:
         yield judged("UNKNOWN_ORDERS", False, unknown=here, limit=here_max)
@@ -338,7 +344,7 @@ def judge(
     limits: Limits,
     checks: Sequence[Check | OfAccount] = CHECKS,
 ) -> tuple[CheckResult, ...]:
-    """Try the checks in order; the last result is the refusal when there is one."""
+    """Try the checks in order; the last result is the refusal, if there is one."""
     results, account = list[CheckResult](), view.account
     for check in checks:
         if not isinstance(check, OfAccount):
@@ -355,7 +361,7 @@ def judge(
 
 
 def _with_key(refusal: CheckResult, view: View) -> CheckResult:
-    """Return a refusal with the setting behind it; a phase that takes no orders is nobody's."""
+    """Return a refusal with the setting behind it; a phase without orders belongs to none."""
     if refusal.code == "PHASE" and view.phase in SILENT_PHASES:
         return refusal
     return with_key(refusal, view.shared_limits, view.at_default)

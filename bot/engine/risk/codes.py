@@ -1,8 +1,8 @@
-"""The words of the checks: one code each, and why it refuses.
+"""The codes of the checks, and the texts of their refusals.
 
-What has passed reads short (`order 13.2M of 50M`): the check itself says it, as every order has a
-dozen of them. A refusal is a sentence with exact figures, for they decided: a template whose fields
-are the numbers of the check.
+A passed check has a short text (`order 13.2M of 50M`), as every order has a dozen of them. A
+refusal is a sentence with the exact, deciding figures: a template whose fields are the numbers of
+the check.
 """
 
 from collections.abc import Mapping
@@ -17,22 +17,22 @@ PPM: Final = 1_000_000
 
 
 ACCOUNT: Final = "account"
-"""The scope of a limit that all strategies of an account share."""
+"""The scope of a limit shared by all strategies of an account."""
 STRATEGY: Final = "strategy"
 SYMBOL: Final = "symbol"
 OF_ACCOUNT: Final = "risk.account."
 OF_STRATEGIES: Final = "risk.limits."
-"""How the keys of their limits begin in bot.yaml."""
+"""Prefix of the keys of these limits in bot.yaml."""
 _OF_SCOPE: Final = {STRATEGY: "", ACCOUNT: " for the whole account", SYMBOL: " in one symbol"}
-"""How a limit's scope is said; a strategy's own is the usual one."""
+"""How a limit's scope is worded; a strategy's own is the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckCode:
-    """`refused`: why not; `unknown`: instead of `refused` where one of the numbers is missing.
+    """`refused`: the text of a refusal; `unknown`: its text if one of the numbers is missing.
 
-    `key`: the setting that it keeps, with fields like `refused`; without a dot it is one of the
-    limits, of the strategy or of the account as `scope` says.
+    `key`: the setting that it enforces, with fields like `refused`; without a dot it is a limit of
+    the strategy or the account, according to `scope`.
     """
 
     refused: str
@@ -47,7 +47,9 @@ def judged(
     /,
     **numbers: int | str | None,
 ) -> CheckResult:
-    """Return a check that passed when `is_ok`, with its numbers; `words` are of having passed."""
+    """Return a check that passed if `is_ok`, with its numbers; `words` are the text of having
+    passed.
+    """
     if is_ok:
         return CheckResult(code, is_ok, numbers, words)
     found = _ALL[code]
@@ -59,7 +61,7 @@ def judged(
 def with_key(
     result: CheckResult, shared: frozenset[str], at_default: frozenset[str]
 ) -> CheckResult:
-    """Return a refusal that names the setting behind it, where there is one.
+    """Return a refusal that names the setting behind it, if there is one.
 
     `shared`: the strategy's limits that `risk.limits` sets, not its file. `at_default`: keys
     that nobody has set.
@@ -82,7 +84,7 @@ def with_key(
 
 
 def tightest(own: int | None, shared: int | None) -> tuple[int | None, str]:
-    """Return the smaller of a strategy's and an account's limit, and whose it is."""
+    """Return the smaller of a strategy's and an account's limit, and its scope."""
     if shared is None or (own is not None and own <= shared):
         return own, STRATEGY
     return shared, ACCOUNT
@@ -97,7 +99,7 @@ def short_money(amount: int) -> str:
 
 
 def amounts(part: int, whole: int) -> str:
-    """Return `13.2M of 50M`, in full where two different amounts would read the same."""
+    """Return `13.2M of 50M`, in full if two different amounts would look the same."""
     short, short_whole = short_money(part), short_money(whole)
     is_clear = short != short_whole or part == whole
     return f"{short} of {short_whole}" if is_clear else f"{part:,} of {whole:,}"
@@ -114,12 +116,12 @@ def type_words(names: str) -> str:
 
 
 def or_none(value: int | str | None) -> str:
-    """Return a number or a word as it is read, `none` where there is none."""
+    """Return a number or a word as shown, `none` if there is none."""
     return f"{value:,}" if isinstance(value, int) else "none" if value is None else str(value)
 
 
 def _shown(name: str, value: int | str | None) -> str:
-    """Return a number or word of a refusal as it is read."""
+    """Return a number or word of a refusal as shown."""
     if name == "scope":
         return _OF_SCOPE[str(value)]
     if isinstance(value, Phase):
@@ -268,6 +270,6 @@ ASK_CODES: Final[Mapping[str, CheckCode]] = {
     "VERDICT_ROW": CheckCode("{order_id} is {why}"),
     "ROW_READ": CheckCode("the broker's row did not come within {seconds} s"),
 }
-"""The checks of an ask to change or cancel an order, beside those above."""
+"""The checks of a request to change or cancel an order, besides those above."""
 
 _ALL: Final = {**CODES, **ASK_CODES}

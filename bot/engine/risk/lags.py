@@ -1,17 +1,17 @@
-"""Whether the broker's account shows our own fills: numbers of before them are old.
+"""Detects whether the broker's account shows our own fills: figures from before them are old.
 
-While an own order works nobody knows what its symbol, or the cash, should show by now: it may have
-been filled a second ago. But what our fills of before have moved must be there. A read whose number
-is just what it was before one of them is of before that fill, whenever it was asked for. So
+While an own order works, nobody knows what its symbol, or the cash, should show by now: it may have
+been filled a second ago. But the effects of our earlier fills must be there. A read whose number is
+exactly that from before one of them dates from before that fill, whenever it was requested. So
 
   its age counts from that fill: R19 (ACCOUNT_AGE) keeps buys back once that is too long ago,
   what it lacks is put to it: no money is spent twice, no limit of a position counts too little,
   several reads in a row that lack a fill of long ago are told of, until the numbers move.
 
-A number that our fills make in no way says nothing here: more may have been filled, or money paid
-in. That is for the comparison of a quiet moment (`ledgers.py`). Cash that is held for a buy of the
-day and taken at its end is not old, where the broker shows as much as secured and has not taken the
-money of another buy of the day at once.
+A number that our fills cannot explain is ignored here: more may have been filled, or money paid in.
+The comparison in a quiet moment handles that (`ledgers.py`). Cash held for a buy of the day and
+taken at its end is not old, if the broker shows as much as secured and has not deducted another buy
+of the day at once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,12 +28,12 @@ from bot.engine.flows import AccountLedger, Flow, Lack, OldReads
 from bot.engine.state import State
 
 READS_MIN: Final = 3
-"""So many old reads in a row, over so long, are no single slow node any more."""
+"""This many old reads in a row, over this long, cannot be a single slow node any more."""
 SPAN_MIN: Final = timedelta(seconds=15)
 GOOD_AGAIN: Final = 3
-"""So many reads in a row show the fills before it is over."""
+"""This many reads in a row must show the fills before it is over."""
 SECURED_MIN_PERCENT: Final = 99
-"""What is held for a buy need not contain its fee."""
+"""What is held for a buy need not include its fee."""
 
 
 def lack_of(
@@ -44,8 +44,8 @@ def lack_of(
     sooner: int,
     totals: Mapping[str, int],
 ) -> Lack | None:
-    """Return what a read lacks; `cash` and `totals` are the numbers by all fills, `sooner` is money
-    that may have come already.
+    """Return what a read lacks; `cash` and `totals` are the figures after all fills, `sooner` is
+    money that may have come already.
     """
     later = [flow for flow in ledger.flows if flow.at > snapshot.at]
     known = sorted((f for f in ledger.flows if f.at <= snapshot.at), key=attrgetter("at"))
@@ -77,7 +77,9 @@ def _bought(flow: Flow) -> int:
 
 
 def _since(flows: Sequence[Flow], moved: Sequence[int], lacking: int) -> datetime | None:
-    """Return the oldest of the last fills that are just what is lacking; None: there are none."""
+    """Return the oldest of the last fills that add up exactly to what is lacking; None if there are
+    none.
+    """
     total = 0
     for flow, each in zip(reversed(flows), reversed(moved), strict=True):
         if total == lacking:
@@ -91,7 +93,7 @@ def _since(flows: Sequence[Flow], moved: Sequence[int], lacking: int) -> datetim
 def _is_held_back(
     ledger: AccountLedger, snapshot: AccountSnapshot, known: Sequence[Flow], since: datetime
 ) -> bool:
-    """Whether the money that a read shows too much may be held for buys of the day."""
+    """Return whether the excess money in a read may be held for buys of the day."""
     today = _day(snapshot.at)
     buys = [flow for flow in known if _day(flow.at) == today and flow.cash_out]
     if not buys or since != buys[0].at or ledger.paid_on == today:
@@ -102,9 +104,7 @@ def _is_held_back(
 
 
 def note_paid(ledger: AccountLedger, snapshot: AccountSnapshot, cash: int) -> None:
-    """Learn from a read whose cash is what all fills make of it that this broker takes the money of
-    a buy at once.
-    """
+    """Learn from a read whose cash includes all fills that this broker deducts buys at once."""
     today = _day(snapshot.at)
     spent = (f.cash_out for f in ledger.flows if f.at <= snapshot.at and _day(f.at) == today)
     if snapshot.cash == cash and any(spent):
@@ -121,7 +121,7 @@ def _day(at: datetime) -> date:
 def follow(
     state: State, ledger: AccountLedger, snapshot: AccountSnapshot, lack: Lack | None
 ) -> None:
-    """Count the old reads in a row; tell of them once they are too many, and when they are over."""
+    """Count old reads in a row; report them once there are too many, and when they are over."""
     old = ledger.old
     if lack is not None and snapshot.at - lack.since >= state.settings.book_lag:
         if old is None:
@@ -143,12 +143,12 @@ def follow(
 
 
 def is_to_look_again(ledger: AccountLedger) -> bool:
-    """Whether a read was old and further ones have to show whether that lasts."""
+    """Return whether a read was old, so that further ones have to show whether that lasts."""
     return ledger.old is not None and not ledger.old.is_told
 
 
 def read_of(state: State, account: str) -> datetime | None:
-    """Return of when the numbers of an account are that count now; None: it was never read."""
+    """Return the time of an account's figures that count now; None if it was never read."""
     snapshot, ledger = state.accounts.get(account), state.ledgers.get(account)
     if snapshot is None or ledger is None or ledger.lack is None:
         return None if snapshot is None else snapshot.at

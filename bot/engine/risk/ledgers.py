@@ -1,22 +1,22 @@
-"""Our own running account: cash and lots by their settlement, from the fills that we know.
+"""Our own running account: cash and lots by settlement, from the known fills.
 
-The broker's numbers of a quiet moment are the base; the journal keeps it, so that a restart goes on
-from there. Fills move it, those of orders made elsewhere too: a buy takes cash at once, what was
-bought and what a sale brings comes on T+2 at 13:00 (VSDC settlement rules). Every further read is
-compared with it: a symbol unless an order of ours works in it or its fill is newer than the read,
-cash when nothing of ours is under way at all. Also explained are
+The broker's figures in a quiet moment are the base; the journal stores it, so that a restart
+continues from there. Fills move it, including those of external orders: a buy takes cash at once;
+bought shares and sale proceeds arrive on T+2 at 13:00 (VSDC settlement rules). Every further read
+is compared with it: a symbol unless an order of ours works in it or its fill is newer than the
+read, cash if nothing of ours is under way at all. Also explained are
 
   what settles later on the same day (delivery is around midday, sooner than the rule promises),
   buys of the day that the broker holds back and has not yet taken out of its cash,
   shares of before the base, whose date is not known, becoming sellable.
 
-One read proves nothing: it may be old, or empty by mistake. A difference is certain when a second
-read, asked for at least `LOOK_AGAIN` later and after another day order book, shows the same number.
-While something trades that book is asked for `book_lag` after the first read: a trade by hand is in
-the account before the order book of a node that lags shows its order.
-The broker's rights call may name the corporate action behind it, one difference per right: a
-dividend in cash arrives less the tax that is withheld, new shares count from the ex-date on. What
-nothing names is a break (`engine/risk/breaks.py`); the broker's number is the base from then on.
+One read proves nothing: it may be old, or empty by mistake. A difference is certain if a second
+read, requested at least `LOOK_AGAIN` later and after another day order book, shows the same number.
+While something trades, that book is requested `book_lag` after the first read: a manual trade is in
+the account before a lagging node's order book shows its order. The broker's rights call may name
+the corporate action behind it, one difference per right: a cash dividend arrives less the withheld
+tax, new shares count from the ex-date on. An unexplained difference is a break
+(`engine/risk/breaks.py`); the broker's number is the base from then on.
 """
 
 from collections import defaultdict
@@ -35,17 +35,17 @@ from bot.engine.state import State
 
 IN_ALL: Final = "in all"
 LOOK_AGAIN: Final = timedelta(seconds=5)
-"""How far apart two reads are that agree on a difference."""
+"""The interval between two reads that confirm a difference."""
 _QUIET: Final = frozenset({Phase.CLOSED, Phase.BREAK})
 BASE: Final = "base:"
-"""How the scope begins under which the journal keeps which numbers of an account count."""
+"""Prefix of the scope under which the journal stores which figures of an account count."""
 AROUND_PAYMENT: Final = timedelta(days=7)
 """How far from its stated day a dividend may arrive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One number that is not as our fills make it. `symbol` None: cash."""
+    """One number that differs from our fills' result. `symbol` None: cash."""
 
     symbol: str | None
     what: str
@@ -59,7 +59,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """The difference in words."""
+        """Describe the difference."""
         unit = "VND" if self.symbol is None else "shares"
         what = self.what if self.symbol is None else f"{self.symbol} {self.what}"
         expected, found = f"expected {self.expected:,}", f"found {self.found:,}"
@@ -68,8 +68,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What our fills make of the base at an instant. `explained_cash` are other values that the
-    cash may have too, `sooner` is what may have come of it already.
+    """The result of our fills on the base at an instant. `explained_cash` are other permitted
+    values of the cash, `sooner` is what may already have come of it.
     """
 
     cash: int
@@ -80,7 +80,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """`sellable` at least, `sellable_max` with what may have come sooner."""
+    """`sellable` is the minimum, `sellable_max` includes what may have come sooner."""
 
     total: int
     sellable: int
@@ -89,7 +89,7 @@ class Shares:
 
 
 def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
-    """Compare a read with our own numbers, or begin them with it; return what is certain now."""
+    """Compare a read with our own figures, or begin them with it; return what is certain now."""
     account, ledger = snapshot.account, state.ledgers.get(snapshot.account)
     busy = _busy(state, snapshot)
     if ledger is None:
@@ -100,9 +100,9 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
     expected = expected_at(ledger, snapshot.at)
     lack = lack_at(ledger, snapshot)
     if lack is not None and lack.cash and is_closed(state, account, snapshot.at):
-        # Nothing is held for a buy that the broker does not show: the last look of a day says so.
+        # Nothing is held for a buy that the broker does not show: the last read of a day says so.
         expected = replace(expected, explained_cash=frozenset({expected.cash}))
-    # Anybody's orders hold shares back where they work.
+    # Anybody's working orders hold shares back.
     held_back = {order.row.symbol for order in state.open_orders()}
     found = [
         each
@@ -127,13 +127,13 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
         if symbol in snapshot.holdings
     )
     if not busy and not doubts and (certain or (is_ours and not found)):
-        rebase(state, ledger, snapshot)  # begin again from it, so that the fills stay few
+        rebase(state, ledger, snapshot)  # start over from it, so that the fills stay few
     return certain
 
 
 def _book_lag(state: State, at: datetime) -> timedelta:
-    """How far the day order book may be behind numbers of an instant: not at all where nothing
-    could trade shortly before.
+    """Return how far the day order book may lag behind figures of an instant: zero if nothing could
+    trade shortly before.
     """
     lag, phase_at = state.settings.book_lag, state.rulebook.phase_at
     phases = {phase_at(exchange, when) for exchange in Exchange for when in (at - lag, at)}
@@ -141,9 +141,9 @@ def _book_lag(state: State, at: datetime) -> timedelta:
 
 
 def _busy(state: State, snapshot: AccountSnapshot) -> set[str]:
-    """Return the symbols in which something of ours is under way: their numbers may move.
+    """Return the symbols in which something of ours is under way, so that their numbers may move.
 
-    Once the exchanges have closed nothing trades: an order that is still shown as open moves none.
+    Once the exchanges have closed nothing trades, even if an order is still shown as open.
     """
     account = snapshot.account
     busy = {one.intent.symbol for one in state.pending_intents() if one.intent.account == account}
@@ -155,7 +155,7 @@ def _busy(state: State, snapshot: AccountSnapshot) -> set[str]:
 
 
 def is_closed(state: State, account: str, at: datetime) -> bool:
-    """Whether numbers of `at` are of after today's close, and the day order book is, too.
+    """Return whether figures of `at` are from after today's close, and the day order book, too.
 
     After midnight the broker's day order book is another day's.
     """
@@ -166,7 +166,7 @@ def is_closed(state: State, account: str, at: datetime) -> bool:
 
 
 def _lifted(state: State, snapshot: AccountSnapshot) -> AccountSnapshot:
-    """Return a first read with at least what our strategies hold: less is a difference (I19)."""
+    """Return a first read with at least our strategies' holdings: less is a difference (I19)."""
     own = own_shares(state, snapshot.account)
     holdings = dict(snapshot.holdings)
     for symbol, shares in own.items():
@@ -177,7 +177,7 @@ def _lifted(state: State, snapshot: AccountSnapshot) -> AccountSnapshot:
 
 
 def own_shares(state: State, account: str) -> dict[str, int]:
-    """Return what the strategies of an account hold together, by symbol."""
+    """Return the total holdings of an account's strategies, by symbol."""
     own = defaultdict[str, int](int)
     for strategy in state.strategies.values():
         if strategy.plan.account == account:
@@ -189,7 +189,7 @@ def own_shares(state: State, account: str) -> dict[str, int]:
 def _correct(
     ledger: AccountLedger, certain: Difference, expected: "Expected", snapshot: AccountSnapshot
 ) -> None:
-    """Take the broker's number for ours, where a difference is certain."""
+    """Accept the broker's number for ours if a difference is certain."""
     base, symbol = ledger.base, certain.symbol
     ledger.is_new = True
     if symbol is None:
@@ -208,9 +208,9 @@ def _correct(
 
 
 def rebase(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> None:
-    """The broker's numbers count from here; what is still on its way comes later.
+    """Use the broker's figures as the base from here; what is still to settle comes later.
 
-    The journal keeps which they are, where they are not just those of before.
+    The journal stores them if they are not just the previous ones.
     """
     moves, before = [*ledger.coming, *ledger.flows], ledger.base
     is_news = ledger.is_new or bool(ledger.flows) or before.cash != snapshot.cash
@@ -247,7 +247,7 @@ def rebase(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> No
 
 
 def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
-    """Return what our fills make of the base at an instant."""
+    """Return the result of our fills on the base at an instant."""
     base, moves = ledger.base, [*ledger.coming, *ledger.flows]
     spent = sum(flow.cash_out for flow in ledger.flows)
     come = sum(flow.cash_in for flow in moves if flow.settles_at <= at)
@@ -267,7 +267,7 @@ def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
 
 
 def lack_at(ledger: AccountLedger, snapshot: AccountSnapshot) -> Lack | None:
-    """Return what a read lacks of our own fills; None: nothing that can be seen."""
+    """Return what a read lacks of our own fills; None if nothing can be seen."""
     expected = expected_at(ledger, snapshot.at)
     lags.note_paid(ledger, snapshot, expected.cash)
     totals = {symbol: shares.total for symbol, shares in expected.holdings.items()}
@@ -328,10 +328,10 @@ def _differences(
 
 
 def explanation(state: State, account: str, symbol: str | None, difference: int) -> str:
-    """Return what a difference in cash (symbol None) or shares comes from; empty: not known.
+    """Return what explains a difference in cash (symbol None) or shares; empty if unknown.
 
     A dividend may have come net of the tax or gross; an old one of the same amount explains nothing
-    of today.
+    today.
     """
     for right in state.rights.get(account, ()):
         worth: tuple[int, ...] = ()

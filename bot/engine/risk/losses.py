@@ -1,11 +1,10 @@
-"""What an account's loss of today stops, and a strategy that goes on filling on one side.
+"""What an account's loss of today stops, and strategies that keep filling on one side.
 
     loss at the limit ─► no entries until tomorrow, open buys are cancelled, exits go out
     at twice the limit ─► the bot is halted, all open orders are cancelled, a person resumes it
 
-The loss is what strategies have traded today and what their shares have moved from the day's
-reference, fees and taxes with it. It is looked at with each fill, each read of the account, and
-each order that is asked for.
+The loss includes strategies' trades of today, the move of their shares from the day's reference,
+and fees and taxes. It is checked with each fill, each account read, and each requested order.
 """
 
 from collections.abc import Iterator
@@ -38,14 +37,14 @@ def is_limited(state: State) -> bool:
 
 
 def objection(state: State, account: str, side: Side) -> str | None:
-    """Return why an account's loss keeps an order back; None: it does not. A sale goes out."""
+    """Return why an account's loss holds an order back; None if it does not. Sales are sent."""
     reason = state.usage.of(account).reduced_by if side is Side.BUY else ""
     return f"no entries until tomorrow: {reason}" if reason else None
 
 
 def mark(state: State, quote: Quote) -> None:
-    """Take in what a share is worth today. Before the day's first phase a quote may still be that
-    of the day before, and before the first trade its last price is.
+    """Set today's value of a share. Before the day's first phase a quote may still be yesterday's,
+    and before the first trade its last price is.
     """
     reference = quote.reference
     if reference is not None and _trades(state, quote.symbol):
@@ -55,7 +54,7 @@ def mark(state: State, quote: Quote) -> None:
 
 
 def begin_day(state: State) -> None:
-    """A new day begins without the loss of the last one."""
+    """A new day begins without the last one's loss."""
     for account, usage in state.usage.all():
         if usage.reduced_by:
             running, scope = RunState.RUNNING, f"{ENTRIES_SCOPE}{account}"
@@ -72,7 +71,9 @@ def begin_day(state: State) -> None:
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield which account takes no entries today, and of what the day's loss is not known."""
+    """Yield which accounts take no entries today, and for which symbols the day's loss is not
+    known.
+    """
     for _, usage in state.usage.all():
         if usage.reduced_by:
             text = f"REDUCING: nothing is bought until tomorrow ({usage.reduced_by}); sales go on"
@@ -88,7 +89,7 @@ def alerts(state: State) -> Iterator[Standing]:
 
 
 def _trades(state: State, symbol: str) -> bool:
-    """Whether the exchange of a symbol is not closed: quotes are those of today."""
+    """Return whether a symbol's exchange is not closed, so that quotes are from today."""
     listed = state.instruments.get(symbol)
     return listed is not None and state.phase_of(listed.exchange).phase is not Phase.CLOSED
 
@@ -96,7 +97,7 @@ def _trades(state: State, symbol: str) -> bool:
 def count_trade(
     state: State, fill: Fill, strategy: StrategyState | None, trading_date: date
 ) -> None:
-    """Count what a fill does to the day's result; one of an order of an earlier day moves what was
+    """Count a fill's effect on the day's result; a fill of an earlier day's order changes what was
     there at the start.
     """
     day = DayTrade() if strategy is None else strategy.days.setdefault(fill.symbol, DayTrade())
@@ -114,8 +115,8 @@ def count_trade(
 
 
 def is_repeat(fill: Fill, intent: Intent | None) -> bool:
-    """Whether a fill counts among a strategy's repeats: the first one of its order, and not of a
-    close, whose pieces are one wish.
+    """Return whether a fill counts as a repeat: the first one of its order, and not of a close,
+    whose pieces are one request.
     """
     is_first = fill.order_executed == fill.quantity
     return is_first and not (intent is not None and intent.closes_position)

@@ -1,14 +1,14 @@
-"""Completes a request: its price and its size, where the strategy left them to its file.
+"""Completes a request: price and size, if the strategy left them to its file.
 
 A strategy file's price is written for a buyer; a seller's is its mirror: `ask` is then the bid and
 `+1 tick` one tick lower. A price between two ticks goes to the passive one (a buy down, a sell up);
-a price that the strategy itself gives is left as it is. A size of the file is rounded down to whole
-lots, never to an odd lot; a quantity that the strategy itself gives is left as it is.
+a price given by the strategy itself is not changed. A size from the file is rounded down to whole
+lots, never to an odd lot; a quantity given by the strategy itself is not changed.
 
-A position must not be locked in by a limit. A close of more than one order may be sells as much as
-one may, and always a lot: shares that can't be sold are a greater risk than an order beyond a limit
-of its size or of the day. Sales wait for sales alone, and a close that meets the limit of their
-rate is not refused: it waits for its turn, and is sized and priced then.
+A position must not be locked in by a limit. A close larger than one order may be sells as much as
+allowed, and always at least a lot: shares that cannot be sold are a greater risk than an order
+beyond a size or daily limit. Sales wait only for sales, and a close that hits their rate limit is
+not refused: it waits for its turn, and is sized and priced then.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,10 +43,10 @@ SIDES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class OrderRequest:
-    """An order as a strategy asks for it, complete. `limit_price` is None when not LO.
+    """A strategy's complete order request. `limit_price` is None if not LO.
 
-    `follows` is the held intent that it takes the place of. `is_flattening`: it sells after a halt,
-    and passes it.
+    `follows` is the held intent that it replaces. `is_flattening`: it sells after a halt, which it
+    passes.
     """
 
     strategy: str
@@ -65,7 +65,7 @@ class OrderRequest:
 
 @dataclass(frozen=True, slots=True)
 class Unsized:
-    """No order can be made of the request: the code of the refusal and its numbers."""
+    """No order can be made from the request: the code of the refusal and its numbers."""
 
     code: str
     numbers: Numbers
@@ -74,7 +74,7 @@ class Unsized:
 def request_of(
     state: State, strategy: StrategyState, symbol: str, request: Request, means: Means, why: str
 ) -> OrderRequest | Unsized:
-    """Complete a request by what the strategy file says of price and size."""
+    """Complete a request with the strategy file's price and size."""
     plan, side = strategy.plan.order, SIDES[request.kind]
     is_by_plan = isinstance(request.limit, Default)
     order_type = request.market or (plan.order_type if is_by_plan else OrderType.LO)
@@ -85,7 +85,8 @@ def request_of(
         if isinstance(found, str):
             return Unsized("NO_PRICE", {"basis": basis, "side": side, "reason": found})
         price = found
-    if request.kind is RequestKind.CLOSE:  # whole lots first; what is left is an odd lot of its own
+    # whole lots first; the rest is an odd lot, ordered separately
+    if request.kind is RequestKind.CLOSE:
         quantity = means.sellable // BOARD_LOT * BOARD_LOT or means.sellable
     elif request.quantity is not None:
         quantity = request.quantity
@@ -116,7 +117,7 @@ def request_of(
 
 
 def file_quantity(plan: OrderPlan, *, price: int, cash: int) -> int:
-    """Return the file's size in shares, rounded down to whole lots; 0 when it buys none."""
+    """Return the file's size in shares, rounded down to whole lots; 0 if it buys none."""
     if plan.size_unit is SizeUnit.SHARES:
         return plan.size // BOARD_LOT * BOARD_LOT
     money = plan.size if plan.size_unit is SizeUnit.CASH else cash * plan.size // 100
@@ -150,7 +151,7 @@ def _price_by_plan(
 
 
 def basis_for(basis: PriceBasis, side: Side) -> PriceBasis:
-    """Return the basis as a buyer's file means it for this side."""
+    """Return the basis for this side, which the file states for a buyer."""
     return basis if side is Side.BUY else _MIRROR[basis]
 
 
@@ -165,7 +166,7 @@ def shifted(rulebook: Rulebook, instrument: Instrument, side: Side, basis: int, 
 
 
 def snapped(rulebook: Rulebook, instrument: Instrument, side: Side, price: int) -> int:
-    """Return the price when it is on the grid, else the next one down for a buy, up for a sell."""
+    """Return the price if it is on the grid, else the next one down for a buy, up for a sell."""
     grid = rulebook.ticks_of(instrument)
     if grid.is_on_grid(price):
         return price
@@ -182,16 +183,18 @@ AT_THE_MARKET: Final = frozenset(
         OrderType.FOK,
     }
 )
-"""Types that take what the depth shows. ATO, ATC and PLO trade at the one price of their phase."""
+"""Types that take what the depth shows. ATO, ATC and PLO trade at the single price of
+their phase.
+"""
 
 
 def gap_of(price: int, base: int) -> int:
-    """Return how far a price is from another, in parts per million of that."""
+    """Return how far a price is from another, in parts per million of the latter."""
     return abs(price - base) * PPM // base if base > 0 else PPM
 
 
 def shown_to(state: State, symbol: str, side: Side) -> Sequence[DepthLevel]:
-    """Return the levels of a fresh depth that an order on this side meets, the best first."""
+    """Return the levels of a fresh depth that an order on this side would meet, best first."""
     seen = state.depths.get(symbol)
     if seen is None or state.now - seen.at > state.settings.max_depth_age:
         return ()
@@ -201,11 +204,13 @@ def shown_to(state: State, symbol: str, side: Side) -> Sequence[DepthLevel]:
 # ------------------------------------------------------------------------------------------- closes
 
 CLOSE_WAITS_MAX: Final = timedelta(minutes=15)
-"""A close that has not had its turn by then is given up, and told: its strategy may ask again."""
+"""A close that has not had its turn by then is given up and reported: its strategy may request it
+again.
+"""
 
 
 def piece_of(state: State, strategy: StrategyState, order: OrderRequest) -> OrderRequest:
-    """Return a close cut to what one order may be, in whole lots and at least one."""
+    """Return a close cut to what one order may have, in whole lots and at least one."""
     if not order.closes_position or order.quantity <= BOARD_LOT:
         return order
     most = min(_most(state, strategy, order), default=order.quantity)
@@ -215,7 +220,7 @@ def piece_of(state: State, strategy: StrategyState, order: OrderRequest) -> Orde
 
 
 def _most(state: State, strategy: StrategyState, order: OrderRequest) -> Iterator[int]:
-    """Yield how many shares one order may have, by each limit that says so."""
+    """Yield how many shares one order may have, by each applicable limit."""
     shared, own = state.settings.account_limits, strategy.limits
     price = worst_price(state, order.symbol, order.limit_price)
     for value in (own.max_order_value, shared.max_order_value):
@@ -233,7 +238,7 @@ def _most(state: State, strategy: StrategyState, order: OrderRequest) -> Iterato
 
 
 def sales_open_at(state: State, account: str) -> datetime | None:
-    """Return when a sale of an account may go out; None: now."""
+    """Return when a sale of an account may be sent; None: now."""
     limits, usage, now = state.settings.account_limits, state.usage.of(account), state.now
     found = (
         usage.sales_of_second.opens_at(now, limits.max_orders_per_second),
@@ -245,7 +250,7 @@ def sales_open_at(state: State, account: str) -> datetime | None:
 def keep_waiting(
     state: State, strategy: StrategyState, symbol: str, request: Request, why: str, due: datetime
 ) -> None:
-    """Keep a close for its turn; one that waits already stays at its place."""
+    """Queue a close for its turn; one already waiting keeps its place."""
     key = strategy.plan.name, symbol
     before = state.waiting_closes.get(key)
     since = before.since if before is not None else state.now
@@ -253,6 +258,6 @@ def keep_waiting(
 
 
 def due_closes(state: State) -> list[WaitingClose]:
-    """Return the closes whose turn it is, those that wait longest first."""
+    """Return the closes whose turn it is, those that have waited longest first."""
     found = [one for one in state.waiting_closes.values() if one.due <= state.now]
     return sorted(found, key=lambda one: one.since)

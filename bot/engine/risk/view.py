@@ -1,4 +1,4 @@
-"""What the checks of one order may look at, and what an account has used of its limits."""
+"""What the checks of one order may look at, and how much of its limits an account has used."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ SILENT_PHASES: Final = frozenset({Phase.BREAK, Phase.CLOSED, Phase.PUT_THROUGH})
 
 @dataclass(frozen=True, slots=True)
 class AccountUse:
-    """The limits that an account's strategies share, and what is used of them.
+    """The limits shared by an account's strategies, and how much of them is used.
 
-    Orders are those of this bot, also ones whose outcome is not known. `worst_price` is the worst
-    level that the depth shows to an order on this side, `shown` its shares; None and 0 without one.
-    `nav` is the net asset value and `age` that of the account's read, None before the first one.
-    `position_value`: what the account has of the symbol, `gross`: of all, at the last prices, with
-    what open buys may add. `flips` are those that an order on this side would make. `ends_in` is
-    the phase that takes no orders, where it is near.
+    Orders are this bot's, including those of unknown outcome. `worst_price` is the worst level that
+    the depth shows to an order on this side, `shown` its shares; None and 0 without one. `nav` is
+    the net asset value and `age` that of the account's read, None before the first one.
+    `position_value`: the account's shares of the symbol, `gross`: of all symbols, at last prices,
+    including what open buys may add. `flips` includes that of an order on this side. `ends_in` is
+    the coming phase without orders, if it is near.
     """
 
     limits: AccountLimits
@@ -82,7 +82,7 @@ class View:
     price: int
     """The limit, or the worst price of an order without one."""
     position: int
-    """Own shares with everything that may still be bought."""
+    """Own shares including everything that may still be bought."""
     orders_today: int
     loss_today: int
     cash_free: int | None
@@ -98,17 +98,17 @@ class View:
     is_auction_near: bool = False
     """Whether an auction is under way, or begins so soon that both sides would be in it."""
     recent_buys: Sequence[int] = ()
-    """What the strategy's last buys were worth."""
+    """The values of the strategy's last buys."""
     invested: int = 0
-    """What its shares of all symbols are worth, with what its open buys may add."""
+    """The value of its shares of all symbols, including what its open buys may add."""
     shared_limits: frozenset[str] = frozenset()
-    """Those of the strategy's limits that `risk.limits` sets, and not its file."""
+    """Limits of the strategy set by `risk.limits` and not by its file."""
     at_default: frozenset[str] = frozenset()
     """Keys of limits that nobody has set."""
 
     @property
     def traded(self) -> Instrument:
-        """The instrument; SYMBOL, one of the first checks, has made sure that it is known."""
+        """The instrument; SYMBOL, one of the first checks, has ensured that it is known."""
         assert self.instrument is not None, "SYMBOL is checked before"
         return self.instrument
 
@@ -122,7 +122,7 @@ class View:
 
 
 def use_of(state: State, request: OrderRequest, means: Means) -> AccountUse | None:
-    """Return what the request's account has used; None where nothing is limited."""
+    """Return what the request's account has used; None if nothing is limited."""
     if not state.has_account_limits:
         return None
     limits, account, symbol = state.settings.account_limits, request.account, request.symbol
@@ -178,7 +178,9 @@ def bought(state: State, account: str) -> int:
 
 
 def invested(state: State, strategy: StrategyState) -> int:
-    """Return what a strategy's shares are worth, with what its open buys may cost, without fees."""
+    """Return the value of a strategy's shares, including what its open buys may cost,
+    without fees.
+    """
     name, total = strategy.plan.name, 0
     for symbol, position in strategy.positions.items():
         seen = state.quotes.get(symbol)
@@ -196,7 +198,9 @@ def invested(state: State, strategy: StrategyState) -> int:
 
 
 def _worst(levels: Sequence[DepthLevel], request: OrderRequest) -> int | None:
-    """Return the price of the worst level; for a sale, which must get out, the worst it reaches."""
+    """Return the price of the worst level; for a sale, which must get out, the worst one it
+    reaches.
+    """
     left = request.quantity
     for level in levels if request.side is Side.SELL else ():
         left -= level.volume
