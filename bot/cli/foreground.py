@@ -23,6 +23,7 @@ from bot.cli.code_prompt import CodePrompt
 from bot.cli.command import Invocation
 from bot.cli.rows import fields_of
 from bot.cli.show import (
+    WIPE,
     cut,
     is_attended,
     leave_a_closed_window,
@@ -56,7 +57,6 @@ COLORS: Final = {
     **dict.fromkeys(("BLOCK", "LIMIT", "PAUSED", "HELD"), "yellow"),
     **dict.fromkeys(("SKIP", "PULSE"), "bright_black"),
 }
-_WIPE: Final = "\r\x1b[2K"
 
 
 def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOptions") -> "RunEnd":
@@ -232,7 +232,7 @@ class TerminalScreen:
 
     def _wipe(self) -> None:
         if self._has_status_line:
-            steer(_WIPE, err=True)
+            steer(WIPE, err=True)
 
     def _draw(self) -> None:
         if self._has_status_line:

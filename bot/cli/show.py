@@ -44,7 +44,7 @@ STREAMS: Final = (1, 2)
 """Descriptors of stdout and stderr."""
 STEPS: Final = 1_000
 """Steps of a progress bar."""
-_WIPE: Final = "\r\x1b[2K"
+WIPE: Final = "\r\x1b[2K"
 _TYPED_MAX: Final = 65_536
 """Characters of typed or piped input: more than any key or token has."""
 _UP_AND_WIPE: Final = "\x1b[{lines}F\x1b[0J"
@@ -194,7 +194,7 @@ class ProgressLine:
 
     def wipe(self) -> None:
         if self._is_shown:
-            steer(_WIPE, err=True)
+            steer(WIPE, err=True)
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from typing import Final
 from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
 
 LENGTH_MAX: Final = 4_096
+CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
+"""The variable in which systemd names the folder of a service's credentials."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import Final
 
@@ -62,6 +62,8 @@ CRITICAL_KINDS: Final = frozenset(
     kind for kind, severity in SEVERITIES.items() if severity is Severity.CRITICAL
 )
 """These always reach somebody: they cannot be muted, held overnight, or off on every channel."""
+MUTE_MAX: Final = timedelta(hours=24)
+"""How long the others can be muted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from bot.domain.timetable import (
 )
 from bot.domain.venue import Band, TickTable, Venue, band_around, warrant_band
 
-_PPM: Final = 1_000_000
+PPM: Final = 1_000_000
 _NONE: Final[frozenset[OrderType]] = frozenset()
 _OVERRIDE_KEYS: Final = (
     *("closed", "open", "years", "early_closes", "broker_fee_ppm", "max_quantity"),
@@ -353,15 +353,15 @@ class Rulebook:
     def fee(self, amount: int, rate_ppm: int | None = None) -> int:
         """Return the fee on `amount` VND, rounded half up to whole VND."""
         rate = self.fees.broker_ppm if rate_ppm is None else rate_ppm
-        return (amount * rate + _PPM // 2) // _PPM
+        return (amount * rate + PPM // 2) // PPM
 
     def sale_tax(self, amount: int) -> int:
         """Return the tax on a gross sale value, gain or loss, rounded half up to whole VND."""
-        return (amount * self.fees.sale_tax_ppm + _PPM // 2) // _PPM
+        return (amount * self.fees.sale_tax_ppm + PPM // 2) // PPM
 
     def dividend_tax(self, amount: int) -> int:
         """Return the tax withheld from a gross cash dividend, rounded half up to whole VND."""
-        return (amount * self.fees.dividend_tax_ppm + _PPM // 2) // _PPM
+        return (amount * self.fees.dividend_tax_ppm + PPM // 2) // PPM
 
     def settles_at(self, instrument: Instrument, trade_date: date) -> datetime:
         """Return when shares bought on `trade_date` may be sold and the cash of a sale arrives.

@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from bot.domain.account import Break, Holding
 from bot.domain.entry import OrderUpdated
 from bot.domain.order import SendState
+from bot.domain.rulebook import PPM
 from bot.engine.account_state import REFUSALS_MAX, REFUSALS_OF_LATE_MAX
 from bot.engine.flows import AccountLedger
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import NEVER, day_result, free_cash, means_of
-from bot.engine.risk.codes import PPM
 from bot.engine.risk.lags import read_of
 from bot.engine.risk.ledgers import expected_at, own_shares
 from bot.engine.risk.view import bought, invested

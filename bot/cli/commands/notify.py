@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -15,7 +14,7 @@ from bot.cli.target import ask_bot, load, readable, which_bot
 from bot.cli.telling.wording import day_and_clock_of, minute_of
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.domain.entry import NOTICE_NOTE, Note
-from bot.domain.notice import SEVERITIES, NoticeKind, Severity, Volume
+from bot.domain.notice import MUTE_MAX, SEVERITIES, NoticeKind, Severity, Volume
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 LATELY: Final = 200
 """How many of the last messages are examined for recent results."""
 HEADS: Final = ("CHANNEL", "FROM", "ON", "SILENT", "OFF", "LAST")
-MUTE_MAX: Final = timedelta(hours=24)
 
 
 @define_group("notify", example="bot notify test")

@@ -21,14 +21,13 @@ from pydantic_core import PydanticCustomError
 
 from bot.config.field_types import local_time, reader, text, texts, whole, wrong
 from bot.config.model_check import Section, did_you_mean
-from bot.config.private_files import read_credential, read_private, refused
+from bot.config.private_files import CREDENTIALS_DIRECTORY, read_credential, read_private, refused
 from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
 from bot.config.yaml_file import parse_yaml
 from bot.domain.notice import CRITICAL_KINDS, NoticeKind, Severity, Volume
 from bot.protocol.secret import Secret
 
 NOTIFY_FILE: Final = "notify.yaml"
-CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 CREDENTIAL: Final = "notify"
 """The name of a systemd credential with the same lines."""
 CHANNELS_MAX: Final = 8
@@ -41,7 +40,7 @@ _WORD: Final = re.compile(r"[a-z]{1,12}")
 """A word in a path, such as `hook`, is no token; masking it would mask it in every line."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,19}")
 _SPAN: Final = re.compile(r"(\S{4,5}) ?- ?(\S{4,5})")
-_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 Volumes = Mapping[NoticeKind, Volume]
@@ -252,6 +251,6 @@ def require_private(urls: tuple[Secret, ...], config: Path, origin: str, *, is_l
 def _is_local(url: Secret) -> bool:
     try:
         parts = urlsplit(url.reveal())
-        return parts.hostname in _LOOPBACK and not (parts.username or parts.password)
+        return parts.hostname in LOOPBACK and not (parts.username or parts.password)
     except ValueError:
         return False

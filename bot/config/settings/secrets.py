@@ -15,14 +15,19 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from bot.config.private_files import read_credential, read_private, refused, write_private
+from bot.config.private_files import (
+    CREDENTIALS_DIRECTORY,
+    read_credential,
+    read_private,
+    refused,
+    write_private,
+)
 from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
 from bot.config.settings.model import BrokerSettings, Mode
 from bot.config.settings.sources import SECRET_KEYS, variable
 from bot.config.yaml_file import YamlDocument, parse_yaml
 from bot.protocol.secret import Secret
 
-CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 SECRETS_FILE: Final = "secrets.yaml"
 HOST: Final = "host"
 """The key of the file that names the host for which the others are."""

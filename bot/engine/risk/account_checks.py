@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from bot.domain.entry import CheckResult
 from bot.domain.instrument import BOARD_LOT, PHASE_WORDS
 from bot.domain.order import Side
+from bot.domain.rulebook import PPM
 from bot.engine.findings import AUCTIONS
 from bot.engine.risk.codes import (
     ACCOUNT,
-    PPM,
     SYMBOL,
     amounts,
     judged,

@@ -13,9 +13,6 @@ from bot.domain.entry import CheckResult
 from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.order import type_word
 
-PPM: Final = 1_000_000
-
-
 ACCOUNT: Final = "account"
 """The scope of a limit shared by all strategies of an account."""
 STRATEGY: Final = "strategy"

@@ -14,10 +14,10 @@ from bot.domain.entry import ENTRIES_SCOPE, Fill, Numbers, RunState, StateChange
 from bot.domain.instrument import Phase
 from bot.domain.order import Intent, Side
 from bot.domain.quote import Quote
+from bot.domain.rulebook import PPM
 from bot.engine import gate
 from bot.engine.account_state import DayTrade, Mark
 from bot.engine.control_state import Standing
-from bot.engine.risk.codes import PPM
 from bot.engine.state import State, StrategyState
 
 

@@ -21,10 +21,9 @@ from bot.domain.instrument import BOARD_LOT, Instrument
 from bot.domain.order import OrderType, Side
 from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit
 from bot.domain.quote import DepthLevel
-from bot.domain.rulebook import Rulebook
+from bot.domain.rulebook import PPM, Rulebook
 from bot.engine.findings import AUCTIONS
 from bot.engine.risk.accounts import Means, worst_price
-from bot.engine.risk.codes import PPM
 from bot.engine.state import State, StrategyState, WaitingClose
 from bot.strategy import Default, Request, RequestKind
 

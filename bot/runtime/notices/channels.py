@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bot.config.problems import OperatorMistake, Problem
-from bot.config.settings.notify import ChannelPlan
+from bot.config.settings.notify import LOOPBACK, ChannelPlan
 from bot.domain.notice import Severity, Volume
 
 MISSING: Final = (
@@ -52,7 +52,6 @@ _REASONS: Final = (
     (re.compile(r"certificate|ssl", re.IGNORECASE), "its TLS certificate is not good"),
     (re.compile(r"authenticat|unauthorized", re.IGNORECASE), "it refused our token"),
 )
-_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _INSIDE: Final = (
     "it leads into a private network, or to a cloud's metadata, and nothing is sent there"
 )
@@ -159,7 +158,7 @@ def fault_in(plugin: Any) -> str:
             "mailtos://…, ntfys://… (docs/notices.md)"
         )
     host, secure = _host_of(plugin), plugin.secure_protocol or ()
-    if host in _LOOPBACK:
+    if host in LOOPBACK:
         return ""
     if plugin.schema not in ((secure,) if isinstance(secure, str) else secure):
         known = secure if isinstance(secure, str) else next(iter(secure), "")
@@ -189,7 +188,7 @@ def _fault_of_ip(host: str) -> str:
 
 def objection_to(host: str) -> str:
     """Return why a host may not be contacted: its name leads into a private network."""
-    if not host or host in _LOOPBACK:
+    if not host or host in LOOPBACK:
         return ""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)

@@ -16,10 +16,10 @@ from bot.clock import SystemClock, monotonic_s
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.settings.sources import process_environment
-from bot.domain.entry import MUTE_NOTE, NOTICE_NOTE, Entry, Note, Numbers
+from bot.domain.entry import MUTE_NOTE, NOTICE_NOTE, PULSE_NOTE, Entry, Note, Numbers
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Noted
-from bot.domain.notice import SEVERITIES, Notice, NoticeKind, Volume
+from bot.domain.notice import MUTE_MAX, SEVERITIES, Notice, NoticeKind, Volume
 from bot.engine.account_status import LimitUse
 from bot.engine.control_state import Standing
 from bot.engine.settings import Guard
@@ -29,12 +29,11 @@ from bot.runtime.activity import Post
 from bot.runtime.control.socket import Handler, Reply, Request, refused
 from bot.runtime.journal_file import answer, crashed, journal_errors
 from bot.runtime.notices.channels import Message, open_channels
-from bot.runtime.notices.policy import MUTE_MAX, Policy, Ready
+from bot.runtime.notices.policy import Policy, Ready
 from bot.runtime.notices.sender import Result, Sender
 from bot.runtime.notices.wording import Picker, Told, Wording, clock_of, safe
 from bot.runtime.parts import Parts
 
-PULSE_NOTE: Final = "PULSE"
 NEAR_PERCENT: Final = 80
 _FLOOR: Final = "min_cash"
 ALIVE_AT: Final = time(8, 45)

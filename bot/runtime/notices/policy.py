@@ -21,9 +21,6 @@ LISTED_MAX: Final = 5
 """Notices that a summary shows in words; the others are only counted."""
 
 
-MUTE_MAX: Final = timedelta(hours=24)
-
-
 @dataclass(frozen=True, slots=True)
 class Ready:
     """Notices of one kind to be sent now, in one message.

@@ -21,6 +21,7 @@ from bot.domain.calendar import TradingCalendar
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.quote import DAY, Bar, LastClose, WentEx, span_of, widened, width_name
 from bot.domain.rulebook import Rulebook
+from bot.engine.findings import JUMP_MAX
 from bot.engine.market import BAR_PHASES
 from bot.journal.thread import in_time
 from bot.protocol.calls import CODECS
@@ -31,8 +32,6 @@ if TYPE_CHECKING:  # slow to import, and not needed before the first read
     from bot.protocol.values.series import PriceHistory
 
 MINUTES: Final = (30, 15, 5)
-JUMP_MAX: Final = 5
-"""No price differs from another one by this factor (as in `engine/findings.py`)."""
 _DAILY: Final = "1D"
 _OPENS, _ENDS = time(9), time(15, 5)
 """Some histories stamp trades of the close at 15:00."""
