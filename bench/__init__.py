@@ -1,1 +1,1 @@
-"""Figures for people, made by hand; no test is timed."""
+"""Benchmarks, run by hand for people; no test is timed."""

@@ -1,11 +1,11 @@
-"""A backtest of an SMA cross beside the same strategy elsewhere: rates, growth, memory.
+"""A backtest of an SMA cross compared with other backtesters: rates, growth, memory.
 
     python -m bench.backtest [SECTION…]      sparse idle dense slow long grow symbols memory
     BACKTEST_PEERS=FOLDER                    a folder of virtual environments: backtesting, nautilus
 
-The market is a seeded walk of minute bars on made-up days of 899 minutes of continuous trading
-(peers know no sessions): `RULES` has one tick, a wide band and no holiday. Every figure is CPU time
-of its own process; the ratios of a section are of one run.
+The market is a seeded random walk of minute bars on artificial days of 899 minutes of continuous
+trading (the peers know no sessions): `RULES` has one tick, a wide band and no holiday. Every figure
+is CPU time of its own process; the ratios of a section are from one run.
 """
 
 import gc
@@ -70,7 +70,7 @@ def walk(bars: int, symbol: int = 0) -> Columns:
 
 
 def rules() -> Rulebook:
-    """Return a rulebook that asks for nothing that the peers do not know."""
+    """Return a rulebook with no rule that the peers lack."""
     folder, yaml = Path(bot.domain.__file__).parent / "rules", YAML(typ="safe")
     market = yaml.load((folder / "market.yaml").read_text(encoding="utf-8"))
     hose = market["exchanges"]["HOSE"]
@@ -88,7 +88,9 @@ def rules() -> Rulebook:
 
 
 class Walks:
-    """Bars of symbols, placed on the minutes of trading days; `repeat` walks follow one another."""
+    """Bars of symbols, placed on the minutes of trading days; the walk is repeated
+    `repeat` times.
+    """
 
     def __init__(self, walks: Mapping[str, Columns], rulebook: Rulebook, repeat: int = 1) -> None:
         self._walks = {
@@ -214,7 +216,7 @@ class Average:
 
 
 class BareBroker:
-    """Fills what works at the next bar's open."""
+    """Fills working orders at the next bar's open."""
 
     def __init__(self) -> None:
         self.working: dict[str, list[Order]] = {}
@@ -238,7 +240,7 @@ class BareBroker:
 
 
 class BareCross:
-    """The same cross without anything around it."""
+    """The same cross without any framework."""
 
     def __init__(self, broker: BareBroker, symbol: str, cross: tuple[int, int]) -> None:
         self.broker, self.symbol, self.cross = broker, symbol, cross
@@ -260,7 +262,9 @@ class BareCross:
 
 
 def bare_loop(columns: Columns, cross: tuple[int, int]) -> int:
-    """Bars made on the fly, a strategy, a broker with order objects: what Python has at best."""
+    """Bars made on the fly, a strategy, a broker with order objects: the best that
+    Python can do.
+    """
     broker = BareBroker()
     on_bar = BareCross(broker, "S00", cross).on_bar
     for at, row in enumerate(zip(*columns, strict=True)):
@@ -282,7 +286,7 @@ def rate(run: Callable[[], int], bars: int) -> tuple[float, int]:
 
 
 def peer_rate(name: str, bars: int, cross: tuple[int, int]) -> tuple[float, int] | None:
-    """Return the rate of a peer in its own environment, None where there is none."""
+    """Return the rate of a peer in its own environment, None without one."""
     folder = os.environ.get("BACKTEST_PEERS")
     python = Path(folder) / name / "bin" / "python" if folder else None
     if python is None or not python.exists():
@@ -302,7 +306,7 @@ def tell(text: str) -> None:
 
 
 def beside(bars: int, cross: tuple[int, int], peers: Sequence[str], why_slow: str = "") -> None:
-    """Say the rate, and its ratio to the bare loop's and the peers'."""
+    """Report the rate, and its ratios to the bare loop and the peers."""
     columns = walk(bars)
     mine, orders = rate(prepared([columns], cross, why_slow=why_slow), bars)
     bare, bare_orders = rate(lambda: bare_loop(columns, cross), bars)
@@ -318,7 +322,7 @@ def beside(bars: int, cross: tuple[int, int], peers: Sequence[str], why_slow: st
 
 
 def grow() -> None:
-    """Say what an order costs after many others."""
+    """Report the cost of an order after many others."""
     idle, costs = rate(prepared([walk(20_000)], SPARSE), 20_000)[0], []
     for bars in (9_400, 40_000):
         reached, orders = rate(prepared([walk(bars)], DENSE), bars)
@@ -328,19 +332,19 @@ def grow() -> None:
 
 
 def long() -> None:
-    """Say whether the rate holds."""
+    """Report whether the rate holds over a long run."""
     few, many = (rate(prepared([walk(bars)], SPARSE), bars)[0] for bars in (100_000, 1_000_000))
     tell(f"1,000,000 bars / 100,000 bars: {many / few:.2f} of the rate ({many:,.0f}, {few:,.0f})")
 
 
 def symbols() -> None:
-    """Say the rate of fifty symbols in one run."""
+    """Report the rate of fifty symbols in one run."""
     reached, orders = rate(prepared([walk(20_000, each) for each in range(50)], SPARSE), 1_000_000)
     tell(f"50 symbols of 20,000 bars: {reached:,.0f} bars/s, {orders:,} orders")
 
 
 def memory() -> None:
-    """Say the most that ten million bars take; the walk is a million, ten times over."""
+    """Report the peak memory of ten million bars; the walk is a million, repeated ten times."""
     run = prepared([walk(1_000_000)], IDLE, repeat=10)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
     reached, orders = rate(run, 10_000_000)

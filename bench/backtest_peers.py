@@ -1,8 +1,7 @@
-# mypy: ignore-errors
-# What it imports is installed in other environments, each in its own.
+# mypy: ignore-errors What it imports is installed in other environments, each in its own.
 """The same SMA cross in other backtesters: run by `bench.backtest` in their own environments.
 
-It imports nothing of ours but the walk, which it draws again.
+It imports nothing of ours; it draws the same walk again.
 """
 
 import json
@@ -15,7 +14,7 @@ TICK, SHARES, CASH, SEED = 50, 100, 10_000_000_000, 20_260_101
 
 
 def walk(bars: int) -> list[tuple[int, int, int, int, int]]:
-    """Draw what `bench.backtest.walk` draws."""
+    """Draw the same walk as `bench.backtest.walk`."""
     draw, price, rows = Random(SEED).getrandbits, 25_000, []
     for _ in range(bars):
         bits = draw(16)

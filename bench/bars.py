@@ -1,11 +1,12 @@
-"""How fast bars are read from files, beside polars and numpy alone, and what 10 million hold.
+"""How fast bars are read from files, compared with plain polars and numpy, and the memory of 10
+million.
 
     .venv/bin/python -m bench.bars [--bars 1000000] [--rounds 3]
 
 Three readers take turns at one compressed CSV of minute bars: ours, with every check of order and
 form; `polars.read_csv` with its times made Unix seconds; `numpy.loadtxt` of the five figures alone.
-Then a process of its own goes through 50 symbols side by side, ten million bars in all, bar by bar
-in order of time as a backtest does, and says what it held at most.
+Then a separate process goes through 50 symbols side by side, ten million bars in all, bar by bar in
+time order as a backtest does, and reports its peak memory.
 """
 
 import gzip
@@ -56,7 +57,7 @@ def made(symbol: str, count: int, seed: int = 7) -> list[BarColumns]:
 
 
 def quickly_written(path: Path, parts: list[BarColumns]) -> None:
-    """Write what `write_bars` writes, packed less."""
+    """Write like `write_bars`, with less compression."""
     with gzip.open(path, "wb", compresslevel=1) as file:
         for number, columns in enumerate(parts):
             figures = {name: getattr(columns, name) for name in FIGURES}
@@ -72,7 +73,7 @@ def ours(path: Path) -> int:
 
 
 def bare_polars(path: Path) -> int:
-    """Read the whole file at once, times as Unix seconds; nothing is checked."""
+    """Read the whole file at once, times as Unix seconds, without checks."""
     found = pl.read_csv(path).with_columns(
         pl.col("time").str.to_datetime("%Y-%m-%d %H:%M").dt.epoch("s")
     )
@@ -80,7 +81,7 @@ def bare_polars(path: Path) -> int:
 
 
 def bare_numpy(path: Path) -> int:
-    """Read the five figures alone."""
+    """Read only the five figures."""
     with gzip.open(path) as file:
         return len(np.loadtxt(file, np.int64, delimiter=",", skiprows=1, usecols=range(1, 6)))
 
@@ -93,7 +94,9 @@ def seconds_of(read: Callable[[Path], int], path: Path) -> float:
 
 
 def hold(folder: Path) -> None:
-    """Go through all symbols side by side and print the bars and the most memory, in MB."""
+    """Go through all symbols side by side and print the number of bars and the peak
+    memory, in MB.
+    """
     source = open_bars(folder)
     streams = [
         (

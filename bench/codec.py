@@ -1,10 +1,10 @@
-"""What it costs to decode and to encode an answer: depth, quote, order result.
+"""The cost of decoding and encoding an answer: depth, quote, order result.
 
     .venv/bin/python bench/codec.py [--rounds 5] [--calls 2000]
 
 Decoding goes from the bytes of a whole answer to our value, encoding from our value to the bytes;
-both with everything that is checked on the way. Microseconds a call, medians of the rounds, beside
-what `json` alone takes for the same bytes in the same run.
+both including all checks. Microseconds per call, medians of the rounds, compared with `json` alone
+for the same bytes in the same run.
 """
 
 import json
@@ -85,7 +85,7 @@ CASES = {
 
 
 def works(case: Case) -> tuple[int, dict[str, Callable[[], object]]]:
-    """Return the size of the body, and what is to be measured."""
+    """Return the size of the body, and the functions to measure."""
     endpoint, encode, decode = case
     body = seal(endpoint, encode())
     answer, plain = Answer(200, {}, body), json.loads(body)
@@ -98,7 +98,7 @@ def works(case: Case) -> tuple[int, dict[str, Callable[[], object]]]:
 
 
 def microseconds(work: Callable[[], object], calls: int) -> float:
-    """Return what one call takes on average."""
+    """Return the average time of one call."""
     started_s = performance_s()
     for _ in range(calls):
         work()

@@ -1,4 +1,4 @@
-"""A day of the order flow on each exchange, as a table and a chart, beside real days.
+"""A day of the order flow on each exchange, as a table and a chart, compared with real days.
 
 .venv/bin/python -m bench.day [--scenario market] [--days 1]
 
@@ -51,7 +51,7 @@ Bars = Mapping[str, Bar]
 
 
 class Moves:
-    """How far closes are from the references: by exchange, and all symbols of a day together."""
+    """How far closes are from the references: by exchange, and all symbols of a day combined."""
 
     def __init__(self) -> None:
         self.percents: dict[Exchange, list[float]] = defaultdict(list)
@@ -61,7 +61,7 @@ class Moves:
     def add(
         self, exchange: Exchange, day: str, close: int, reference: int, *, is_locked: bool
     ) -> None:
-        """Count one day of one symbol; locked is one that ends at its ceiling or floor."""
+        """Count one day of one symbol; it is locked if it ends at its ceiling or floor."""
         percent = 100 * (close / reference - 1)
         self.percents[exchange].append(percent)
         self.by_day[day].append(percent)
@@ -85,7 +85,7 @@ class Moves:
 
 @dataclass
 class Figures:
-    """What the days of one exchange come to."""
+    """The figures of one exchange's days."""
 
     days: int = 0
     volume: int = 0
@@ -115,7 +115,7 @@ class Figures:
             self.by_half_hour[_half_hour(minute)] += volume
 
     def share(self, volume: int) -> float:
-        """Return percent of all that traded."""
+        """Return the percentage of everything traded."""
         return 100 * volume / max(1, self.volume)
 
 
@@ -139,7 +139,7 @@ def tailedness(returns: list[float]) -> float:
 
 @dataclass
 class Touches:
-    """Spreads in ticks and volumes at the three best levels, over a symbol's looks."""
+    """Spreads in ticks and volumes at the three best levels, over a symbol's samples."""
 
     spreads: list[int] = field(default_factory=list)
     levels: list[int] = field(default_factory=list)
@@ -147,7 +147,7 @@ class Touches:
 
 
 class Simulated:
-    """Plays a scenario and looks at it once a minute."""
+    """Plays a scenario and samples it once a minute."""
 
     def __init__(self, name: str) -> None:
         scenario = load_scenario(name, Path())
@@ -250,7 +250,7 @@ def _real_days(path: Path) -> Iterator[Bars]:
 
 
 def real_touches(path: Path) -> Iterator[str]:
-    """Describe the few recorded looks at three levels of depth."""
+    """Describe the few recorded samples of three-level depth."""
     for row in csv.DictReader(path.read_text().splitlines()):
         wide = int(row["ask1_price"]) - int(row["bid1_price"])
         names = [f"{side}{level}_volume" for side in ("bid", "ask") for level in (1, 2, 3)]
@@ -288,7 +288,7 @@ def _bar(label: str, share: float, *, full: float) -> str:
 
 
 def symbol_lines(played: Simulated) -> Iterator[str]:
-    """Show the last day of each symbol, the exchanges one after another."""
+    """Show the last day of each symbol, exchange by exchange."""
     yield "symbol exch   reference     close   change    range       volume  spread   level  ends"
     for script in sorted(
         played.house.scenario.symbols, key=lambda each: EXCHANGES.index(each.exchange)
@@ -306,7 +306,7 @@ def symbol_lines(played: Simulated) -> Iterator[str]:
 
 
 def spread_line(exchange: Exchange, played: Simulated) -> str:
-    """Show the spread in ticks on one exchange: how many of the looks saw one, two, more."""
+    """Show the spread in ticks on one exchange: how many of the samples had one, two, more."""
     scripts = [each for each in played.house.scenario.symbols if each.exchange is exchange]
     spreads = [wide for each in scripts for wide in played.touches[each.symbol].spreads]
     one, two = (100 * spreads.count(ticks) / max(1, len(spreads)) for ticks in (1, 2))
@@ -320,7 +320,7 @@ def spread_line(exchange: Exchange, played: Simulated) -> str:
 @click.option("--scenario", default="market", show_default=True, help="shipped name or file")
 @click.option("--days", default=1, show_default=True, help="trading days to play")
 def main(scenario: str, days: int) -> None:
-    """Print simulated days, and real ones beside them."""
+    """Print simulated days, compared with real ones."""
     played = Simulated(scenario)
     calendar = played.house.rulebook.calendar
     start = played.house.scenario.trading_day

@@ -1,11 +1,11 @@
-"""A simulated day traded live in the sandbox, recorded, and traded again on its record.
+"""A simulated day traded live in the sandbox, recorded, and traded again on its recording.
 
     .venv/bin/python -m bench.fidelity [--minutes 361] [--seed 7] [--orders]
 
 The real bot runs against the simulated market, with its orders among those of others, and is
-recorded. Then the same strategies trade on what was recorded, quotes and depth as they were polled,
-with fills by each of the three models. Orders are the same when strategy, symbol, side, shares,
-price and the moment are.
+recorded. Then the same strategies trade on the recording, quotes and depth as they were polled,
+with fills by each of the three models. Orders count as the same if strategy, symbol, side, shares,
+price and time agree.
 """
 
 import asyncio
@@ -42,7 +42,8 @@ class Dice(Strategy):
             shares = dice.choice([100, 1_000, 10_000, 40_000])
             self.buy(shares, limit=best.price, why="dice")
 """
-"""Joins the best bid, takes from the best ask, or waits below; a few lots, or more than is shown.
+"""Joins the best bid, takes from the best ask, or waits below; a few lots, or more than is
+displayed.
 """
 QUOTA = 3_000
 ROWS = (
@@ -52,7 +53,7 @@ ROWS = (
 
 
 def write_project(folder: Path, seed: int) -> Path:
-    """Write a busy day: a strategy on bars and one on depth, polled as often as it goes."""
+    """Write a busy day: a strategy on bars and one on depth, polled as often as possible."""
     yaml = YAML(typ="safe")
     symbols = Day(folder, "market").symbols()
     (folder / "strategies").mkdir()
@@ -81,7 +82,7 @@ def write_project(folder: Path, seed: int) -> Path:
 
 
 def tell(compared: Compared, *, has_orders: bool) -> None:
-    """Print what differs, order by order where that is wanted."""
+    """Print the differences, order by order if wanted."""
     ours = {each.key: each for each in compared.played}
     for each in compared.recorded if has_orders else ():
         other = ours.get(each.key)
@@ -98,7 +99,7 @@ def tell(compared: Compared, *, has_orders: bool) -> None:
 @click.option("--seed", default=7, show_default=True)
 @click.option("--orders", "has_orders", is_flag=True, help="Show each order that differs.")
 def main(minutes: float, seed: int, has_orders: bool) -> None:  # noqa: FBT001
-    """Live through the day, trade it again by each model, and print the counts."""
+    """Live through the day, trade it again with each model, and print the counts."""
     with TemporaryDirectory() as name:
         config = write_project(Path(name), seed)
         options = RunOptions(

@@ -1,11 +1,11 @@
-"""The figures of the way from a quote to an order, each against its limit in one run.
+"""The figures of the path from a quote to an order, each against its limit in one run.
 
     .venv/bin/python -m bench.figures [NAME …] [--rounds 5] [--check]
 
-Bot and peers take turns in short rounds against the same mock, which has a core of its own where
-there are two; a figure is a ratio of medians. `figures.yaml` says what is wanted and what was
-reached; with --check the command fails when a figure is worse than half of what was reached in each
-of LOOKS_MAX runs of its measure: one look may have met a machine that was busy otherwise.
+Bot and peers take turns in short rounds against the same mock, which has its own core if there are
+two; a figure is a ratio of medians. `figures.yaml` has the targets and the values reached; with
+--check the command fails if a figure is worse than half of the value reached in each of LOOKS_MAX
+runs of its measure, as a single run may meet a busy machine.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from bench import project_adapters as project
 
 FIGURES: Final = Path(__file__).with_name("figures.yaml")
 WORSE_BY: Final = 2.0
-"""A figure that is worse than what was reached by this factor fails the check."""
+"""A figure worse than the value reached by this factor fails the check."""
 LOOKS_MAX: Final = 3
 CYCLES: Final = 40
 WAITERS: Final = 64
@@ -42,7 +42,7 @@ POLLS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row of the table. `more` is better, or less of it."""
+    """One row of the table. `more`: whether more or less is better."""
 
     name: str
     what: str
@@ -52,16 +52,16 @@ class Figure:
     more: bool = False
 
     def is_met(self, found: float, limit: float) -> bool:
-        """Whether the figure is at least as good as `limit`."""
+        """Return whether the figure is at least as good as `limit`."""
         return found >= limit if self.more else found <= limit
 
     def best(self, *found: float) -> float:
-        """The best of several looks: noise makes none of them better."""
+        """The best of several runs: noise never improves one."""
         return max(found) if self.more else min(found)
 
     @property
     def worst(self) -> float:
-        """What fails the check."""
+        """The value at which the check fails."""
         return self.reached / WORSE_BY if self.more else self.reached * WORSE_BY
 
 
@@ -73,7 +73,7 @@ def load_figures() -> dict[str, Figure]:
 
 @contextmanager
 def mock() -> Iterator[str]:
-    """Start the mock on the last core and stay on the first one."""
+    """Start the mock on the last core and stay on the first."""
     cores = sorted(os.sched_getaffinity(0))
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.mock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -94,7 +94,7 @@ def mock() -> Iterator[str]:
 async def rounds_of(
     rounds: int, cycles: int, *runs: Callable[[], Awaitable[float]]
 ) -> list[list[float]]:
-    """Run each `cycles` times a round, in turns; return what each took. The first round warms."""
+    """Run each `cycles` times a round, in turns; return the times. The first round is a warm-up."""
     took: list[list[float]] = [[] for _ in runs]
     for number in range(rounds + 1):
         for run, mine in zip(runs, took, strict=True):
@@ -107,7 +107,7 @@ async def rounds_of(
 
 
 async def tick_to_trade(base_url: str, folder: Path, rounds: int) -> dict[str, float]:
-    """Measure whole ticks to trades beside the limit and the plain stack, without load."""
+    """Measure whole ticks to trades against the limit and the plain stack, without load."""
     bot = await project.start(base_url, symbols=["FPT"])
     project.watch(bot)
     bare, plain = await peers.bare(base_url, folder), await peers.plain(base_url, folder)
@@ -123,7 +123,7 @@ async def tick_to_trade(base_url: str, folder: Path, rounds: int) -> dict[str, f
 
 
 async def watched(base_url: str, _: Path, rounds: int) -> dict[str, float]:
-    """Measure ticks to trades with the invariants of an order, and with none, in turns."""
+    """Measure ticks to trades with and without the invariants of an order, in turns."""
     bot = await project.start(base_url, symbols=["FPT"])
     project.watch(bot)
 
@@ -137,7 +137,7 @@ async def watched(base_url: str, _: Path, rounds: int) -> dict[str, float]:
 
 
 async def recorded(base_url: str, _: Path, rounds: int) -> dict[str, float]:
-    """Measure ticks to trades of a bot that records itself, and of one that does not, in turns."""
+    """Measure ticks to trades of a bot that records itself and of one that does not, in turns."""
     bots = [await project.start(base_url, symbols=["FPT"], record=on) for on in (True, False)]
     for bot in bots:
         project.watch(bot)
@@ -150,7 +150,7 @@ async def recorded(base_url: str, _: Path, rounds: int) -> dict[str, float]:
 
 
 async def crowded(base_url: str, _: Path, rounds: int) -> dict[str, float]:
-    """Measure an order while many polls wake strategies, against the same bot without a poll."""
+    """Measure an order while many polls wake strategies, against the same bot without polls."""
     medians = []
     for inflight in (0, POLLS):
         order, _count = await project.underload(base_url, inflight, is_awake=True)
@@ -185,7 +185,7 @@ async def own_cpu(base_url: str, _: Path, rounds: int) -> dict[str, float]:
     await bot.stop()
     click.echo(f"{'CPU of a stage of an order, us':98}{'median':>8}{'least':>8}")
     for (what, kind), took in taken.items():
-        if len(took) >= rounds * CYCLES:  # once an order, and not at the start alone
+        if len(took) >= rounds * CYCLES:  # once per order, and not only at the start
             middle, least = statistics.median(took) / 1e3, min(took) / 1e3
             click.echo(f"{f'{what} {kind}':98}{middle:8.0f}{least:8.0f}")
     own = sum(min(taken[key]) for key in project.PATH)
@@ -274,7 +274,7 @@ async def grown(base_url: str, _: Path, rounds: int) -> dict[str, float]:
 
 
 async def served(_: str, __: Path, rounds: int) -> dict[str, float]:
-    """Measure signed requests beside a bare application on the same server."""
+    """Measure signed requests against a bare application on the same server."""
     turns = await asyncio.to_thread(sandbox.one_round, 8 * rounds)
     return {f"sandbox_{what}": sandbox.ratio(found, "memory") for what, found in turns.items()}
 
@@ -283,8 +283,8 @@ async def served(_: str, __: Path, rounds: int) -> dict[str, float]:
 
 
 async def backtested(_: str, __: Path, rounds: int) -> dict[str, float]:
-    """Measure bars over which next to nothing happens, and an order every 45, beside a bare loop;
-    the best of each, as a bar costs no less than that.
+    """Measure bars on which next to nothing happens, and an order every 45 bars, against a bare
+    loop; the best of each, as noise only adds to a bar's cost.
     """
     found = {}
     for name, bars, cross in (
@@ -311,15 +311,15 @@ MEASURES: Final[Sequence[Callable[[str, Path, int], Awaitable[dict[str, float]]]
     grown,
     served,
     backtested,
-    own_cpu,  # last: its stop-watches stay
+    own_cpu,  # last, because its stop-watches stay installed
 )
 
 
 async def measure(
     names: Sequence[str], rounds: int, figures: dict[str, Figure], looks_max: int
 ) -> dict[str, float]:
-    """Return every figure, or those of the measures that are named: the best of its looks. A
-    measure is repeated while one of its figures is worse than it may be.
+    """Return every figure, or those of the named measures, each the best of its runs. A measure is
+    repeated while one of its figures is worse than allowed.
     """
     found: dict[str, float] = {}
     with mock() as base_url:
@@ -341,7 +341,7 @@ async def measure(
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--check", "is_check", is_flag=True, help="Fail on a figure worse than half.")
 def main(names: tuple[str, ...], rounds: int, is_check: bool) -> None:  # noqa: FBT001
-    """Print the figures beside what is wanted."""
+    """Print the figures with their targets."""
     figures: dict[str, Figure] = load_figures()
     looks_max = LOOKS_MAX if is_check else 1
     found: dict[str, Any] = asyncio.run(measure(names, rounds, figures, looks_max))

@@ -43,12 +43,14 @@ WISHES = (
     ("improve", Side.BUY, "bid", 1, 0.5),
     ("take", Side.BUY, "ask", 0, 0.3),
 )
-"""What the orders do: side, the displayed price and ticks above it, and shares as a part of it."""
+"""What the orders do: side, displayed price and ticks above it, and shares as a multiple of what is
+displayed.
+"""
 
 
 @dataclass
 class Wish:
-    """One order and what became of it in each house."""
+    """One order and its result in each house."""
 
     at: datetime
     what: str
@@ -66,7 +68,7 @@ class Wish:
 
 
 class Comparison:
-    """The real market, the three paper houses that look at it, and the orders."""
+    """The real market, the three paper houses that observe it, and the orders."""
 
     def __init__(self, scenario: Scenario, poll: timedelta) -> None:
         self._scenario = scenario
@@ -80,7 +82,7 @@ class Comparison:
         self.wishes: list[Wish] = []
 
     def run(self, orders: int) -> None:
-        """Play until the last order has lived its time."""
+        """Play until the last order's time is over."""
         at = self._real.now
         while len(self.wishes) < orders or any(wish.houses for wish in self.wishes):
             at += self._poll
@@ -124,7 +126,7 @@ class Comparison:
         self.wishes.append(wish)
 
     def _once_more(self, at: datetime) -> House:
-        """The real market again, which is a function of its seed, played up to now."""
+        """Play the real market again up to now; it is a function of its seed."""
         house = House(self._scenario, RULEBOOK)
         house.advance(at)
         return house
@@ -145,7 +147,7 @@ class Comparison:
         return record
 
     def _follow(self, wish: Wish, at: datetime) -> None:
-        """Move the order's own copy of the real market; take the order back when its time is up."""
+        """Advance the order's own copy of the real market; cancel the order when its time is up."""
         if not wish.houses:
             return
         wish.houses[REAL].advance(at)
@@ -160,7 +162,7 @@ def _line(kind: str, at: datetime, **facts: JsonValue) -> Line:
 
 
 def table(wishes: Sequence[Wish]) -> Iterator[str]:
-    """Every order in a line, then each house's sum."""
+    """Every order on a line, then each house's total."""
     houses = (*MODELS, REAL)
     heads = " ".join(f"{name:>16}" for name in houses)
     yield f"{'order':<48} {heads}"

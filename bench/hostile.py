@@ -1,10 +1,10 @@
-"""How long one answer holds everything else up, whatever the broker puts into it.
+"""How long one answer blocks everything else, whatever the broker puts into it.
 
     .venv/bin/python -m bench.hostile [--rounds 5]
 
-The typed client reads answers at the size that each call allows, made to cost as much as they can;
-beside it a task of the same loop looks at the clock every millisecond. The figure is the longest
-time in which it could not, the longest of the rounds, in milliseconds: no more than 50 is wanted.
+The typed client reads answers of the maximum size of each call, built to cost as much as possible;
+meanwhile a task on the same loop looks at the clock every millisecond. The figure is the longest
+time in which it could not, the worst of the rounds, in milliseconds; the target is at most 50.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ def _row(number: int) -> dict[str, object]:
 
 
 def _filled(size: Size, piece: bytes, head: bytes, tail: bytes) -> bytes:
-    """As many pieces as go in, by bytes and by values."""
+    """As many pieces as fit, by bytes and by values."""
     values = sum(piece.count(sign) for sign in (b",", b"[", b"{"))
     room = size.bytes_max - len(head) - len(tail)
     many = min(room // len(piece), (size.values_max - 20) // max(values, 1))

@@ -1,11 +1,11 @@
-"""How fast a journal grows: an hour of the virtual day, and what each table of it weighs.
+"""How fast a journal grows: an hour of the virtual day, and the size of each table.
 
     .venv/bin/python -m bench.journal_size [--minutes 60] [--quota 600] [--refused]
 
 The bot, the sandbox and the clock of `bench.virtual_day`; a strategy looks at the depth of 25
-symbols every five seconds, and with `--refused` it asks each time for an order that a limit
-refuses. A table's bytes are those of its values; pages, indexes and free room are in that of the
-file.
+symbols every five seconds, and with `--refused` it requests an order each time that a limit
+refuses. A table's bytes are those of its values; pages, indexes and free space are included in the
+file's size.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from bot.journal.engines import reading
 
 
 def weigh(url: str) -> dict[str, tuple[int, int]]:
-    """Return rows and bytes of every table that has any."""
+    """Return rows and bytes of every non-empty table."""
     found = {}
     with reading(url) as connection:
         for table in tables.metadata.sorted_tables:

@@ -1,7 +1,7 @@
 """A load client: one kept-alive connection, whole requests out, whole answers in, nothing else.
 
-The same few lines are used against everything that is compared, so that what they cost is in both
-sides of a ratio. Requests are made before the clock is started.
+The same few lines are used against everything compared, so that their cost is on both sides of a
+ratio. Requests are built before the clock starts.
 """
 
 import socket
@@ -24,9 +24,9 @@ def request_bytes(method: str, target: str, headers: dict[str, str], body: bytes
 
 
 def seconds_for(wire: socket.socket, requests: Sequence[bytes]) -> float:
-    """Send requests one after another, each after the answer to the one before; return how long.
+    """Send requests one after another, each after the previous answer; return the time.
 
-    Raises RuntimeError for an answer that is not 200: a quick refusal must not look like speed.
+    Raises RuntimeError for an answer other than 200: a quick refusal must not look like speed.
     """
     started_s = performance_s()
     for request in requests:

@@ -1,11 +1,12 @@
-"""How fast the exchange core matches, beside a bare book and a published one, on the same orders.
+"""How fast the exchange core matches, compared with a bare book and a published one on the same
+orders.
 
     .venv/bin/python bench/matching.py [--rounds 5] [--seed 4] [--operations 100000]
 
 65 % limit orders, 10 % sweeping ones, 25 % cancels of one HOSE share in continuous trading. The
-venue checks each order against the rulebook and tells what happened as events; the bare book checks
-nothing. Each gets its operations in a form of its own, made before the clock is started. The
-package `akhil4n-orderbook` is compared when it is installed.
+venue checks each order against the rulebook and returns events; the bare book checks nothing. Each
+gets its operations in its own form, made before the clock starts. The package `akhil4n-orderbook`
+is included if installed.
 """
 
 import gc
@@ -36,7 +37,7 @@ WANTED = {"bare": 0.2, "package": 1.0}
 LONG_RUN, LONG_RUN_WANTED = 4, 0.8
 
 Run = Callable[[], int]
-"""Works all operations and returns how many shares traded."""
+"""Executes all operations and returns how many shares traded."""
 
 
 class Operation(NamedTuple):
@@ -52,7 +53,7 @@ class Operation(NamedTuple):
 
 
 class BareBook:
-    """A dict of deques of orders, a heap of prices for each side, and nothing besides."""
+    """A dict of deques of orders, a heap of prices for each side, and nothing else."""
 
     def __init__(self) -> None:
         self.levels: tuple[dict[int, deque[list[Any]]], ...] = ({}, {})
@@ -61,7 +62,9 @@ class BareBook:
         self.trades: list[tuple[str, str, int, int]] = []
 
     def submit(self, name: str, is_buy: bool, price: int, left: int) -> None:  # noqa: FBT001
-        """Trade as far as the price reaches, then rest. Sides have signs: the heap is a minimum."""
+        """Trade as far as the price reaches, then rest. Sides have signs, as the heap is a minimum
+        heap.
+        """
         sign = -1 if is_buy else 1
         levels, heap, live = self.levels[is_buy], self.heaps[is_buy], self.live
         while left and heap and heap[0] <= -sign * price:
@@ -95,7 +98,7 @@ class BareBook:
         self.live[name] = order
 
     def cancel(self, name: str) -> None:
-        """Leave an emptied order in its queue: whoever comes to it takes it away."""
+        """Leave an emptied order in its queue, to be removed when it is reached."""
         order = self.live.pop(name, None)
         if order is not None:
             order[1] = 0
@@ -105,7 +108,7 @@ class BareBook:
 
 
 def operations(seed: int, count: int) -> list[Operation]:
-    """Make random operations around a price that wanders. A cancel names an order that works."""
+    """Make random operations around a random walk of the price. A cancel names a working order."""
     random, book, middle = Random(seed), BareBook(), REFERENCE
     made: list[Operation] = []
     names: list[str] = []
@@ -131,7 +134,7 @@ def operations(seed: int, count: int) -> list[Operation]:
 
 
 def _working(random: Random, book: BareBook, names: list[str]) -> str | None:
-    """Draw a working order; the names of those that have ended are dropped on the way."""
+    """Draw a working order; names of ended ones are dropped on the way."""
     while names:
         where = random.randrange(len(names))
         names[where], names[-1] = names[-1], names[where]
@@ -174,7 +177,7 @@ def new_venue() -> Venue:
 
 
 def venue(made: Sequence[Operation]) -> Run:
-    """Prepare the venue; a cancel is the name alone."""
+    """Prepare the venue; a cancel is just the name."""
     orders = [_new_order(each) if each.price else each.name for each in made]
     market = new_venue()
 
@@ -196,7 +199,7 @@ def _new_order(each: Operation) -> NewOrder:
 
 
 def package(made: Sequence[Operation]) -> Run:
-    """Prepare the package's book. Raises ModuleNotFoundError when it is not installed."""
+    """Prepare the package's book. Raises ModuleNotFoundError if it is not installed."""
     theirs: Any = importlib.import_module("orderbook")
     sides = {True: theirs.OrderSide.BID, False: theirs.OrderSide.ASK}
     orders: list[Any] = []
@@ -233,7 +236,7 @@ CONTESTANTS: dict[str, Callable[[Sequence[Operation]], Run]] = {
 
 
 def rate(contestant: str, made: Sequence[Operation]) -> tuple[float, int]:
-    """Return operations a second of the processor's time, and the shares traded."""
+    """Return operations per second of CPU time, and the shares traded."""
     run = CONTESTANTS[contestant](made)
     gc.collect()
     started_s = time.process_time()
@@ -242,7 +245,7 @@ def rate(contestant: str, made: Sequence[Operation]) -> tuple[float, int]:
 
 
 def bytes_of_open_orders(count: int) -> int:
-    """Return what `count` resting orders take, the requests themselves not counted."""
+    """Return the memory of `count` resting orders, without the requests themselves."""
     market, orders = new_venue(), [_new_order(each) for each in _resting(count)]
     tracemalloc.start()
     for order in orders:
@@ -253,7 +256,7 @@ def bytes_of_open_orders(count: int) -> int:
 
 
 def bytes_after(made: Sequence[Operation]) -> tuple[int, int]:
-    """Return what the venue holds after all operations, and how many orders work then."""
+    """Return the venue's memory after all operations, and how many orders are working then."""
     market = new_venue()
     orders = [_new_order(each) if each.price else each.name for each in made]
     tracemalloc.start()

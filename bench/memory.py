@@ -3,9 +3,9 @@
     .venv/bin/python bench/memory.py [--requests 100000]
 
 Reads of depth, quote, day order book and portfolio, and now and then an order that rests and is
-cancelled at once, on clocks that move by 20 ms a request. Orders of the day are kept, as the day
-order book shows them: they are few here, so that what grows is what leaks. The first fifth is the
-warm-up: nonces are remembered for 300 seconds, which is 15,000 requests.
+cancelled at once, on clocks that advance by 20 ms per request. The day's orders are kept for the
+day order book; they are few here, so any growth is a leak. The first fifth is the warm-up: nonces
+are remembered for 300 seconds, which is 15,000 requests.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from bot.sandbox.sandbox import Sandbox
 
 WIRE_START = datetime(2026, 11, 19, 2, 20, tzinfo=UTC)
 STEP = timedelta(milliseconds=20)
-"""50 a second, below the widest quota (10,000 in 60 s)."""
+"""50 per second, below the largest quota (10,000 in 60 s)."""
 ORDER_EVERY = 1_000
 STOPS = 10
 WARM_STOP = 1
@@ -39,7 +39,7 @@ READS = (
 
 
 def resident_mb() -> float:
-    """Return the memory that this process has now."""
+    """Return the present memory of this process."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
@@ -63,7 +63,7 @@ class Direct:
     async def call(
         self, target: str, fields: dict[str, Any] | None = None, method: str | None = None
     ) -> Any:
-        """Make one request and return its JSON; raises RuntimeError unless it is answered 200."""
+        """Make one request and return its JSON; raises RuntimeError unless the answer is 200."""
         for clock in self._clocks:
             clock.advance_to(clock.now() + STEP)
         verb, headers, body = self._signer.parts(target, fields, method)
@@ -88,14 +88,14 @@ def _scope(method: str, target: str, headers: dict[str, str]) -> dict[str, Any]:
 
 
 async def order_and_cancel(direct: Direct) -> None:
-    """Place an order that rests, and take it back."""
+    """Place an order that rests, and cancel it."""
     [result] = (await direct.call(ORDERS, ORDER))["result"]
     body = {"sub_account": ORDER["sub_account"]}
     await direct.call(f"{ORDERS}/{result['order_id']}", body, "DELETE")
 
 
 async def run(count: int, ledger: Path | None) -> None:
-    """Make the requests and print the size on the way."""
+    """Make the requests and print the size along the way."""
     clock, wire = SimulatedClock(START), SimulatedClock(WIRE_START)
     served = sandbox(clock, wire, ledger)
     direct = Direct(served, clock, wire)

@@ -1,10 +1,10 @@
-"""A broker that costs next to nothing: it reads no more of a request than it needs to answer it.
+"""A broker that costs next to nothing: it parses only as much of a request as it needs.
 
     python -m bench.mock
 
 prints its address when it listens and serves until its standard input closes. Every depth and quote
-is the same but for its symbol; every order is accepted, and echoed as a client that checks its
-answer demands.
+is the same except for its symbol; every order is accepted, and echoed as a checking client
+requires.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ def answered(key: str, value: object) -> bytes:
 
 @cache
 def depth_of(symbol: str) -> bytes:
-    """Return ten levels a side, far more bid than asked."""
+    """Return ten levels a side, with far more bids than asks."""
     levels = range(LEVELS)
     bids = [{"price": 25_000 - 50 * each, "volume": 9_000 + 100 * each} for each in levels]
     asks = [{"price": 25_050 + 50 * each, "volume": 1_200 + 100 * each} for each in levels]
@@ -87,7 +87,7 @@ UNKNOWN = b'{"error_code":"404","message":"?"}'
 
 
 def accepted(body: bytes, number: int) -> bytes:
-    """Return the result of an order, every field of it echoed."""
+    """Return the result of an order with every field echoed."""
     order = json.loads(body)
     zeros = "execute_quantity execute_price fee_amount tax_amount execute_amount"
     result = {

@@ -60,7 +60,7 @@ def timed(
 
 
 def cpu_of_a_trial(question: Question) -> float:
-    """Return the CPU seconds of a trial in a process that has read its bars."""
+    """Return the CPU seconds of a trial in a process that has already read its bars."""
     run_trial(question.job, {})
     start = process_time()
     for fast in range(2, 12):

@@ -1,10 +1,11 @@
-"""How soon a pause holds while the market floods in: from the ask to the last order that leaves.
+"""How soon a pause takes effect under a flood of market data: from the request to the last order
+sent.
 
     .venv/bin/python -m bench.pause [--rounds 20]
 
-The real bot in real time at a sandbox on loopback, all in this process: 50 strategies that think
-20 ms at each quote and ask for an order, on 20 symbols, and a flood of quotes that never ends:
-10,000 are posted before each ask. The ask comes over the control socket, as `bot pause` does.
+The real bot in real time with a sandbox on loopback, all in this process: 50 strategies that
+compute for 20 ms at each quote and request an order, on 20 symbols, and an endless flood of quotes:
+10,000 are posted before each request. The request comes over the control socket, like `bot pause`.
 """
 
 import asyncio
@@ -63,7 +64,7 @@ NAMES = [f"AA{chr(65 + number)}" for number in range(SYMBOLS)]
 
 @contextmanager
 def stamped(begun: list[float]) -> Iterator[None]:
-    """Note each instant at which an order may leave: its first byte follows."""
+    """Record each instant at which an order may be sent: its first byte follows."""
     send = OrderWriter.send
 
     async def noting(
@@ -85,7 +86,7 @@ def stamped(begun: list[float]) -> Iterator[None]:
 
 
 async def measure(folder: Path, rounds: int) -> None:
-    """Run, flood, pause, resume, and print what was found."""
+    """Run, flood, pause, resume, and print the results."""
     wire = SystemClock()
     market = ScaledClock(wire, start=START, speed=1)
     symbols = [
@@ -137,13 +138,13 @@ def _grown(begun: list[float], before: int) -> bool:
 
 
 async def until(is_so: Callable[[], object]) -> None:
-    """Look every 10 ms."""
+    """Poll every 10 ms."""
     while not is_so():  # noqa: ASYNC110 (nobody tells)
         await asyncio.sleep(0.01)
 
 
 async def report(parts: Parts, state_dir: Path, begun: list[float], rounds: int, code: str) -> None:
-    """Flood and pause, `rounds` times, and print what was found."""
+    """Flood and pause, `rounds` times, and print the results."""
 
     async def said(word: str, **facts: object) -> float:
         await asyncio.to_thread(ask, state_dir, {"do": word, **facts})
@@ -180,7 +181,7 @@ async def report(parts: Parts, state_dir: Path, begun: list[float], rounds: int,
 @click.command()
 @click.option("--rounds", default=20, show_default=True)
 def main(rounds: int) -> None:
-    """Print how long after an ask the last order leaves."""
+    """Print how long after a request the last order is sent."""
     with TemporaryDirectory() as folder:
         asyncio.run(measure(Path(folder), rounds))
     os._exit(0)

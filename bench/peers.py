@@ -1,8 +1,8 @@
-"""What the bot is measured against: a tick to a trade with nothing in it that could be left out.
+"""What the bot is measured against: tick to trade with only the indispensable steps.
 
-`Bare` is the limit: one socket, bytes laid out beforehand, `json`, a signature, and one row that is
-on the disk before the order leaves (sqlite3, WAL, synchronous=FULL). `Plain` is the same written as
-most would write it: httpx, `json`, SQLAlchemy Core.
+`Bare` is the limit: one socket, prepared bytes, `json`, a signature, and one row that is on disk
+before the order is sent (sqlite3, WAL, synchronous=FULL). `Plain` is the same as most people would
+write it: httpx, `json`, SQLAlchemy Core.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ def decide(depth: bytes) -> bytes:
 
 
 def signed(body: bytes) -> dict[str, str]:
-    """Return the headers of an order, its nonce and signature among them."""
+    """Return the headers of an order, including nonce and signature."""
     digest, stamp = hashlib.sha256(body).hexdigest(), str(time.time_ns() // 1_000_000)
     mac = _MAC.copy()
     mac.update(f"{stamp}\nPOST\n{ORDERS}\n{digest}".encode())
@@ -68,14 +68,14 @@ def laid_out(method: str, target: str, headers: dict[str, str], body: bytes = b"
 
 
 def require_sent(answer: bytes) -> None:
-    """Look at the order's result as a careful client would at the least."""
+    """Check the order's result at least as a careful client would."""
     result = json.loads(answer)["result"][0]
     assert result["code"] is None, result
     assert result["order_status"] == "SENT", result
 
 
 class Socket(asyncio.Protocol):
-    """One connection that is asked one thing at a time; answers have a Content-Length."""
+    """One connection with one request at a time; answers have a Content-Length."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -90,12 +90,12 @@ class Socket(asyncio.Protocol):
         return socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where requests go."""
+        """Remember the transport for requests."""
         assert isinstance(transport, asyncio.WriteTransport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Complete the answer when all of it is there."""
+        """Complete the answer once all of it has arrived."""
         self._buffer += data
         head_end = self._buffer.find(b"\r\n\r\n") + 4
         at = self._buffer.find(b"content-length:")
@@ -107,7 +107,7 @@ class Socket(asyncio.Protocol):
             self._buffer = b""
 
     def ask(self, request: bytes) -> "asyncio.Future[bytes]":
-        """Send a request; the answer's body follows."""
+        """Send a request and return the answer's body."""
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return self._answer
@@ -118,7 +118,7 @@ class Socket(asyncio.Protocol):
 
 
 Cycle = Callable[[], Awaitable[int]]
-"""Does one tick to a trade; returns its nanoseconds, from the depth's bytes to the answer read."""
+"""Does one tick to trade; returns its nanoseconds, from the depth's bytes to the answer read."""
 
 
 async def bare(base_url: str, folder: Path) -> Cycle:
@@ -176,7 +176,7 @@ async def plain(base_url: str, folder: Path) -> Cycle:
 
 
 def bare_cpu_ns(depth: bytes) -> int:
-    """Return the CPU of a depth's bytes → an order's bytes with nothing but that."""
+    """Return the CPU time from a depth's bytes to an order's bytes with nothing else."""
     begun = time.thread_time_ns()
     body = decide(depth)
     laid_out("POST", ORDERS, signed(body), body)

@@ -1,6 +1,6 @@
-"""The bot as a peer in a kit of benchmarks: the one file there that knows a name inside it.
+"""The bot as a peer in a benchmark kit: the only file of the kit that uses the bot's internals.
 
-A kit asks for `project_adapters:NAME` with this folder on its path:
+The kit loads `project_adapters:NAME` with this folder on its path:
 
     live, live_stale            whole ticks to trades: poll, decide, journal, sign, send, judge
     underload, underload_awake  the same while many polls are in flight
@@ -11,7 +11,7 @@ A kit asks for `project_adapters:NAME` with this folder on its path:
     EngineAlone, tap, state_folder   for how cost grows, where CPU goes, and starts of commands
 
 Everything runs as `run_bot` assembles it: engine, risk, journal, order manager, client. Only the
-market clock is moved to a trading morning, no poll job is started, and the quota is lifted.
+market clock is set to a trading morning, no poll job is started, and the quota is lifted.
 """
 
 import asyncio
@@ -79,15 +79,15 @@ START: Final = datetime(2026, 11, 19, 2, 20, tzinfo=UTC)
 SYMBOLS_A_FILE: Final = 50
 UNLIMITED: Final = 10**9
 QUEUED_MAX: Final = 2
-"""Events that may wait a poll in flight: else the queue of a bot that is slower grows."""
+"""Events that may wait before another poll starts: else the queue of a slower bot grows."""
 clock_ns = time.perf_counter_ns
 runs: Any = importlib.import_module("bot.runtime.run")
 assemble: Any = importlib.import_module("bot.runtime.start.broker")
-"""The module, for what is put in place of its parts."""
+"""The module whose parts are replaced."""
 
 
 def symbols_of(count: int) -> list[str]:
-    """`FPT`, which the kit asks for, and others."""
+    """`FPT`, which the kit uses, and others."""
     return ["FPT", *(f"S{number:04d}" for number in range(1, count))]
 
 
@@ -96,7 +96,7 @@ STRATEGIES: Final = int(os.environ.get("P_STRATEGIES", "1"))
 
 
 class Screen:
-    """Shows trouble alone."""
+    """Shows only trouble."""
 
     def entry(self, entry: Entry) -> None:
         """Show nothing."""
@@ -126,7 +126,7 @@ class Bot:
 
     @property
     def inbox(self) -> Any:
-        """Where its events go."""
+        """The inbox for its events."""
         return self.parts.inbox
 
     async def idle(self) -> None:
@@ -135,15 +135,15 @@ class Bot:
             await asyncio.sleep(0.0005)
 
     def is_crowded(self, inflight: int) -> bool:
-        """Whether more events wait than are good for it."""
+        """Return whether too many events wait."""
         return bool(sum(self.inbox.waiting.values()) > QUEUED_MAX * inflight)
 
     def fresh(self) -> None:
-        """Let the day order book be one that was read just now."""
+        """Make the day order book count as just read."""
         self.parts.day_order_book._read_s = self.parts.environment.elapsed_s()
 
     def stale(self) -> None:
-        """Let it be too old for a send."""
+        """Make it too old for a send."""
         self.parts.day_order_book._read_s = self.parts.environment.elapsed_s() - 6
 
     async def stop(self) -> None:
@@ -163,7 +163,7 @@ def write_configuration(
     *,
     record: bool = False,
 ) -> None:
-    """Write bot.yaml and as many strategy files as are wanted, each of at most 50 symbols."""
+    """Write bot.yaml and the wanted number of strategy files, each with at most 50 symbols."""
     yaml = YAML(typ="safe")
     (folder / "strategies").mkdir(exist_ok=True)
     (folder / "state").mkdir(mode=0o700, exist_ok=True)
@@ -221,7 +221,7 @@ async def start(
     folder: Path | None = None,
     record: bool = False,
 ) -> Bot:
-    """Start a bot on the server and wait until it is up and has nothing to do."""
+    """Start a bot on the server and wait until it is up and idle."""
     folder = folder or Path(tempfile.mkdtemp(prefix="vnb", dir=os.environ.get("P_DIR")))
     write_configuration(folder, base_url, symbols or ["FPT"], strategies, ratio, record=record)
     os.environ["BOT_BROKER__API_KEY"] = "k" * 32
@@ -272,7 +272,7 @@ async def start(
 
 
 async def believe(bot: Bot) -> None:
-    """Say as an operator that the prices are right: a mock has no history that confirms them."""
+    """Confirm as an operator that the prices are right: a mock has no history to confirm them."""
     for symbol in sorted(bot.parts.engine._state.beliefs):
         now = bot.market.now()
         bot.inbox.ask(OperatorActed(now, Action.RESUME, "a mock", "bench", symbol=symbol))
@@ -282,7 +282,7 @@ async def believe(bot: Bot) -> None:
 
 
 def stamp_exchanges(link: Any, bot: Bot) -> None:
-    """Note when a request goes to a carrier and when its answer is there."""
+    """Record when a request goes to a carrier and when its answer is there."""
     exchange = link.exchange
 
     async def stamped(request: Any, bounds: Any) -> Any:
@@ -296,7 +296,7 @@ def stamp_exchanges(link: Any, bot: Bot) -> None:
 
 
 def watch(bot: Bot) -> None:
-    """Complete `bot.wait` by the next answer of a place, stamped when it has been judged."""
+    """Complete `bot.wait` with the next answer of a place, stamped when it has been judged."""
     post = bot.inbox.post
 
     def seen(event: Event) -> None:
@@ -311,7 +311,7 @@ def watch(bot: Bot) -> None:
 
 
 def cancelled_report(answered: PlaceAnswered, now: datetime) -> OrderReport:
-    """Return the row of an order as cancelled: what comes next is not its twin."""
+    """Return the row of an order as cancelled, so that the next one is not a duplicate."""
     assert isinstance(answered.outcome, Accepted), answered.outcome
     result = answered.outcome.result
     return OrderReport(
@@ -353,7 +353,7 @@ Record = Callable[[int, int, int, int], object]
 async def tick_to_trade(bot: Bot) -> int:
     """Do one cycle; return its nanoseconds, from the depth's bytes to the answer judged.
 
-    The order is reported as cancelled afterwards, so that the next one is not its twin.
+    The order is reported as cancelled afterwards, so that the next one is not a duplicate.
     """
     bot.fresh()
     bot.wait = asyncio.get_running_loop().create_future()
@@ -375,7 +375,7 @@ async def live(
     is_stale: bool = False,
     on_cycle: Callable[[int], object] | None = None,
 ) -> str:
-    """Go round: depth asked for → its bytes → the order's bytes → the answer judged."""
+    """Loop: depth requested → its bytes → the order's bytes → the answer judged."""
     bot = await start(base_url, symbols=SYMBOLS, strategies=STRATEGIES)
     watch(bot)
     loop, whole = asyncio.get_running_loop(), []
@@ -401,7 +401,7 @@ async def live(
 
 
 async def live_stale(base_url: str, cycles: int, record: Record) -> str:
-    """Go round with a day order book that is too old for a send each time."""
+    """The same with a day order book that is too old for a send each time."""
     return await live(base_url, cycles, record, is_stale=True)
 
 
@@ -411,14 +411,14 @@ Order = Callable[[bytes], Any]
 async def underload(
     base_url: str, inflight: int, *, is_awake: bool = False
 ) -> tuple[Order, Callable[[], int]]:
-    """Poll other symbols through the bot's own reads; awake: a strategy looks at each depth."""
+    """Poll other symbols through the bot's own reads; awake: a strategy is woken by each depth."""
     others = symbols_of(65)
     bot = await start(base_url, symbols=others if is_awake else ["FPT"])
     watch(bot)
     for strategy in bot.parts.engine._state.strategies.values():
         for symbol, instance in strategy.instances.items():
             if symbol != "FPT":
-                instance.strategy.ratio = 10**6  # it looks, and holds
+                instance.strategy.ratio = 10**6  # it reads the depth but requests nothing
     loop, polled = asyncio.get_running_loop(), 0
 
     async def poll_on(first: int) -> None:
@@ -445,7 +445,7 @@ async def underload(
 
 
 LOADED: Final[list[tuple[Bot, list[asyncio.Task[None]]]]] = []
-"""Bots under load: the kit ends its process instead of them."""
+"""Bots under load: the kit ends its process without stopping them."""
 
 
 async def end_all() -> None:
@@ -478,7 +478,7 @@ async def poll(base_url: str, _inflight: int) -> Callable[[str], Any]:
 
 
 async def journal(folder: str) -> Callable[..., Any]:
-    """Append one decision a call, the smallest record that the bot writes."""
+    """Append one decision per call, the smallest record that the bot writes."""
     url = os.environ.get("P_JOURNAL") or f"sqlite:///{folder}/journal.db"
     prepare_journal(url, begin_journal(url))
     lease = acquire(url, Holder(os.getpid(), "bench", SystemClock().now()))
@@ -496,8 +496,8 @@ async def journal(folder: str) -> Callable[..., Any]:
 
 
 def replay(columns: Sequence[Sequence[Sequence[int]]], kind: str) -> Callable[[], int]:
-    """Return a backtest of the kit's SMA cross, which returns its number of orders."""
-    from bench.backtest import prepared  # NumPy and TA-Lib: for this one alone
+    """Return a backtest of the kit's SMA cross; it returns its number of orders."""
+    from bench.backtest import prepared  # NumPy and TA-Lib: needed only here
 
     if kind != "market":
         raise ValueError(f"a backtest of {kind} orders is not here: take market")
@@ -506,7 +506,7 @@ def replay(columns: Sequence[Sequence[Sequence[int]]], kind: str) -> Callable[[]
 
 
 def book() -> tuple[Callable[[int, bool, int, int], int], Callable[[int], None]]:
-    """Return how an order is submitted (→ shares traded at once) and cancelled."""
+    """Return functions to submit (→ shares traded at once) and to cancel an order."""
     from bot.sandbox.exchange.message import CROWD, Listing, NewOrder  # a bot does not import them
     from bot.sandbox.exchange.venue import Venue
 
@@ -530,7 +530,7 @@ def book() -> tuple[Callable[[int, bool, int, int], int], Callable[[int], None]]
 
 
 class EngineAlone:
-    """The engine of a bot driven by hand: no journal, no wire. Steps return CPU microseconds."""
+    """A bot's engine driven by hand: no journal, no wire. Steps return CPU microseconds."""
 
     def __init__(self, bot: Bot, start_cpu_s: float) -> None:
         self.bot = bot
@@ -561,7 +561,7 @@ class EngineAlone:
         return (time.thread_time_ns() - begun) / 1e3, commands
 
     def look(self, symbol: str) -> tuple[float, Intent | None]:
-        """Show a depth; its strategy looks, and may order."""
+        """Show a depth, which wakes its strategy, which may order."""
         self.now += timedelta(milliseconds=5)
         took, commands = self.timed(DepthReceived(self.now, replace(self.depth, symbol=symbol)))
         return took, next((each.intent for each in commands if isinstance(each, PlaceOrder)), None)
@@ -614,7 +614,7 @@ class EngineAlone:
 
 @contextmanager
 def without_invariants() -> Iterator[None]:
-    """Let nothing of an order be checked a second time."""
+    """Disable the second checks of an order."""
     checked = {name: getattr(invariants, name) for name in ("of_answer", "of_approved", "of_all")}
     decided = invariants.of_decided
     for name in checked:
@@ -642,13 +642,13 @@ TAPS: Final[dict[str, tuple[str, str, str, Kind]]] = {
     "wake_at": ("bot.runtime.worlds.system", "ClockDriver", "wake_at", None),
     "journal": ("bot.journal.storing", "Store", "store", lambda _, writes: written(writes)),
 }  # fmt: skip
-"""What is watched: module, class, function, and what tells two calls apart."""
+"""What is timed: module, class, function, and what distinguishes two calls."""
 
 
 def tap(add: Callable[[str, str, int, int | None], object]) -> list[str]:
-    """Put a stop-watch (CPU of the thread) on each of TAPS; statements of SQL are counted too.
+    """Put a stop-watch (CPU of the thread) on each of TAPS; SQL statements are counted too.
 
-    Returns what is gone, so that a renamed function costs one figure and not all.
+    Returns the missing ones, so that a renamed function costs one figure and not all.
     """
     seen, gone = [0], []
     for name in ("begin", "_ask", "_run"):
@@ -666,7 +666,7 @@ def tap(add: Callable[[str, str, int, int | None], object]) -> list[str]:
 
 
 def count_statements(name: str, seen: list[int]) -> None:
-    """Count what the journal's connection asks or runs."""
+    """Count the queries and changes on the journal's connection."""
     function = getattr(SqliteConnection, name)
 
     def counted(self: SqliteConnection, *arguments: Any) -> Any:
@@ -677,7 +677,7 @@ def count_statements(name: str, seen: list[int]) -> None:
 
 
 def written(writes: Sequence[Any]) -> str:
-    """The entries of a transaction in one word."""
+    """Describe the entries of a transaction in one word."""
     found = [entry for write in writes for entry in write.entries]
     found += [entry for write in writes for send in write.sends for entry in send.entries]
     return "+".join(type(entry).__name__ for entry in found)
@@ -705,7 +705,7 @@ PATH: Final = (
     ("sign and encode", ""),
     ("build the request", ""),
 )
-"""What lies between a depth's bytes and an order's."""
+"""The steps between a depth's bytes and an order's."""
 
 
 async def stop(bot: Bot) -> None:
@@ -714,7 +714,7 @@ async def stop(bot: Bot) -> None:
 
 
 async def state_folder(base_url: str, folder: Path) -> Path:
-    """Return a configuration with an empty journal, made by a bot that has run once."""
+    """Return a configuration with an empty journal, created by a bot that has run once."""
     bot = await start(base_url, folder=folder)
     await bot.stop()
     return folder / "bot.yaml"

@@ -1,10 +1,10 @@
-"""What it costs to record a day of 30 symbols, and how large the recording is.
+"""The cost of recording a day of 30 symbols, and the size of the recording.
 
     .venv/bin/python -m bench.recorder [--minutes 361] [--rounds 3]
 
-A virtual day (`bench/virtual_day.py`) is lived through and recorded. Then its calls are made again,
-of an engine that keeps a tape and of one that does not, in turns; and its rows are written again as
-the recorder's thread writes them. CPU of one core, medians of the rounds.
+A virtual day (`bench/virtual_day.py`) is run and recorded. Then its calls are repeated, on an
+engine that keeps a tape and on one that does not, in turns; and its rows are written again as the
+recorder's thread writes them. CPU of one core, medians of the rounds.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from bot.runtime.history.recording.replay import Player, Script, make_again, str
 from bot.runtime.history.recording.tape import RecordedEngine, Tape
 
 BLOCK_ROWS = 40
-"""About what a second brings."""
+"""Roughly one second's rows."""
 
 
 def cpu_of(work: Callable[[], object], calls: int) -> float:
@@ -63,7 +63,7 @@ def engines(head: Head) -> tuple[tuple[Engine, Player], tuple[RecordedEngine, Pl
 
 
 def handled(engine: Engine, player: Player, rows: Sequence[Row], ways: Codecs) -> float:
-    """Return the CPU of a call, without that of reading its event."""
+    """Return the CPU time of a call, without that of reading its event."""
     took = 0
     for row in rows:
         script, event = Script.of(row), ways.event.read(row.event) if row.event else None
@@ -102,7 +102,7 @@ def read(rows: Sequence[Row], ways: Codecs) -> None:
 @click.option("--minutes", default=361.0, show_default=True, help="Of market time.")
 @click.option("--rounds", default=3, show_default=True)
 def main(minutes: float, rounds: int) -> None:
-    """Live through the day, and print what recording it costs."""
+    """Run the day, and print what recording it costs."""
     with TemporaryDirectory() as name:
         state = Path(name) / "state"
         asyncio.run(live(Day(Path(name), "market", record=True).write(), Counted(), minutes))

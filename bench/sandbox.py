@@ -1,4 +1,4 @@
-"""How fast the sandbox answers, beside a bare ASGI application on the same HTTP server.
+"""How fast the sandbox answers, compared with a bare ASGI application on the same HTTP server.
 
 .venv/bin/python bench/sandbox.py [--rounds 5] [--turns 40]
 """
@@ -46,7 +46,7 @@ ASKED: dict[str, tuple[str, dict[str, Any] | None]] = {
 
 @contextmanager
 def server(kind: str) -> Iterator[dict[str, Any]]:
-    """Start a server of `servers.py` and yield what its first line says."""
+    """Start a server of `servers.py` and yield its first line."""
     command = [sys.executable, str(Path(__file__).with_name("servers.py")), kind]
     with subprocess.Popen(  # noqa: S603 - our own file
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -60,7 +60,7 @@ def server(kind: str) -> Iterator[dict[str, Any]]:
 
 
 class Signer:
-    """Makes signed requests for one server; one that names no key gets some key or other."""
+    """Makes signed requests for one server; one without a key gets an arbitrary one."""
 
     def __init__(self, facts: dict[str, Any], clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -70,7 +70,7 @@ class Signer:
         self._number = 0
 
     def log_in(self, base_url: str, code: str) -> None:
-        """Trade the one-time code for the token that order writes need."""
+        """Exchange the one-time code for the token that order writes need."""
         two_factor = "/auth/v1/openapi/2fa"
         ticket = json.loads(ask(base_url, self(two_factor + "/request", {"channel": "EMAIL"})))
         proof = {"ticket_id": ticket["ticket_id"], "otp_code": code}
@@ -108,7 +108,7 @@ class Signer:
 
 @dataclass
 class Runner:
-    """One server, and the one connection to it."""
+    """One server, and a single connection to it."""
 
     signed: Signer
     wire: socket.socket
@@ -122,13 +122,13 @@ class Runner:
         return cls(signed, connected(facts["base_url"]))
 
     def seconds(self, what: str) -> float:
-        """Send a batch and return how long it took; making it is not timed."""
+        """Send a batch and return its time; building it is not timed."""
         target, fields = ASKED[what]
         return seconds_for(self.wire, [self.signed(target, fields) for _ in range(BATCH)])
 
 
 Turn = Mapping[str, float]
-"""Seconds of a batch by kind of server."""
+"""Seconds of a batch, by kind of server."""
 
 
 def one_round(turns: int) -> dict[str, list[Turn]]:
@@ -150,7 +150,9 @@ def one_round(turns: int) -> dict[str, list[Turn]]:
 
 
 def ratio(turns: list[Turn], kind: str) -> float:
-    """Return how fast a server is beside the bare one: the median of the turns' own ratios."""
+    """Return the speed of a server relative to the bare one: the median of the turns'
+    own ratios.
+    """
     return statistics.median(turn["bare"] / turn[kind] for turn in turns)
 
 

@@ -1,11 +1,11 @@
-"""What is measured, each as a process of its own: a sandbox, and a bare ASGI application beside it.
+"""The measured servers, each in its own process: a sandbox, and a bare ASGI application.
 
     python bench/servers.py bare|memory|ledger
 
 prints one JSON line when it listens, and serves until its standard input closes. `bare` reads the
 body and answers bytes of the size of the sandbox's own answer, on uvicorn with httptools and
-uvloop, which is what `bot paper serve` takes too;
-`memory` is the sandbox without a ledger file, `ledger` one that syncs every order to the disk.
+uvloop, which `bot paper serve` uses too; `memory` is the sandbox without a ledger file, `ledger`
+one that syncs every order to the disk.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ BARE_SIZES = {"POST": 520, "GET": 420}
 
 
 def sandbox(clock: Clock, wire: Clock, ledger: Path | None = None) -> Sandbox:
-    """Make a sandbox of two symbols with the widest quota."""
+    """Make a sandbox with two symbols and the largest quota."""
     script = Scenario.model_validate(SCENARIO)
     return Sandbox(script, load_rulebook(), clock=clock, wire=wire, ledger=ledger)
 

@@ -3,14 +3,14 @@
     .venv/bin/python -m bench.thirty_days [--days 30] [--symbols 100]
     .venv/bin/python -m bench.thirty_days --rest 60 [--polls 10]
 
-The real daemon and the sandbox, its ledger and the journal on SQLite, on a clock that nobody waits
-for. At the end of each trading day the resident size and the open descriptors of the process are
-printed; the slope is that of a straight line through the days after the warm-up. Bot and sandbox
-share the process: what grows in either is counted.
+The real daemon and the sandbox, its ledger and the journal on SQLite, on a clock without pace. At
+the end of each trading day the resident size and the open descriptors of the process are printed;
+the slope is that of a straight line through the days after the warm-up. Bot and sandbox share the
+process: what grows in either is counted.
 
-`--rest` is the other figure: the bot alone in real time at a sandbox in a process of its own, which
-asks so many polls a second and finds nothing to do. Printed are the quotes that came meanwhile and
-the share of one core.
+`--rest` is the other figure: the bot alone in real time, with a sandbox in a separate process; it
+makes this many polls a second and has nothing to do. Printed are the quotes received and the share
+of one core.
 """
 
 import asyncio
@@ -41,22 +41,22 @@ from bot.runtime.run_controls import RunOptions
 WARM_DAYS = 3
 QUOTA = 120
 CLOSED = "HOSE closed"
-"""A phase of the day that comes once."""
+"""A phase of the day that occurs once."""
 CLOSES_AT = 7
-"""The hour of the close in UTC, not before: a start before the open says closed, too."""
+"""The hour of the close in UTC: a start before the opening says closed, too."""
 OF_A_FILE = 25
 SETTLES_S = 10.0
-"""A start reads and imports; what is measured begins after it."""
+"""A start reads and imports; measuring begins after that."""
 
 
 @dataclass
 class Sized(Counted):
-    """Notes the size of the process when each day is over."""
+    """Records the size of the process when each day is over."""
 
     sizes: list[tuple[str, float, int]] = field(default_factory=list)
 
     def entry(self, entry: Entry) -> None:
-        """Count it, and look at the process at a close."""
+        """Count it, and measure the process at a close."""
         super().entry(entry)
         if (
             isinstance(entry, Note)
@@ -75,7 +75,7 @@ class Sized(Counted):
 
 
 def slope(values: list[float]) -> float:
-    """Return how much they grow from one to the next, by the straight line that fits best."""
+    """Return how much they grow from one to the next, by a least-squares line."""
     middle, mean = (len(values) - 1) / 2, sum(values) / len(values)
     above = sum((at - middle) * (value - mean) for at, value in enumerate(values))
     return above / sum((at - middle) ** 2 for at in range(len(values)))
@@ -121,7 +121,7 @@ def write_project(folder: Path, symbols: int, plan: dict[str, Any], **broker: ob
 
 
 async def live_on(config: Path, days: int) -> Sized:
-    """Run until so many closes are over."""
+    """Run until this many closes are over."""
     screen = Sized()
     weeks = timedelta(days=days * 7 // 5 + 1)
     options = RunOptions(run_for=weeks, answer_otp_after=timedelta(seconds=20))
@@ -130,7 +130,7 @@ async def live_on(config: Path, days: int) -> Sized:
 
 
 async def rest(folder: Path, span_s: float, polls: int) -> float:
-    """Return the share of a core, in percent, of a bot that polls and has nothing to do."""
+    """Return the share of a core, in percent, of a polling bot that has nothing to do."""
     plan = {
         **SMA,
         "wake": {"bar": "1m", "quote": "2s"},
@@ -193,7 +193,7 @@ class Quiet(Counted):
 @click.option("--rest", "rest_s", default=0.0, help="Measure a bot at rest for so many seconds.")
 @click.option("--polls", default=10, show_default=True, help="Polls a second of the bot at rest.")
 def main(days: int, symbols: int, rest_s: float, polls: int) -> None:
-    """Live through the days, or rest, and print the figure."""
+    """Run the days, or rest, and print the figure."""
     with TemporaryDirectory() as name:
         if rest_s:
             share = asyncio.run(rest(Path(name), rest_s, polls))

@@ -1,11 +1,11 @@
-"""A whole trading day as fast as it goes: the real daemon on a clock that nobody waits for.
+"""A whole trading day at full speed: the real daemon on a clock without pace.
 
     .venv/bin/python -m bench.virtual_day [--profile 40] [--scenario market] [--minutes 361]
 
 Three exchanges, thirty symbols, two strategies, a quota of 60 requests a minute; `run_bot` with its
 journal on SQLite (WAL, synchronous=FULL), engine, order manager and client, and the sandbox with
-its ledger in the same process, called over ASGI. Printed are the seconds of the run alone, from the
-first request to the last row, and what it did in them.
+its ledger in the same process, called over ASGI. Printed are the seconds of the run itself, from
+the first request to the last row, and what it did.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ DEPTH = {
 DEPTH_SYMBOLS = 5
 QUOTA = 60
 QUOTE_AGE_S = 120
-"""The quota has room for a quote of each symbol a minute."""
+"""The quota allows one quote per symbol and minute."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Counted:
     polls: int = 0
 
     def entry(self, entry: Entry) -> None:
-        """Count an entry by its kind, and the polls that the bot says it has heard."""
+        """Count an entry by its kind, and the polls reported by the bot."""
         if isinstance(entry, Note) and entry.kind == "PULSE":
             heard = (entry.numbers.get(kind) for kind in ("quotes", "depths"))
             self.polls += sum(number for number in heard if isinstance(number, int))
@@ -88,7 +88,7 @@ class Day:
     depth_symbols: int = DEPTH_SYMBOLS
     depth_every: str = "30s"
     is_refused: bool = False
-    """Whether the depth strategy wants an order each time, and no order is small enough."""
+    """Whether the depth strategy requests an order each time, which a limit always refuses."""
 
     def write(self) -> Path:
         """Write the files; return the path of bot.yaml."""

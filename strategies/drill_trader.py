@@ -14,7 +14,7 @@ class DrillTrader(Strategy):
         if now_s < self.due_s:
             return
         self.beats, self.due_s = self.beats + 1, now_s + self.beat_s
-        shares = 100 * (1 + self.beats % 7)  # the same order again would be refused as a mistake
+        shares = 100 * (1 + self.beats % 7)  # an identical order would be refused as a duplicate
         if self.beats % 4 == 0:
             self.cancel(why="the drill takes its orders back")
         elif self.beats % 4 == 2:

@@ -1,7 +1,7 @@
 """The tables of the journal, and the starts of its chains.
 
-The layout stands here in full and is never edited: `bot/journal/tables.py` moves on, and a test holds
-the two equal after the newest revision.
+The layout is given here in full and never edited: `bot/journal/tables.py` moves on, and a test
+holds the two equal after the newest revision.
 """
 
 import sqlalchemy as sa
@@ -23,7 +23,9 @@ metadata = sa.MetaData()
 
 
 def upgrade() -> None:
-    """Make every table; `journal` counts the entries, the other rows of `chains` are the chains."""
+    """Create every table; `journal` counts the entries, the other rows of `chains`
+    are the chains.
+    """
     metadata.create_all(op.get_bind())
     start = {"last_seq": 0, "row_count": 0, "head_hash": GENESIS}
     op.bulk_insert(chains, [{"name": name, **start} for name in ("journal", *CHAINED)])
@@ -35,7 +37,8 @@ def downgrade() -> None:
     metadata.drop_all(op.get_bind())
 
 
-# STRICT tables of SQLite know INTEGER and TEXT; PostgreSQL compares text by bytes, as SQLite does.
+# SQLite's STRICT tables have INTEGER and TEXT; PostgreSQL compares text by bytes here, as SQLite
+# does.
 Whole = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 Words = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 

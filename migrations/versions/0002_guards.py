@@ -1,4 +1,4 @@
-"""Triggers that keep what was written: no row is deleted, what is history is never updated.
+"""Triggers that protect what was written: no row is deleted, history is never updated.
 
 `attempts` may be finished exactly once; of an intent only its state, proof and order may change; a
 run may be ended once. Everything else that is chained is append-only.
@@ -35,7 +35,7 @@ ONCE = {"attempts": "outcome", "runs": "ended_at"}
 
 
 def upgrade() -> None:
-    """Make the triggers in the words of the database at hand."""
+    """Create the triggers in the present database's dialect."""
     postgres = op.get_bind().dialect.name == "postgresql"
     make = _postgres_trigger if postgres else _sqlite_trigger
     if postgres:
@@ -54,7 +54,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take the triggers away."""
+    """Drop the triggers."""
     postgres = op.get_bind().dialect.name == "postgresql"
     names = [(table, f"{table}_no_delete") for table in (*APPEND_ONLY, *NEVER_DELETED)]
     names += [(table, f"{table}_no_update") for table in (*APPEND_ONLY, *FIXED)]

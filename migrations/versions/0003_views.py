@@ -1,8 +1,8 @@
 """Views for people with any SQL tool: v_orders, v_timeline, v_decisions, v_pnl.
 
-`time` is local to the exchange (+07:00, milliseconds), `at` the stored instant in UTC; money is whole
-VND. Both databases show the same text. The reader of `bot orders` and `bot order ID --timeline`
-reads these views too, so a person and the program see one thing.
+`time` is local to the exchange (+07:00, milliseconds), `at` the stored instant in UTC; money is
+whole VND. Both databases show the same text. `bot orders` and `bot order ID --timeline` read these
+views too, so a person and the program see the same.
 """
 
 from alembic import op
@@ -16,7 +16,7 @@ VIEWS = ("v_orders", "v_timeline", "v_decisions", "v_pnl")
 
 
 def upgrade() -> None:
-    """Make the views in the words of the database at hand."""
+    """Create the views in the present database's dialect."""
     postgres = op.get_bind().dialect.name == "postgresql"
     words = _Postgres() if postgres else _Sqlite()
     for view in VIEWS:
@@ -24,7 +24,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take the views away."""
+    """Drop the views."""
     for view in VIEWS:
         op.execute(f"DROP VIEW {view}")
 
@@ -106,7 +106,9 @@ WHERE d.request_id IS NOT NULL AND d.verdict IN ('BLOCKED', 'HELD', 'EXPIRED')
 
 
 def _v_timeline(words) -> str:
-    """Everything that happened, in the order it was written; `part` orders what one entry says twice."""
+    """Everything that happened, in the order of writing; `part` orders several lines
+    of one entry.
+    """
     grouped = words.grouped
     return f"""
 SELECT d.seq, 0 AS part, {words.time("d.at")} AS time, d.at, 'decided' AS kind,

@@ -1,7 +1,7 @@
 """Runs are sealed too, and the seals of a table are added up in `chains`.
 
-A run's row could be edited without a trace, and a changed row that was sealed again looked like any
-other. `runs.heads` keeps where every chain ended when the run began.
+A run's row could be edited without a trace, and a changed and resealed row looked like any other.
+`runs.heads` stores where every chain ended when the run began.
 """
 
 import json
@@ -23,7 +23,7 @@ Words = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Seal the runs that there are, and add up all seals."""
+    """Seal the existing runs, and sum all seals."""
     for name in ("heads", "seal"):
         op.add_column("runs", sa.Column(name, Words, nullable=True))
     _drop("runs", "again")
@@ -36,7 +36,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take the sums and the seals of runs away."""
+    """Drop the sums and the seals of runs."""
     _drop("runs", "update")
     _drop("chains", "delete")
     op.execute("DELETE FROM chains WHERE name LIKE '%.seals'")
@@ -78,7 +78,7 @@ def _drop(table, name) -> None:
 
 
 def _guard(table, event, name, condition, message) -> None:
-    """A trigger as revision 0002 makes them."""
+    """A trigger like those of revision 0002."""
     head = f"CREATE TRIGGER {table}_no_{name} BEFORE {event.upper()} ON {table} "
     if _is_postgres():
         when = condition.format(differs="IS DISTINCT FROM", true="TRUE")

@@ -1,7 +1,8 @@
-"""Views again: one word for what was never sent, and a word for every row of v_timeline.
+"""Views once more: one word for what was never sent, and a word for every row of v_timeline.
 
-An approved order that was not sent was FAILED or BLOCKED in `v_orders` by when it was kept back. It
-is EXPIRED now, with the reason. `v_timeline.word` is what the row says in one word of its table.
+An approved order that was not sent used to be FAILED or BLOCKED in `v_orders`, depending on when it
+was held back. Now it is EXPIRED, with the reason. `v_timeline.word` is what the row says in one
+word of its table.
 """
 
 from importlib import util
@@ -18,12 +19,12 @@ VIEWS = ("v_orders", "v_timeline")
 
 
 def upgrade() -> None:
-    """Make the two views anew."""
+    """Create the two views again."""
     _replace(globals())
 
 
 def downgrade() -> None:
-    """Make them as they were."""
+    """Restore their earlier form."""
     path = Path(__file__).with_name("0003_views.py")
     spec = util.spec_from_file_location("views_of_0003", path)
     before = util.module_from_spec(spec)
@@ -119,7 +120,9 @@ WHERE d.request_id IS NOT NULL AND d.verdict IN ('BLOCKED', 'HELD', 'EXPIRED')
 
 
 def _v_timeline(words) -> str:
-    """Everything that happened, in the order it was written; `part` orders what one entry says twice."""
+    """Everything that happened, in the order of writing; `part` orders several lines
+    of one entry.
+    """
     grouped = words.grouped
     return f"""
 SELECT d.seq, 0 AS part, {words.time("d.at")} AS time, d.at, 'decided' AS kind,

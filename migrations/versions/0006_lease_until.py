@@ -1,7 +1,7 @@
-"""The lease has an end: how long the holder's last heartbeat holds it, by the database's clock.
+"""The lease expires: until when the holder's last renewal holds it, by the database's clock.
 
-A second bot on PostgreSQL takes over once that has passed. NULL on SQLite, where a process that
-is stopped keeps its lock and nobody else can have it.
+A second bot on PostgreSQL takes over once that has passed. NULL on SQLite, where a stopped process
+keeps its lock and nobody else can get it.
 """
 
 import sqlalchemy as sa
@@ -14,11 +14,11 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column, empty: the next heartbeat fills it."""
+    """Add the column, empty: the next renewal fills it."""
     whole = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     op.add_column("lease", sa.Column("until_ms", whole))
 
 
 def downgrade() -> None:
-    """Take it away again."""
+    """Drop it."""
     op.drop_column("lease", "until_ms")

@@ -1,7 +1,7 @@
-"""v_timeline again: what is not known is left out of a wish, on both databases alike.
+"""v_timeline once more: unknown numbers are left out of a request, on both databases alike.
 
-SQLite wrote 0 for a price that a market order has not, and for a size that was never settled;
-PostgreSQL left the whole wish out for want of the size.
+SQLite wrote 0 for the price of a market order, which has none, and for a size that was never
+determined; PostgreSQL left out the whole request if the size was missing.
 """
 
 from importlib import util
@@ -16,14 +16,14 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the view anew."""
+    """Create the view again."""
     made_by = _words_of_0005()
     made_by._wish = _wish
     _replace(made_by)
 
 
 def downgrade() -> None:
-    """Make it as it was."""
+    """Restore its earlier form."""
     _replace(_words_of_0005())
 
 
@@ -43,7 +43,7 @@ def _replace(made_by) -> None:
 
 
 def _wish(words, row: str, price: str) -> str:
-    """BUY 500 HPG LO 27,050; SELL HPG where no more is known."""
+    """BUY 500 HPG LO 27,050; SELL HPG if no more is known."""
 
     def known(number: str) -> str:
         return f"CASE WHEN {number} IS NOT NULL THEN ' ' || {words.grouped(number)} ELSE '' END"
