@@ -164,7 +164,8 @@ def readable(invocation: Invocation, *, is_source: bool = False) -> "Loaded":
     All readers use this rule, even if they change something elsewhere (`is_source`).
 
     The demo's are used if nothing is configured, or only a checkout's own that was never run. With
-    `--state-dir` the demo's come first: the configured journal need not be there.
+    `--state-dir` the demo's come first: the configured journal need not be there. Where it is, the
+    demo's need to have run there.
     """
 
     def has_journal(loaded: "Loaded") -> bool:
@@ -175,7 +176,11 @@ def readable(invocation: Invocation, *, is_source: bool = False) -> "Loaded":
     if invocation.config is None and not _is_demo(loaded.path):
         demo = load_demo(invocation)
         if invocation.state_dir is not None:
-            loaded = next(filter(has_journal, (demo, loaded)), loaded)
+            both = (demo, loaded)
+            is_one = demo.journal_url == loaded.journal_url
+            if is_one and last_run(demo.state_dir, demo.path, os.environ) is None:
+                both = (loaded, demo)
+            loaded = next(filter(has_journal, both), loaded)
         elif _may_be_demo(loaded.path) and (is_source or not invocation.does_change):
             loaded = next(filter(has_journal, (loaded, demo)), loaded)
     invocation.bot = loaded.bot

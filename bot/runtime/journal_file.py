@@ -149,16 +149,27 @@ def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
         raise OperatorMistake.of("E-DB-002", text, ExitCode.DATABASE) from error
     except Unreachable as error:
         advice = TO_MAKE if error.is_absent and what_to_do is CHECK else what_to_do
-        source = "the default journal.url" if origin == DEFAULT else f"journal.url in {origin}"
-        text = f"{error}, from {source}. {advice}"
+        text = f"{error}, from {_source(origin)}. {advice}"
         raise OperatorMistake.of("E-DB-001", text, ExitCode.DATABASE) from error
     except NotOwner as error:
         text = f"{error}: give the owner's address once: BOT_JOURNAL__URL=… before the command"
         raise OperatorMistake.of("E-DB-012", text, ExitCode.DATABASE) from error
-    except (Corrupt, UnusableUrl) as error:
-        raise OperatorMistake.of("E-DB-003", f"{error} ({origin})", ExitCode.DATABASE) from error
+    except Corrupt as error:
+        text = (
+            f"{error}, from {_source(origin)}. Keep the file as it is, and put the last good copy "
+            "in its place: bot docs journal"
+        )
+        raise OperatorMistake.of("E-DB-003", text, ExitCode.DATABASE) from error
+    except UnusableUrl as error:
+        text = f"{error}, from {_source(origin)}"
+        raise OperatorMistake.of("E-DB-003", text, ExitCode.DATABASE) from error
     except JournalError as error:
-        raise OperatorMistake.of("E-DB-009", f"{error} ({origin})", ExitCode.DATABASE) from error
+        text = f"{error}, from {_source(origin)}"
+        raise OperatorMistake.of("E-DB-009", text, ExitCode.DATABASE) from error
+
+
+def _source(origin: str) -> str:
+    return "the default journal.url" if origin == DEFAULT else f"journal.url in {origin}"
 
 
 async def answer(url: str, work: Awaitable[T], timeout_s: float = ANSWER_S) -> T:

@@ -297,6 +297,21 @@ def test_a_new_demo_wants_a_journal_that_nobody_has_used(tmp_path: Path) -> None
     assert not (tmp_path / "demo" / "sandbox.jsonl").exists()
 
 
+def test_a_journal_that_is_no_database_is_told_with_its_setting_and_what_to_do(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "bot.yaml").write_text("mode: sandbox\n")
+    (tmp_path / "journal.db").write_text("nonsense" * 1_000)
+
+    ran = call("orders", "-c", str(tmp_path / "bot.yaml"), "--state-dir", str(tmp_path))
+
+    assert (ran.code, ran.out) == (ExitCode.DATABASE, "")
+    assert ran.err == (
+        f"E-DB-003 {tmp_path}/journal.db: file is not a database, from the default journal.url. "
+        "Keep the file as it is, and put the last good copy in its place: bot docs journal\n"
+    )
+
+
 @pytest.mark.parametrize("errno", [ENOSPC, EROFS, EACCES])
 def test_what_the_system_refuses_is_told_with_its_file(errno: int) -> None:
     mistake = system_mistake(OSError(errno, strerror(errno), "/var/lib/vnbot"))

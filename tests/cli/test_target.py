@@ -189,6 +189,18 @@ def test_a_look_that_ends_at_the_demo_says_so_also_to_who_wants_no_talk(bots: Bo
     assert json.loads(status.out)["bot"]["name"] == "demo"
 
 
+def test_with_a_state_folder_ones_own_journal_is_not_taken_for_the_demos(tmp_path: Path) -> None:
+    config = write_project(tmp_path / "mine", scenario=QUIET, strategies=[once()])
+    lay_journal(tmp_path / "elsewhere" / "journal.db")
+
+    ran = Bots(tmp_path).call(
+        config.parent, "orders", "--json", "--state-dir", str(tmp_path / "elsewhere")
+    )
+
+    assert (ran.code, ran.err) == (ExitCode.DONE, "")
+    assert json.loads(ran.out)["bot"]["name"] == "mine"
+
+
 @pytest.mark.process
 def test_in_ones_own_folder_a_look_never_ends_at_the_demo(bots: Bots) -> None:
     status = bots.call(bots.idle, "status", "--json")
