@@ -15,6 +15,19 @@ RECENT_BUYS: Final = 20
 """How many of a strategy's last buys make up its usual size."""
 
 
+PLACES_JUDGED: Final = 5
+"""So many of the day's last orders say how the broker answers them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceSeen:
+    """How one order was answered: `is_lost` without an answer that proves anything."""
+
+    at: datetime
+    is_lost: bool
+    latency_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class StoredIntent:
     """An intent, its send state, and its order's id; while that is unknown, its POST.
@@ -133,6 +146,8 @@ class Recovery:
     """Account and time of today's latest order requests: places, changes and cancels."""
     recent_sales: tuple[tuple[str, datetime], ...] = ()
     """The same for the sales among the places."""
+    places_seen: tuple[PlaceSeen, ...] = ()
+    """How the day's last orders were answered, the oldest first."""
     limits: Numbers = field(default_factory=dict)
     """Every limit of the last run, by its name; empty: none known."""
     started_by: str = ""

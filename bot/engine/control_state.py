@@ -12,6 +12,7 @@ from bot.domain.entry import Numbers, RunState
 from bot.domain.errors import Fault
 from bot.domain.operations import CodesCounted
 from bot.domain.order import Side
+from bot.domain.recovery import PlaceSeen
 from bot.engine.settings import LONG_AGO
 
 PRIORITY: Final = (
@@ -148,6 +149,14 @@ class TrackedFault:
     fault: Fault
     count: int = 1
     is_of_before: bool = False
+
+
+@dataclass(slots=True)
+class Places:
+    """How the day's last orders were answered, the newest last; `since` when that is ill."""
+
+    last: deque[PlaceSeen] = field(default_factory=deque)
+    since: datetime | None = None
 
 
 SENT_MAX: Final = 64

@@ -29,7 +29,7 @@ from bot.engine.account_status import balances_of
 from bot.engine.control_state import BY_ENGINE
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
-from bot.engine.orders import cancel_requests, held, orders, unknown
+from bot.engine.orders import answers, cancel_requests, held, orders, unknown
 from bot.engine.risk import accounts, breaks, ledgers, losses
 from bot.engine.state import State
 from bot.engine.status import BotStatus, status_of
@@ -56,6 +56,7 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
     gate.close(state, RunState.STARTING, text, "bot")
     state.alerted.clear()
     state.counts.clear()
+    answers.begin_day(state)
     losses.begin_day(state)
     for strategy in state.strategies.values():
         strategy.orders_today = strategy.realised_today = strategy.fees_today = 0

@@ -21,6 +21,7 @@ from bot.engine.control_state import PRIORITY, Standing
 from bot.engine.findings import DepthSeen, QuoteSeen
 from bot.engine.orders import (
     amends,
+    answers,
     cancels,
     doubts,
     matching,
@@ -172,6 +173,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     cancels.alerts,
     flatten.alerts,
     unknown.alerts,
+    answers.alerts,
     gate.scope_alerts,
     health.offset_alerts,
     losses.alerts,

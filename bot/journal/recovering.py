@@ -21,7 +21,9 @@ from bot.domain.entry import (
 )
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, OrderState, SendState, Side
 from bot.domain.recovery import (
+    PLACES_JUDGED,
     RECENT_BUYS,
+    PlaceSeen,
     RecoveredStrategy,
     Recovery,
     StoredAmend,
@@ -118,6 +120,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         reduced=reduced(connection, trading_date),
         recent_requests=_requests(connection, day, sa.true()),
         recent_sales=_requests(connection, day, SALES),
+        places_seen=_places_seen(connection, day),
         limits=limits.numbers if limits is not None else {},
         closes=closes(connection, day),
         cancels=_cancels(connection, day),
@@ -305,6 +308,27 @@ def _requests(
         .limit(REQUESTS_LOOKED_AT)
     )
     found = [(account, instant_of(at)) for account, at in connection.execute(newest)]
+    return tuple(reversed(found))
+
+
+def _places_seen(connection: sa.Connection, day: str) -> tuple[PlaceSeen, ...]:
+    """How the last orders of a day were answered, the oldest first."""
+    attempts, intents = tables.attempts, tables.intents
+    newest = (
+        sa.select(attempts.c.finished_at, attempts.c.outcome, attempts.c.latency_ms)
+        .join(intents, intents.c.intent_id == attempts.c.intent_id)
+        .where(
+            intents.c.trading_date == day,
+            attempts.c.verb == "POST",
+            attempts.c.outcome.in_(("ACCEPTED", "REFUSED", "UNKNOWN")),
+        )
+        .order_by(attempts.c.seq.desc())
+        .limit(PLACES_JUDGED)
+    )
+    found = [
+        PlaceSeen(instant_of(at), outcome == "UNKNOWN", latency_ms)
+        for at, outcome, latency_ms in connection.execute(newest)
+    ]
     return tuple(reversed(found))
 
 

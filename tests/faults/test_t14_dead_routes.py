@@ -144,6 +144,44 @@ async def test_a_plug_in_that_cancels_in_every_hook_loses_and_doubles_nothing(
     assert len(posts) == len(set(posts)) == len(told.story.broker_orders())
 
 
+STEADY = """
+from bot import Strategy
+
+
+class Steady(Strategy):
+    def on_start(self):
+        self.asked = 0
+
+    def on_quote(self, quote):
+        if self.asked < 8:
+            self.asked += 1
+            self.buy(100, limit=28_000 + 50 * self.asked, why="steadily")
+"""
+
+
+async def test_an_order_route_whose_answers_are_always_lost_is_told_of_until_it_is_well(
+    tmp_path: Path,
+) -> None:
+    match = {"verb": "POST", "path": "*/orders", "at": "09:20:00", "until": "09:24:00", "times": 0}
+    lost = {"match": match, "point": "after_apply", "action": {"do": "rst"}}
+    steady = once("steady", use="steady", params={}, wake={"quote": "45s"})
+    config = write_project(tmp_path, scenario={**QUIET, "faults": [lost]}, strategies=[steady])
+    (tmp_path / "strategies" / "steady.py").write_text(STEADY)
+    looks = [Ask(timedelta(seconds=after), {"do": "status"}) for after in (60, 235, 500)]
+
+    told = await tell_by_hand(config, *looks, minutes=9)
+
+    said = [len(reply["status"]["alerts"]) for reply in told.replies]  # type: ignore[index]
+    assert said == [0, 1, 0]
+    notes = told.story.shown.all(Note)
+    alerts = [note.numbers["alert"] for note in notes if note.kind == "ALERT"]
+    assert alerts.count("PLACES_ILL") == 1
+    assert set(alerts) == {"ORDER_REACHED", "PLACES_ILL"}
+    assert "the broker answers orders in time again" in [note.text for note in notes]
+    assert len(told.story.posts()) == len(told.story.broker_orders()) == 8
+    assert faults_in(outcome_of(told.story.loaded.state_dir)) == []
+
+
 @pytest.mark.long
 @pytest.mark.process
 @pytest.mark.wire

@@ -360,6 +360,21 @@ async def test_the_order_requests_of_the_day_come_back_with_their_instants(
     assert (await journal.recover(NEXT_DAY)).recent_requests == ()
 
 
+async def test_how_the_last_orders_of_the_day_were_answered_comes_back(journal: Journal) -> None:
+    for number in range(1, 8):
+        for entries in Story(number, start=3 * number).placed():
+            await journal.write(entries)
+    unanswered = Story(8, start=30)
+    await journal.write([unanswered.decision, unanswered.recorded])
+    await journal.write(unanswered.sending)
+
+    found = (await journal.recover(DAY)).places_seen
+
+    assert [(each.is_lost, each.latency_ms) for each in found] == [(False, 41)] * 5
+    assert [each.at for each in found] == sorted(each.at for each in found)
+    assert (await journal.recover(NEXT_DAY)).places_seen == ()
+
+
 async def test_the_last_buys_that_left_come_back_with_what_they_could_cost(
     journal: Journal,
 ) -> None:

@@ -23,7 +23,7 @@ from bot.engine.account_state import DayTrade
 from bot.engine.control_state import BY_ENGINE, LASTING, TrackedFault
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
-from bot.engine.orders import amends, cancel_requests, sends
+from bot.engine.orders import amends, answers, cancel_requests, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.risk import breaks, losses
@@ -80,6 +80,7 @@ def on_recovered(state: State, event: Recovered) -> None:
     for one in recovery.intents:
         guarded(state, f"{one.intent.intent_id} at the start", _take_over, state, one)
     _take_over_usage(state, recovery)
+    answers.restore(state, recovery.places_seen)
     for amend in recovery.amends:
         guarded(state, f"the amendment of {amend.order_id}", amends.take_over, state, amend)
     guarded(state, "fills of earlier days", _restore_flows, state, recovery)

@@ -22,7 +22,7 @@ from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Refused, Unknown
 from bot.engine import belief, gate, invariants, two_factor
 from bot.engine.control_state import PRIORITY
 from bot.engine.gate import ENGINE_FAULT
-from bot.engine.orders import doubts, held, orders, refusals
+from bot.engine.orders import answers, doubts, held, orders, refusals
 from bot.engine.orders.matching import report_of
 from bot.engine.orders.orders import end_unplaced, move_intent, move_unplaced
 from bot.engine.orders.unknown import ALERT_AFTER
@@ -79,6 +79,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
         state.record(event.finished)
     invariants.of_answer(state, event)
     refusals.note_redirect(state, event.finished)
+    answers.note_answer(state, event.outcome, event.finished)
     tracked = state.intents.get(event.intent_id)
     if tracked is None or tracked.state not in _UNANSWERED:
         text = (

@@ -1,0 +1,107 @@
+"""How the broker answers orders: several in a short row that were late, or had no answer that
+proves anything, are told of until it answers well again.
+
+A single lost answer is a question of its own (`unknown.py`), and a late one is nothing. But a
+broker whose order route is ill all day makes each order a gamble while nothing else is wrong: a
+price is ten seconds old when it gets there, an exit as late, and each lost answer keeps other
+orders back until it is found. Only the answers say so: reads go on as ever.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from bot.domain.entry import AttemptFinished, Numbers
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.outcome import NotSent, Outcome, Unknown
+from bot.domain.recovery import PLACES_JUDGED, PlaceSeen
+from bot.engine.control_state import Standing
+from bot.engine.state import State
+
+LATE_MS: Final = 5_000
+"""Half of the time that an answer may take: a broker who is well needs well under a second."""
+ILL_MIN: Final = 3
+"""So many of the last `PLACES_JUDGED`."""
+GOOD_AGAIN: Final = 3
+"""So many in a row are answered in time before it is over."""
+
+
+def note_answer(state: State, outcome: Outcome, finished: AttemptFinished | None) -> None:
+    """Count how one order was answered. What was not sent says nothing about the answers."""
+    if finished is None or isinstance(outcome, NotSent):
+        return
+    _add(state, PlaceSeen(state.now, isinstance(outcome, Unknown), finished.latency_ms))
+    places = state.places
+    if places.since is None and _is_ill(state):
+        places.since = next(each.at for each in places.last if _is_bad(each))
+        told = _standing(state)
+        state.alert(told.code, told.text, told.facts)
+    elif places.since is not None and not _is_ill(state):
+        places.since = None
+        state.note("RESUME", "the broker answers orders in time again", {"good": GOOD_AGAIN})
+
+
+def restore(state: State, seen: tuple[PlaceSeen, ...]) -> None:
+    """Go on from what the day's last orders were answered with before the restart."""
+    for each in seen:
+        _add(state, each)
+        if state.places.since is None and _is_ill(state):
+            state.places.since = next(one.at for one in state.places.last if _is_bad(one))
+        elif not _is_ill(state):
+            state.places.since = None
+
+
+def begin_day(state: State) -> None:
+    """Answers of another day say nothing about today's."""
+    state.places.last.clear()
+    state.places.since = None
+
+
+def alerts(state: State) -> Iterator[Standing]:
+    """Yield that orders are answered late or not at all, as long as it is so."""
+    if state.places.since is not None:
+        yield _standing(state)
+
+
+def _add(state: State, seen: PlaceSeen) -> None:
+    last = state.places.last
+    last.append(seen)
+    while len(last) > PLACES_JUDGED:
+        last.popleft()
+
+
+def _is_bad(seen: PlaceSeen) -> bool:
+    return seen.is_lost or seen.latency_ms >= LATE_MS
+
+
+def _is_ill(state: State) -> bool:
+    """Whether it is ill: it begins with several bad answers and ends with a row of good ones."""
+    last = state.places.last
+    if state.places.since is not None:
+        newest = list(last)[-GOOD_AGAIN:]
+        return len(newest) < GOOD_AGAIN or any(map(_is_bad, newest))
+    return sum(map(_is_bad, last)) >= ILL_MIN
+
+
+def _standing(state: State) -> Standing:
+    last, since = state.places.last, state.places.since
+    assert since is not None, "told only while it is ill"
+    lost = sum(each.is_lost for each in last)
+    late = sum(map(_is_bad, last)) - lost
+    slowest_s = max(each.latency_ms for each in last) / 1000
+    words = f"{since.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+    text = (
+        f"the broker answers orders badly since {words}: of the last {len(last)}, {lost} had no "
+        f"answer that proves anything and {late} took {LATE_MS // 1000} s or more (the slowest "
+        f"{slowest_s:.1f} s). Orders go on, and what has no answer is looked for and never sent "
+        "again; but they get there late, exits too, and a lost one keeps others back. Look in the "
+        "broker's app and news; to buy nothing meanwhile: bot pause --entries"
+    )
+    facts: Numbers = {
+        "since": since.isoformat(),
+        "of": len(last),
+        "lost": lost,
+        "late": late,
+        "slowest_s": round(slowest_s, 1),
+        "late_s": LATE_MS // 1000,
+    }
+    return Standing("PLACES_ILL", text, facts)
