@@ -159,6 +159,16 @@ class Places:
     since: datetime | None = None
 
 
+@dataclass(slots=True)
+class OldBooks:
+    """By account, which earlier day the newest day order book is of, where it is one; buys go out
+    all the same on a day on which a person has `accepted` that.
+    """
+
+    days: dict[str, date] = field(default_factory=dict)
+    accepted_on: date = date.min
+
+
 SENT_MAX: Final = 64
 """How many of the last orders are remembered: more than can be sent within a second."""
 

@@ -120,6 +120,28 @@ def _skew(offset: timedelta, most: timedelta) -> Standing:
     return Standing("CLOCK_OFFSET", text, facts)
 
 
+def trouble_alerts(state: State) -> Iterable[Standing]:
+    """Return what a person can do while nothing can be written, or nothing read: the gate's own
+    words are only what is wrong.
+    """
+    troubles = state.gate.troubles
+    if (why := troubles.get(BY_JOURNAL)) is not None:
+        text = (
+            f"{why}: no order leaves until it can be written again; then the bot goes on by "
+            "itself. Halt, pause, cancel and stop work; what they do is kept beside the journal. "
+            "Look at its disk and its database: df, bot db check"
+        )
+        yield Standing("JOURNAL_AWAY", text, {"detail": why})
+    if (why := troubles.get(BY_BROKER)) is not None:
+        text = (
+            f"nothing can be read from the broker ({why}): no order leaves until it can; then the "
+            "bot goes on by itself. Fills and ends of orders are seen late; cancels are still "
+            "tried. Look at this machine's network (bot doctor) and at open orders in the broker's "
+            "app"
+        )
+        yield Standing("BROKER_AWAY", text, {"detail": why})
+
+
 def degrade(state: State, by: str, detail: str, *, is_over: bool) -> None:
     """Degrade for one trouble, leaving others in place; the journal's is the one shown."""
     troubles = state.gate.troubles

@@ -29,7 +29,14 @@ from bot.domain.rulebook import Rulebook
 from bot.engine.account_state import OF_LATE, DayTrade, Exposure, Recent, Usage
 from bot.engine.bars import Bars
 from bot.engine.chains import Chains
-from bot.engine.control_state import Checked, Gate, MachineTime, Places, TrackedFault
+from bot.engine.control_state import (
+    Checked,
+    Gate,
+    MachineTime,
+    OldBooks,
+    Places,
+    TrackedFault,
+)
 from bot.engine.findings import Belief, DepthSeen, PhaseSeen, QuoteSeen, Rules
 from bot.engine.flows import AccountLedger, Flow, Flows, Reconciling
 from bot.engine.index import Index, SeenIds
@@ -181,13 +188,12 @@ class State:
         self.halted_symbols: dict[str, str] = {}
         self.halted_scopes: dict[str, str] = {}
         self.refusals: dict[str, tuple[str, int]] = {}
-        self.places = Places()
         self.set_aside: dict[str, TodaysOrdersRead] = {}
         self.waiting_closes: dict[tuple[str, str], WaitingClose] = {}
         self.alerted: set[str] = set()
         self.next_intent_number = self.next_fill_number = 1
         self.day_order_book_asked_at: datetime | None = None
-        self.machine = MachineTime()
+        self.machine, self.places, self.old_books = MachineTime(), Places(), OldBooks()
         self.failing_reads: dict[str, dict[str, str]] = {}
         self.checked = Checked()
         self.counts: Counter[str] = Counter()

@@ -175,6 +175,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     unknown.alerts,
     answers.alerts,
     gate.scope_alerts,
+    health.trouble_alerts,
     health.offset_alerts,
     losses.alerts,
     health.read_alerts,

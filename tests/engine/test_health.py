@@ -10,6 +10,7 @@ from bot.domain.message import (
     BrokerHealthChanged,
     CancelOrder,
     ClockOffsetChanged,
+    JournalHealthChanged,
     PlaceOrder,
     ReadAccount,
     ReadHealthChanged,
@@ -199,15 +200,31 @@ def test_it_is_told_again_when_it_fails_again() -> None:
     assert told(stage) == [("ALERT", "READ_FAILS"), ("RESUME", None)] * 2
 
 
+def test_while_nothing_can_be_written_the_status_says_what_to_do() -> None:
+    stage = Stage()
+    why = "the journal has not answered for 5 s"
+    stage.handle(JournalHealthChanged(stage.now, is_healthy=False, detail=why))
+    stage.handle(BrokerHealthChanged(stage.now, is_healthy=False, detail="no connection"))
+
+    during = stage.engine.status()
+    stage.handle(JournalHealthChanged(stage.now, is_healthy=True, detail="it answers"))
+    stage.handle(BrokerHealthChanged(stage.now, is_healthy=True, detail="reads work again"))
+
+    assert [each.code for each in during.standing] == ["JOURNAL_AWAY", "BROKER_AWAY"]
+    assert during.alerts[0].startswith(f"{why}: no order leaves")
+    assert "df, bot db check" in during.alerts[0]
+    assert stage.engine.status().standing == ()
+
+
 def test_while_nothing_can_be_read_no_kind_is_named_beside_it() -> None:
     stage = Stage()
     stage.handle(BrokerHealthChanged(stage.now, is_healthy=False, detail="no connection"))
 
     _read(stage, "the account", fails="no connection")
-    during = stage.engine.status().alerts
+    during = [each.code for each in stage.engine.status().standing]
     stage.handle(BrokerHealthChanged(stage.now, is_healthy=True, detail="reads work again"))
 
-    assert during == ()
+    assert during == ["BROKER_AWAY"]
     assert [each.partition(" (")[0] for each in stage.engine.status().alerts] == [
         "the account can't be read"
     ]

@@ -26,6 +26,7 @@ from bot.domain.message import ReadOrder, TodaysOrdersRead
 from bot.domain.order import TERMINAL_STATES, OrderReport, Side, UnreadRow
 from bot.domain.order_status import ENDS, Move, move_of, shown_state
 from bot.engine.control_state import Standing
+from bot.engine.orders import old_books
 from bot.engine.orders.matching import belongs, contradiction
 from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.state import State
@@ -212,7 +213,10 @@ def own_rows(state: State, reports: Sequence[OrderReport]) -> list[OrderReport]:
 
 
 def accept(state: State) -> None:
-    """A person has looked: the shown quantities are now the orders' quantities."""
+    """A person has looked: the shown quantities are now the orders' quantities, and a list of an
+    earlier day holds no buy of today back any more.
+    """
+    old_books.accept(state)
     for order in state.open_orders():
         shown, row = order.shown, order.row
         if shown.doubt and shown.doubted > 0:
@@ -326,6 +330,7 @@ def keep_unread(state: State, event: TodaysOrdersRead) -> None:
     if before is not None and before.requested_at > event.requested_at:
         return
     state.set_aside[event.account] = event
+    old_books.learn(state, event)
     for row in event.set_aside:
         order, symbol = _order_of(state, row), _symbol_of(state, row)
         told, about = _unread_standing(state, row), row.order_id or symbol or "a row without an id"
@@ -351,6 +356,8 @@ def reason_not_to_buy(state: State, account: str, symbol: str, side: Side) -> st
     for order in state.index.open_in.of(symbol):
         if order.shown.doubt:
             return f"the row of {order.row.order_id} may be another order's: {order.shown.doubt}"
+    if (old := old_books.reason_not_to_buy(state, account)) is not None:
+        return old
     read = state.set_aside.get(account)
     for row in read.set_aside if read is not None else ():
         if _symbol_of(state, row) in {None, symbol}:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import (
     OrderRead,
     ReadOrder,
@@ -18,7 +17,6 @@ from bot.domain.message import (
 )
 from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.order_status import shown_state
-from bot.domain.timetable import local_of
 from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
 from bot.engine.orders import (
@@ -26,10 +24,11 @@ from bot.engine.orders import (
     cancels,
     doubts,
     matching,
+    old_books,
     orders,
     unknown,
 )
-from bot.engine.orders.matching import is_alike, is_in_time, is_of_before
+from bot.engine.orders.matching import is_alike, is_in_time
 from bot.engine.orders.order_words import intent_facts, intent_words, row_facts, row_words
 from bot.engine.state import State
 from bot.engine.tracked import BackOff, TrackedIntent, TrackedOrder
@@ -40,8 +39,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     row of an earlier day that is no longer known is not an order of today.
     """
     doubts.keep_unread(state, event)
-    if told := _of_before(state, event):
-        state.alert(told.code, told.text, told.facts, about=event.account)
+    old_books.tell(state, event.account)
     reports = doubts.own_rows(state, event.reports)
     for new in state.chains.learn(state.orders, reports, state.now):
         renamed = state.orders[state.chains.first(new.order_id)]
@@ -160,9 +158,7 @@ def _learn_listed(state: State, event: TodaysOrdersRead) -> None:
 
 def alerts(state: State) -> Iterator[Standing]:
     """Yield what is wrong with the lists, and accepted orders that are not listed."""
-    for read in state.set_aside.values():
-        if told := _of_before(state, read):
-            yield told
+    yield from old_books.alerts(state)
     for order in state.open_orders():
         if order.shown.is_missing:
             listed_at = order.shown.listed_at or state.now
@@ -179,26 +175,6 @@ def _not_listed_text(order: TrackedOrder) -> str:
         " It counts as open in full and is asked for by its id. Look in the broker's app whether it"
         " is there; if it never shows, compare the holding when the day is over."
     )
-
-
-def _of_before(state: State, event: TodaysOrdersRead) -> Standing | None:
-    """Report that a list is still an earlier day's, once it should contain today's orders. One
-    requested on that earlier day is merely the last one read.
-    """
-    phase_at = state.rulebook.phase_at
-    is_closed = all(phase_at(each, state.now) is Phase.CLOSED for each in Exchange)
-    is_asked_today = local_of(event.requested_at).date() >= state.trading_date
-    if is_closed or not is_asked_today or not is_of_before(state, event):
-        return None
-    day = max(report.trading_date for report in event.reports)
-    text = (
-        f"the day order book shows orders of {day} and none of today ({state.trading_date}). They "
-        "are left out; fills and ends of today's orders are seen late, and an order without an "
-        "answer is not taken for absent. Look in the broker's app for what is open. If it lasts, "
-        "ask the broker"
-    )
-    facts = {"day": day.isoformat(), "today": state.trading_date.isoformat()}
-    return Standing("BOOK_OF_BEFORE", text, facts)
 
 
 # -------------------------------------------------------------------------- orders of somebody else
