@@ -1,4 +1,5 @@
-# mypy: ignore-errors What it imports is installed in other environments, each in its own.
+# mypy: ignore-errors
+# What it imports is installed in other environments, each in its own.
 """The same SMA cross in other backtesters: run by `bench.backtest` in their own environments.
 
 It imports nothing of ours; it draws the same walk again.
