@@ -135,7 +135,7 @@ class Recovery:
     damage: tuple[str, ...] = ()
     """How many runs in a row, begun shortly before this one, never ended: they were killed."""
     crashes: int = 0
-    """How many runs in a row, begun shortly before this one, have no end: they were killed."""
+    """How many runs in a row, begun shortly before this one, never ended: they were killed."""
     halted_symbols: Mapping[str, str] = field(default_factory=dict)
     """symbol -> why no order goes out in it until an operator resumes"""
     halted_scopes: Mapping[str, str] = field(default_factory=dict)

@@ -123,7 +123,7 @@ class Bars:
         return series.take(bar)
 
     def ended(self, at: datetime) -> "Iterator[tuple[BarSeries, Bar]]":
-        """Yield each bar that has ended by `at`, taken into its series, in the order in which the
+        """Yield each bar that has ended by `at`, added to its series, in the order in which the
         series were wanted.
         """
         if at < self.first_end:

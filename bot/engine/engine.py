@@ -189,8 +189,8 @@ class Engine:
             wake.call_hooks(state, self._must_yield)
         look_again_at = state.reconciling.look_again_at
         is_to_look_again = look_again_at is not None and look_again_at <= state.now
-        # What is filed is looked at when its turn comes: a step may give the next one something to
-        # do. The rest is read before the first step; no step changes it for one behind it.
+        # Filed things are looked up when their turn comes, as a step may create work for the next
+        # one. The rest is read before the first step; no step changes it for a later one.
         steps: tuple[tuple[object, str, Callable[[State], None]], ...] = (
             (index.held or gate_now.question or gate_now.ending, "orders that wait", held.advance),
             (state.waiting_closes, "closes that wait", requests.go_on_closing),

@@ -166,7 +166,7 @@ def _adjust(state: State, series: BarSeries, exchange: Exchange, reference: int)
     last = series.last_before(midnight)
     if last is None:
         return
-    if last[1] == reference:  # it is adjusted already, or nothing fell
+    if last[1] == reference:  # already adjusted, or nothing fell
         series.gone_ex.append((midnight, 1.0))
         return
     started, close = last

@@ -342,7 +342,7 @@ class Comparison:
                 if head is None:
                     continue
                 first = known.setdefault(head.last_seq, witness)
-                if first.heads[name] != head:  # two sums that were set equally often are one
+                if first.heads[name] != head:  # two sums that were set equally often must be equal
                     between = f"{first.who} and {witness.who}"
                     text = f"{table}: rows were changed and sealed again between {between}"
                     self._report(name, text)

@@ -1,11 +1,12 @@
-"""The files that a SQLite journal's writer has open: they must be where it found them.
+"""Checks that the files of a SQLite journal's writer are still where it opened them.
 
-A file that is removed or replaced lives on for whoever has it open. The bot would go on writing,
-and nobody would ever read it: no command, no later start. So the files are looked for before each
-transaction. What the lost one holds is copied beside it while it can still be read.
+A file that is removed or replaced continues to exist for the process that has it open. The bot
+would keep writing what no command and no later start could read. So the files are checked before
+each transaction. The contents of a lost one are copied beside its place while they can still be
+read.
 
-A log (`-wal`, `-shm`) that somebody tidied away costs nothing: what it holds goes into the
-journal's file, and the next connection makes a new one.
+A deleted log (`-wal`, `-shm`) does no harm: its contents go into the journal's file, and the next
+connection creates a new one.
 """
 
 import os
@@ -16,15 +17,15 @@ from typing import Final
 
 LOGS: Final = ("-wal", "-shm")
 RESCUED: Final = "{0.stem}.rescued-{1}{0.suffix}"
-"""What such a copy is called, by the journal's path and a number."""
+"""The name of such a copy, from the journal's path and a number."""
 RESCUED_MAX: Final = 20
-"""How many copies may lie there: then no more are made."""
+"""With this many copies no more are made."""
 
 Identity = tuple[int, int]
 
 
 class OpenFiles:
-    """What a connection has open since its first transaction, in which this is made."""
+    """The files a connection has open; created in its first transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         [(_, _, name)] = connection.execute("PRAGMA database_list").fetchall()
@@ -33,7 +34,7 @@ class OpenFiles:
         self._file = _identity(self._path)
         self._logs = self._find_logs()
         self._told = ""
-        """What was said of the file that is not there."""
+        """What was said about the missing file."""
 
     def require_in_place(self) -> None:
         """Raise what the driver would if it noticed. A connection that lost its log is closed."""
@@ -52,7 +53,7 @@ class OpenFiles:
         return tuple(_identity(self._beside(end)) for end in LOGS)
 
     def _save(self, found: Identity | None) -> str:
-        """Copy what the lost file holds; return what happened, and what to do about it."""
+        """Copy the contents of the lost file; return what happened, and what to do about it."""
         done = "removed" if found is None else "replaced"
         text = f"it was {done} while the bot had it open: put it back"
         try:
@@ -67,7 +68,7 @@ class OpenFiles:
             with closing(sqlite3.connect(copy)) as target:
                 self._connection.backup(target)
         except sqlite3.Error:
-            copy.unlink(missing_ok=True)  # a disk that is full takes no half of a journal either
+            copy.unlink(missing_ok=True)  # a full disk must not leave half a journal
             raise
         return copy
 

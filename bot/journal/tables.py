@@ -38,7 +38,8 @@ STRATEGY_STATES: Final = ("on", "paused", "disabled", "warming")
 
 metadata: Final = sa.MetaData()
 
-# STRICT tables of SQLite know INTEGER and TEXT; PostgreSQL compares text by bytes, as SQLite does.
+# SQLite's STRICT tables have INTEGER and TEXT; PostgreSQL compares text by bytes here, as SQLite
+# does.
 Whole: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 Words: Final = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 

@@ -367,7 +367,7 @@ class Daemon:
         parts.second_factor.report()
         status = parts.engine.status()
         known = KnownOrders(status.open_orders, status.later_ids)
-        if self._beginning is not None:  # a broker that answered nothing since yesterday
+        if self._beginning is not None:  # the broker has not answered since yesterday
             self._beginning.cancel()
         self._beginning = parts.tasks.spawn(self._begin_day(known), "the day")
 

@@ -80,7 +80,7 @@ class Attempt:
 
 
 def order_words(intent: Intent) -> str:
-    """Name an order: `BUY 100 HPG (L-0001)`."""
+    """Describe an order: `BUY 100 HPG (L-0001)`."""
     return f"{intent.side} {intent.quantity:,} {intent.symbol} ({intent.intent_id})"
 
 

@@ -118,7 +118,7 @@ async def serve(
         lifespan="off",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # who asks matters to the control path alone
+        proxy_headers=False,  # the client address matters only to the control path
         date_header=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,

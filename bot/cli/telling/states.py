@@ -155,7 +155,7 @@ def note_lines(memory: Memory, entry: Note) -> Lines:
     kind, code = NOTE_KINDS.get(entry.kind, entry.kind), str(entry.numbers.get("alert") or "")
     if code == "TWO_FACTOR_NEEDED" and entry.at == memory.paused_at:
         left, a_day = entry.numbers.get("codes_left"), entry.numbers.get("codes_a_day")
-        # The lines of the pause have just said all else.
+        # The lines of the pause have just said everything else.
         return [more(f"{left} of the day's {a_day} codes left")] if a_day else []
     text = told(memory.language, entry.text, code, entry.numbers)
     is_usual = entry.kind == CODE_NOTE and not entry.numbers.get("changed")

@@ -157,7 +157,7 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
         if is_unseen(state, tracked):
             accepted_at = state.orders[tracked.order_id or ""].row.at
             waiting += [tracked] if event.requested_at < accepted_at else []
-    # Questions that the broker could not tell apart are one group, by ascending send time.
+    # Questions that the broker could not distinguish form one group, by ascending send time.
     groups: dict[str, list[TrackedIntent]] = {}
     questions = [t for t in state.pending_intents() if t.state in OPEN_QUESTIONS]
     for tracked in sorted(questions, key=lambda t: (t.sent_at or state.now, t.intent.intent_id)):

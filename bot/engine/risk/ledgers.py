@@ -226,7 +226,7 @@ def rebase(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> No
         }
         agreed = base_words(snapshot.at, elsewhere)
         state.record(StateChanged(snapshot.at, running, running, agreed, BY_ENGINE, scope=scope))
-    # What comes at one instant comes as one: so they stay few, however many fills a day has.
+    # Settlements at one instant are merged, so they stay few, however many fills a day has.
     merged: dict[tuple[str, datetime], Flow] = {}
     for flow in moves:
         if flow.settles_at > snapshot.at:

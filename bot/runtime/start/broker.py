@@ -232,7 +232,7 @@ def matching_accounts(accounts: Sequence[SubAccount], wanted: str) -> list[SubAc
 
 
 def unreachable(error: BrokerError) -> OperatorMistake:
-    """Say that the broker can't be reached, or refuses our key, as an operator reads it."""
+    """Describe for an operator that the broker cannot be reached, or refuses our key."""
     if refuses_key(error):
         text = (
             f"the broker refuses our key or its signature: {error}. Nothing was sent. Check the "

@@ -110,10 +110,7 @@ def slowed_by(polls: Sequence[Poll], quota: int) -> float:
 
 
 def slowness_of(plans: Iterable[StrategyPlan], quota: int, quote_age_max: timedelta) -> str:
-    """Say how much less often than their files ask for symbols are polled; empty: not at all.
-
-    `quote_age_max`: on an older quote no order goes out.
-    """
+    """Describe how much less often than requested symbols are polled; empty: not at all."""
     polls = polls_of(plans)
     slower = slowed_by(polls, quota)
     if slower <= 1:

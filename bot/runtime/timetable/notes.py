@@ -138,7 +138,7 @@ def missed_note(firing: Firing, why: str, now: datetime) -> Note:
 
 
 def overlap_note(job: Job, due: datetime, now: datetime) -> Note:
-    """The row of a run that was due while the one before it still worked."""
+    """The row for a run that was due while the previous one was still working."""
     is_queued = job.overlapping is WhenOverlapping.QUEUE
     then = "runs after it" if is_queued else "not run"
     firing = Firing(job, due, due, 1, now - due, is_queued)

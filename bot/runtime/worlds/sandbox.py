@@ -131,7 +131,7 @@ class SandboxEnvironment:
 
 
 def settle_port(loaded: Loaded) -> Loaded:
-    """Return the settings of an embedded sandbox with a port that can be listened on.
+    """Return the settings of an embedded sandbox with a usable port.
 
     Where the usual one is taken, or health.port is the same, and nobody chose it, that is any free
     one. Raises OperatorMistake for a chosen one that is taken.

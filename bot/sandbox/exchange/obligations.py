@@ -43,7 +43,7 @@ class Due:
 
 
 class Receivables:
-    """All that is due, one entry for each symbol and trade date."""
+    """All receivables, one entry for each symbol and trade date."""
 
     def __init__(self, rulebook: Rulebook) -> None:
         self._rulebook = rulebook

@@ -24,7 +24,7 @@ from bot.sandbox.markets.mirror.model import FillName
 ACCOUNT_ID: Final = "0000000001"
 """Id of the account that a backtest trades with."""
 PLAIN: Final = frozenset({"NO_SIGNAL", "SKIP", "WARMING"})
-"""Codes of the plain "no"s: one for each bar and symbol, so they are counted and not kept."""
+"""Codes of plain "no request" decisions: one per bar and symbol, so they are only counted."""
 ALERTS_SHOWN: Final = 10
 
 
