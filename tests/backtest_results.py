@@ -1,4 +1,4 @@
-"""Results of backtests made by hand, and bars for them, for tests of figures and reports."""
+"""Hand-made backtest results, and bars for them, for tests of figures and reports."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ RESULT = BacktestResult(
     closes={},
     why_slow="",
 )
-"""Nothing happened; tests say what did with `dataclasses.replace`."""
+"""An empty result; tests vary it with `dataclasses.replace`."""
 
 
 def trading_days(count: int) -> list[date]:
@@ -60,7 +60,7 @@ def at(day: date, clock: str = "14:45") -> datetime:
 
 
 def equity(values: Sequence[int], shares: Sequence[int] | None = None) -> tuple[EquityPoint, ...]:
-    """Return an account of these values at the closes of days from `FIRST` on."""
+    """Return an account with these values at the closes of days from `FIRST` on."""
     held = shares or [0] * len(values)
     days = trading_days(len(values))
     return tuple(
@@ -174,7 +174,7 @@ class WavyBars:
 
 
 def busy_result(days: int = 60) -> BacktestResult:
-    """Return a result in which everything happened that a report shows."""
+    """Return a result with everything that a report shows."""
     whys = {
         2: "SMA5 100,300 crossed above SMA20 100,100",
         4: "<script>alert('why')</script> & \u202eback",

@@ -1,4 +1,4 @@
-"""Stories with a person in them: asks over the control socket of the run, at set market times."""
+"""Stories with a person in them: requests over the run's control socket, at set market times."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ MakeInProcess = Callable[[EnvironmentSpec], InProcessEnvironment]
 
 @dataclass(frozen=True)
 class Ask:
-    """What a person asks, `after` the start of the market's story."""
+    """What a person requests, `after` the start of the market's story."""
 
     after: timedelta
     request: Mapping[str, object]
@@ -27,7 +27,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class HandStory:
-    """What a run leaves behind, and what it answered, in the order of the asks."""
+    """What a run leaves behind, and its answers, in the order of the requests."""
 
     story: Story
     replies: list[Mapping[str, object]]
@@ -41,7 +41,7 @@ async def tell_by_hand(
     may_fault: bool = False,
     **options: object,
 ) -> HandStory:
-    """Run a project for some minutes of market time, with a person who asks."""
+    """Run a project for some minutes of market time, with a person who makes requests."""
     loaded = load_settings(config)
     shown = Shown()
     replies: list[Mapping[str, object]] = []
@@ -69,7 +69,7 @@ async def _ask(
     each: Ask,
     replies: list[Mapping[str, object]],
 ) -> None:
-    """Ask while the stepped clock stands: what is asked counts as under way."""
+    """Ask while the stepped clock stands: the request counts as under way."""
     at = environment.market.now() + each.after
     await environment.turn.take()
     spec.activity.begin()

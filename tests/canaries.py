@@ -1,15 +1,15 @@
-"""Secrets that every test's bot is given, and the search for them in all that the tests leave.
+"""Secrets given to every test's bot, and the search for them in everything that the tests leave.
 
 A bot of a story signs with the key and secret that the sandbox makes of a scenario's name and seed,
 types its one-time code, holds a token of it and trades in its account. None of the five may be in
-anything that a run writes or says but in the few files that are there for it (`ALLOWED`). After the
-last test each worker of pytest looks through all that lies in its folder: journals and their WAL,
-the emergency journal, logs, recordings (unpacked), reports of faults, exports. A secret may be
-there as it is or in one of eight other forms, so that nothing passes by being packed once.
+anything that a run writes or prints, except in the few files meant for it (`ALLOWED`). After the
+last test each pytest worker searches everything in its folder: journals and their WAL, the
+emergency journal, logs, recordings (unpacked), reports of faults, exports. A secret is searched for
+as it is and in eight other forms, so that one level of encoding does not hide it.
 
-Some tests kill bots, so what is found may be half done: a file that was being written beside
-another is judged by the name that it would have got. The verdict on a file is the same whatever the
-search has seen before it, and whether or not a process that is ending takes files away meanwhile.
+Some tests kill bots, so files may be half done: a temporary file is judged by the name it would
+have got. The verdict on a file does not depend on what was searched before it, or on whether an
+ending process removes files meanwhile.
 """
 
 import os
@@ -37,7 +37,9 @@ CANARIES: Final[Mapping[str, str]] = {
     "account id": _PLAYED.accounts[0].id,
     "one-time code": _PLAYED.otp_code.get_secret_value(),
 }
-"""Of the token what all of the sandbox begin with; a plain code counts where it stands alone."""
+"""Of the token the prefix shared by all of the sandbox's; a plain code counts only if it stands
+alone.
+"""
 CODE: Final = "one-time code"
 _OF_THE_BROKER: Final = (
     r"sandbox(\.\d+)?\.jsonl.*|paper\.jsonl.*|ledger(\.jsonl)?.*|.*\.yaml|.*\.json"
@@ -46,7 +48,7 @@ _OF_THE_JOURNAL: Final = (
     r".*\.db(-wal|-shm|-journal)?|emergency\.jsonl.*|part-\d+(-[0-9a-f]+\.parquet)?"
 )
 _UNFINISHED: Final = re.compile(r"\.?(.+?)(?:\.\d+)?\.(?:new|partly)((?:-wal|-shm|-journal)?)")
-"""How a file is called that the bot writes beside another, to be put in its place by a rename."""
+"""The name of a temporary file that the bot would rename into place."""
 ALLOWED: Final[Mapping[str, re.Pattern[str]]] = {
     name: re.compile(pattern)
     for name, pattern in {
@@ -58,9 +60,9 @@ ALLOWED: Final[Mapping[str, re.Pattern[str]]] = {
         "one-time code": r".*\.yaml|.*scenario.*\.json",
     }.items()
 }
-"""The names of files that may hold one: the secret's own, the played broker's memory, what a test
-wrote for them. The journal knows the account by its extended id, and must; the emergency journal
-and recordings are parts of it.
+"""Names of files that may hold one: the secret's own, the simulated broker's ledger, what a test
+wrote for them. The journal must have the account's extended id; the emergency journal and
+recordings are parts of it.
 """
 WHAT_TO_DO: Final = (
     "Find out who writes the file (the folder has the test's name) and keep the secret out of it:\n"
@@ -68,7 +70,7 @@ WHAT_TO_DO: Final = (
     "to ALLOWED in tests/canaries.py and say why, with a row in tests/security/test_canaries.py."
 )
 _SOURCES: Final = {".py", ".pyc"}
-"""A copy of our own program, which some tests make, says what the sandbox's accounts are called."""
+"""A copy of our own program, made by some tests, contains the sandbox's account names."""
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 PAGE_BYTES: Final = 4096
 _PARQUET: Final = b"PAR1"
@@ -78,8 +80,8 @@ _BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
 def forms(secret: str) -> Mapping[str, tuple[bytes, ...]]:
     """Return what to look for: the secret as it is, and in eight other forms.
 
-    In base64 three texts stand for one, by where in the packed text it begins; the first and last
-    sign of each depend on the neighbours and are left out.
+    In base64 there are three encodings of a text, depending on its offset; the first and last
+    characters of each depend on the neighbours and are left out.
     """
     raw = secret.encode()
     packed = tuple(
@@ -104,7 +106,7 @@ _NEEDLES: Final = {
     for name, secret in CANARIES.items()
     for form, needles in forms(secret).items()
     for needle in needles
-    if (name, form) != (CODE, "reversed")  # six digits that any number may have
+    if (name, form) != (CODE, "reversed")  # six digits could be any number
 }
 _CODE_PLAIN: Final = CANARIES[CODE].encode()
 LONGEST: Final = max(map(len, _NEEDLES))
@@ -113,7 +115,7 @@ LONGEST: Final = max(map(len, _NEEDLES))
 def found_in(data: bytes, part: bytes | None = None) -> Iterator[tuple[str, str]]:
     """Yield the name and the form of each canary in some bytes.
 
-    `part`, pieces of them, is what has to be looked at; what only its seams make is none.
+    `part` holds the pieces to search; matches across their seams do not count.
     """
     for needle, found in _NEEDLES.items():
         if (
@@ -125,13 +127,13 @@ def found_in(data: bytes, part: bytes | None = None) -> Iterator[tuple[str, str]
 
 
 def _stands_alone(needle: bytes, data: bytes) -> bool:
-    """Whether a code is no part of a longer number or word: six digits soon are."""
+    """Return whether a code is not part of a longer number or word: six digits often are."""
     alone = rb"(?<![\w.,%\\])" + re.escape(needle) + rb"(?![\w.,%])"
     return re.search(alone, data) is not None
 
 
 def require_clean(text: str, *but: str) -> None:
-    """Assert that what a bot said holds no canary, `but` those that it was asked to show."""
+    """Assert that a bot's output contains no canary, `but` those that it was asked to show."""
     found = {each for each in found_in(text.encode("utf-8", "replace")) if each[0] not in but}
     assert not found, f"a secret was said: {sorted(found)}"
 
@@ -139,17 +141,17 @@ def require_clean(text: str, *but: str) -> None:
 HEADERS: Final = {b"x-fh-apikey": "API key", b"x-fh-2fa-token": "2FA token"}
 """The one place of each on the wire."""
 _IN_A_BODY: Final = {"account number", "account id"}
-"""What the body of an order names; what a body of the 2FA exchange carries beside, it must."""
+"""What the body of an order contains; the body of the 2FA exchange also has its own."""
 
 
 class WireWatch:
-    """Looks at each request to a played broker for what does not belong there."""
+    """Checks each request to a simulated broker for secrets in the wrong place."""
 
     def __init__(self) -> None:
         self.leaks: list[str] = []
 
     def watched(self, app: AsgiApp) -> AsgiApp:
-        """Return an application that does the same, and has its requests looked at."""
+        """Wrap an application so that its requests are checked."""
 
         async def watching(scope: Any, receive: Any, send: Any) -> None:
             where = f"{scope['method']} {scope['path']}"
@@ -159,7 +161,7 @@ class WireWatch:
                     self._look(f"{where} {name}", value, {allowed})
                 else:
                     others.append(name + b": " + value)
-            self._look(f"{where}: its headers", b"\n".join(others), set())  # one look, not seven
+            self._look(f"{where}: its headers", b"\n".join(others), set())  # one search, not seven
             self._look(where, scope["raw_path"] + b"?" + scope["query_string"], _IN_A_BODY)
 
             async def looked_at() -> Any:
@@ -192,18 +194,18 @@ def leaks_in(folder: Path) -> list[str]:
 
 
 def home_of(name: str) -> str:
-    """Return the name of the file that one is to become: a kill may have come before the rename."""
+    """Return the final name of a temporary file: a kill may have come before the rename."""
     found = _UNFINISHED.fullmatch(name)
     return name if found is None else found[1] + found[2]
 
 
 def canaries_of(path: Path, seen: set[int]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the form of each canary in a file, `seen` holding what others had."""
+    """Yield the name and the form of each canary in a file; `seen` has what others contained."""
     try:
         with path.open("rb") as file:
             data = file.read(FILE_BYTES_MAX)
     except FileNotFoundError:
-        return  # a process that was told to end has taken it away
+        return  # removed by a process that was told to end
     yield from found_in(data, _unseen(data, path.name, seen))
     if path.parent.name.startswith("run="):
         for block in _blocks(path) if path.suffix == ".db" else _columns(data):
@@ -211,7 +213,7 @@ def canaries_of(path: Path, seen: set[int]) -> Iterator[tuple[str, str]]:
 
 
 def _unseen(data: bytes, name: str, seen: set[int]) -> bytes:
-    """Return the pages that no file of that name had before, each with what is around it: most of a
+    """Return the pages that no earlier file of that name had, each with its surroundings: most of a
     journal is the same in all tests.
     """
     parts = list[bytes]()
@@ -227,13 +229,13 @@ def _unseen(data: bytes, name: str, seen: set[int]) -> bytes:
 def _columns(data: bytes) -> Iterator[bytes]:
     """Yield what the texts of a Parquet file hold, unpacked."""
     if data[:4] != _PARQUET or data[-4:] != _PARQUET:
-        return  # a kill has cut it off
+        return  # truncated by a kill
     import polars as pl  # slow to import, and most workers find none
 
     try:
         frame = pl.read_parquet(BytesIO(data))
     except pl.exceptions.PolarsError:
-        return  # a test has damaged it
+        return  # damaged by a test
     for column in frame.select(pl.col(pl.String, pl.Categorical)):
         yield "\n".join(map(str, column.drop_nulls())).encode()
 
@@ -245,4 +247,4 @@ def _blocks(path: Path) -> Iterator[bytes]:
             for (packed,) in connection.execute("select data from blocks").fetchall():
                 yield zlib.decompressobj().decompress(packed, _BLOCK_BYTES_MAX)
     except (sqlite3.Error, zlib.error):
-        return  # a test has damaged it
+        return  # damaged by a test

@@ -1,4 +1,4 @@
-"""What every test may ask for: a journal database of its own, on SQLite and on PostgreSQL.
+"""Fixtures for every test: its own journal database, on SQLite and on PostgreSQL.
 
 `BOT_TEST_POSTGRES=postgresql://user@host:port/` uses that server instead of a private one.
 """
@@ -29,7 +29,7 @@ LONGEST = ("tests/scenarios/", "tests/simulation/", "tests/faults/")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the folders of `tmp_path` into memory, unless PYTEST_DEBUG_TEMPROOT says where; count how
+    """Put the folders of `tmp_path` into memory, unless PYTEST_DEBUG_TEMPROOT is set; count how
     often each fault strikes.
     """
     config.pluginmanager.register(StrikeCounter(), "strikes")
@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect without the garbage collector: nearly all that it makes stays until the end."""
+    """Collect with the garbage collector off: nearly everything created stays until the end."""
     gc.disable()
     try:
         return (yield)
@@ -51,8 +51,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest tests, lest one worker waits at the end for the other's last. Of a
-    test that is `sampled(n)` every nth case stays short; `make prove` has the others.
+    """Start with the longest tests, so that no worker waits for another at the end. Of a test that
+    is `sampled(n)` only every nth case is kept; `make prove` has the others.
     """
     cases = Counter[str]()
     for item in items:
@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_secret_is_left_anywhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Look through all that the tests of this worker have written, after the last of them."""
+    """Search everything that this worker's tests have written, after the last of them."""
     yield
     stories = sys.modules.get("tests.story")
     told = stories.ON_THE_WIRE.leaks if stories else []
@@ -105,7 +105,7 @@ def pg_template(pg_server: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated file, which each test's own is copied from."""
+    """A migrated file, of which each test gets a copy."""
     from bot.journal.schema import migrate
 
     file = tmp_path_factory.mktemp("template") / "journal.db"
@@ -121,7 +121,7 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def pg_databases(pg_server: str, pg_template: str) -> Iterator[list[ReusedDatabase]]:
-    """The database that tests use in turn; none before the first, and after one was spoilt."""
+    """The database that tests use in turn; None before the first, and after one was spoilt."""
     databases: list[ReusedDatabase] = []
     yield databases
     for database in databases:

@@ -1,7 +1,6 @@
-"""A file system in memory for what the tests write: no test cuts the power, so none needs a disk.
+"""A file system in memory for the tests' files: no test cuts the power, so none needs a disk.
 
-What a kill leaves behind is the same on both, and so is all that a program asks of its files. But
-a disk is waited for at each commit.
+A kill leaves the same on both, and files behave the same. But a disk makes every commit wait.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Breaks one place of the code that orders are safe by, and asks whether a test notices.
+"""Breaks one place in the code that order safety depends on, and checks whether a test notices.
 
     python -m tests.mutants 100 [SEED]
     python -m tests.mutants all

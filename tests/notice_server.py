@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class NoticeServer:
-    """Keeps what it was sent. `status` is what it answers, `hang_s` how long it waits before."""
+    """Records what it was sent. `status` is its answer, `hang_s` how long it waits before that."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, str]] = []

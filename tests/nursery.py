@@ -1,8 +1,8 @@
 """Forks processes of `bot`: this module, run as a program, imports the command line once for all.
 
-It is told what to start over the socket that is its standard input, one JSON object for each
-message, and answers with one number: a process id, or the exit code of a process that is over
-(negative for a signal). When the socket is closed, it ends and takes what it has started along.
+It receives commands over the socket that is its standard input, one JSON object per message, and
+answers with one number: a process id, or the exit code of a finished process (negative for a
+signal). When the socket is closed, it ends together with everything it has started.
 """
 
 import json
@@ -31,7 +31,7 @@ _LATER: Final = (
 
 
 def _serve(channel: socket.socket) -> None:
-    """Do what is asked until nobody asks any more."""
+    """Carry out commands until the socket is closed."""
     started: set[int] = set()
     while True:
         message, streams, _, _ = socket.recv_fds(channel, MESSAGE_MAX, STREAMS)

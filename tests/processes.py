@@ -1,7 +1,7 @@
 """Processes of `bot` for tests: as real as any, with their own id, streams, signals and end.
 
-Each is forked from a process that has imported the command line already (`nursery.py`), for that
-is what takes most of a start. tests/cli/commands/test_demo.py starts one from nothing.
+Each is forked from a process that has already imported the command line (`nursery.py`), which takes
+most of a start. tests/cli/commands/test_demo.py starts one from nothing.
 """
 
 import atexit
@@ -47,7 +47,7 @@ class BotProcess:
         self.returncode: int | None = None
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal, unless it is over."""
+        """Send a signal, unless the process has ended."""
         if self.poll() is None:
             signal.pidfd_send_signal(self._end, number)
 
@@ -58,7 +58,7 @@ class BotProcess:
         return self.returncode
 
     def communicate(self, timeout: float = SPARE_S) -> tuple[str, str]:
-        """Wait for its end; return what it has said on stdout, from here on, and on stderr."""
+        """Wait for its end; return its further output on stdout, and on stderr."""
         if not select.select([self._end], [], [], timeout)[0]:
             self.kill()
             raise TimeoutError(f"bot went on for {timeout:g} s")

@@ -1,4 +1,4 @@
-"""A table of cases as one test: every row is checked, and every row that fails is told.
+"""A table of cases as one test: every row is checked, and every failing row is reported.
 
 For tables of many short rows that one sentence covers. Where two workers share the suite, a test
 of its own costs 5 ms and a passing subtest of pytest's 1 ms; a row here costs only its check.

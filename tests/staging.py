@@ -108,7 +108,7 @@ class Stage:
         return [line for line in read_ledger(self.ledger) if line["kind"] == "order"]
 
     async def strike(self) -> None:
-        """Take the stage down."""
+        """Close everything."""
         await self.broker.close()
         await self.journal.close()
         self.lease.release()
@@ -123,7 +123,7 @@ def commits_of(
     say: Callable[[str], None] = lambda _: None,
     timeout_s: float = 5,
 ) -> Commits:
-    """What writes to a journal, with its emergency journal in `folder`."""
+    """Return the writer of a journal, with its emergency journal in `folder`."""
     return Commits(
         journal,
         EmergencyJournal(folder),

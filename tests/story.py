@@ -1,8 +1,8 @@
-"""Tells whole stories: the real run, from settings to a clean end, as fast as the machine goes.
+"""Runs whole stories: the real run, from settings to a clean end, at full speed.
 
-A story has a scenario for the sandbox and some strategies. What comes out is what a person could
-look at afterwards: the entries in the order in which they were shown, the journal, and the
-broker's ledger.
+A story has a scenario for the sandbox and some strategies. The result is what a person could look
+at afterwards: the entries in the order in which they were shown, the journal, and the broker's
+ledger.
 """
 
 import math
@@ -72,7 +72,7 @@ def in_process(spec: EnvironmentSpec) -> InProcessEnvironment:
 
 @dataclass
 class Shown:
-    """A screen that keeps what it is shown."""
+    """A screen that records what it is shown."""
 
     entries: list[Entry] = field(default_factory=list)
     recoveries: list[Recovery] = field(default_factory=list)
@@ -151,7 +151,7 @@ class Once(Strategy):
             self.asked = True
             self.buy(self.shares, limit=self.price, why="once")
 """
-"""A plug-in that wishes for one order, on the first quote that it is given."""
+"""A plug-in that requests one order, on the first quote that it gets."""
 
 
 def once(name: object = "once", **changes: object) -> dict[str, object]:
@@ -230,7 +230,7 @@ def _plain(value: object) -> object:
 
 
 async def tell(config: Path, *, minutes: float, **options: object) -> Story:
-    """Run a project for some minutes of market time and return what is left of it."""
+    """Run a project for some minutes of market time and return what it leaves."""
     loaded = load_settings(config)
     shown = Shown()
     run_options = RunOptions(run_for=timedelta(minutes=minutes), **options)  # type: ignore[arg-type]

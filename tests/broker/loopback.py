@@ -31,7 +31,7 @@ class JumpingWaiter:
 
 @dataclass
 class RawRequest:
-    """A request as its bytes came over the wire."""
+    """A request with the bytes as they came over the wire."""
 
     head: bytes
     body: bytes
@@ -105,7 +105,7 @@ async def raw_server(script: Script) -> AsyncIterator[RawServer]:
 def reply(
     body: bytes = b"{}", *, status: str = "200 OK", headers: str = "", length: int | None = None
 ) -> bytes:
-    """A whole HTTP/1.1 answer, unless `length` says something else than the body."""
+    """A complete HTTP/1.1 answer, unless `length` differs from the body's."""
     stated = len(body) if length is None else length
     head = f"HTTP/1.1 {status}\r\nContent-Length: {stated}\r\n{headers}\r\n"
     return head.encode() + body

@@ -1,4 +1,4 @@
-"""A tiny broker in this process: answers what a test scripts, remembers what it was asked."""
+"""A tiny broker in this process: gives scripted answers and records the requests."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -47,7 +47,7 @@ class Asked:
 
     @property
     def is_signed(self) -> bool:
-        """True when the signature is right for the bytes that came, hash included."""
+        """True if the signature matches the bytes that came, including the hash."""
         digest = self.headers.get("x-fh-bodyhash", "")
         return digest == body_sha256(self.body) and SigningKey(SECRET).has_signed(
             self.headers["x-fh-signature"],
@@ -59,8 +59,8 @@ class Asked:
 
 
 class PlayedBroker:
-    """Gives its replies one after another, the last one again and again. `while_asked` is what
-    happens between a request and its answer.
+    """Gives its replies one after another, repeating the last one. `while_asked` is what happens
+    between a request and its answer.
     """
 
     def __init__(self, *replies: Reply) -> None:
@@ -93,7 +93,7 @@ def _headers(scope: Mapping[str, object]) -> dict[str, str]:
 
 @dataclass
 class Desk:
-    """A broker's client and what stands around it, on a clock that jumps."""
+    """A broker's client and its surroundings, on a clock that jumps."""
 
     broker: Broker
     played: PlayedBroker
@@ -102,7 +102,7 @@ class Desk:
 
 
 def desk(*replies: Reply, per_minute: int = 600, on_wait: OnWait | None = None) -> Desk:
-    """Wire the real parts to a played broker."""
+    """Wire the real parts to a scripted broker."""
     clock = SimulatedClock(START)
     waiter = JumpingWaiter(clock)
     played = PlayedBroker(*replies)

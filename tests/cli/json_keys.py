@@ -1,4 +1,6 @@
-"""What `docs/json.md` says that a command prints with `--json`, and how an answer keeps to it."""
+"""The `--json` output of each command according to `docs/json.md`, and a check of answers against
+it.
+"""
 
 import json
 import re
@@ -14,9 +16,9 @@ RUNNING: Final = {
     *("bot status", "bot limits", "bot balance", "bot quote FPT", "bot session", "bot otp"),
     *("bot session --jobs", "bot reconcile"),
 }
-"""Those that a running bot answers: the tests of one ask them (`commands/test_operating.py`)."""
+"""Answered by a running bot, whose tests check them (`commands/test_operating.py`)."""
 OPEN: Final = {"map": dict, "list": list}
-"""What is said to be one of these has keys or rows that the page says nothing of."""
+"""For these, the page does not list keys or rows."""
 KINDS: Final[dict[str, tuple[type, ...]]] = {
     "text": (str,),
     "int": (int,),
@@ -36,14 +38,14 @@ def declared() -> dict[str, object]:
 
 
 def differences(command: str, printed: str) -> list[str]:
-    """Where the object that a command printed is not as the page says."""
+    """Return where a command's printed object differs from the page."""
     shape, found = declared()[command], json.loads(printed)
     own = differing(found["bot"], BOT, "bot") if "bot" in found else []
     return [*own, *differing(found, shape, command)]
 
 
 def differing(found: object, shape: object, where: str) -> Iterator[str]:
-    """Each place below `where` that has another key or kind of value than the shape."""
+    """Yield each place below `where` with another key or type than the shape."""
     if isinstance(shape, dict) and isinstance(found, dict):
         wanted = {str(name).removesuffix("?"): each for name, each in shape.items()}
         needed = {str(name) for name in shape if not str(name).endswith("?")}

@@ -1,4 +1,4 @@
-"""A journal with a day in it, a project around it, and the command line called in process."""
+"""A journal with a day in it, a project around it, and an in-process command line."""
 
 import asyncio
 import sys
@@ -35,7 +35,7 @@ state_dir: state
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a command."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -44,10 +44,10 @@ class Ran:
 
 SHOWN: Final = {
     "export": ("account number",),  # it writes whole rows
-    "api": ("account number", "account id"),  # the payload of the call that was asked for
+    "api": ("account number", "account id"),  # the payload of the requested call
     "conformance": ("account number", "account id"),  # what a server has answered
 }
-"""What commands are there to show, of all that is looked for in what they say."""
+"""The secrets that commands are meant to show."""
 
 
 def call(
@@ -82,7 +82,7 @@ def no(minute: int, gap: float) -> Decision:
 
 
 def rejected() -> list[Entry]:
-    """The row of an order that was refused inside an HTTP 200."""
+    """The row of an order refused inside an HTTP 200."""
     row = but(
         REJECTED.accepted,
         state=OrderState.REJECTED,

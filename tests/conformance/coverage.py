@@ -1,7 +1,7 @@
 """What covers each path of the API: client, sandbox, tests, conformance. See `docs/coverage.md`.
 
-Everything in it is read from the tables that the code itself uses, and `test_coverage.py` compares
-the page with them. To write it again: `python -m tests.conformance.coverage`.
+Everything in it comes from the tables that the code itself uses, and `test_coverage.py` compares
+the page with them. To regenerate it: `python -m tests.conformance.coverage`.
 """
 
 import re
@@ -141,7 +141,7 @@ def _returned(method: Callable[..., Any]) -> str:
 
 
 def _named(kind: Any) -> str:
-    """Write a type in short: the values of a list as `Value[]`."""
+    """Abbreviate a type: the values of a list as `Value[]`."""
     while hasattr(kind, "__metadata__"):
         kind = get_args(kind)[0]
     origin, inner = get_origin(kind), [one for one in get_args(kind) if one is not ...]
@@ -167,7 +167,7 @@ def _handlers() -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 
 def _answered_by(name: str) -> str:
-    """Name the module, past the functions that check a query or vary an answer."""
+    """Name the answering module, looking through wrappers that check a query or vary an answer."""
     handlers, library = _handlers()
     handler = handlers[name]
     while isinstance(handler, FunctionType):
@@ -181,7 +181,7 @@ def _answered_by(name: str) -> str:
 
 @cache
 def assertions() -> Counter[str]:
-    """How many assertions the data of the run has of each read."""
+    """Return how many assertions the run's data has for each read."""
     counted: Counter[str] = Counter()
     for read in Read.rows():
         counted[read.call] += _assertions_of(read)

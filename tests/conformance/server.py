@@ -1,4 +1,4 @@
-"""A sandbox to be asked, whole or with something broken in it, and the run against it."""
+"""A sandbox to test, intact or with something broken in it, and the run against it."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,7 +29,7 @@ PER_MINUTE = 500
 
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Change = Callable[[str, int, Any], tuple[int, Any]]
-"""Gets path, status and JSON of an answer; returns what is sent in its place."""
+"""Takes path, status and JSON of an answer; returns what is sent instead."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Server:
 
     @property
     def client(self) -> RawClient:
-        """Somebody who speaks to it."""
+        """A client that talks to it."""
         offset, waiter = ClockOffset(self.clock), JumpingWaiter(self.clock)
         budget = RequestBudget(per_minute=PER_MINUTE, waiter=waiter, jitter=Random(1))
         link = connect("http://127.0.0.1:1", traffic=Traffic(), app=self.app)
@@ -64,7 +64,7 @@ class Server:
         per_minute: int = PER_MINUTE,
         show: Show = nobody,
     ) -> Report:
-        """Make the whole run."""
+        """Do the whole run."""
 
         async def code(_: str) -> str:
             return self.sandbox.credentials.otp_code
@@ -118,6 +118,6 @@ def changed(app: AsgiApp, change: Change) -> AsgiApp:
 
 
 def verdicts(findings: list[Finding], *ids: str) -> list[Verdict]:
-    """The verdicts of the findings named."""
+    """Return the verdicts of the named findings."""
     by_id = {finding.id: finding.verdict for finding in findings}
     return [by_id[id_] for id_ in ids]

@@ -1,10 +1,11 @@
-"""The connection to PostgreSQL breaks in the middle of a COMMIT: it is asked what is stored.
+"""The connection to PostgreSQL breaks in the middle of a COMMIT: the bot has to find out what is
+stored.
 
     python -m tests.crash.commits [runs] [seed]      200 runs, seed 1
 
-Between bot and server stands a proxy. In each run the next COMMIT breaks, before the server has
-heard of it or after it was carried out, while an order is placed, amended or cancelled. The bot
-has to know by itself what is stored; at the end journal and ledger are compared.
+Between bot and server stands a proxy. In each run the next COMMIT breaks, before it reaches the
+server or after it was carried out, while an order is placed, amended or cancelled. The bot has to
+find out by itself what is stored; at the end journal and ledger are compared.
 """
 
 import argparse
@@ -23,7 +24,7 @@ FLOW_S: Final = 1.0
 
 
 def break_often(url: str, runs: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """Return how often what was broken, and everything that breaks a promise."""
+    """Break commits; return how often each case occurred, and everything that breaks a promise."""
     dice, counts = Random(f"commits {seed}"), Counter[str]()
     with breaking_proxy(url) as (proxy, through), crashing(through, plugin="Once") as story:
         story.start_up("-q")
@@ -46,7 +47,7 @@ def break_often(url: str, runs: int, seed: int) -> tuple[Counter[str], list[str]
 
 
 def main() -> int:
-    """Break as often as the command line says; the exit code tells whether all was well."""
+    """Break as often as the command line says; the exit code says whether all was well."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash.commits")
     parser.add_argument("runs", type=int, nargs="?", default=200)
     parser.add_argument("seed", type=int, nargs="?", default=1)

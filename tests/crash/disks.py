@@ -2,10 +2,10 @@
 
     python -m tests.crash.disks FLOW [--step N]      FLOW: place, amend, cancel or all; SQLite
 
-From its Nth call on, once or for good, the disk of the journal refuses what the journal's thread
-writes; the flow is begun meanwhile. Then the bot is killed, the disk is mended, and it is started
-again. An answer that the journal could not take has to be known without asking: the emergency
-journal had it, whose disk is well.
+From the Nth call on, once or for good, the journal's disk refuses the writes of the journal's
+thread, while the flow begins. Then the bot is killed, the disk is repaired, and the bot is started
+again. An answer that the journal could not store has to be known without asking: the emergency
+journal had it, on a working disk.
 """
 
 import argparse
@@ -31,7 +31,7 @@ MISSES_MAX: Final = 2
 
 @dataclass
 class Refused:
-    """What came of one flow. `ends`: how the bots took it."""
+    """The result of one flow. `ends`: how the bots ended."""
 
     flow: str
     strikes: Counter[str] = field(default_factory=Counter)
@@ -69,7 +69,7 @@ def refuse_all(flow: str, *, step: int = 1, first: int = 1) -> Refused:
 
 
 def refuse(story: Crashing, flow: str, error: str, when: str, found: Refused) -> bool:
-    """Let the disk refuse while the flow runs, then kill. Return whether it came to that."""
+    """Let the disk refuse while the flow runs, then kill. Return whether it got that far."""
     prepare(story, flow)
     assert story.bot is not None
     journal, log = story.state_dir / "journal.db", story.folder / "strace"
@@ -78,7 +78,7 @@ def refuse(story: Crashing, flow: str, error: str, when: str, found: Refused) ->
     with struck(thread, Strike(WRITES, error, when, files), log):
         carry_out(story, flow, within_s=FAULT_S)
         ended, state = story.bot.poll() is not None, story.status().get("state", "no answer")
-        story.bot.kill()  # before the disk is well again
+        story.bot.kill()  # before the disk works again
     _, err = story.bot.communicate()
     if "Traceback" in err:
         found.problems.append(err)

@@ -23,7 +23,9 @@ from tests.crash.harness import BAD_WEATHER, LOOK_S, Crashing, counted, crashing
 
 KILLS_OF_A_STORY: Final = 50
 MORE_MAX: Final = 20
-"""So many more until an order was at the broker: on a slow machine a short life may have none."""
+"""This many further kills until an order reached the broker: on a slow machine a short life may
+have none.
+"""
 EARLY: Final = 0.25
 """How often it dies before it is up."""
 EARLY_S, LIFE_S = 0.6, 1.2
@@ -32,7 +34,7 @@ EARLY_S, LIFE_S = 0.6, 1.2
 
 @dataclass
 class Tally:
-    """What many stories came to. `points`: the last entry that a killed bot had journalled."""
+    """The results of many stories. `points`: the last entry that a killed bot had journalled."""
 
     kills: int = 0
     points: Counter[str] = field(default_factory=Counter)
@@ -66,7 +68,7 @@ class Tally:
 
 
 def kill_once(story: Crashing, dice: Random) -> str:
-    """Start the bot, kill it at a random moment; return the last entry that it has journalled."""
+    """Start the bot, kill it at a random moment; return the last entry it has journalled."""
     if dice.random() < EARLY:
         story.start("--json")
         time.sleep(dice.uniform(0, EARLY_S))
@@ -81,7 +83,7 @@ def kill_once(story: Crashing, dice: Random) -> str:
 
 
 Lose = Callable[[Path, Random], str]
-"""Takes from a state directory what a kill takes along, and says how; called before the first start
+"""Removes from a state directory what a kill loses, and returns how; called before the first start,
 too.
 """
 
@@ -93,7 +95,7 @@ def kill_often(
     tally: Tally,
     lose: Lose | None = None,
 ) -> None:
-    """Tell one story of so many kills, or more for an order, and add what it came to."""
+    """Play one story of this many kills, or more for an order, and add its result."""
     dice = Random(f"kills {seed}")
     with new_journal as url, crashing(url, seed=seed, faults=BAD_WEATHER) as story:
         story.asked.touch()
@@ -132,7 +134,7 @@ def _show(text: str) -> None:
 
 
 def main(lose: Lose | None = None) -> int:
-    """Kill as often as the command line says; the exit code tells whether all was well."""
+    """Kill as often as the command line says; the exit code says whether all was well."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash.kills")
     parser.add_argument("kills", type=int, nargs="?", default=50)
     parser.add_argument("seed", type=int, nargs="?", default=1)

@@ -2,11 +2,11 @@
 
     python -m tests.crash.points FLOW [--db sqlite|postgres] [--step N]     FLOW: or all
 
-For N = 1, 2, 3 … the bot is let come to rest, strace is attached to one of its threads, the flow
-is begun, and the bot dies before the thread's Nth call of one kind (strace counts each system call
-by itself); it is started again and has to come to rest. That goes on until the flow is over before
-the Nth call comes, and then with the next kind of call, and the next thread.
-At the end the bot's journal is compared with the broker's ledger.
+For N = 1, 2, 3 … the bot comes to rest, strace is attached to one of its threads, the flow begins,
+and the bot dies before the thread's Nth call of one kind (strace counts each system call by
+itself); it is started again and has to come to rest. That goes on until the flow is over before the
+Nth call comes, and then with the next kind of call, and the next thread. At the end the bot's
+journal is compared with the broker's ledger.
 """
 
 import argparse
@@ -39,21 +39,21 @@ FLOWS: Final[Mapping[str, str | None]] = {
 FLOW_S_MAX: Final = 30.0
 POLL_S: Final = 0.6
 SETTLE_S: Final = 0.1
-"""How long after its answer a flow still has something to write, and how long polls are watched."""
+"""How long a flow may still write after its answer, and how long polls are watched."""
 THREADS: Final = 2
-"""The main thread and the journal's: no other carries anything out in a flow."""
+"""The main thread and the journal's: no other takes part in a flow."""
 AGAIN_S: Final = 15.0
 UNSTRUCK_S: Final = 0.1
-"""How long after strace a bot may still die of the call that was one too many."""
+"""How long after strace has ended a bot may still die of the last call."""
 MISSES_MAX: Final = 2
-"""How often a flow has to be over before the Nth call until that is believed: polls interfere."""
+"""How often a flow must end before the Nth call until that is believed: polls interfere."""
 RESTING, NEAR = "970", "1000"
 """Prices in parts of 1,000 of the last: rests at the broker, or is filled sooner or later."""
 
 
 @dataclass
 class Reached:
-    """What came of one flow. `points`: the calls before which the bot was killed."""
+    """The result of one flow. `points`: the calls before which the bot was killed."""
 
     flow: str
     points: Counter[str] = field(default_factory=Counter)
@@ -84,8 +84,8 @@ def go_through(
     step: int = 1,
     calls: Sequence[str] = CALLS,
 ) -> Reached:
-    """Kill at every `step`th call of each kind and thread, and judge. A story lasts for a market's
-    morning: there may be several, each with a journal of its own.
+    """Kill at every `step`th call of each kind and thread, and judge. A story lasts for a market
+    morning, so there may be several, each with its own journal.
     """
     reached, place = Reached(flow), Place(calls)
     while not place.is_over:
@@ -101,7 +101,7 @@ def go_through(
 
 @dataclass
 class Place:
-    """How far it is: the thread, the kind of call, and the one before which it dies next."""
+    """The progress: the thread, the kind of call, and the one before which the bot dies next."""
 
     calls: Sequence[str]
     thread: int = 0
@@ -114,7 +114,9 @@ class Place:
         return self.thread >= THREADS
 
     def missed(self) -> None:
-        """The flow was over before: after some of these, the thread has no more of the kind."""
+        """The flow ended earlier: after some of these, the thread makes no more calls
+        of the kind.
+        """
         self.misses += 1
         if self.misses >= MISSES_MAX:
             self.kind, self.at, self.misses = self.kind + 1, 1, 0
@@ -130,7 +132,7 @@ def _kill_at(story: Crashing, place: Place, step: int, reached: Reached) -> None
     strike = Strike([place.calls[place.kind]], "signal=KILL", str(place.at))
     with struck(thread, strike, log):
         carry_out(story, reached.flow)
-    time.sleep(UNSTRUCK_S)  # strace may end before it has written of the kill
+    time.sleep(UNSTRUCK_S)  # strace may end before it has reported the kill
     if "SIGKILL" not in log.read_text() and story.bot.poll() is None:
         place.missed()
         return
@@ -160,9 +162,7 @@ def prepare(story: Crashing, flow: str) -> None:
 
 
 def carry_out(story: Crashing, flow: str, *, within_s: float | None = None) -> None:
-    """Begin the flow, and return when it is over, or the bot is dead; or when it is not over in a
-    stated time.
-    """
+    """Start the flow, and return when it is over, the bot is dead, or its time is over."""
     assert story.bot is not None
     verb = FLOWS[flow]
     if verb is None:
@@ -203,7 +203,7 @@ def _untouched(story: Crashing) -> Mapping[str, Any] | None:
 
 
 def show(text: str) -> None:
-    """Show how far it is, on a terminal."""
+    """Show the progress on a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()

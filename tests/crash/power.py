@@ -3,9 +3,9 @@
     python -m tests.crash.power [cuts] [seed]      30 cuts, seed 1; a journal on SQLite
 
 As `tests.crash.kills`, and with each kill the disk forgets: of every file in the state directory
-there is left what was synced last, or what was written since, or of each block the one or the
-other. A library that is loaded before the C library (`lossy_disk.c`) keeps what was synced; it is
-compiled first, and without a compiler nothing is shown, which is said. The broker keeps its power.
+either the last synced or the written contents remain, or for each block one of both. A library that
+is loaded before the C library (`lossy_disk.c`) keeps what was synced; it is compiled first, and
+without a compiler nothing is shown, which is said. The broker keeps its power.
 """
 
 import os
@@ -30,9 +30,9 @@ NOT_HERE: Final = "no C compiler: power is not cut here"
 
 
 def cut(state: Path, dice: Random) -> str:
-    """Leave of the files what a cut of the power may leave, and return which of the ways it was.
+    """Leave of the files what a power cut may leave, and return which way it was.
 
-    The first time all that there is was synced.
+    The first time everything present counts as synced.
     """
     synced, way = state.parent / SYNCED, dice.choice(WAYS)
     if not synced.exists():

@@ -29,7 +29,7 @@ _END_OTHERS: Final = """
 
 
 def trade(story: Crashing, seconds: float, dice: Random) -> None:
-    """Let it trade for a while, with a person who meddles."""
+    """Let it trade for a while, with a person interfering."""
     give_up = time.monotonic() + seconds
     while time.monotonic() < give_up:
         story.meddle(dice)
@@ -37,12 +37,12 @@ def trade(story: Crashing, seconds: float, dice: Random) -> None:
 
 
 def posts(story: Crashing) -> int:
-    """How many orders the broker was ever sent, by its own ledger."""
+    """Return how many orders the broker was ever sent, by its own ledger."""
     return len(story.broker_orders())
 
 
 def stand_still(story: Crashing, seconds: float, dice: Random) -> dict[str, Any]:
-    """Stop the bot under load and let it go on; return what came of it."""
+    """Stop the bot under load and resume it; return the result."""
     assert story.bot is not None
     trade(story, LOAD_S, dice)
     story.bot.send_signal(signal.SIGSTOP)
@@ -64,7 +64,7 @@ def stand_still(story: Crashing, seconds: float, dice: Random) -> dict[str, Any]
 
 
 def stand_aside(story: Crashing, url: str | None, dice: Random) -> dict[str, Any]:
-    """Start a second bot while the first stands still; return what came of it."""
+    """Start a second bot while the first stands still; return the result."""
     first = story.bot
     assert first is not None
     first.send_signal(signal.SIGSTOP)

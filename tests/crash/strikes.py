@@ -42,7 +42,7 @@ class Strike:
 
 
 def may_strike() -> bool:
-    """Whether strace is here and is let to attach to a process that is not its child."""
+    """Return whether strace exists and may attach to a process that is not its child."""
     if shutil.which("strace") is None:
         return False
     with subprocess.Popen(["sleep", "10"]) as other:
@@ -56,7 +56,7 @@ def may_strike() -> bool:
 
 
 def threads_of(pid: int) -> Sequence[int]:
-    """The threads of a process, its main thread first, then those that have worked most: the
+    """Return the threads of a process, main thread first, then those that have worked most: the
     second is the journal's.
     """
     found = {int(each.name): each / "schedstat" for each in Path(f"/proc/{pid}/task").iterdir()}
@@ -66,7 +66,7 @@ def threads_of(pid: int) -> Sequence[int]:
 
 @contextlib.contextmanager
 def struck(thread: int, strike: Strike, log: Path) -> Iterator[None]:
-    """Attach to a thread while the context lasts. What it called is in `log` afterwards."""
+    """Attach to a thread within the context. Afterwards `log` has its calls."""
     command = ["strace", "-y", "-s", "24", "-o", str(log), "-p", str(thread)]
     command += [word for file in strike.files for word in ("-P", str(file))]
     calls = ",".join(strike.calls)

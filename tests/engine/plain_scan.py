@@ -1,6 +1,6 @@
-"""What the index of the engine must say, worked out by looking at every order and intent.
+"""The expected answers of the engine's index, computed by looking at every order and intent.
 
-Slow and plain on purpose: it shares no code with the index but the fields of the things themselves.
+Deliberately slow and plain: it shares no code with the index except the fields of the objects.
 """
 
 from collections import Counter
@@ -89,7 +89,7 @@ def _answers(state: State) -> Iterator[tuple[str, Any, Any]]:
 def _money(
     state: State, account: str, working: list[TrackedOrder], pending: list[TrackedIntent]
 ) -> Iterator[tuple[str, Any, Any]]:
-    """The money of every own buy that works, or whose outcome is not known."""
+    """Return the money of every own buy that works, or whose outcome is not known."""
     everybodys = [
         order for order in working if order.row.account == account and order.row.side is Side.BUY
     ]
@@ -135,7 +135,7 @@ def _money(
 
 
 def _worth(state: State) -> Iterator[tuple[str, Any, Any]]:
-    """What accounts hold and have won or lost, summed up position by position."""
+    """Return what accounts hold and have won or lost, summed position by position."""
     for account, snapshot in state.accounts.items():
         worth = state.exposure.of(account)
         ledger = state.ledgers.get(account)
@@ -189,7 +189,9 @@ def _day(state: State, symbol: str, mine: list[Any], todays: list[Any]) -> int:
 def _dues(
     state: State, working: list[TrackedOrder], intents: list[TrackedIntent]
 ) -> Iterator[tuple[str, Any, Any]]:
-    """What is due by now, and the first instant after it, of polls and of orders that expire."""
+    """Return what is due by now, and the first instant after it, for polls and for orders that
+    expire.
+    """
     index, now = state.index, state.now
     of_intents = [one for one in intents if one.poll is not None and one.order_id is None]
     expiring = [order for order in working if order.expires_at is not None]
@@ -207,7 +209,7 @@ def _dues(
 def _twin(
     state: State, asking: TrackedIntent, equal: list[TrackedIntent], oldest: datetime
 ) -> str | None:
-    """As the checks of a request look for an equal order, among all of the same fingerprint."""
+    """Find an equal order as a request's checks do, among all with the same fingerprint."""
     for one in equal:
         if one.state in _HARMLESS or one.intent.intent_id == asking.intent.follows:
             continue

@@ -1,4 +1,4 @@
-"""A stage for the engine: one HOSE symbol, one strategy that requests what a test wants."""
+"""A stage for the engine: one HOSE symbol, one strategy that makes a test's requests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -296,7 +296,7 @@ def report_of(
 
 
 def attempt_of(intent: Intent, at: datetime, *known_ids: str) -> AttemptStarted:
-    """The POST of an intent, as the journal kept it."""
+    """The POST of an intent, as stored in the journal."""
     return AttemptStarted(
         at=at,
         attempt_id="a-1",

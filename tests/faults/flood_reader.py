@@ -1,4 +1,4 @@
-"""Reads floods in a process of its own, whose memory can be measured, and prints what came of it.
+"""Reads floods in a separate process, whose memory can be measured, and prints the result.
 
     python flood_reader.py BASE_URL API_KEY API_SECRET
 
@@ -42,7 +42,7 @@ def peak_kb() -> int:
 
 
 async def floods(broker: Broker) -> list[str]:
-    """Return what became of each answer, kind by kind: depth, day order book, place, cancel."""
+    """Return the result of each answer, kind by kind: depth, day order book, place, cancel."""
     found = [await one for kind in KINDS if kind != DRIP for one in _of_kind(broker, kind)]
     return found + await asyncio.gather(*_of_kind(broker, DRIP))
 

@@ -1,4 +1,4 @@
-"""Disks that freeze: a stop ends in its time, and says what could not be written.
+"""Frozen disks: a stop still ends in time, and reports what could not be written.
 
     python -m tests.faults.frozen
 

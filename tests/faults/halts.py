@@ -1,10 +1,10 @@
-"""Halts at random moments: nothing leaves after one, and a kill does not end it.
+"""Halts at random moments: nothing is sent after one, and a kill does not end it.
 
     python -m tests.faults.halts [trials] [rounds]      200 trials in process, 1 round of processes
 
-A trial has six orders on their way, of which some wait for the journal, a slot or a connection, at
-a broker that is well, loses answers, or is out of quota; the file HALT comes at a random moment.
-What is measured is how long after it the last order passed the last gate. A round has one bot in a
+A trial has six orders on their way, some of which wait for the journal, a slot or a connection, at
+a broker that works, loses answers, or has no quota left; the file HALT appears at a random moment.
+Measured is how long after that the last order passed the last gate. A round has one bot in a
 process of its own for each fault, which orders several times a second until it is halted; it is
 killed then, and started again. A story halts a bot with two orders at the broker in the middle of
 something: an amendment that has left, a 2FA pause, a full disk, its own sales and a kill.
@@ -102,7 +102,7 @@ LOOK_S: Final = 2.0
 
 @dataclass
 class Tally:
-    """What the trials came to. `late_ms` is how long after a halt an order still left."""
+    """The results of the trials. `late_ms` is how long after a halt an order was still sent."""
 
     trials: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
@@ -131,7 +131,7 @@ class Tally:
 
 
 class Timed(Brake):
-    """Notes when it let something pass last."""
+    """Records when it last let something pass."""
 
     passed_s = 0.0
 
@@ -263,7 +263,7 @@ async def amending(folder: Path, tally: Tally, point: str, new_id: str) -> None:
 
 
 async def without_token(folder: Path, tally: Tally) -> None:
-    """Halt in a 2FA pause: what is open is named, and cancelled first when there is a token."""
+    """Halt in a 2FA pause: open orders are named, and cancelled first once there is a token."""
     async with trading(folder) as hanging:
         await hanging.ask("otp_forget")
         await hanging.until(lambda it: it["state"] == "NEEDS_2FA")
@@ -276,9 +276,9 @@ async def without_token(folder: Path, tally: Tally) -> None:
 
 
 async def on_a_full_disk(folder: Path, tally: Tally) -> None:
-    """Halt where nothing can be written: no cancel leaves unwritten, each does when there is room.
+    """Halt while nothing can be written: no cancel is sent unwritten, each is when there is room.
 
-    A limit on the size of files stands for the disk.
+    A limit on the size of files simulates the full disk.
     """
     async with trading(folder) as hanging:
         endless = resource.RLIM_INFINITY
@@ -315,7 +315,7 @@ async def _bought_last_week(state_dir: Path) -> None:
 
 
 async def flattening(folder: Path, tally: Tally, random: Random) -> None:
-    """Kill a bot while it sells: the next one goes on, and nothing is sold twice."""
+    """Kill a bot while it sells: the next one continues, and nothing is sold twice."""
     make_state_dir(folder / "state")
     await _bought_last_week(folder / "state")
     buyer = once(wake={"quote": "1s"}, params={"price": 25_500})

@@ -1,4 +1,4 @@
-"""How often each fault of the catalogue struck in a run: told at its end, in a table.
+"""Counts how often each fault of the catalogue struck in a run, and prints a table at its end.
 
 A case of a test struck once; a table of rows as often as it has rows. With FAULT_STRIKES=all, as in
 a run of everything, a fault that never struck fails the run.
@@ -59,7 +59,7 @@ class StrikeCounter:
             self.struck.update({each: int(str(strikes)) for each in ids_of(report.nodeid)})
 
     def never(self) -> list[str]:
-        """Return the faults that have not struck though a test is there."""
+        """Return the faults that have not struck although there is a test."""
         rows = rows_of_catalogue()
         return [each for each, row in rows.items() if row.get("tests") and not self.struck[each]]
 

@@ -1,5 +1,5 @@
-"""A proxy before PostgreSQL that breaks the connection at a commit, before or after it is done, or
-takes bytes and passes none on.
+"""A proxy in front of PostgreSQL that breaks the connection at a commit, before or after it is
+done, or swallows all bytes.
 """
 
 import contextlib

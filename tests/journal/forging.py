@@ -1,4 +1,6 @@
-"""Changes a journal as one who has our code and the whole database can: so that it fits again."""
+"""Forges a journal as somebody with our code and the whole database could, so that it is consistent
+again.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +18,9 @@ Change = Callable[[list[Row]], list[Row]]
 
 @contextmanager
 def without_guards(url: str) -> Iterator[sa.Connection]:
-    """A connection that no trigger, key or check hinders; all of them stand again afterwards."""
+    """Open a connection that no trigger, key or check hinders; all of them are
+    restored afterwards.
+    """
     engine = sa.create_engine(url)
     try:
         with engine.connect() as connection:
@@ -39,7 +43,7 @@ def without_guards(url: str) -> Iterator[sa.Connection]:
 
 
 def forge(connection: sa.Connection, table: sa.Table, change: Change) -> None:
-    """Change the rows of a table, then take every hash, seal, sum and head of it again."""
+    """Change the rows of a table, then recompute every hash, seal, sum and head of it."""
     order = table.c.seq if "seq" in table.c else table.c.run_id
     query = sa.select(table).order_by(order)
     rows = change([dict(row) for row in connection.execute(query).mappings()])

@@ -1,4 +1,4 @@
-"""Journals on SQLite that several tests look at: written once, copied for who changes them."""
+"""SQLite journals shared by several tests: written once, copied for tests that change them."""
 
 import asyncio
 import shutil

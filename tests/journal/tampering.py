@@ -1,4 +1,4 @@
-"""Tampers with a journal and sees that `bot journal verify` says so, and where.
+"""Tampers with a journal and checks that `bot journal verify` reports it, and where.
 
     python -m tests.journal.tampering [trials] [seed]      200 trials on each database, seed 7
 
@@ -108,7 +108,9 @@ def tamper(url: str, dice: random.Random) -> tuple[str, str, int]:
 
 
 def judged(url: str, done: tuple[str, str, int]) -> str:
-    """Say what is wrong with what `verify` says; nothing: it names the table, and the row."""
+    """Return what is wrong with the output of `verify`; empty if it names the table,
+    and the row.
+    """
     way, name, seq = done
     found = [each for each in verify(url).problems if each.startswith(name)]
     if not found:
@@ -123,7 +125,7 @@ def judged(url: str, done: tuple[str, str, int]) -> str:
 
 
 def main() -> None:
-    """Run the trials on SQLite and on PostgreSQL, and print what was found."""
+    """Run the trials on SQLite and on PostgreSQL, and print the results."""
     trials, seed = [*map(int, sys.argv[1:]), *(TRIALS, 7)[len(sys.argv) - 1 :]][:2]
     missed: list[str] = []
     with TemporaryDirectory() as name, private_postgres() as server:

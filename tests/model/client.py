@@ -1,9 +1,10 @@
-"""What the bot does, learned from the bot: the reaction of one intent to every news in every state.
+"""The bot's behaviour, learned from the bot: the reaction of one intent to every event in every
+state.
 
-Nothing here says what is right. Answers and burns are read by the code's own `classify`; then the
-real engine is put into each state of a send and handed each news, and where it ends is the
-reaction. So the model explores the code as it is. Every move is the engine's own, which asks
-`SEND_MOVES` and raises where the table has none.
+Nothing here says what is right. The code's own `classify` reads answers and burns; then the real
+engine is put into each state of a send and given each event, and its final state is the reaction.
+So the model explores the code as it is. Every move is the engine's own, which asks `SEND_MOVES` and
+raises where the table has none.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ from tests.protocol.samples import ACCOUNT, INTENT, RESULT_JSON, TODAY, refused,
 
 
 class News(StrEnum):
-    """What may come to the bot's ears about one intent."""
+    """What the bot may learn about one intent."""
 
     TOO_LATE = "its time to leave is over"
     BYTES_LEAVE = "the POST leaves"
@@ -77,7 +78,7 @@ def burn_verdict(news: News) -> BurnVerdict:
 
 @dataclass
 class Rehearsal:
-    """An engine with one intent, to which news are told one after the other."""
+    """An engine with one intent, which is given events one after another."""
 
     settings: EngineSettings
     stage: Stage = field(init=False)
@@ -94,7 +95,7 @@ class Rehearsal:
         return self.moves[-1][1] if self.moves else SendState.READY
 
     def tell(self, news: News) -> None:
-        """Hand a news to the engine and keep the moves that come of it."""
+        """Give the engine an event and record the resulting moves."""
         self.stage.entries.clear()
         if news in ANSWERS:
             self._answer(classify_place_of(news))
@@ -175,7 +176,7 @@ HEARD: Final[Mapping[SendState, set[News]]] = {
     SendState.REACHED: _ASKED,
     SendState.AMBIGUOUS: _ASKED,
 }
-"""By state, what can be heard in it. In a state that is not here the question is over."""
+"""By state, what can be learned in it. A missing state is final."""
 
 
 def classify_place_of(news: News) -> Outcome:
@@ -198,7 +199,7 @@ Reactions = Mapping[tuple[SendState, News], Reaction]
 
 @cache
 def reactions_of(policy: UnknownPolicy) -> Reactions:
-    """Return the engine's reaction to each news in each state that it can come to."""
+    """Return the engine's reaction to each event in each reachable state."""
     settings = EngineSettings(unknown_policy=policy)
     found: dict[tuple[SendState, News], Reaction] = {}
     ways: dict[SendState, tuple[News, ...]] = {SendState.READY: ()}

@@ -87,7 +87,7 @@ BAD: Final = (
 
 @dataclass(frozen=True)
 class Explored:
-    """What came of one exploration. `trace` is empty exactly when no way to two orders exists."""
+    """The result of one exploration. `trace` is empty exactly if there is no way to two orders."""
 
     states: int
     trace: Sequence[str]
@@ -145,7 +145,7 @@ def in_words(policy: Policy, holds: Assumptions) -> str:
 
 
 def main() -> int:
-    """Explore everything, print what came of it, and return 0 when all is as it should be."""
+    """Explore everything, print the results, and return 0 if all is as it should be."""
     begun, states, wrong = time.process_time(), 0, 0
     for policy, holds in (*SAFE, *BAD):
         found = explore(policy, holds)

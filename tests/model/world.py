@@ -64,7 +64,7 @@ NUMBER: Final = {state: number for number, state in enumerate(STATES)}
 ORDERS_AGAIN: Final = frozenset(
     {SendState.REFUSED, SendState.NOT_SENT, SendState.EXPIRED_LOCAL, SendState.NOT_PLACED}
 )
-"""The bot is certain that there is no order: the strategy hears of it and orders again."""
+"""The bot is certain that there is no order: the strategy is told and orders again."""
 AGAIN: Final = ", and the strategy orders again"
 
 Step = tuple[str, int]
@@ -236,7 +236,7 @@ class World:
     # ------------------------------------------------------------------------------------ the bot
 
     def _hear(self, state: int, news: News, found: list[Step]) -> None:
-        """The bot is told something; where it is past caring, nothing comes of it."""
+        """The bot learns something; in a final state, nothing comes of it."""
         what = state // CLIENT, news
         reaction = self._reactions.get(what)
         if reaction is not None and reaction[0]:

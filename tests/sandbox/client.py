@@ -106,7 +106,7 @@ class Bench:
         self.token = answer.json()["session_token"]
 
     async def place(self, **fields: Any) -> dict[str, Any]:
-        """EnvironmentSpec an order and return its one result."""
+        """Place an order and return its one result."""
         answer = await self.call("POST", orders_path(), order_body(**fields))
         assert answer.status_code == 200, answer.text
         (result,) = answer.json()["result"]
@@ -190,7 +190,7 @@ def bench(
 async def answer_of(
     app: AsgiApp, method: str, target: str, headers: Mapping[str, str], content: bytes
 ) -> httpx.Response:
-    """Put one request to an application, as httpx's own transport does but without its client."""
+    """Send one request to an application, like httpx's own transport but without its client."""
     pairs = [(name.lower().encode(), text.encode()) for name, text in headers.items()]
     length = [(b"content-length", str(len(content)).encode())] if content else []
     scope = _line_of(target) | {
@@ -219,7 +219,7 @@ def _line_of(target: str) -> dict[str, object]:
 
 
 class _Said:
-    """What client and application say to each other in one request."""
+    """The messages of client and application in one request."""
 
     def __init__(self, content: bytes) -> None:
         self._chunks = [content]
@@ -229,7 +229,7 @@ class _Said:
         self.body = bytearray()
 
     async def receive(self) -> dict[str, object]:
-        """Hand over the body; whoever asks on hears that the client left after the answer."""
+        """Return the body; after the answer, that the client has left."""
         if self._chunks:
             return {"type": "http.request", "body": self._chunks.pop(), "more_body": False}
         await self.is_whole.wait()

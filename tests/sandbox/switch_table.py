@@ -1,4 +1,4 @@
-"""Every CONFLICT and every "not shown" of the broker's document, and what the sandbox makes of it.
+"""Every CONFLICT and every "not shown" of the broker's document, and how the sandbox handles it.
 
 `SWITCHES` (`switches.csv`) are those that a scenario file can turn (`switches:`); `FIXED`
 (`fixed.csv`) are those that it cannot, with what is done instead. `docs/switches.md` is written

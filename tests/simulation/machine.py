@@ -1,9 +1,9 @@
-"""A machine that is simulated too: its time, its threads and its journal's disk.
+"""A simulated machine: its time, its threads and its journal's disk.
 
-What asyncio's timers wait for takes no time: where nothing is left to do, the machine's clock goes
-on to the next timer. `bot/clock.py` reads this clock. The journal's work is done between two steps
-of the loop instead of on a thread, and a disk that hangs is work that is done later. So one seed is
-one story, and ten seconds of a deadline cost nothing.
+Waiting on asyncio's timers takes no time: if nothing is left to do, the machine's clock advances to
+the next timer. `bot/clock.py` reads this clock. The journal's work is done between two steps of the
+loop instead of on a thread, and a disk that hangs is work that is done later. So one seed is one
+story, and ten seconds of a deadline cost nothing.
 """
 
 import asyncio

@@ -93,12 +93,12 @@ class Result:
 
     @property
     def excused(self) -> Sequence[str]:
-        """What was found and is accepted, or is not mended yet."""
+        """Findings that are accepted, or not repaired yet."""
         return [each for each in self.found if any(words in each for words in _EXCUSED)]
 
     @property
     def faults(self) -> Sequence[str]:
-        """What breaks a promise; nothing when all is well."""
+        """What breaks a promise; empty if all is well."""
         return [each for each in self.found if each not in self.excused]
 
 

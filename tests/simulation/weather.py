@@ -53,7 +53,7 @@ class Lost(ConnectionResetError):
 
 @dataclass
 class Weather:
-    """`until` (market time) it is bad, afterwards fine. `at` is looked at for every request."""
+    """Until `until` (market time) it is bad, afterwards fine. `at` is read for every request."""
 
     app: AsgiApp
     clock: Clock
@@ -113,10 +113,10 @@ class Weather:
         raise Lost(exchange.path)
 
     async def _twice(self, exchange: Exchange) -> list[Message]:
-        """A proxy doubles it; the second answer is the one that is heard.
+        """A proxy duplicates it; the second answer is the one that is received.
 
-        Of two equal requests the second is refused for its nonce, or by the quota, which looks
-        first; the latter leaves a ghost, as another test tells.
+        Of two equal requests the second is refused for its nonce, or by the quota, which is checked
+        first; the latter leaves a ghost order, as another test shows.
         """
         first = await exchange.put_to(self.app)
         second = await exchange.put_to(self.app)

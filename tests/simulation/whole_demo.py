@@ -1,4 +1,4 @@
-"""The demo's whole hour, as fast as the machine goes: it shows what it promises, each time alike.
+"""The demo's whole hour at full speed: it shows what it promises, each time alike.
 
     python -m tests.simulation.whole_demo [times]      twice
 

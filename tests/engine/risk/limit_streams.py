@@ -1,9 +1,9 @@
 """Streams of orders against limits, judged by a plain reading of what a limit is.
 
-A stream is one bot with limits by the dice: what an earlier run has left it (orders of the day,
-requests of the last minute, its usual buys, its shares), then some requests to buy, sell or close
-with quotes, fills and cancels between them, in the morning or in the minutes before the closing
-auction. The judge knows what left the engine and what was filled, and nothing of how it counts.
+A stream is one bot with random limits: what an earlier run has left it (orders of the day, requests
+of the last minute, its usual buys, its shares), then some requests to buy, sell or close with
+quotes, fills and cancels between them, in the morning or in the minutes before the closing auction.
+The judge knows what left the engine and what was filled, and nothing of how it counts.
 
 `nice python -m tests.engine.risk.limit_streams [STREAMS] [FIRST]` plays many short ones.
 """
@@ -42,7 +42,7 @@ LETS_A_SALE_OUT: Final = {
 
 @dataclass
 class Judge:
-    """Every order that left, what of it is open, and what was filled."""
+    """Every order sent, its open part, and its fills."""
 
     limits: AccountLimits
     own: Limits
@@ -59,7 +59,7 @@ class Judge:
         self.held_at_start = self.shares
 
     def wrong(self, at: datetime, intent: Intent, last: int) -> list[str]:
-        """Return the limits that an order which has left is beyond."""
+        """Return the limits that a sent order exceeds."""
         limits, own, price = self.limits, self.own, intent.limit_price or CEILING
         value, is_buy, quantity = intent.quantity * price, intent.side is Side.BUY, intent.quantity
         is_lot = not is_buy and quantity <= 100
@@ -105,7 +105,7 @@ class Judge:
         return [code for code, is_beyond in beyond.items() if is_beyond]
 
     def send(self, at: datetime, intent: Intent, order_id: str) -> None:
-        """Count an order that has left."""
+        """Count a sent order."""
         self.sent.append((at, intent.side))
         self.of_day += 1
         self.open[order_id] = intent
@@ -115,7 +115,7 @@ class Judge:
 
 @dataclass
 class Played:
-    """What became of a stream: orders that left, those that should not have, all decisions."""
+    """The result of a stream: orders sent, those that should not have been, all decisions."""
 
     left: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -231,7 +231,7 @@ def _begun(dice: random.Random, limits: AccountLimits, own: Limits) -> tuple[Jud
 
 
 def _ask(stage: Stage, dice: random.Random, last: int) -> None:
-    """Have the strategy ask for one or two orders at once."""
+    """Make the strategy request one or two orders at once."""
     for _ in range(dice.choice((1, 1, 2))):
         quantity = 100 * dice.choice((1, 1, 1, 2, 3, 6, 60))
         price = last + 50 * dice.randint(*dice.choice(((-2, 2), (-2, 2), (-14, 14))))

@@ -1,6 +1,4 @@
-"""A house whose market is mirrored, for tests: observations in, orders of ours, and what became of
-them.
-"""
+"""A house with a mirrored market, for tests: observations, our orders, and their results."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -82,7 +80,7 @@ class Mirror:
     def place(
         self, side: str, quantity: int, price: int | None, symbol: str = "HPG", kind: str = "LO"
     ) -> OrderRecord:
-        """EnvironmentSpec an order."""
+        """Place an order."""
         body = {
             "sub_account": "120C900001.1",
             "side": Side(side),
