@@ -105,9 +105,11 @@ def offset_alerts(state: State) -> Iterable[Standing]:
 def _skew(offset: timedelta, most: timedelta) -> Standing:
     seconds, most_s = round(offset.total_seconds()), round(most.total_seconds())
     is_over = abs(offset) >= most
-    now_is = "no order is sent and cancels go on" if is_over else "orders still go on"
+    now_is = f"orders still go on (from {most_s} s on none is sent)"
+    if is_over:
+        now_is = f"no order is sent until it is below {most_s} s again, and cancels go on"
     text = (
-        f"{clock_words(offset)}: {now_is} (from {most_s} s on none is sent). "
+        f"{clock_words(offset)}: {now_is}. "
         "Set the clock of this machine, find out why it is not synchronised, and restart the bot"
     )
     facts = {

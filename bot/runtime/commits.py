@@ -260,7 +260,8 @@ class Commits:
                 except TimeoutError:
                     self._is_file_stuck = True
                 except OSError as error:
-                    why = f"the emergency journal can't be written either: {error}"
+                    reason = error.strerror or str(error)
+                    why = f"the emergency journal can't be written either ({reason})"
                 else:
                     return ""
         self.unkept = why

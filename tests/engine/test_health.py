@@ -275,10 +275,15 @@ def test_a_clock_that_is_good_again_opens_the_gate_and_leaves_the_status() -> No
 def test_a_clock_below_the_limit_again_is_still_told_of() -> None:
     stage = Stage()
     _off(stage, -25)
+    [over] = stage.engine.status().alerts
 
     _off(stage, -15)
     status = stage.engine.status()
 
+    assert over.startswith(
+        "our clock is 25 s ahead of the broker's: no order is sent until it is below 20 s again, "
+        "and cancels go on. Set the clock"
+    )
     assert status.state is RunState.RUNNING
     text = (
         "our clock is 15 s ahead of the broker's: orders still go on (from 20 s on none is sent). "

@@ -118,7 +118,8 @@ async def test_a_file_that_can_not_be_written_is_said_and_nothing_leaves(room: R
     committed = await room.commits.protect(STARTED)
 
     assert not committed.is_stored
-    assert "the emergency journal can't be written either" in committed.reason
+    why = "the emergency journal can't be written either (Is a directory)"
+    assert committed.reason == why
     assert "No order and no cancel leaves" in room.said[-1]
     assert room.commits.beside == []
 
