@@ -153,7 +153,7 @@ class TrackedFault:
 
 @dataclass(slots=True)
 class Places:
-    """How the day's last orders were answered, the newest last; `since` when that is ill."""
+    """How the day's last orders were answered, the newest last; `since`: when they became bad."""
 
     last: deque[PlaceSeen] = field(default_factory=deque)
     since: datetime | None = None

@@ -136,7 +136,7 @@ class OrderManager:
 
     @property
     def unsent(self) -> tuple[str, ...]:
-        """The orders that were begun and can't have left: no attempt of them is stored."""
+        """Orders that were prepared but cannot have been sent: no attempt of theirs is stored."""
         placing = [it for key, it in self._placing.items() if not self._fence.holds(key)]
         return tuple(map(order_words, placing))
 

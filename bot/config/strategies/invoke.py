@@ -70,8 +70,8 @@ def is_inside(frame: FrameType | None) -> bool:
 
 @contextmanager
 def interrupted_after(seconds: float) -> Iterator[None]:
-    """Raise `Interrupted` in what is under way here after so long; in the main thread alone, where
-    signals arrive. Whose timer ran before goes on afterwards.
+    """Raise `Interrupted` in the block after this many seconds; only in the main thread, where
+    signals arrive. A timer that ran before continues afterwards.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,10 +1,10 @@
-"""How the broker answers orders: several in a short row that were late, or had no answer that
-proves anything, are told of until it answers well again.
+"""How the broker answers orders: when several of the last few were answered late, or with nothing
+that proves an outcome, an alert stands until it answers well again.
 
-A single lost answer is a question of its own (`unknown.py`), and a late one is nothing. But a
-broker whose order route is ill all day makes each order a gamble while nothing else is wrong: a
-price is ten seconds old when it gets there, an exit as late, and each lost answer keeps other
-orders back until it is found. Only the answers say so: reads go on as ever.
+`unknown.py` handles a single lost answer, and a single late one does not matter. But a broker whose
+order route is slow all day makes each order a gamble while nothing else looks wrong: a price is ten
+seconds old on arrival, an exit is as late, and each lost answer blocks other orders until its order
+is found. Only these answers show it: reads still work as usual.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from bot.engine.control_state import Standing
 from bot.engine.state import State
 
 LATE_MS: Final = 5_000
-"""Half of the time that an answer may take: a broker who is well needs well under a second."""
+"""Half of the time that an answer may take: a healthy broker needs well under a second."""
 ILL_MIN: Final = 3
 """So many of the last `PLACES_JUDGED`."""
 GOOD_AGAIN: Final = 3
@@ -26,7 +26,7 @@ GOOD_AGAIN: Final = 3
 
 
 def note_answer(state: State, outcome: Outcome, finished: AttemptFinished | None) -> None:
-    """Count how one order was answered. What was not sent says nothing about the answers."""
+    """Record how one order was answered; an order that was not sent does not count."""
     if finished is None or isinstance(outcome, NotSent):
         return
     _add(state, PlaceSeen(state.now, isinstance(outcome, Unknown), finished.latency_ms))
@@ -41,7 +41,7 @@ def note_answer(state: State, outcome: Outcome, finished: AttemptFinished | None
 
 
 def restore(state: State, seen: tuple[PlaceSeen, ...]) -> None:
-    """Go on from what the day's last orders were answered with before the restart."""
+    """Restore the answers to the day's last orders from before the restart."""
     for each in seen:
         _add(state, each)
         if state.places.since is None and _is_ill(state):
@@ -51,13 +51,13 @@ def restore(state: State, seen: tuple[PlaceSeen, ...]) -> None:
 
 
 def begin_day(state: State) -> None:
-    """Answers of another day say nothing about today's."""
+    """Forget the answers of the day before."""
     state.places.last.clear()
     state.places.since = None
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield that orders are answered late or not at all, as long as it is so."""
+    """Yield the alert while orders are answered late or not at all."""
     if state.places.since is not None:
         yield _standing(state)
 
@@ -74,7 +74,7 @@ def _is_bad(seen: PlaceSeen) -> bool:
 
 
 def _is_ill(state: State) -> bool:
-    """Whether it is ill: it begins with several bad answers and ends with a row of good ones."""
+    """Return whether answers are bad: from `ILL_MIN` bad ones until `GOOD_AGAIN` good in a row."""
     last = state.places.last
     if state.places.since is not None:
         newest = list(last)[-GOOD_AGAIN:]

@@ -1,10 +1,10 @@
 """A day order book that is still an earlier day's.
 
-It shows orders, and none of today, although some of today's could be in it: a broker may roll it
-late, or not at all. Its rows are left out. What is worse is what it cannot show: a place whose
-answer got lost could not be found in it, nor could what was placed elsewhere. So nothing is bought
-in its account until it is today's, or a person says so for the day. Sales go out: an exit that
-waits may cost more, and the shares of one that gets lost stay reserved.
+It shows orders, but none of today's, although some could be in it: a broker may roll it late, or
+not at all. Its rows are ignored. Worse is what it cannot show: neither an order whose answer got
+lost nor one placed elsewhere could be found in it. So nothing is bought in its account until it is
+today's, or a person allows buys for the day. Sales go out: an exit that waits may cost more, and
+the shares of one that gets lost stay reserved.
 """
 
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ from bot.engine.state import State
 
 
 def learn(state: State, event: TodaysOrdersRead) -> None:
-    """Note which day the newest list of an account is of, where it is an earlier one."""
+    """Record the day of an account's newest day order book if it is an earlier one."""
     state.old_books.days.pop(event.account, None)
     if is_of_before(state, event):
         state.old_books.days[event.account] = max(row.trading_date for row in event.reports)
 
 
 def reason_not_to_buy(state: State, account: str) -> str | None:
-    """Return why nothing is bought in an account now; None: its list is not against it."""
+    """Return why nothing may be bought in an account now; None if its book allows it."""
     day = _day_of(state, account)
     if day is None or state.old_books.accepted_on == state.trading_date:
         return None
@@ -34,7 +34,7 @@ def reason_not_to_buy(state: State, account: str) -> str | None:
 
 
 def accept(state: State) -> None:
-    """A person has looked: today an earlier day's list keeps no buy back any more."""
+    """Allow buys for today despite an earlier day's book: a person has checked it."""
     if any(_day_of(state, account) for account in state.old_books.days):
         state.old_books.accepted_on = state.trading_date
         text = "buys go on although the day order book is an earlier day's, until today ends"
@@ -42,21 +42,21 @@ def accept(state: State) -> None:
 
 
 def tell(state: State, account: str) -> None:
-    """Alert it once a day."""
+    """Raise the alert, once a day."""
     if told := _standing(state, account):
         state.alert(told.code, told.text, told.facts, about=account)
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield the lists that are an earlier day's now."""
+    """Yield the accounts whose book is an earlier day's now."""
     for account in state.old_books.days:
         if told := _standing(state, account):
             yield told
 
 
 def _day_of(state: State, account: str) -> date | None:
-    """Return the earlier day that the newest list is of, once today's orders could be in one: it
-    was asked for today, and an exchange is not closed. One of the day before is only the last read.
+    """Return the earlier day of the newest day order book, once today's orders could be in it: it
+    was requested today and some exchange is not closed. An earlier request is only the last read.
     """
     day = state.old_books.days.get(account)
     if day is None or day >= state.trading_date:

@@ -6,7 +6,7 @@ exactly that from before one of them dates from before that fill, whenever it wa
 
   its age counts from that fill: R19 (ACCOUNT_AGE) keeps buys back once that is too long ago,
   what it lacks is put to it: no money is spent twice, no limit of a position counts too little,
-  several reads in a row that lack a fill of long ago are told of, until the numbers move.
+  several reads in a row that lack a fill of long ago raise an alert, until the numbers move.
 
 A number that our fills cannot explain is ignored here: more may have been filled, or money paid in.
 The comparison in a quiet moment handles that (`ledgers.py`). Cash held for a buy of the day and
@@ -156,7 +156,7 @@ def read_of(state: State, account: str) -> datetime | None:
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield the accounts that the broker shows as they were before our fills."""
+    """Yield the accounts whose figures at the broker still lack our fills."""
     for account, ledger in state.ledgers.items():
         if ledger.old is not None and ledger.old.is_told:
             yield _standing(state, account, ledger.old)

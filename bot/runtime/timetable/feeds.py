@@ -129,7 +129,7 @@ def slowness_of(plans: Iterable[StrategyPlan], quota: int, quote_age_max: timede
 
 
 def slowest_quote(polls: Iterable[Poll]) -> timedelta:
-    """Return how far apart the quotes of the symbol are that is asked for least often."""
+    """Return the longest interval between quotes of any symbol."""
     quotes = (poll.interval for poll in polls if poll.kind == "quote")
     return max(quotes, default=timedelta(0))
 
