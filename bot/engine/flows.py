@@ -154,7 +154,8 @@ class AccountLedger:
     symbol (None: cash) and kind, with their time: each awaits a confirming read. `is_new`: these
     figures are not journalled yet. `lack` is that of the read that counts, `old` are reads that
     show the account before a fill. `paid_on`: the last day on which the broker was seen to deduct a
-    buy of that day from its cash.
+    buy of that day from its cash. `past` are the base's fills of its day: an old read may be of
+    before them.
     """
 
     base: AccountSnapshot
@@ -162,6 +163,7 @@ class AccountLedger:
     coming: list[Flow] = field(default_factory=list)
     doubts: dict[tuple[str | None, str], tuple[int, datetime]] = field(default_factory=dict)
     is_new: bool = False
+    past: list[Flow] = field(default_factory=list)
     lack: Lack | None = None
     old: OldReads | None = None
     paid_on: date = date.min

@@ -48,7 +48,8 @@ def lack_of(
     money that may have come already.
     """
     later = [flow for flow in ledger.flows if flow.at > snapshot.at]
-    known = sorted((f for f in ledger.flows if f.at <= snapshot.at), key=attrgetter("at"))
+    mine = (*ledger.past, *ledger.flows)
+    known = sorted((flow for flow in mine if flow.at <= snapshot.at), key=attrgetter("at"))
     found: list[datetime] = []
     cash += sum(flow.cash_out for flow in later)
     cash_lacks = 0
@@ -60,8 +61,8 @@ def lack_of(
             break
     shares: dict[str, int] = {}
     by_symbol = attrgetter("symbol")
-    for symbol, mine in groupby(sorted(known, key=by_symbol), by_symbol):
-        flows = list(mine)
+    for symbol, of_symbol in groupby(sorted(known, key=by_symbol), by_symbol):
+        flows = list(of_symbol)
         total = totals.get(symbol, 0) - sum(_bought(f) for f in later if f.symbol == symbol)
         holding = snapshot.holdings.get(symbol)
         lacking = total - (holding.total if holding else 0)

@@ -215,6 +215,8 @@ def rebase(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> No
     moves, before = [*ledger.coming, *ledger.flows], ledger.base
     is_news = ledger.is_new or bool(ledger.flows) or before.cash != snapshot.cash
     is_news = is_news or before.holdings != snapshot.holdings
+    today = _day(snapshot.at)
+    ledger.past = [flow for flow in (*ledger.past, *ledger.flows) if _day(flow.at) == today]
     ledger.base, ledger.flows, ledger.is_new = snapshot, [], False
     if is_news:
         running, scope = RunState.RUNNING, f"{BASE}{snapshot.account}"

@@ -11,7 +11,7 @@ from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import Note, RunState
 from bot.domain.message import AccountRead, ReadAccount, TradingDayStarted
 from bot.domain.operations import TradingDayEnded
-from bot.domain.order import Intent, OrderState
+from bot.domain.order import Intent, OrderReport, OrderState
 from bot.domain.plan import AccountLimits
 from bot.engine.settings import EngineSettings
 from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, Stage, report_of
@@ -42,10 +42,14 @@ class Day:
     ) -> None:
         for _ in range(times):
             now = self.stage.after(s).now
-            self.stage.book(report_of(self.intent, executed=self.executed))
+            self.stage.book(self.row())
             held = {"HPG": Holding("HPG", shares, 0, shares, 27_000)} if shares else {}
             snapshot = AccountSnapshot(now, ACCOUNT, cash, cash, held, secured=secured)
             self.stage.handle(AccountRead(now, snapshot))
+
+    def row(self) -> OrderReport:
+        order_id = self.stage.engine._state.intents[self.intent.intent_id].order_id or ""
+        return report_of(self.intent, order_id, executed=self.executed)
 
     def alerts(self) -> list[str]:
         return [each.code for each in self.stage.engine.status().standing]
@@ -207,6 +211,23 @@ def test_a_portfolio_with_shares_of_the_owner_that_stands_still_is_told_of() -> 
     day.read(1_000, CASH - paid(300), times=4)
 
     assert day.alerts() == ["ACCOUNT_OLD"]
+
+
+def test_an_account_of_before_numbers_that_had_agreed_already_is_told_of() -> None:
+    """A node that has stood still since the morning answers from now on."""
+    stage = Stage(settings=EngineSettings(account_limits=AGE))
+    first = Day(stage, stage.working(300, 27_000))
+    first.fill(300)
+    first.read(300, CASH - paid(300), times=2)  # nothing is under way: it counts from here
+    assert stage.engine._state.ledgers[ACCOUNT].flows == []
+    stage.quote()
+    day = Day(stage, stage.working(1_000, 26_900, "ORD2"))
+
+    day.read(0, CASH, times=4)
+
+    [told] = stage.engine.status().standing
+    assert (told.code, told.facts["off"]) == ("ACCOUNT_OLD", f"HPG -300, cash +{paid(300):,} VND")
+    assert stage.engine._state.exposure.of(ACCOUNT).held["HPG"] == 300
 
 
 def _end(day: Day) -> None:
