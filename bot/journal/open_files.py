@@ -31,14 +31,15 @@ class OpenFiles:
         [(_, _, name)] = connection.execute("PRAGMA database_list").fetchall()
         self._connection = connection
         self._path = Path(name)
-        self._file = _identity(self._path)
+        self._names = (name, *(name + end for end in LOGS))
+        self._file = _identity(name)
         self._logs = self._find_logs()
         self._told = ""
         """What was said about the missing file."""
 
     def require_in_place(self) -> None:
         """Raise what the driver would if it noticed. A connection that lost its log is closed."""
-        found = _identity(self._path)
+        found = _identity(self._names[0])
         if found != self._file:
             self._told = self._told or self._save(found)
             raise sqlite3.OperationalError(self._told)
@@ -50,7 +51,7 @@ class OpenFiles:
             raise sqlite3.OperationalError("its log was removed while the bot had it open")
 
     def _find_logs(self) -> tuple[Identity | None, ...]:
-        return tuple(_identity(self._beside(end)) for end in LOGS)
+        return tuple(map(_identity, self._names[1:]))
 
     def _save(self, found: Identity | None) -> str:
         """Copy the contents of the lost file; return what happened, and what to do about it."""
@@ -84,9 +85,10 @@ class OpenFiles:
         return self._path.with_name(self._path.name + end)
 
 
-def _identity(path: Path) -> Identity | None:
+def _identity(name: str) -> Identity | None:
     try:
-        found = path.stat()
+        # Asked before every transaction: a Path for each would take most of the time.
+        found = os.stat(name)  # noqa: PTH116
     except OSError:
         return None
     return found.st_dev, found.st_ino
