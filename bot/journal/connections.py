@@ -19,7 +19,15 @@ from bot.journal.encoding import Plain
 from bot.journal.engines import BEGIN_WRITING
 from bot.journal.errors import NotOwner, WrittenByAnother
 from bot.journal.open_files import OpenFiles
-from bot.journal.statements import Compiled, Statement, Step, Together, Values, as_one
+from bot.journal.statements import (
+    Compiled,
+    Statement,
+    Step,
+    Together,
+    Values,
+    as_one,
+    reader_of,
+)
 
 if TYPE_CHECKING:
     import sqlite3
@@ -150,12 +158,14 @@ class WriterConnection(ABC):
         left = {name: value for name, value in made.params.items() if value is not None}
         if len(self._compiled) >= COMPILED_MAX:
             del self._compiled[next(iter(self._compiled))]
+        names = tuple(made.positiontup or ())
         self._compiled[statement] = Compiled(
             text=str(made),
-            names=tuple(made.positiontup or ()),
+            names=names,
             fixed=left,
             table=str(statement.table) if isinstance(statement, sa.Insert | sa.Update) else "",
             is_update=isinstance(statement, sa.Update),
+            read=reader_of(names),
         )
         return self._compiled[statement]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum, StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
-from json.encoder import encode_basestring
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
 from operator import attrgetter, itemgetter
 from types import NoneType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
@@ -27,12 +27,15 @@ Json = int | float | str | bool | None | list["Json"] | dict[str, "Json"]
 
 T = TypeVar("T")
 
+INSTANTS_MAX: Final = 64
+"""How many instants are remembered as they are written."""
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 # ------------------------------------------------------------------------------------ writing
 
 
+@lru_cache(INSTANTS_MAX)  # what is written together is mostly of one instant
 def instant_text(at: datetime) -> str:
     """Write an aware instant as 32 characters of ISO 8601 in UTC; text order is time order."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")
@@ -84,10 +87,10 @@ def _plain_tuple(items: tuple[Any, ...]) -> str:
     """
     if not items:
         return "[]"
-    kinds, found = set(map(type, items)), None
-    if kinds <= {str}:
-        found = _straight(items)
-    elif kinds == {CheckResult}:
+    found = None
+    if type(items[0]) is str:
+        found = _straight_texts(items)
+    elif set(map(type, items)) == {CheckResult}:
         checks = []
         for one in items:
             if not _is_figures(one.numbers):
@@ -115,12 +118,21 @@ def _is_figure(kind: type) -> bool:
     return kind in _FIGURES or issubclass(kind, StrEnum)
 
 
+def _straight_texts(items: tuple[Any, ...]) -> str | None:
+    """Texts as a list of JSON, unless one is no text or has something in it that is escaped."""
+    if set(map(type, items)) != {str}:
+        return None
+    text = '", "'.join(items)
+    is_bare = text.isascii() and text.isprintable() and "\\" not in text
+    return f'["{text}"]' if is_bare and text.count('"') == 2 * len(items) - 2 else None
+
+
 def _straight(value: object) -> str | None:
     """Return a value as JSON, unless JSON lacks one of its numbers or a text needs a
     closer look.
     """
     try:
-        text = _SORTED.encode(value)
+        text = _sorted_json(value)
     except ValueError:
         return None
     return text if text.isascii() and "\\u0000" not in text else None
@@ -142,10 +154,20 @@ _PLAIN: Final[Mapping[type, Callable[[Any], Plain]]] = {
 
 def json_text(value: object) -> str:
     """Write a value as JSON with sorted keys and readable text."""
-    return _SORTED.encode(_jsonable(value))
+    return _sorted_json(_jsonable(value))
 
 
 _SORTED: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False)
+# An encoder makes its inner one, in C, anew for each value: that costs more than a short value.
+_ENCODE: Final = c_make_encoder(
+    *(None, _SORTED.default, encode_basestring, None, ": ", ", "),
+    *(_SORTED.sort_keys, _SORTED.skipkeys, _SORTED.allow_nan),
+)
+
+
+def _sorted_json(value: object) -> str:
+    """What `_SORTED` writes. Raises ValueError for a number that JSON lacks."""
+    return "".join(_ENCODE(value, 0))
 
 
 def _jsonable(value: object) -> Json:

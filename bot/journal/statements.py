@@ -1,7 +1,8 @@
 """Statements in the driver's form, compiled once, and which of them may be combined. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -30,12 +31,21 @@ class Compiled:
     fixed: Mapping[str, Plain]
     table: str
     is_update: bool
+    read: Callable[[Mapping[str, Plain]], Values]
+    """Takes the values of the names, all at once."""
 
     def bound(self, values: Mapping[str, Plain]) -> Values:
         """The parameters in order. Raises KeyError for a missing one."""
         if self.fixed:
             values = {**self.fixed, **values}
-        return tuple(map(values.__getitem__, self.names))
+        return self.read(values)
+
+
+def reader_of(names: tuple[str, ...]) -> Callable[[Mapping[str, Plain]], Values]:
+    """Return what takes the values of some names out of a mapping, in their order."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda values: tuple([values[name] for name in names])
 
 
 @dataclass(frozen=True, slots=True)

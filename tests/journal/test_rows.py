@@ -1,5 +1,6 @@
 """The writer's quick way to rows and hashes gives what the plain way gives, whatever it is fed."""
 
+import json
 import math
 import typing
 from collections.abc import Mapping
@@ -144,8 +145,23 @@ def test_checks_with_any_figures_are_written_as_the_long_way_writes_them(figure:
         assert plain((plainest, other)) == json_text((plainest, other))
 
 
+@given(NUMBERS, st.lists(ANYTHING, max_size=3))
+def test_json_is_what_the_library_writes(figures: dict[str, Any], words: list[str]) -> None:
+    finite = {key: 0 if type(it) is float else it for key, it in figures.items()}
+
+    written = json_text({"figures": finite, "words": words, "none": {}})
+
+    clean = {plainly(key): plainly(it) if isinstance(it, str) else it for key, it in finite.items()}
+    value = {"figures": clean, "words": [*map(plainly, words)], "none": {}}
+    assert written == json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
 @pytest.mark.parametrize(
-    "other", ["NUL \x00", "lone \ud800", "\\u0000", "giá", "", 1, Verdict.BLOCKED]
+    "other",
+    [
+        *("NUL \x00", "lone \ud800", "\\u0000", "giá", "", 1, Verdict.BLOCKED),
+        *('"', '", "', "\\", "line\n", "\x7f"),
+    ],
 )
 def test_words_in_a_row_are_written_as_the_long_way_writes_them(other: Any) -> None:
     for words in (("ORD1", "ORD2"), ("ORD1", other), (other, "ORD1")):
