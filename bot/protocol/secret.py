@@ -21,10 +21,12 @@ LOOKED_AT_MAX: Final = 32 * 1024
 _EDGE: Final = 1024
 """Characters dropped before the end of the processed part: a secret may be cut off there."""
 
-_HIDDEN_NAMES: Final = (
+HIDDEN_NAMES: Final = (
     "session_token|two_factor_token|access_token|refresh_token|token|jwt|otp_code|otp|code_2fa"
     "|api_secret|secret|api_key|apikey|signature|password"
 )
+HIDDEN_WORDS: Final = ("token", "jwt", "otp", "2fa", "secret", "key", "signature", "password")
+"""No name of a secret is without one of these."""
 _ACCOUNT_NAMES: Final = (
     "sub_account|sub_account_id|sub_account_ext|sub-account-id|account_id|accountId|afacctno"
     "|afacctno_ext|custodycd|custid|cust_id|depository_number|depositoryNumber|bankacct_no"
@@ -46,7 +48,7 @@ def _members(names: str, quote: str, flags: int = 0) -> re.Pattern[str]:
 
 # Without text in single quotes, a pattern that begins with the double quote is found far sooner.
 _SECRET_MEMBER: Final = {
-    quote: _members(_HIDDEN_NAMES, quote, re.IGNORECASE) for quote in ('"', "[\"']")
+    quote: _members(HIDDEN_NAMES, quote, re.IGNORECASE) for quote in ('"', "[\"']")
 }
 _ACCOUNT_MEMBER: Final = {quote: _members(_ACCOUNT_NAMES, quote) for quote in ('"', "[\"']")}
 _HEADER: Final = re.compile(
@@ -83,9 +85,11 @@ def redact(text: str) -> str:
     if not clean.isascii() or "\x00" in clean:
         clean = _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", clean)
     quote = "[\"']" if "'" in clean else '"' if '"' in clean else ""
-    if quote:
+    lower = clean.lower()
+    # The pattern takes some letters beyond ASCII for those of a name; `lower` leaves them alone.
+    if quote and (any(map(lower.__contains__, HIDDEN_WORDS)) or not clean.isascii()):
         clean = _SECRET_MEMBER[quote].sub(_hidden_member, clean)
-    if "x-fh-" in clean.lower():
+    if "x-fh-" in lower:
         clean = _HEADER.sub(rf"\1{HIDDEN}", clean)
     if "eyJ" in clean:
         clean = _JWT.sub(HIDDEN, clean)

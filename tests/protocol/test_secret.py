@@ -193,6 +193,12 @@ def test_a_rule_is_spared_only_where_it_would_change_nothing():
         assert redact(text) == redacted_by_every_rule(text), text
 
 
+@pytest.mark.parametrize("name", module.HIDDEN_NAMES.split("|"))
+def test_a_member_of_every_hidden_name_is_hidden(name):
+    for written in (name, name.upper()):
+        assert redact(f'{{"{written}":"canary"}}') == f'{{"{written}":"{HIDDEN}"}}'
+
+
 CANARY = "canary-7c1e"
 
 
