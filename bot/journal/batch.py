@@ -108,6 +108,8 @@ class Batch:
         self.connection = connection
         self.epoch = epoch
         self._memory = memory
+        self.last_seq = memory.last_seq
+        """The number of the last entry; its head moves with the others' at the end."""
         self._left: dict[str, Head] = {}
         """The heads that have moved, as they were left."""
         self._new: dict[str, int] = {}
@@ -115,13 +117,10 @@ class Batch:
 
     @property
     def heads(self) -> Mapping[str, Head]:
-        """Return the ends of every chain, including what this batch has stored."""
+        """Return the ends of every chain, including what this batch has stored; the counter of all
+        entries moves in `finish`.
+        """
         return self._memory.heads
-
-    @property
-    def last_seq(self) -> int:
-        """The number of the last entry."""
-        return self._memory.last_seq
 
     @property
     def has_changed(self) -> bool:
@@ -150,6 +149,10 @@ class Batch:
 
     def finish(self) -> None:
         """Move the heads, and run everything that was put."""
+        counter = self._memory.heads[COUNTER]
+        if counted := self.last_seq - counter.last_seq:
+            count = counter.row_count + counted
+            self._move_head(COUNTER, Head(self.last_seq, count, counter.head_hash))
         for name in sorted(self._left):
             left, head = self._left[name], self._memory.heads[name]
             moved: Row = {
@@ -211,11 +214,12 @@ class Batch:
         """Return why a send may not begin, by what is stored before it; None if it may."""
         if self.epoch != send.epoch:
             return str(LeaseLost(stored=self.epoch, ours=send.epoch))
-        if send.attempt.verb == "DELETE":
+        attempt = send.attempt
+        if attempt.verb == "DELETE":
             return None
-        intent = self.find_intent(send.attempt.intent_id)
+        intent = self.find_intent(attempt.intent_id)
         if intent is None:
-            return f"intent {send.attempt.intent_id} is not in the journal"
+            return f"intent {attempt.intent_id} is not in the journal"
         if self._memory.against is None:
             self._memory.against = Against(self.connection.rows)
         return self._memory.against.reason_against(send, intent, self.connection.rows)
@@ -304,10 +308,8 @@ class Batch:
         self._memory.keep(table, whole)
 
     def _next_seq(self) -> int:
-        counter = self._memory.heads[COUNTER]
-        seq = counter.last_seq + 1
-        self._move_head(COUNTER, Head(seq, counter.row_count + 1, counter.head_hash))
-        return seq
+        self.last_seq += 1
+        return self.last_seq
 
     def _seal(self, table: sa.Table, whole: Mapping[str, Plain], *, before: str | None) -> str:
         """Update the table's sum with the seal of a row, replacing the one `before`."""
