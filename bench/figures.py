@@ -9,6 +9,7 @@ runs of its measure, as a single run may meet a busy machine.
 """
 
 import asyncio
+import gc
 import os
 import sqlite3
 import statistics
@@ -28,6 +29,7 @@ from ruamel.yaml import YAML
 
 from bench import backtest, peers, sandbox
 from bench import project_adapters as project
+from bot.cli.main import COLLECT_AFTER
 
 FIGURES: Final = Path(__file__).with_name("figures.yaml")
 WORSE_BY: Final = 2.0
@@ -342,6 +344,7 @@ async def measure(
 @click.option("--check", "is_check", is_flag=True, help="Fail on a figure worse than half.")
 def main(names: tuple[str, ...], rounds: int, is_check: bool) -> None:  # noqa: FBT001
     """Print the figures with their targets."""
+    gc.set_threshold(*COLLECT_AFTER)  # as in a bot; the peers share it
     figures: dict[str, Figure] = load_figures()
     looks_max = LOOKS_MAX if is_check else 1
     found: dict[str, Any] = asyncio.run(measure(names, rounds, figures, looks_max))
