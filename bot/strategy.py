@@ -119,6 +119,8 @@ class Rejection:
     reason: str
 
 
+WHY_MAX: Final = 1_000
+"""Characters of a reason that are kept."""
 NUMBER_MAX: Final = 10**12
 """Upper limit of a quantity in shares and of a price in VND; a larger number is a mistake."""
 BARS_MIN: Final = 2
@@ -371,15 +373,22 @@ def _request(
 ) -> Request:
     if why is not None and not isinstance(why, str):
         raise TypeError(f"why must be a text, not {why!r}")
+    # Kinds of text and number of a plug-in's own end here: no method of theirs is called later.
+    reason = None if why is None else str.__str__(why)
+    if reason is not None and len(reason) > WHY_MAX:
+        reason = f"{reason[:WHY_MAX]}… ({len(reason):,} characters)"
     price = None if limit is FROM_FILE else limit
     numbers: tuple[tuple[str, object], ...] = (("quantity", quantity), ("limit", price))
+    exact = dict[str, int]()
     for name, value in numbers:
         if value is None:
             continue
         if not isinstance(value, int) or isinstance(value, bool):
             raise TypeError(f"{name} must be a whole number, not {value!r}")
-        if abs(value) > NUMBER_MAX:
+        exact[name] = int.__int__(value)
+        if abs(exact[name]) > NUMBER_MAX:
             raise ValueError(f"{name} must be at most {NUMBER_MAX:,}")
-    if market is not None and isinstance(limit, int):
+    if market is not None and "limit" in exact:
         raise ValueError("give limit or market, not both")
-    return Request(kind, quantity, limit, OrderType(market) if market else None, why)
+    at = FROM_FILE if limit is FROM_FILE else exact.get("limit")
+    return Request(kind, exact.get("quantity"), at, OrderType(market) if market else None, reason)

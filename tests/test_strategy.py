@@ -1,4 +1,5 @@
 from datetime import UTC, datetime
+from enum import IntEnum
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,41 @@ def test_a_request_that_is_no_order_raises_where_it_is_made(arguments, error):
         strategy.buy(**arguments)
 
     assert strategy.context.requests == []
+
+
+class Text(str):
+    """A plug-in's own kind of text, with a bug."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
+class Number(IntEnum):
+    LOT = 100
+
+    def __format__(self, spec: str) -> str:
+        raise ZeroDivisionError
+
+
+def test_a_plug_ins_own_kinds_of_text_and_number_end_where_they_are_given():
+    strategy = Strategy(_context())
+
+    strategy.buy(Number.LOT, limit=Number.LOT, why=Text("its own"))
+
+    [request] = strategy.context.requests
+    given = request.quantity, request.limit, request.why
+    assert given == (100, 100, "its own")
+    assert [type(each) for each in given] == [int, int, str]
+
+
+def test_of_an_endless_reason_the_beginning_is_kept():
+    strategy = Strategy(_context())
+
+    strategy.skip("x" * 1_000_000)
+
+    assert strategy.context.requests[0].why == "x" * 1_000 + "… (1,000,000 characters)"
 
 
 @pytest.mark.parametrize("ask", [Strategy.sell, Strategy.cancel, Strategy.skip])

@@ -28,7 +28,15 @@ from bot.engine.gate import DISABLED, ON, guarded, switch
 from bot.engine.risk.accounts import Means, means_of
 from bot.engine.settings import StrategyFault
 from bot.engine.state import HookCall, Instance, State, StrategyState
-from bot.strategy import AccountView, PositionView, Reads, RequestKind, Strategy
+from bot.strategy import (
+    AccountView,
+    Context,
+    PositionView,
+    Reads,
+    Request,
+    RequestKind,
+    Strategy,
+)
 
 MARKET_HOOKS: Final = frozenset({"on_bar", "on_quote", "on_depth", "on_timer"})
 ORDER_NEWS: Final = frozenset({"on_fill", "on_reject"})
@@ -117,9 +125,8 @@ def _call(state: State, due: HookCall) -> None:
     means = means_of(state, strategy, symbol)
     show(state, strategy, instance, means)
     fault = state.invoke(instance.strategy, hook, due.argument)
-    wanted, reads = context.requests, dict(context.reads)
-    context.requests = []
-    context.reads.clear()
+    wanted, reads, spoilt = _taken_from(context)
+    fault = fault or spoilt
     cold = [name for name, value in reads.items() if math.isnan(value)]
     if hook in MARKET_HOOKS and reads:
         instance.bars_needed = max(map(bars_of, cold), default=0)
@@ -144,6 +151,27 @@ def _call(state: State, due: HookCall) -> None:
                 continue
             means = means_of(state, strategy, symbol) if number else means
             requests.consider(state, strategy, symbol, request, means, why=why)
+
+
+def _taken_from(context: Context) -> tuple[list[Request], Reads, StrategyFault | None]:
+    """Empty a context after a call: what was requested, what was looked at. Only requests and
+    numbers that the plug-in could make with what it was given are taken.
+    """
+    wanted, reads = context.requests, context.reads
+    is_whole = (
+        type(wanted) is list
+        and type(reads) is dict
+        and all(type(each) is Request for each in wanted)
+        and all(isinstance(value, int | float) for value in reads.values())
+    )
+    context.requests = []
+    if not is_whole:
+        context.reads = {}
+        text = "it has changed its context, which is the engine's: nothing of the call is taken"
+        return [], {}, StrategyFault(text, is_overrun=False)
+    reads = dict(reads)
+    context.reads.clear()
+    return wanted, reads, None
 
 
 def show(state: State, strategy: StrategyState, instance: Instance, means: Means) -> None:

@@ -24,10 +24,12 @@ from bot.domain.outcome import Accepted, NotSent, Resolution
 from bot.domain.plan import Wake
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.domain.rulebook import Rulebook
+from bot.strategy import Request
 from tests.engine.stage import DAY, PLAN, RULEBOOK, START, Stage, attempt_of, report_of, result_of
 
 NO_ROW: Any = None
 """What stands where a number should be."""
+NO_REQUEST = Request(NO_ROW)
 
 
 def caught(step: Callable[[], object]) -> Fault | None:
@@ -80,7 +82,7 @@ def _in_a_handler() -> Stage:
 def _in_a_request() -> Stage:
     stage = stage_with()
     stage.working()
-    stage.request(lambda s: s.context.requests.append(NO_ROW))
+    stage.request(lambda s: s.context.requests.append(NO_REQUEST))
     return stage
 
 
@@ -213,7 +215,9 @@ def test_time_goes_on_when_the_next_deadline_is_not_known():
 
 def test_an_order_approved_in_the_event_that_raised_does_not_leave_and_hangs_nowhere():
     stage = stage_with()
-    stage.request(lambda s: s.buy(100, limit=27_000), lambda s: s.context.requests.append(NO_ROW))
+    stage.request(
+        lambda s: s.buy(100, limit=27_000), lambda s: s.context.requests.append(NO_REQUEST)
+    )
     intent = stage.last(PlaceOrder).intent
 
     reason = stage.engine.reason_not_to_send(intent)
@@ -303,7 +307,7 @@ def test_the_same_fault_after_a_resume_halts_and_is_journalled_again():
     stage = _in_a_request()
     _act(stage, Action.RESUME, "looked into it")
 
-    stage.request(lambda s: s.context.requests.append(NO_ROW))
+    stage.request(lambda s: s.context.requests.append(NO_REQUEST))
 
     assert stage.engine.status().state is RunState.HALTED
     assert len([one for one in stage.all(Note) if one.kind == "FAULT"]) == 2
@@ -375,5 +379,5 @@ def test_an_order_of_an_earlier_day_whose_end_cannot_be_taken_over_halts_its_sym
 def test_without_a_guard_a_fault_is_seen_where_it_is():
     stage = Stage()
 
-    with pytest.raises(AttributeError):
-        stage.request(lambda s: s.context.requests.append(NO_ROW))
+    with pytest.raises(KeyError):
+        stage.request(lambda s: s.context.requests.append(NO_REQUEST))

@@ -98,6 +98,27 @@ def test_a_hook_that_requests_without_end_is_a_fault_and_nothing_is_taken():
     assert decision.why == "on_timer: 101 requests in one call, at most 100 are taken: none was"
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda s: setattr(s.context, "requests", None),
+        lambda s: s.context.requests.append(42),
+        lambda s: setattr(s.context, "reads", None),
+        lambda s: s.context.reads.update(x=object()),
+    ],
+)
+def test_a_strategy_that_spoils_its_context_is_at_fault_and_no_other(spoil):
+    stage = Stage()
+
+    stage.request(lambda s: s.buy(100, limit=27_000), spoil)
+
+    assert stage.decided() == (Verdict.FAILED, "EXCEPTION")
+    assert stage.all(PlaceOrder) == []
+    assert stage.engine.status().faults == ()
+    stage.after(5).quote()
+    assert stage.buy().quantity == 100
+
+
 def test_an_operator_turns_a_disabled_strategy_on_again():
     stage = Stage()
     stage.fault = FAULT

@@ -27,6 +27,7 @@ from tests.story import InProcessEnvironment, Shown, in_process, once, write_pro
 
 ODD = """
 from bot import Strategy
+from bot.strategy import Request
 
 
 class Odd(Strategy):
@@ -37,7 +38,7 @@ class Odd(Strategy):
         if self.quotes == 1:
             self.buy(100, limit=self.price, why="first")
         if self.quotes >= 4:
-            self.context.requests.append(None)
+            self.context.requests.append(Request(None))
 """
 """After 20 s it asks for what no strategy can ask for, at each quote: the engine raises."""
 
@@ -66,7 +67,7 @@ def _status(reply: Mapping[str, object]) -> dict[str, Any]:
 
 def _kept(report: Path) -> tuple[int, bool]:
     """Who may read it, and whether it says what was raised."""
-    return report.stat().st_mode & 0o777, "AttributeError" in report.read_text()
+    return report.stat().st_mode & 0o777, "KeyError" in report.read_text()
 
 
 def _report(told: HandStory) -> Path:
