@@ -99,9 +99,16 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
         ledger.coming = [flow for flow in state.early_flows if flow.account == account]
     expected = expected_at(ledger, snapshot.at)
     lack = lack_at(ledger, snapshot)
-    if lack is not None and lack.cash and is_closed(state, account, snapshot.at):
-        # Nothing is held for a buy that the broker does not show: the last read of a day says so.
-        expected = replace(expected, explained_cash=frozenset({expected.cash}))
+    if lack is not None and lack.cash:
+        # A cash of before our fills is told of as old, and our own counts on. Taking it for the
+        # new base would spend the same money again: only the last read of a day makes a break of
+        # it, and a start, which waits for a person.
+        explained = {expected.cash}
+        is_last = is_closed(state, account, snapshot.at) or RunState.STARTING in state.gate.causes
+        expected = replace(
+            expected,
+            explained_cash=frozenset(explained if is_last else {*explained, snapshot.cash}),
+        )
     # Anybody's working orders hold shares back.
     held_back = {order.row.symbol for order in state.open_orders()}
     found = [

@@ -230,6 +230,23 @@ def test_an_account_of_before_numbers_that_had_agreed_already_is_told_of() -> No
     assert stage.engine._state.exposure.of(ACCOUNT).held["HPG"] == 300
 
 
+def test_an_old_cash_is_no_break_while_the_day_lasts_and_none_of_it_is_spent_again() -> None:
+    stage = Stage(settings=EngineSettings(account_limits=AGE))
+    day = Day(stage, stage.working(300, 27_000))
+    day.fill(300)
+    day.read(300, CASH - paid(300), times=2)
+    [before] = stage.engine.balances()
+
+    day.read(300, CASH, times=6)
+
+    [after] = stage.engine.balances()
+    assert after.buying_power == before.buying_power
+    assert day.alerts() == ["ACCOUNT_OLD"]
+    _end(day)
+    day.read(300, CASH, times=3)
+    assert day.alerts() == ["BREAK"]
+
+
 def _end(day: Day) -> None:
     stage = day.stage
     stage.now = datetime.fromisoformat("2026-11-19T15:15+07:00")
