@@ -184,30 +184,10 @@ class Engine:
 
     def go_on(self) -> list[Command]:
         """Call the hooks that are due, and process deadlines; return what is to be done."""
-        state, index, gate_now = self._state, self._state.index, self._state.gate
+        state = self._state
         if state.due_hooks:
             wake.call_hooks(state, self._must_yield)
-        look_again_at = state.reconciling.look_again_at
-        is_to_look_again = look_again_at is not None and look_again_at <= state.now
-        # Filed things are looked up when their turn comes, as a step may create work for the next
-        # one. The rest is read before the first step; no step changes it for a later one.
-        steps: tuple[tuple[object, str, Callable[[State], None]], ...] = (
-            (index.held or gate_now.question or gate_now.ending, "orders that wait", held.advance),
-            (state.waiting_closes, "closes that wait", requests.go_on_closing),
-            (gate_now.flattening, "the flatten", flatten.advance),
-            (index.expiries, "orders past their time", cancel_requests.request_expired),
-            (state.cancels, "cancels", cancels.advance),
-            (index.amending, "amendments", amends.advance),
-            (index.order_polls or index.intent_polls, "polls", _poll),
-            (state.machine.standstill, "the end of a standstill", health.ask_after_standstill),
-            (index.pending, "open questions", unknown.advance),
-            (index.looks, "second looks", doubts.look_again),
-            (is_to_look_again, "another look", breaks.look_again),
-            (RunState.STOPPING in gate_now.causes, "the stop", operator.stop_if_settled),
-        )
-        for is_wanted, name, step in steps:
-            if is_wanted:
-                guarded(state, name, step, state)
+        _take_steps(state)
         commands = invariants.of_decided(state, state.drain())
         if more := state.drain():  # the records of a halt
             commands = sorted([*more, *commands], key=lambda one: not isinstance(one, Record))
@@ -303,6 +283,37 @@ def _take_in(state: State, event: Event) -> None:
     handler(state, event)
 
 
+def _take_steps(state: State) -> None:
+    """See to all that waits, one after the other: a step may give the next one something to do."""
+    index, gate_now = state.index, state.gate
+    look_again_at = state.reconciling.look_again_at
+    is_to_look_again = look_again_at is not None and look_again_at <= state.now
+    if index.held or gate_now.question or gate_now.ending:
+        guarded(state, "orders that wait", held.advance, state)
+    if state.waiting_closes:
+        guarded(state, "closes that wait", requests.go_on_closing, state)
+    if gate_now.flattening:
+        guarded(state, "the flatten", flatten.advance, state)
+    if index.expiries:
+        guarded(state, "orders past their time", cancel_requests.request_expired, state)
+    if state.cancels:
+        guarded(state, "cancels", cancels.advance, state)
+    if index.amending:
+        guarded(state, "amendments", amends.advance, state)
+    if index.order_polls or index.intent_polls:
+        guarded(state, "polls", _poll, state)
+    if state.machine.standstill:
+        guarded(state, "the end of a standstill", health.ask_after_standstill, state)
+    if index.pending:
+        guarded(state, "open questions", unknown.advance, state)
+    if index.looks:
+        guarded(state, "second looks", doubts.look_again, state)
+    if is_to_look_again:
+        guarded(state, "another look", breaks.look_again, state)
+    if gate_now.causes and RunState.STOPPING in gate_now.causes:
+        guarded(state, "the stop", operator.stop_if_settled, state)
+
+
 def _poll(state: State) -> None:
     """Read the day order book once for everything due, unless an answer is still awaited.
 
@@ -320,23 +331,26 @@ def _poll(state: State) -> None:
 
 def _find_deadlines(state: State, ahead: list[datetime]) -> None:
     """Find when something is next due: nothing has a timer of its own."""
-    index, gate_now, found = state.index, state.gate, list[datetime | None]()
+    index, gate_now, now = state.index, state.gate, state.now
+    found: list[datetime | None] = [state.reconciling.look_again_at, state.bars.next_end(now)]
     watched = (index.order_polls, index.intent_polls, index.expiries, index.looks)
-    found += [deadlines.next_after(state.now) for deadlines in watched if deadlines]
+    found += [deadlines.next_after(now) for deadlines in watched if deadlines]
     if index.held:
         found += [tracked.held_until for tracked in index.held.of(True)]
     if index.amending:
         found += [amend.due for amend in index.amending.of(True)]
-    for tracked in index.pending.of(True):
-        found += (tracked.alert_due, tracked.burn_due)
-    questions = (gate_now.question, gate_now.ending, state.machine.standstill)
-    waiting = (*questions, *state.waiting_closes.values())
-    found += [each.due for each in waiting if each is not None]
+    if index.pending:
+        for tracked in index.pending.of(True):
+            found += (tracked.alert_due, tracked.burn_due)
+    for waiting in (gate_now.question, gate_now.ending, state.machine.standstill):
+        if waiting is not None:
+            found.append(waiting.due)
+    if state.waiting_closes:
+        found += [each.due for each in state.waiting_closes.values()]
     if state.cancels:
         found += cancels.deadlines(state)
     if gate_now.flattening is not None:
         found += gate_now.flattening.due.values()
-    if RunState.STOPPING in gate_now.causes:
+    if gate_now.causes and RunState.STOPPING in gate_now.causes:
         found.append(operator.stop_deadline(state))
-    found += (state.reconciling.look_again_at, state.bars.next_end(state.now))
-    ahead += [at for at in found if at is not None and at > state.now]
+    ahead += [at for at in found if at is not None and at > now]
