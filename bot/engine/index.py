@@ -192,7 +192,7 @@ class Index:
     groups answer queries. `reserved` is the money for all buys with a price, fees included; those
     `at_market` cost what the quote says at that time. `working` counts this bot's orders that work,
     or may work; `bought` is the cost of all open buys with a price, without fees, including
-    external ones.
+    external ones. `external` has the orders that others placed in an account, open or not.
     """
 
     def __init__(self, rulebook: Rulebook) -> None:
@@ -204,6 +204,7 @@ class Index:
         self.intents: Mapping[str, TrackedIntent] = MappingProxyType(self._intents)
         self.open = Groups[bool, TrackedOrder]()
         self.open_in = Groups[str, TrackedOrder]()
+        self.external = Groups[str, TrackedOrder]()
         self.pending = Groups[bool, TrackedIntent]()
         self.pending_in = Groups[str, TrackedIntent]()
         self.held = Groups[bool, TrackedIntent]()
@@ -267,7 +268,7 @@ class Index:
 
     def _drop_order(self, order: TrackedOrder) -> None:
         order.watch = None
-        for group in (self.open, self.open_in, self.orders_at_market):
+        for group in (self.open, self.open_in, self.external, self.orders_at_market):
             group.put(order, None)
         for sums in (self.reserved, self.working, self.bought):
             sums.put(order, None)
@@ -288,6 +289,7 @@ class Index:
             return
         self.open.put(order, is_open or None)
         self.open_in.put(order, row.symbol if is_open else None)
+        self.external.put(order, None if order.is_own else row.account)
         self.expiries.put(order, order.expires_at if is_open else None)
         is_buy = is_open and row.side is Side.BUY
         price, bought, part = order.prices[-1] if is_buy else None, None, None

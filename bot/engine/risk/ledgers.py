@@ -227,11 +227,11 @@ def rebase(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> No
     ledger.base, ledger.flows, ledger.is_new = snapshot, [], False
     if is_news:
         running, scope = RunState.RUNNING, f"{BASE}{snapshot.account}"
-        rows = (order.row for order in state.orders.values() if not order.is_own)
+        rows = (order.row for order in state.index.external.of(snapshot.account))
         elsewhere = {
             row.order_id: (row.executed_quantity, row.executed_amount)
             for row in rows
-            if row.executed_quantity and row.account == snapshot.account
+            if row.executed_quantity
         }
         agreed = base_words(snapshot.at, elsewhere)
         state.record(StateChanged(snapshot.at, running, running, agreed, BY_ENGINE, scope=scope))
@@ -257,21 +257,28 @@ def rebase(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> No
 
 def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
     """Return the result of our fills on the base at an instant."""
-    base, moves = ledger.base, [*ledger.coming, *ledger.flows]
-    spent = sum(flow.cash_out for flow in ledger.flows)
-    come = sum(flow.cash_in for flow in moves if flow.settles_at <= at)
-    sooner = sum(flow.cash_in for flow in moves if _is_later_today(flow.settles_at, at))
-    held_back = sum(flow.cash_out for flow in ledger.flows if _day(flow.at) == _day(at))
+    base, today = ledger.base, _day(at)
+    spent = come = sooner = held_back = 0
+    moved = {symbol: _Moved() for symbol in base.holdings}
+    for flow in (*ledger.coming, *ledger.flows):
+        own = moved.setdefault(flow.symbol, _Moved())
+        if flow.settles_at <= at:
+            come += flow.cash_in
+            own.come += flow.shares_in
+        elif _day(flow.settles_at) == today:
+            sooner += flow.cash_in
+            own.sooner += flow.shares_in
+    for flow in ledger.coming:
+        moved[flow.symbol].awaited += flow.shares_in
+    for flow in ledger.flows:
+        own = moved[flow.symbol]
+        spent += flow.cash_out
+        held_back += flow.cash_out if _day(flow.at) == today else 0
+        own.sold += flow.shares_out
+        own.bought += flow.shares_in
     cash = base.cash - spent + come
     explained = {cash, cash + sooner, cash + held_back, cash + sooner + held_back}
-    coming: defaultdict[str, list[Flow]] = defaultdict(list)
-    flows: defaultdict[str, list[Flow]] = defaultdict(list)
-    for flow in ledger.coming:
-        coming[flow.symbol].append(flow)
-    for flow in ledger.flows:
-        flows[flow.symbol].append(flow)
-    symbols = sorted({*base.holdings, *coming, *flows})
-    shares = {each: _shares(base, each, coming[each], flows[each], at) for each in symbols}
+    shares = {symbol: _shares(base, symbol, moved[symbol]) for symbol in sorted(moved)}
     return Expected(cash, frozenset(explained), sooner, shares)
 
 
@@ -284,26 +291,30 @@ def lack_at(ledger: AccountLedger, snapshot: AccountSnapshot) -> Lack | None:
     return lags.lack_of(ledger, snapshot, cash=cash, sooner=sooner, totals=totals)
 
 
-def _shares(
-    snapshot: AccountSnapshot, symbol: str, coming: list[Flow], flows: list[Flow], at: datetime
-) -> Shares:
-    base = snapshot.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
-    sold, bought = sum(f.shares_out for f in flows), sum(f.shares_in for f in flows)
-    moves = [*coming, *flows]
-    come = sum(flow.shares_in for flow in moves if flow.settles_at <= at)
-    sooner = sum(flow.shares_in for flow in moves if _is_later_today(flow.settles_at, at))
-    undated = max(0, base.receiving - sum(flow.shares_in for flow in coming))
-    sellable = base.sellable - sold + come
+@dataclass(slots=True)
+class _Moved:
+    """Shares of a symbol that fills have moved since the base, and those `awaited` since before it.
+
+    Of both, `come` are there by now, and `sooner` may be: they come later today.
+    """
+
+    sold: int = 0
+    bought: int = 0
+    come: int = 0
+    sooner: int = 0
+    awaited: int = 0
+
+
+def _shares(snapshot: AccountSnapshot, symbol: str, moved: _Moved) -> Shares:
+    base = snapshot.holdings.get(symbol) or Holding(symbol, 0, 0, 0, 0)
+    undated = max(0, base.receiving - moved.awaited)
+    sellable = base.sellable - moved.sold + moved.come
     return Shares(
-        total=base.total - sold + bought,
+        total=base.total - moved.sold + moved.bought,
         sellable=sellable,
-        sellable_max=sellable + sooner + undated,
-        receiving=base.receiving + bought - come,
+        sellable_max=sellable + moved.sooner + undated,
+        receiving=base.receiving + moved.bought - moved.come,
     )
-
-
-def _is_later_today(settles_at: datetime, at: datetime) -> bool:
-    return settles_at > at and _day(settles_at) == _day(at)
 
 
 def _day(at: datetime) -> date:
