@@ -34,6 +34,8 @@ _PART: Final = " · "
 """Separates the parts of a row's text."""
 _ARROW: Final = " → "
 _AMEND: Final = "amend "
+_CHANGE_CHECKS: Final = frozenset({"AMEND_ENABLED", "ROW_READ"})
+"""The first check of a change: that changes are on, or that the order's row came in time."""
 _WRITES: Final = {"POST": "the order", "PUT": "a change", "DELETE": "a cancel"}
 _SENDING: Final[Mapping[SendState, Words]] = {
     **dict.fromkeys((SendState.DENIED, SendState.READY, SendState.SENDING), ("", "")),
@@ -59,8 +61,12 @@ _MOVED: Final[Mapping[OrderState, str]] = {
 def story(events: Sequence[TimelineRow], order: OrderRow, *, limit: int) -> Iterator[str]:
     """Each event on a line, folded if it is wider than `limit`."""
     answer, ids = "", {order.order_id}
+    changes = {row.seq for row in events if row.kind == "checked" and _is_of_change(row)}
     for row in events:
         words = _renamed(row, ids) or _words(row, order, answer)
+        if words is not None and row.word == "BLOCKED" and row.kind == "decided":
+            # its code is the refusing check's, where an accepted one has AMEND
+            words = (words[0], f"change to {words[1]}" if row.seq in changes else words[1])
         if row.kind == "answered":
             answer = row.text
         if words is not None:
@@ -186,6 +192,12 @@ def _decided(row: TimelineRow) -> Words | None:
         "EXPIRED": None,
         "FAILED": ("failed", text),
     }[row.word or "FAILED"]
+
+
+def _is_of_change(row: TimelineRow) -> bool:
+    parsed = _parsed(row.detail)
+    first = parsed[0] if isinstance(parsed, list) and parsed else None
+    return isinstance(first, Mapping) and first.get("code") in _CHANGE_CHECKS
 
 
 def _answered(row: TimelineRow, order: OrderRow) -> Words:

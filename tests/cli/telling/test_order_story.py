@@ -128,6 +128,25 @@ def test_checks_say_what_refused_else_the_numbers_worth_knowing(
 
 
 @pytest.mark.parametrize(
+    ("code", "begins"),
+    [("AMEND_ENABLED", "change to BUY"), ("ROW_READ", "change to BUY"), ("LOT", "BUY")],
+)
+def test_a_refused_change_is_told_as_a_change(code: str, begins: str) -> None:
+    detail = json.dumps([{"code": code, "passed": False, "text": "why not"}])
+    rows = [
+        row("decided", "BLOCKED", f"BLOCKED {code} · BUY 100 HPG LO 27,100 · by hand"),
+        row("checked", "BLOCKED", f"refused by {code}, check 1", detail=detail),
+    ]
+
+    found = [line.split(maxsplit=2)[2] for line in story(rows, LOST, limit=200)]
+
+    assert found == [
+        f"decided   {begins} 100 HPG LIMIT 27,100: by hand",
+        f"checked   refused by {code}: why not",
+    ]
+
+
+@pytest.mark.parametrize(
     ("kind", "word", "text"),
     [
         ("recorded", "", "BUY 500 HPG LO 27,050"),
