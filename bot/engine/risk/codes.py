@@ -230,7 +230,8 @@ CODES: Final[Mapping[str, CheckCode]] = {
     ),
     "AUCTION_SHARE": CheckCode(
         "{quantity} of the {shown} shares that the auction shows, at most {share_ppm}",
-        "no fresh depth: what the auction shows is not known",
+        "no fresh depth: what the auction shows is not known. wake: {{depth: 10s}} in the "
+        "strategy's file has it read",
         key="risk.account.max_auction_share",
     ),
     "MIN_CASH": CheckCode(

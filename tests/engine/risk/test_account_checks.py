@@ -67,6 +67,17 @@ def test_an_auction_takes_a_small_part_of_what_it_shows(code, request_, used, li
     assert judge(request_, enough, Limits())[-1].passed
 
 
+def test_a_refusal_in_an_auction_says_how_a_strategy_comes_to_see_depth():
+    limits = AccountLimits(max_auction_share_ppm=50_000)
+    account = replace(account_rows.USE, limits=limits, shown=0)
+    view = replace(VIEW, account=account, phase=Phase.PRE_CLOSED)
+
+    assert judge(REQUEST, view, Limits())[-1].text == (
+        "no fresh depth: what the auction shows is not known. wake: {depth: 10s} in the strategy's "
+        "file has it read; risk.account.max_auction_share"
+    )
+
+
 @every_row(("used", "limits"), account_rows.EXITS)
 def test_what_keeps_entries_back_lets_a_sale_out(used, limits):
     assert judged(account_rows.SELL, used, limits)[-1].passed
