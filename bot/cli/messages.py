@@ -106,6 +106,9 @@ SUMMARY_NEXT: Final = (
 )
 
 DEMO_JOURNAL: Final = "(this is the demo's journal, {journal}; use -c to read another)"
+DEMO_RUN: Final = (
+    "no bot.yaml here: this is the demo, with the demo's strategies. -c FILE runs yours"
+)
 DEMO_BOT: Final = "(this is the running demo; use -c for another bot)"
 WHICH_BOT: Final = (
     "which bot? No configuration was found and no demo is running. Name it: {command} -c FILE"

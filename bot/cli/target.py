@@ -147,6 +147,12 @@ def _may_be_demo(config: Path) -> bool:
     return _is_demo(config) or config.resolve() == template.resolve()
 
 
+def name_demo(invocation: Invocation, loaded: "Loaded", text: str) -> None:
+    """Say once that this is the demo, if it is and nobody has named it."""
+    if _is_demo(loaded.path):
+        _name_demo(invocation, text)
+
+
 def _name_demo(invocation: Invocation, text: str) -> None:
     """Say once that this is the demo, if nobody has named it.
 
@@ -184,9 +190,8 @@ def readable(invocation: Invocation, *, is_source: bool = False) -> "Loaded":
         elif _may_be_demo(loaded.path) and (is_source or not invocation.does_change):
             loaded = next(filter(has_journal, (loaded, demo)), loaded)
     invocation.bot = loaded.bot
-    if _is_demo(loaded.path):
-        journal = loaded.journal_url.removeprefix(SQLITE)
-        _name_demo(invocation, messages.DEMO_JOURNAL.format(journal=journal))
+    journal = loaded.journal_url.removeprefix(SQLITE)
+    name_demo(invocation, loaded, messages.DEMO_JOURNAL.format(journal=journal))
     return loaded
 
 

@@ -189,6 +189,19 @@ def test_a_look_that_ends_at_the_demo_says_so_also_to_who_wants_no_talk(bots: Bo
     assert json.loads(status.out)["bot"]["name"] == "demo"
 
 
+def test_a_run_where_nothing_is_configured_says_first_that_it_is_the_demo(tmp_path: Path) -> None:
+    (tmp_path / "no-folder").touch()
+    run = ("-q", "run", "--state-dir", str(tmp_path / "no-folder"))
+
+    first, *_ = Bots(tmp_path).call(tmp_path, *run).err.splitlines()
+    named = Bots(tmp_path).call(tmp_path, *run, "-c", str(shipped(DEMO))).err
+
+    assert first == (
+        "no bot.yaml here: this is the demo, with the demo's strategies. -c FILE runs yours"
+    )
+    assert "no bot.yaml here" not in named
+
+
 def test_with_a_state_folder_ones_own_journal_is_not_taken_for_the_demos(tmp_path: Path) -> None:
     config = write_project(tmp_path / "mine", scenario=QUIET, strategies=[once()])
     lay_journal(tmp_path / "elsewhere" / "journal.db")

@@ -7,10 +7,11 @@ from typing import Final
 import click
 
 from bot import __version__
+from bot.cli import messages
 from bot.cli.command import Invocation, define_command
 from bot.cli.foreground import ending_while_it_starts, run_in_foreground, with_free_port
 from bot.cli.show import say
-from bot.cli.target import load, require_none_running, runs
+from bot.cli.target import load, name_demo, require_none_running, runs
 from bot.cli.telling.wording import span_of
 from bot.config.problems import ExitCode, OperatorMistake
 
@@ -40,6 +41,7 @@ def command(invocation: Invocation, dry_run: bool, only: tuple[str, ...], standb
         from bot.runtime.run_controls import RunOptions
 
         loaded = load(invocation)
+        name_demo(invocation, loaded, messages.DEMO_RUN)
         if standby and runs(loaded.state_dir):
             raise OperatorMistake.of(
                 "E-RUN-004", OWN_FOLDER.format(state_dir=loaded.state_dir), ExitCode.NOT_RUNNING

@@ -19,7 +19,7 @@ from bot.journal.lease import acquire
 from bot.runtime.brake import Brake, raise_flag
 from bot.runtime.commits import Commits
 from bot.runtime.control.server import EarlyHalt
-from bot.runtime.journal_file import prepare_journal
+from bot.runtime.journal_file import begin_journal, prepare_journal
 from bot.runtime.start.broker import BrokerRetry
 from bot.runtime.start.opening import has_open_work
 from tests.engine.stage import DAY, START, Stage
@@ -117,6 +117,13 @@ async def test_what_waiting_does_not_mend_ends_a_start_at_once(
 ) -> None:
     with pytest.raises(type(error)):
         await _asked(error, is_needed=is_needed)
+
+
+def test_an_empty_file_becomes_a_new_journal(tmp_path: Path) -> None:
+    (tmp_path / "journal.db").touch()
+    url = f"sqlite:///{tmp_path / 'journal.db'}"
+
+    assert [prepare_journal(url, begin_journal(url)), prepare_journal(url)] == ["new", "kept"]
 
 
 async def test_a_halt_of_a_start_stands_where_the_journal_takes_nothing(tmp_path: Path) -> None:
