@@ -62,10 +62,10 @@ def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUp
         is_same = not is_told or report.status == row.broker_status
         return known if is_same else replace(known, broker_status=report.status)
     if not is_newer:
-        cancelled = row.cancelled_quantity
-        remaining = row.quantity - executed - cancelled
+        quantity, cancelled = known.quantity, known.cancelled_quantity
+        remaining = quantity - executed - cancelled
         sums = {"executed": executed, "remaining": remaining, "cancelled": cancelled}
-        state = settled(row.state, quantity=row.quantity, **sums)
+        state = settled(row.state, quantity=quantity, **sums)
         # A row that shows it completely executed is newer than any that does not.
         status = report.status if state in TERMINAL_STATES else row.broker_status
         return replace(known, state=state, broker_status=status)

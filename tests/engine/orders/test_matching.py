@@ -45,6 +45,16 @@ def test_only_a_report_that_shows_something_new_makes_a_new_row(changes):
     assert merged(row, other, is_newer=True) != row
 
 
+def test_an_earlier_row_of_an_enlarged_order_does_not_end_it():
+    intent, row = _partly_filled()
+    amended = replace(row, state=S.PENDING_REPLACE)
+    enlarged = report_of(intent, quantity=600, executed=550)
+
+    after = merged(amended, enlarged, is_newer=False)
+
+    assert (after.quantity, after.executed_quantity, after.state) == (600, 550, S.PENDING_REPLACE)
+
+
 OTHERS = [
     ({"symbol": "SSI"}, "it is about SSI, the order is in HPG"),
     ({"side": Side.SELL}, "it is a SELL, the order a BUY"),
