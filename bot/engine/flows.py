@@ -152,8 +152,9 @@ class AccountLedger:
 
     `coming` are fills before the base that settle after it; `doubts` are differences in reads, by
     symbol (None: cash) and kind, with their time: each awaits a confirming read. `is_new`: these
-    figures are not journalled yet. `lack` is that of the read that counts, `old` are reads that
-    show the account before a fill. `paid_on`: the last day on which the broker was seen to deduct a
+    figures are not journalled yet. `lack` is that of the read that counts, `held` the part of
+    its cash that is spent on buys of the day and deducted later, `old` are reads that show the
+    account before a fill. `paid_on`: the last day on which the broker was seen to deduct a
     buy of that day from its cash. `past` are the base's fills of its day: an old read may be of
     before them.
     """
@@ -165,6 +166,7 @@ class AccountLedger:
     is_new: bool = False
     past: list[Flow] = field(default_factory=list)
     lack: Lack | None = None
+    held: int = 0
     old: OldReads | None = None
     paid_on: date = date.min
 

@@ -88,8 +88,8 @@ def free_cash(state: State, snapshot: AccountSnapshot) -> int:
     moved = state.flows.cash(account, snapshot.at, state.now)
     cash = snapshot.cash + moved - index.reserved.of(account)
     ledger = state.ledgers.get(account)
-    if ledger is not None and ledger.lack is not None:
-        cash -= ledger.lack.cash
+    if ledger is not None:
+        cash -= ledger.held + (ledger.lack.cash if ledger.lack is not None else 0)
     unpriced = [one for one in index.orders_at_market.of(account) if one.is_own]
     shares = [(one.row.symbol, one.open_quantity) for one in unpriced]
     pending = index.intents_at_market.of(account)
@@ -319,7 +319,7 @@ def on_account(state: State, event: AccountRead) -> None:
     if before is None or not is_doubtful:
         state.accounts[snapshot.account] = snapshot
         if ledger is not None:
-            ledger.lack = lack
+            ledger.lack, ledger.held = lack, ledgers.held_at(ledger, snapshot)
         state.flows.forget(snapshot.account, snapshot.at)
         held = {symbol: holding.total for symbol, holding in snapshot.holdings.items()}
         for symbol, shares in state.flows.held(snapshot.account, snapshot.at, state.now).items():

@@ -11,7 +11,7 @@ exactly that from before one of them dates from before that fill, whenever it wa
 A number that our fills cannot explain is ignored here: more may have been filled, or money paid in.
 The comparison in a quiet moment handles that (`ledgers.py`). Cash held for a buy of the day and
 taken at its end is not old, if the broker shows as much as secured and has not deducted another buy
-of the day at once.
+of the day at once; but it is spent as well.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,18 +47,13 @@ def lack_of(
     """Return what a read lacks; `cash` and `totals` are the figures after all fills, `sooner` is
     money that may have come already.
     """
-    later = [flow for flow in ledger.flows if flow.at > snapshot.at]
-    mine = (*ledger.past, *ledger.flows)
-    known = sorted((flow for flow in mine if flow.at <= snapshot.at), key=attrgetter("at"))
+    known, later = _known(ledger, snapshot), _later(ledger, snapshot)
     found: list[datetime] = []
-    cash += sum(flow.cash_out for flow in later)
-    cash_lacks = 0
-    for extra in (0, sooner):
-        since = _since(known, [flow.cash_out for flow in known], snapshot.cash - cash - extra)
-        if since is not None and not _is_held_back(ledger, snapshot, known, since):
-            cash_lacks = snapshot.cash - cash - extra
-            found.append(since)
-            break
+    excess, since = _excess(ledger, snapshot, cash=cash, sooner=sooner)
+    if since is None or _is_held_back(ledger, snapshot, known, since):
+        excess = 0
+    else:
+        found.append(since)
     shares: dict[str, int] = {}
     by_symbol = attrgetter("symbol")
     for symbol, of_symbol in groupby(sorted(known, key=by_symbol), by_symbol):
@@ -70,7 +65,40 @@ def lack_of(
         if since is not None:
             shares[symbol] = lacking
             found.append(since)
-    return Lack(min(found), cash_lacks, shares) if found else None
+    return Lack(min(found), excess, shares) if found else None
+
+
+def held_of(ledger: AccountLedger, snapshot: AccountSnapshot, *, cash: int, sooner: int) -> int:
+    """Return how much of a read's cash is spent on buys of the day, and deducted only later; what
+    `lack_of` finds is not part of it.
+    """
+    excess, since = _excess(ledger, snapshot, cash=cash, sooner=sooner)
+    is_held = since is not None and _is_held_back(ledger, snapshot, _known(ledger, snapshot), since)
+    return excess if is_held else 0
+
+
+def _known(ledger: AccountLedger, snapshot: AccountSnapshot) -> list[Flow]:
+    mine = (*ledger.past, *ledger.flows)
+    return sorted((flow for flow in mine if flow.at <= snapshot.at), key=attrgetter("at"))
+
+
+def _later(ledger: AccountLedger, snapshot: AccountSnapshot) -> list[Flow]:
+    return [flow for flow in ledger.flows if flow.at > snapshot.at]
+
+
+def _excess(
+    ledger: AccountLedger, snapshot: AccountSnapshot, *, cash: int, sooner: int
+) -> tuple[int, datetime | None]:
+    """Return the money that a read shows above what our fills have left, if the last of them add up
+    to it, and since when.
+    """
+    known = _known(ledger, snapshot)
+    cash += sum(flow.cash_out for flow in _later(ledger, snapshot))
+    for extra in (0, sooner):
+        excess = snapshot.cash - cash - extra
+        if (since := _since(known, [flow.cash_out for flow in known], excess)) is not None:
+            return excess, since
+    return 0, None
 
 
 def _bought(flow: Flow) -> int:

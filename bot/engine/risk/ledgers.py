@@ -291,6 +291,12 @@ def lack_at(ledger: AccountLedger, snapshot: AccountSnapshot) -> Lack | None:
     return lags.lack_of(ledger, snapshot, cash=cash, sooner=sooner, totals=totals)
 
 
+def held_at(ledger: AccountLedger, snapshot: AccountSnapshot) -> int:
+    """Return how much of a read's cash is spent on buys of the day, and deducted only later."""
+    expected = expected_at(ledger, snapshot.at)
+    return lags.held_of(ledger, snapshot, cash=expected.cash, sooner=expected.sooner)
+
+
 @dataclass(slots=True)
 class _Moved:
     """Shares of a symbol that fills have moved since the base, and those `awaited` since before it.

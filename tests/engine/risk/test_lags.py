@@ -109,6 +109,20 @@ def test_money_that_an_old_account_shows_is_not_spent_twice(day: Day) -> None:
     assert after.buying_power == before.buying_power
 
 
+@pytest.mark.parametrize("secured", [None, paid(300)])
+def test_money_that_is_held_for_a_buy_is_not_spent_twice(day: Day, secured: int | None) -> None:
+    [before] = day.stage.engine.balances()
+    day.fill(300)
+
+    day.read(300, CASH, times=2, secured=secured)
+    [held] = day.stage.engine.balances()
+    day.read(300, CASH - paid(300))
+    [deducted] = day.stage.engine.balances()
+
+    assert (day.alerts(), day.age_s()) == ([], 0)
+    assert held.buying_power == deducted.buying_power == before.buying_power
+
+
 def test_the_age_of_an_old_account_counts_from_the_fill_that_it_lacks(day: Day) -> None:
     day.fill(300)
 
