@@ -329,13 +329,14 @@ async def keep_lease(journal: Journal, url: str, lose: Callable[[str], None]) ->
 
 def forgotten(url: str, state_dir: Path) -> tuple[str, ...]:
     """Say that a new journal takes the place of one that was here and is gone."""
-    kept = read_heads_file(state_dir, url).kept
-    if not kept:
+    found = read_heads_file(state_dir, url)
+    if not found.kept:
         return ()
+    files = " and ".join(file.name for file in found.files)
     text = (
-        f"it is new, and the one of {kept[-1]} is gone: which orders are the bot's and what its "
-        "strategies hold is not known any more. If you have it, stop the bot and put it back; to "
-        "begin anew move heads.jsonl away too"
+        f"it is new, and the one of {found.kept[-1]} is gone: which orders are the bot's and what "
+        "its strategies hold is not known any more. If you have it, stop the bot and put it back; "
+        f"to begin anew move {files} away too"
     )
     return (text,)
 

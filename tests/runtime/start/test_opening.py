@@ -1,4 +1,6 @@
-"""Where a standby makes no sense it is refused, and the refusal says what to change."""
+"""Where a standby makes no sense it is refused, and the refusal says what to change; a new journal
+in the place of a lost one is told of.
+"""
 
 from pathlib import Path
 
@@ -6,7 +8,9 @@ import pytest
 
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
-from bot.runtime.start.opening import begin_state
+from bot.journal.heads import FILE, OLDER, KeptHeads, append_line
+from bot.runtime.start.opening import begin_state, forgotten
+from tests.engine.stage import START
 from tests.story import once, write_project
 
 URL = "postgresql://bot@127.0.0.1/journal"
@@ -33,3 +37,21 @@ def test_a_broker_inside_one_bot_has_no_standby(tmp_path: Path) -> None:
 
     assert "a standby needs a broker that both bots reach" in said
     assert "broker.base_url" in said
+
+
+@pytest.mark.parametrize(
+    ("files", "named"), [([FILE], FILE), ([OLDER, FILE], f"{OLDER} and {FILE}")]
+)
+def test_who_begins_anew_is_told_every_file_that_names_the_lost_journal(
+    tmp_path: Path, files: list[str], named: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/journal.db"
+    for file in files:
+        append_line(tmp_path / file, KeptHeads(START, "journal.db", 1, None, {}).line)
+
+    [told] = forgotten(url, tmp_path)
+    for file in files:
+        (tmp_path / file).rename(tmp_path / f"{file}.away")
+
+    assert f"to begin anew move {named} away too" in told
+    assert forgotten(url, tmp_path) == ()
