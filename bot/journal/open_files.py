@@ -81,9 +81,6 @@ class OpenFiles:
                 return copy
         raise FileExistsError(f"{self._path} has {RESCUED_MAX} copies")
 
-    def _beside(self, end: str) -> Path:
-        return self._path.with_name(self._path.name + end)
-
 
 def _identity(name: str) -> Identity | None:
     try:
