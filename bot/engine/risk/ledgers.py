@@ -128,12 +128,15 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
         else:
             doubts[each.symbol, each.what] = (each.found, at)
     ledger.doubts = doubts
-    is_ours = snapshot.cash == expected.cash and all(
+    is_sellable_ours = all(
         snapshot.holdings[symbol].sellable == ours.sellable
         for symbol, ours in expected.holdings.items()
         if symbol in snapshot.holdings
     )
-    if not busy and not doubts and (certain or (is_ours and not found)):
+    # A cash that is explained only as old, held or come sooner is no base: the fills behind it
+    # still count. One that is certain is ours by now.
+    is_cash_ours = snapshot.cash == expected.cash or any(each.symbol is None for each in certain)
+    if not busy and not doubts and is_cash_ours and (certain or (is_sellable_ours and not found)):
         rebase(state, ledger, snapshot)  # start over from it, so that the fills stay few
     return certain
 

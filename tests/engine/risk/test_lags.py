@@ -38,12 +38,20 @@ class Day:
         self.stage.after(1).book(report_of(self.intent, executed=self.executed))
 
     def read(
-        self, shares: int, cash: int, *, times: int = 1, s: float = 60, secured: int | None = 0
+        self,
+        shares: int,
+        cash: int,
+        *,
+        times: int = 1,
+        s: float = 60,
+        secured: int | None = 0,
+        others: tuple[Holding, ...] = (),
     ) -> None:
         for _ in range(times):
             now = self.stage.after(s).now
             self.stage.book(self.row())
             held = {"HPG": Holding("HPG", shares, 0, shares, 27_000)} if shares else {}
+            held |= {each.symbol: each for each in others}
             snapshot = AccountSnapshot(now, ACCOUNT, cash, cash, held, secured=secured)
             self.stage.handle(AccountRead(now, snapshot))
 
@@ -121,6 +129,27 @@ def test_money_that_is_held_for_a_buy_is_not_spent_twice(day: Day, secured: int 
 
     assert (day.alerts(), day.age_s()) == ([], 0)
     assert held.buying_power == deducted.buying_power == before.buying_power
+
+
+@pytest.mark.parametrize("secured", [0, None])
+def test_shares_that_nothing_explains_make_no_base_of_an_old_cash(
+    day: Day, secured: int | None
+) -> None:
+    [before] = day.stage.engine.balances()
+    day.fill(1_000)
+    given = Holding("SSI", 200, 200, 0, 20_000)
+
+    for _ in range(4):
+        day.read(1_000, CASH, secured=secured, others=(given,))
+        [after] = day.stage.engine.balances()
+        assert after.buying_power == before.buying_power
+    assert "BREAK" in day.alerts()
+    day.read(1_000, CASH - paid(1_000), times=3, others=(given,))
+
+    [found] = day.stage.engine.reconciliation().breaks
+    assert (found.symbol, day.alerts()) == ("SSI", ["BREAK"])
+    [after] = day.stage.engine.balances()
+    assert after.buying_power == before.buying_power
 
 
 def test_the_age_of_an_old_account_counts_from_the_fill_that_it_lacks(day: Day) -> None:
