@@ -101,6 +101,18 @@ def test_twice_the_limit_halts_the_bot_and_cancels_sales_too():
     assert _alerts(stage)[2:] == ["LOSS_HALT"]
 
 
+def test_a_fill_that_loses_too_much_stops_entries_with_it():
+    stage = Stage(settings=EngineSettings(account_limits=LIMIT), cash=10**9, sellable=5_000)
+    bought(stage)
+    stage.request(lambda s: s.sell(1_000, limit=26_950))
+    sale = stage.last(PlaceOrder).intent
+    stage.accept(sale, "ORD2")
+
+    stage.after(1).book(report_of(sale, "ORD2", executed=1_000, state=OrderState.FILLED))
+
+    assert [n.numbers["alert"] for n in stage.new(Note) if n.kind == "ALERT"] == ["ENTRIES_STOPPED"]
+
+
 def test_a_part_of_the_net_assets_is_a_limit_too():
     stage = staged(AccountLimits(max_loss_nav_ppm=100))  # of 10^9: 100,000
     bought(stage)
