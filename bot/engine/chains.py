@@ -213,6 +213,8 @@ class Chains:
             if report.root_order_id in {"", report.order_id} or order is None:
                 continue
             row = order.row
+            if not (order.is_own or order.is_open or row.executed_quantity):
+                continue  # an external one that came to nothing: what follows it is another
             is_alike = (row.symbol, row.side, row.account, row.trading_date) == (
                 report.symbol,
                 report.side,

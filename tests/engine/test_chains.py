@@ -393,6 +393,25 @@ def test_an_order_that_had_ended_and_works_under_a_new_id_is_told_of_and_halts_i
     assert stage.engine.status().faults == ()
 
 
+def test_an_order_made_elsewhere_that_had_ended_and_works_on_under_a_new_id_is_another_one():
+    stage = Stage()
+    intent = stage.working(100, PRICE)
+    elsewhere = report_of(intent, "ORD50", quantity=300)
+    ended = report_of(
+        intent, "ORD50", quantity=300, cancelled=300, status="CANCELLED", state=OrderState.CANCELLED
+    )
+    anew = replace(report_of(intent, "ORD51", quantity=200), root_order_id="ORD50")
+
+    mine = report_of(intent)
+
+    for rows in ([elsewhere], [ended], [ended, anew], [ended, anew]):
+        stage.after(5).book(mine, *rows)
+
+    assert _codes(stage) == []
+    open_now = {row.order_id: row.quantity for row in stage.engine.status().open_orders}
+    assert open_now == {"ORD1": 100, "ORD51": 200}
+
+
 @pytest.mark.parametrize("restarts", [True, False])
 def test_an_amended_order_is_amended_again(restarts):
     stage, row = _resized()
