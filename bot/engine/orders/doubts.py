@@ -178,10 +178,10 @@ def tell_of_life(state: State, order: TrackedOrder, report: OrderReport) -> None
     row, new = order.row, report.order_id
     text = (
         f"{row_words(row)}: it had ended here as {row.state}, and the broker shows it at work as"
-        f" {new}, with {report.remaining_quantity:,} open. What trades of it is counted; the bot"
-        f" neither cancels nor changes it, and no new order goes out in {row.symbol}. Cancel {new}"
-        " in the broker's app if it is not wanted, then: bot resume"
-        f' {row.symbol} --reason "…"'
+        f" {new}, with {report.remaining_quantity:,} open. Its fills are counted where its quantity"
+        " is the order's or one that you changed it to; the bot neither cancels nor changes it, and"
+        f" no new order goes out in {row.symbol}. Cancel {new} in the broker's app if it is not"
+        f' wanted, then: bot resume {row.symbol} --reason "…"'
     )
     facts = {**row_facts(row), "state": row.state, "new_id": new, "open": report.remaining_quantity}
     state.alert("ORDER_LIVES", text, facts, about=new, symbol=row.symbol)
