@@ -142,6 +142,13 @@ def judge(told: Told) -> tuple[Sequence[str], str]:
     )
     counted = Counter(str(row["outcome"]).lower().replace("_", " ") for row in sent)
     did = [f"{len(sent)} orders: " + ", ".join(f"{n} {word}" for word, n in counted.items())]
+    did += [
+        f"{row['strategy']} failed {row['times']}x: {row['why']}"
+        for row in told.outcome.rows(
+            "select strategy, count(*) as times, min(why) as why from decisions"
+            " where verdict = 'FAILED' group by strategy"
+        )
+    ]
     if not sent:
         rows = told.outcome.rows(
             "select verdict, code from decisions where code not in ('PAUSED', 'NO_SIGNAL')"
@@ -174,7 +181,7 @@ def _under_it(told: Told, sent_ms: Sequence[int]) -> tuple[list[str], list[str]]
     elif named is not None:
         after_s, text = named
         did.append(f"named after {after_s:g} s: {text}")
-        if after_s > told.exercise.named_within_s:
+        if after_s > told.exercise.named_within_s * _slower(told):
             problems.append(f"it was named only after {after_s:g} s")
     at_halt = (told.start + HALTS).timestamp() * 1000
     if late := sum(ms > at_halt for ms in sent_ms):
@@ -188,6 +195,14 @@ def _under_it(told: Told, sent_ms: Sequence[int]) -> tuple[list[str], list[str]]
     else:
         did.append(f"halt: {len(left)} open" + (", said why" if left else ""))
     return problems, did
+
+
+def _slower(told: Told) -> float:
+    """Return the factor by which the quota slows the polls: what they show is later as much."""
+    rates = [status.get("rate") for _, status in told.statuses()]
+    polls = [each.get("polls") for each in rates if isinstance(each, Mapping)]
+    factors = [each.get("slower") for each in polls if isinstance(each, Mapping)]
+    return max((each for each in factors if isinstance(each, int | float)), default=1.0)
 
 
 def _named(told: Told) -> tuple[float, str] | None:

@@ -40,6 +40,14 @@ def change(told: Told, *statements: str) -> None:
         connection.commit()
 
 
+def showing(told: Told, **fields: object) -> Told:
+    """Let the bot's status show these fields."""
+    replies = list[tuple[timedelta, Mapping[str, object]]]()
+    for after, reply in told.asked.replies:
+        replies.append((after, {**reply, "status": {**_of(reply), **fields}}))
+    return replace(told, asked=replace(told.asked, replies=replies))
+
+
 async def test_a_lost_answer_is_settled_and_what_is_done_to_the_journal_fails(
     project: Project,
 ) -> None:
@@ -50,6 +58,14 @@ async def test_a_lost_answer_is_settled_and_what_is_done_to_the_journal_fails(
     assert problems == []
     assert " 1 unknown" in did
     assert did.endswith("; orders go out again")
+
+    change(
+        told,
+        "drop trigger if exists decisions_no_update",
+        "update decisions set verdict = 'FAILED', strategy = 'mine', why = 'on_bar: no idea'"
+        " where rowid = (select min(rowid) from decisions where code = 'NO_SIGNAL')",
+    )
+    assert "; mine failed 1x: on_bar: no idea; orders go out again" in judge(told)[1]
 
     first, *others = sorted(told.outcome.orders)
     intent = "(select intent_id from orders where order_id = '{}')"
@@ -69,19 +85,22 @@ async def test_a_lost_answer_is_settled_and_what_is_done_to_the_journal_fails(
 
 
 async def test_a_fault_that_stays_is_named_and_a_silent_bot_fails(project: Project) -> None:
-    told = await told_of(project, "unit-slip")
+    told = await told_of(project, "quotes-frozen")
 
     problems, did = judge(told)
 
     assert problems == []
-    assert "its quote is not believed" in did
+    assert "is not believed" in did
     assert "halt: 0 open" in did
 
-    replies = list[tuple[timedelta, Mapping[str, object]]]()
-    for after, reply in told.asked.replies:
-        replies.append((after, {**reply, "status": {**_of(reply), "alerts": []}}))
-    silent = replace(told, asked=replace(told.asked, replies=replies), kept=type(told.kept)())
+    silent = replace(showing(told, alerts=[]), kept=type(told.kept)())
     assert "neither bot status nor an alert named it" in judge(silent)[0]
+
+    late = replace(told, exercise=replace(told.exercise, named_within_s=10))
+    at_pace = showing(late, rate={"polls": {"slower": 1.0}})
+    assert [each[:24] for each in judge(at_pace)[0]] == ["it was named only after "]
+    slowed = showing(late, rate={"polls": {"slower": 2.0}})
+    assert judge(slowed)[0] == [], "the quota slows what shows it by as much"
 
 
 async def test_a_fault_that_met_no_request_is_no_pass(project: Project) -> None:
