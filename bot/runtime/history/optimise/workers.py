@@ -28,7 +28,8 @@ class _Processes(ProcessPoolExecutor):
     """
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002
-        super().shutdown(wait, cancel_futures=cancel_futures)
+        # Of trials that are still pending when their workers end, the pool's thread would complain.
+        super().shutdown(wait, cancel_futures=cancel_futures or not wait)
         for worker in () if wait else active_children():
             worker.terminate()
 

@@ -4,6 +4,7 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
@@ -264,12 +265,19 @@ def test_a_search_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> Non
 @pytest.mark.process
 def test_a_search_that_is_cut_off_waits_for_no_trial() -> None:
     executor = processes(1)()
-    playing = executor.submit(time.sleep, 40)
+    executor.submit(os.getpid).result()
+    playing, *pending = [executor.submit(time.sleep, 40) for _ in range(4)]
+    while not playing.running():
+        time.sleep(0.01)
+    for future in pending:
+        future.cancel()
 
     executor.shutdown(wait=False)
 
     with pytest.raises(BrokenExecutor):
         playing.result(20)
+    for thread in set(threading.enumerate()) - {threading.current_thread()}:
+        thread.join(20)  # an error in one of them fails the test
 
 
 def test_two_searches_do_not_run_in_one_folder(tmp_path: Path) -> None:
