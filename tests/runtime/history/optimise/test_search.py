@@ -266,8 +266,10 @@ def test_a_search_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> Non
 def test_a_search_that_is_cut_off_waits_for_no_trial() -> None:
     executor = processes(1)()
     executor.submit(os.getpid).result()
-    playing, *pending = [executor.submit(time.sleep, 40) for _ in range(4)]
-    while not playing.running():
+    playing = executor.submit(time.sleep, 40)
+    time.sleep(0.3)  # by then the worker has it, and the next two fill the queue
+    pending = [executor.submit(time.sleep, 40) for _ in range(4)]
+    while not pending[1].running():
         time.sleep(0.01)
     for future in pending:
         future.cancel()
