@@ -144,6 +144,8 @@ def _worth(state: State) -> Iterator[tuple[str, Any, Any]]:
         held = Counter({name: one.total for name, one in snapshot.holdings.items()})
         for flow in moved:
             held[flow.symbol] += flow.shares_in - flow.shares_out
+        if ledger is not None and ledger.lack is not None:
+            held.update(ledger.lack.shares)  # fills of before the read that it does not show yet
         yield f"held in {account}", +Counter(worth.held), +held
         prices = {name: one.cost_price for name, one in snapshot.holdings.items()}
         prices |= {name: seen.quote.last for name, seen in state.quotes.items()}
