@@ -45,10 +45,24 @@ class OpenFiles:
             raise sqlite3.OperationalError(self._told)
         self._told = ""
         if self._find_logs() != self._logs:
-            [(_, pages, done)] = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-            if pages == done:  # else a reader is in the way, for a moment
+            if self._empty_log():  # else a reader is in the way, for a moment
                 self._connection.close()
             raise sqlite3.OperationalError("its log was removed while the bot had it open")
+
+    def _empty_log(self) -> bool:
+        """Write what the lost log holds into the file; False while another connection needs it.
+
+        It must be one that nobody reads from any more: the next connection would go on in a new
+        log where the old one's index ends, and such a log is no log after a crash.
+        """
+        [(wait_ms,)] = self._connection.execute("PRAGMA busy_timeout")
+        self._connection.execute("PRAGMA busy_timeout=0")
+        try:
+            # Pages and done are -1 where another connection is writing them back just now.
+            [(is_busy, pages, done)] = self._connection.execute("PRAGMA wal_checkpoint(RESTART)")
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout={wait_ms:d}")
+        return not is_busy and pages == done
 
     def _find_logs(self) -> tuple[Identity | None, ...]:
         return tuple(map(_identity, self._names[1:]))

@@ -128,12 +128,16 @@ async def test_a_log_that_was_removed_costs_nothing(writer: Journal, file: Path,
     assert (seen, decisions(file)) == (2, 2)
 
 
+@pytest.mark.parametrize("sees", [1, 2], ids=["of before", "all"])
 async def test_a_log_that_a_reader_needs_is_waited_for(
-    writer: Journal, file: Path, sqlite_url: str
+    writer: Journal, file: Path, sqlite_url: str, sees: int
 ) -> None:
     with reading(sqlite_url) as reader:
-        reader.execute(sa.select(tables.decisions)).all()
+        if sees == 1:
+            reader.execute(sa.select(tables.decisions)).all()
         await writer.write([Story(2).decision])
+        if sees == 2:  # it needs nothing more of the log, but its index would name pages of it
+            reader.execute(sa.select(tables.decisions)).all()
         remove(file.with_name(f"{file.name}-wal"))
         with pytest.raises(Unreachable, match="its log was removed while the bot had it open"):
             await writer.write([Story(3).decision])
