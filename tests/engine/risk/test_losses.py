@@ -3,6 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from bot.domain.entry import Fill, Note, RunState, StateChanged, StrategySwitched, Verdict
 from bot.domain.instrument import Phase
 from bot.domain.message import CancelOrder, PlaceOrder, ReadOrderToCancel, TradingDayStarted
@@ -113,6 +115,38 @@ def test_a_fill_that_loses_too_much_stops_entries_with_it():
     assert [n.numbers["alert"] for n in stage.new(Note) if n.kind == "ALERT"] == ["ENTRIES_STOPPED"]
 
 
+def test_entries_stopped_cancel_buys_and_leave_sales():
+    stage = Stage(settings=EngineSettings(account_limits=LIMIT), cash=10**9, sellable=5_000)
+    bought(stage)
+    stage.request(lambda s: s.sell(100, limit=27_500))
+    stage.accept(stage.last(PlaceOrder).intent, "ORD2")
+    stage.after(60).quote(26_900)
+
+    stage.account(total=6_000)
+
+    assert _alerts(stage) == ["ENTRIES_STOPPED"]
+    assert stage.engine.status().cancels == ()
+
+
+@pytest.mark.parametrize(
+    ("limit", "alerts"),
+    [
+        (50_001, ["ENTRIES_STOPPED"]),
+        (100_000, ["ENTRIES_STOPPED"]),
+        (100_001, []),
+        (50_000, ["ENTRIES_STOPPED", "LOSS_HALT"]),
+    ],
+)
+def test_a_limit_is_reached_at_its_own_value_and_a_halt_at_twice_of_it(limit, alerts):
+    stage = held(limits=AccountLimits(max_loss_per_day=limit))
+    stage.sellable = 1_000
+    stage.quote(26_900)  # 100,000 VND under the reference
+
+    stage.account(total=1_000)
+
+    assert _alerts(stage) == alerts
+
+
 def test_a_part_of_the_net_assets_is_a_limit_too():
     stage = staged(AccountLimits(max_loss_nav_ppm=100))  # of 10^9: 100,000
     bought(stage)
@@ -208,11 +242,11 @@ def test_fills_on_either_side_are_a_flip():
     assert stage.engine._state.usage.of(ACCOUNT).flips["HPG"] == 1
 
 
-def held(shares=1_000, cost=31_000_000, fills=(), **changes):
+def held(shares=1_000, cost=31_000_000, fills=(), limits=LIMIT, **changes):
     """A strategy that holds shares since before today, 4,000 VND under their cost each."""
     stored = RecoveredStrategy({"HPG": (shares, cost)}, 0, 0, 0, "on")
     recovery = Recovery(DAY, strategies={"test": stored}, recent_fills=fills)
-    return Stage(settings=EngineSettings(account_limits=LIMIT, **changes), recovery=recovery)
+    return Stage(settings=EngineSettings(account_limits=limits, **changes), recovery=recovery)
 
 
 def results(stage):
