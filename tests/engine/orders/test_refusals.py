@@ -6,7 +6,14 @@ from datetime import timedelta
 import pytest
 
 from bot.domain.entry import IntentMoved, Note, Verdict
-from bot.domain.message import BurnNonce, NonceBurnt, PlaceOrder, ReadTodaysOrders
+from bot.domain.message import (
+    AmendAnswered,
+    BurnNonce,
+    CancelAnswered,
+    NonceBurnt,
+    PlaceOrder,
+    ReadTodaysOrders,
+)
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import NotSent, Refused, Resolution, Unknown
@@ -181,6 +188,16 @@ def test_a_redirected_order_halts_entries_and_says_configuration(status):
     assert _told(stage) == ["ORDER_REDIRECTED"]
     assert "configuration" in stage.engine.status().alerts[0]
     assert stage.engine.reason_not_to_send(intent) is not None
+
+
+@pytest.mark.parametrize("answered", [CancelAnswered, AmendAnswered])
+def test_a_redirected_cancel_or_amendment_says_so_too(answered):
+    stage = Stage()
+    finished = replace(stage.finished_of(stage.working()), http_status=307)
+
+    stage.handle(answered(stage.now, "ORD1", Unknown("HTTP 307", 307), finished))
+
+    assert _told(stage) == ["ORDER_REDIRECTED"]
 
 
 def test_the_nonce_of_an_order_refused_by_the_quota_is_tried_and_a_used_one_told_of():
