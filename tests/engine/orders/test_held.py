@@ -17,13 +17,13 @@ from bot.domain.message import (
 )
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import Intent
-from bot.domain.outcome import Accepted, Refused
+from bot.domain.outcome import Refused
 from bot.domain.recovery import Recovery
 from bot.engine.engine import Engine
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.engine.state import Position
 from bot.strategy import Strategy
-from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, Stage, report_of, result_of
+from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, Stage, report_of
 
 PATIENT = replace(PLAN, hold_2fa=timedelta(hours=3))
 
@@ -280,19 +280,6 @@ def test_an_entry_waits_until_the_cancels_have_left() -> None:
     sent = [one for one in done if isinstance(one, CancelOrder | PlaceOrder)]
     assert [type(one) for one in sent] == [CancelOrder, PlaceOrder]
     assert follows(stage) == [None, None, "L-0002"]
-
-
-def test_a_strategy_that_cancels_leaves_what_another_has_on_its_way() -> None:
-    stage = Pair()
-    stage.working(200, 26_900)
-    stage.other(lambda s: s.buy(100, limit=26_950))
-    second = stage.last(PlaceOrder).intent
-    stage.send(second)
-
-    stage.after(1).request(lambda s: s.cancel())
-    stage.answer(second, Accepted(result_of(second, "ORD2")))
-
-    assert [one.order_id for one in stage.engine.status().cancels] == ["ORD1"]
 
 
 def test_exits_go_before_entries() -> None:

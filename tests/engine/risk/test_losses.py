@@ -10,11 +10,12 @@ from bot.domain.instrument import Phase
 from bot.domain.message import CancelOrder, PlaceOrder, ReadOrderToCancel, TradingDayStarted
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, Side
+from bot.domain.outcome import Accepted
 from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.account_state import DayTrade, Mark
 from bot.engine.settings import EngineSettings
-from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, report_of, result_of
 
 LIMIT = AccountLimits(max_loss_per_day=100_000)
 
@@ -115,14 +116,21 @@ def test_a_fill_that_loses_too_much_stops_entries_with_it():
     assert [n.numbers["alert"] for n in stage.new(Note) if n.kind == "ALERT"] == ["ENTRIES_STOPPED"]
 
 
-def test_entries_stopped_cancel_buys_and_leave_sales():
+@pytest.mark.parametrize("is_answered", [True, False], ids=["open", "on its way"])
+def test_entries_stopped_cancel_buys_and_leave_sales(is_answered):
     stage = Stage(settings=EngineSettings(account_limits=LIMIT), cash=10**9, sellable=5_000)
     bought(stage)
     stage.request(lambda s: s.sell(100, limit=27_500))
-    stage.accept(stage.last(PlaceOrder).intent, "ORD2")
+    sale = stage.last(PlaceOrder).intent
+    stage.send(sale)
+    answer = Accepted(result_of(sale, "ORD2"))
+    if is_answered:
+        stage.answer(sale, answer)
     stage.after(60).quote(26_900)
 
     stage.account(total=6_000)
+    if not is_answered:
+        stage.answer(sale, answer)
 
     assert _alerts(stage) == ["ENTRIES_STOPPED"]
     assert stage.engine.status().cancels == ()
