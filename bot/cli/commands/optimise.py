@@ -98,7 +98,9 @@ def command(
         def told(done: int, best: "Trial | None") -> None:
             progress.show(progress_words(done, trials, best, kind))
 
-        where = f"{count} workers of {cluster}" if cluster else f"{count} processes"
+        where = f"{count} process{'' if count == 1 else 'es'}"
+        if cluster:
+            where = f"{count} worker{'' if count == 1 else 's'} of {cluster}"
         with _writable(folder):
             if folder.exists() and not folder.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, "not a folder")
