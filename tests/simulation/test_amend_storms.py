@@ -40,7 +40,7 @@ IDS: Mapping[str, Mapping[str, str]] = {
 }
 MODES = list(itertools.product(IDS, ("matched", "unmatched"), ("heard", "lost")))
 MINUTES = 6
-"""So long that the last lost PUT is settled: 50 s in which it may arrive, 60 s of the book's lag."""
+"""Until the last lost PUT is settled: 50 s in which it may arrive, 60 s of the book's lag."""
 ASKS = 6
 KILLS_MAX = 3
 POINTS_MAX = 260
