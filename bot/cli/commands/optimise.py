@@ -98,13 +98,11 @@ def command(
         def told(done: int, best: "Trial | None") -> None:
             progress.show(progress_words(done, trials, best, kind))
 
-        where = f"{count} process{'' if count == 1 else 'es'}"
-        if cluster:
-            where = f"{count} worker{'' if count == 1 else 's'} of {cluster}"
+        where = f"workers of {cluster}: {count}" if cluster else f"processes: {count}"
         with _writable(folder):
             if folder.exists() and not folder.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, "not a folder")
-            say(invocation, f"{name}: trials are kept in {shown_path(folder)}, run by {where}")
+            say(invocation, f"{name}: trials are kept in {shown_path(folder)}; {where}")
             try:
                 found = search(question, folder, make, workers=count, told=told)
             except KeyboardInterrupt:
