@@ -6,6 +6,7 @@ refusal are not run. The engine handles one event at a time, so no two strategie
 together.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median_low
@@ -167,11 +168,10 @@ def price(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckRe
     words = f"price {or_none(limit)} in {floor:,}-{ceiling:,}"
     yield judged("BAND", is_ok, words, price=limit, floor=floor, ceiling=ceiling)
     age, most = view.quote_age, view.quote_age_max
-    age_s, most_s = round(age.total_seconds()), round(most.total_seconds())
+    # Rounded up: 10.3 s is over a limit of 10, and must not read as 10.
+    age_s, most_s = math.ceil(age.total_seconds()), round(most.total_seconds())
     words = f"quote {age_s:,} s old of {most_s:,}"
-    # In whole seconds, as it is told: a quote is asked for every 10 s, and what it decides upon, or
-    # a depth asked for with it, comes some milliseconds later.
-    yield judged("QUOTE_AGE", age_s <= most_s, words, age_s=age_s, age_s_max=most_s)
+    yield judged("QUOTE_AGE", age <= most, words, age_s=age_s, age_s_max=most_s)
     if limit is None:
         return
     shared = view.account.limits.max_price_gap_ppm if view.account is not None else None

@@ -129,7 +129,6 @@ PASSED = [
     (replace(REQUEST, limit_price=25_150), {}, {}),
     (replace(REQUEST, limit_price=27_500), {}, {"max_price_gap_ppm": 20_000}),
     (REQUEST, {"quote_age": timedelta(seconds=10)}, {}),
-    (REQUEST, {"quote_age": timedelta(seconds=10, milliseconds=300)}, {}),
     (REQUEST, {}, {"max_order_value": 2_700_000}),
     (REQUEST, {"position": 900}, {"max_position": 1_000}),
     (REQUEST, {"recent_buys": HABIT}, {"max_times_median": 5}),
@@ -416,12 +415,13 @@ def test_a_stale_quote_blocks():
     assert stage.decided() == (Verdict.BLOCKED, "QUOTE_AGE")
 
 
-def test_a_depth_asked_for_when_the_next_quote_is_may_decide_upon_the_last_one():
-    """Quotes are asked for every 10 s, and either answer may come first."""
+def test_a_quote_a_little_over_its_limit_is_refused_and_said_to_be_over_it():
     stage = Stage()
 
-    stage.after(10.02).depth()
-    stage.buy(100)
+    stage.after(10.3).request(lambda s: s.buy(100, limit=27_000, why="as asked"))
+
+    assert stage.decided() == (Verdict.BLOCKED, "QUOTE_AGE")
+    assert stage.last(Decision).numbers["age_s"] == 11
 
 
 def test_the_broker_s_word_on_the_exchange_leaves_kind_and_status_as_they_were():
