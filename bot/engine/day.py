@@ -11,7 +11,6 @@ a person has accepted the differences. Strategies come last: no hook is called b
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date
 
 from bot.domain.entry import DAY_NOTE, LAST_PRICE, Number, RunState
 from bot.domain.instrument import EXCHANGE_TZ
@@ -84,8 +83,7 @@ def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
     """No order of an earlier day is open, and no id of one is ever written to again. If the history
     does not show how one ended, its symbol is halted.
     """
-    ran_over_night, today = state.earlier_ended_at > date.min, state.trading_date
-    state.earlier_ended_at = state.trading_date
+    today = state.earlier_ended_at = state.trading_date
     by_id = {report.order_id: report for report in reports}
     for order in left_open(state):
         row = order.row
@@ -106,10 +104,9 @@ def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
     for order in state.open_orders():
         if order.row.trading_date < state.trading_date:
             _lapse(state, order)
-    if ran_over_night:
-        # Keep only what may still matter: today's day order book has no older row.
-        state.index.forget_ended()
-        state.seen_ids = SeenIds(state.orders)
+    # Keep only what may still matter: the broker may give out the ids of earlier days again.
+    state.index.forget_ended(before=today)
+    state.seen_ids = SeenIds(state.orders)
 
 
 def _lapse(state: State, order: TrackedOrder) -> None:

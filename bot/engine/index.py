@@ -255,12 +255,15 @@ class Index:
         if order is not None:
             self._drop_order(order)
 
-    def forget_ended(self) -> None:
-        """Keep only the orders that are open and the intents that are pending."""
-        for order_id in [key for key, order in self._orders.items() if not order.is_open]:
-            self.forget_order(order_id)
-        for key in [key for key, one in self._intents.items() if not one.reserves_in_full]:
-            tracked = self._intents.pop(key)
+    def forget_ended(self, before: date) -> None:
+        """Forget the orders and intents of earlier days, except what is open or pending."""
+        for key, order in [*self._orders.items()]:
+            if not order.is_open and order.row.trading_date < before:
+                self.forget_order(key)
+        for key, tracked in [*self._intents.items()]:
+            if tracked.reserves_in_full or tracked.intent.trading_date >= before:
+                continue
+            del self._intents[key]
             tracked.watch = None
             for group in (self.held, self.not_placed, self._alike):
                 group.put(tracked, None)

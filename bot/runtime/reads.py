@@ -191,7 +191,7 @@ class DayOrderBook:
         day = asked_at.astimezone(EXCHANGE_TZ).date()
         if day != self._day:  # the broker may reuse the ids of another day
             self._day, self.ids = day, set()
-        self.ids.update([report.order_id for report in found.reports])
+        self.ids.update([each.order_id for each in found.reports if each.trading_date >= day])
         self.ids.update([row.order_id for row in found.set_aside if row.order_id])
         account, at = self.account.extended_id, self.clock.now()
         reports, offset = found.reports, self.brokers_clock.now() - at

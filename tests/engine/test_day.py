@@ -6,7 +6,7 @@ from datetime import date, datetime, time, timedelta
 
 import pytest
 
-from bot.domain.entry import DAY_NOTE, Fill, Note, RunState
+from bot.domain.entry import DAY_NOTE, Fill, IntentMoved, Note, RunState
 from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import (
     PlaceOrder,
@@ -15,7 +15,8 @@ from bot.domain.message import (
 )
 from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed, TradingDayEnded
 from bot.domain.order import OrderReport, OrderState, SendState
-from bot.domain.recovery import Recovery, StoredIntent
+from bot.domain.outcome import Unknown
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.strategy import Strategy
 from tests.engine.stage import DAY, RULEBOOK, Stage, report_of
 
@@ -238,3 +239,66 @@ def test_a_day_that_nobody_compared_is_summed_up_before_the_next_begins() -> Non
 
     (note,) = _summaries(stage)
     assert note.numbers["day"] == "2026-11-19"
+
+
+# ------------------------------------------------------------------------- ids that are used again
+
+
+def _after_theirs() -> Stage:
+    """An order of somebody else's, partly filled yesterday and open when it was last looked at."""
+    before = Stage()
+    theirs = report_of(before.working(500, order_id="ORD2"), executed=300)
+    before.after(1).book(replace(theirs, quantity=900, remaining_quantity=600))
+    recovery = Recovery(NEXT_DAY, 2, 1, orders=(before.entries_of_order(),))
+    stage = Stage(recovery=recovery, is_open=False)
+    stage.after(86_400).handle(EarlierOrdersRead(stage.now, ()))
+    stage.open()
+    return stage
+
+
+def _begun(begin: Begin) -> Stage:
+    stage = begin({})
+    stage.after(86_400 * (begin is _restarted))
+    stage.handle(EarlierOrdersRead(stage.now, (_ended(0),)))
+    stage.open()
+    return stage
+
+
+def test_an_order_under_an_id_of_yesterday_takes_over_nothing_of_that_one() -> None:
+    stage = _after_theirs()
+
+    intent = stage.buy(500)
+    stage.accept(intent)
+
+    row = stage.entries_of_order()
+    assert (row.intent_id, row.executed_quantity) == (intent.intent_id, 0)
+    assert stage.all(Fill) == []
+    assert stage.engine.status().halted_symbols == {}
+
+
+@BOTH_WAYS
+def test_a_lost_order_is_found_under_an_id_of_yesterday(begin: Begin) -> None:
+    stage = _begun(begin)
+    intent = stage.buy(200)
+    stage.send(intent)
+    stage.after(1).answer(intent, Unknown("deadline"))
+
+    stage.after(1).book(report_of(intent, trading_date=NEXT_DAY))
+
+    assert stage.last(IntentMoved).to_state is SendState.MATCHED
+    assert stage.entries_of_order().intent_id == intent.intent_id
+
+
+def test_a_lost_sale_is_found_under_an_id_that_a_list_of_yesterday_showed_last() -> None:
+    own = RecoveredStrategy({"HPG": (500, 10_000_000)}, 0, 0, 0, "on")
+    stage = Stage(sellable=500, recovery=Recovery(DAY, strategies={"test": own}))
+    yesterday = replace(report_of(stage.buy()), trading_date=DAY - timedelta(days=1))
+    stage.book(yesterday)
+    stage.request(lambda s: s.sell(100, limit=27_050))
+    sale = stage.last(PlaceOrder).intent
+    stage.send(sale)
+    stage.after(1).answer(sale, Unknown("deadline"))
+
+    stage.after(1).book(report_of(sale))
+
+    assert stage.last(IntentMoved).to_state is SendState.MATCHED

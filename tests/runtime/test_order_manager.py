@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -597,4 +597,23 @@ async def test_ids_of_another_day_are_forgotten(stage: Stage) -> None:
     stage.clock.advance_to(START + timedelta(days=1))
     await stage.day_order_book.read()
 
+    assert stage.day_order_book.ids == set()
+
+
+YESTERDAYS = {"txdate": "2026-11-18"}
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [[{"match": {**BOOK, "times": 0}, "action": {"do": "set_fields", "fields": YESTERDAYS}}]],
+    indirect=True,
+)
+async def test_an_id_in_a_list_of_yesterday_is_free_for_an_order_of_today(stage: Stage) -> None:
+    await stage.orders.place(await stage.ready(intent()))
+    stage.day_order_book.ids.clear()
+
+    await stage.day_order_book.read()
+
+    [read] = [each for each in stage.events if isinstance(each, TodaysOrdersRead) and each.reports]
+    assert [row.trading_date for row in read.reports] == [date(2026, 11, 18)]
     assert stage.day_order_book.ids == set()

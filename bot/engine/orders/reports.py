@@ -47,7 +47,8 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
             doubts.tell_of_life(state, renamed, new)
     unowned: dict[str, OrderReport] = {}
     for report in reports:
-        state.seen_ids.add(report.order_id)
+        if report.trading_date >= state.trading_date:  # else a new order may get its id
+            state.seen_ids.add(report.order_id)
         order = state.orders.get(state.chains.first(report.order_id))
         # The broker may reuse an id of an earlier day, whose order has ended.
         is_old = order and not order.is_open and order.row.trading_date < report.trading_date
