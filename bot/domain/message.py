@@ -370,9 +370,10 @@ class ReadAccount:
 
 @dataclass(frozen=True, slots=True)
 class DropToken:
-    """Forget the 2FA token: the broker has refused it."""
+    """Forget the 2FA token, which the broker refused at that time; not one that came after it."""
 
     code: str
+    refused_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

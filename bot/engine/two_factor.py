@@ -45,13 +45,15 @@ WORDS: Final[Mapping[str, str]] = {
 _NAMED_MAX: Final = 5
 
 
-def close_for_two_factor(state: State, refused: Refused, intent_id: str | None) -> None:
+def close_for_two_factor(
+    state: State, refused: Refused, refused_at: datetime, intent_id: str | None
+) -> None:
     """The broker has refused the token: nothing is written with it again. A token that has come
     since is another one.
     """
     if refused.is_of_old_token and not state.gate.lacks_token:
         return
-    state.command(DropToken(refused.code))
+    state.command(DropToken(refused.code, refused_at))
     _need(state, refused.code, refused.reason, intent_id)
 
 

@@ -295,8 +295,8 @@ class Daemon:
                 spawn(parts.reads.account(), "account")
             case ReadBars() | KeepBar() | KeepExDate():
                 self._see_to_bars(command)
-            case DropToken(code):
-                parts.second_factor.forget(code)
+            case DropToken(code, refused_at):
+                parts.second_factor.forget(code, refused_at)
             case StopRunning():
                 self._supervisor.end()
             case _:

@@ -67,9 +67,10 @@ _LACKS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The winning token: when it was taken (wire time), and its source."""
+    """The winning token: when it was taken (wire time, and market time), and its source."""
 
     at: datetime
+    market_at: datetime
     way: str
 
 
@@ -280,7 +281,7 @@ class SecondFactor:
             text = "this token has already ended; it was not used"
             return self._bad(refused("E-2FA-002", text))
         self._two_factor.set_token(token, expires_at)
-        self._taken, self._bad_answers = _Taken(self._wire.now(), way), 0
+        self._taken, self._bad_answers = _Taken(self._wire.now(), self._market.now(), way), 0
         until = self._post_ready(by, f"by a {by}, {way}")
         try:
             keep_token(self._state_dir, token, until)
@@ -293,8 +294,14 @@ class SecondFactor:
             return {**self.state(), "warning": text}
         return self.state()
 
-    def forget(self, code: str) -> None:
-        """Drop the token: the broker refused it with this code."""
+    def forget(self, code: str, refused_at: datetime) -> None:
+        """Drop the token, which the broker refused with this code.
+
+        The engine may hear of the refusal late: a token that was taken after it (market time) is
+        another one, and there are only a few codes a day.
+        """
+        if self._taken is not None and self._taken.market_at > refused_at:
+            return
         self._note_gone(f"the broker has refused it: {code}")
         self._unkeep()
         self._two_factor.drop()

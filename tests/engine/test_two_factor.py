@@ -20,7 +20,7 @@ from bot.domain.order import SendState
 from bot.domain.outcome import TWO_FACTOR_CODES, Refused
 from bot.engine.settings import EngineSettings
 from bot.engine.two_factor import WORDS
-from tests.engine.stage import PLAN, Stage, report_of
+from tests.engine.stage import PLAN, START, Stage, report_of
 
 
 def _moves(stage):
@@ -33,7 +33,7 @@ def test_each_code_closes_the_gate_at_once(code):
 
     stage.block_for_token(stage.buy(), code)
 
-    assert stage.new(DropToken) == [DropToken(code)]
+    assert stage.new(DropToken) == [DropToken(code, stage.now)]
     assert stage.new(AuthEvent)[0].code == code
     change = stage.new(StateChanged)[0]
     assert (change.from_state, change.to_state, change.reason) == (
@@ -64,7 +64,7 @@ def test_the_held_order_goes_out_once_as_a_new_intent():
     assert second.intent.signal_id != first.intent.signal_id
     assert _moves(stage) == [("L-0001", SendState.HELD), ("L-0001", SendState.REFUSED)]
     assert stage.engine.status().state is RunState.RUNNING
-    assert stage.all(DropToken) == [DropToken("OTP_SESSION_EXPIRED")]
+    assert stage.all(DropToken) == [DropToken("OTP_SESSION_EXPIRED", START)]
 
 
 def test_a_held_order_waits_for_a_fresh_quote():
@@ -301,7 +301,7 @@ def test_each_code_on_each_verb_closes_the_gate_drops_the_token_and_asks_in_its_
             stage.row(report_of(working))
             stage.handle(CancelAnswered(stage.now, "ORD1", refused, None))
 
-    assert stage.new(DropToken) == [DropToken(code)]
+    assert stage.new(DropToken) == [DropToken(code, stage.now)]
     assert stage.engine.status().state is RunState.NEEDS_2FA
     [asked] = [note for note in stage.new(Note) if note.numbers.get("alert") == "TWO_FACTOR_NEEDED"]
     assert (asked.at, asked.numbers["auth_code"]) == (stage.now, code)

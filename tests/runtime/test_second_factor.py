@@ -26,6 +26,7 @@ from bot.runtime.second_factor import (
     TRIES_PER_TICKET,
     SecondFactor,
 )
+from bot.runtime.state_dir import SECOND_FACTOR
 from bot.runtime.token_file import Found, TokenFile
 from bot.sandbox.sandbox import Sandbox
 from tests.staging import START, scenario
@@ -442,7 +443,7 @@ async def test_two_tokens_are_told_apart_by_four_signs_and_never_more(office: Of
     tokens = [_long_token(office.clock, timedelta(hours=1), name) for name in ("a", "b")]
 
     office.second_factor.submit_token(tokens[0])
-    office.second_factor.forget("OTP_SESSION_INVALID")
+    office.second_factor.forget("OTP_SESSION_INVALID", office.clock.now())
     office.second_factor.submit_token(tokens[1])
 
     tails = [each.reveal()[-4:] for each in tokens]
@@ -452,6 +453,20 @@ async def test_two_tokens_are_told_apart_by_four_signs_and_never_more(office: Of
         ("TAKEN", f"token …{tails[1]}, by a token, bot otp"),
     ]
     assert all(each.reveal()[-5:] not in str(office.events) for each in tokens)
+
+
+async def test_a_token_that_came_after_a_refusal_is_not_dropped_for_it(office: Office) -> None:
+    office.second_factor.submit_token(_long_token(office.clock, timedelta(hours=1), "a"))
+    office.wait(timedelta(minutes=10))
+    refused_at = office.clock.now()
+    office.wait(timedelta(seconds=2))  # the engine waits for the journal
+    office.second_factor.submit_token(_long_token(office.clock, timedelta(hours=1), "b"))
+
+    office.second_factor.forget("OTP_SESSION_EXPIRED", refused_at)
+
+    assert office.second_factor.is_ready
+    assert [each.kind for each in office.notes] == ["TAKEN", "TAKEN"]
+    assert (office.state_dir / SECOND_FACTOR).exists()
 
 
 async def test_of_a_short_token_nothing_is_shown(office: Office) -> None:

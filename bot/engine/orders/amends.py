@@ -183,7 +183,7 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
         cancels.note_taken(state, order_id, outcome, "amend")
     elif isinstance(outcome, Refused):
         if outcome.needs_two_factor:
-            two_factor.close_for_two_factor(state, outcome, intent_id)
+            two_factor.close_for_two_factor(state, outcome, event.at, intent_id)
         if outcome.result is not None:
             raw = outcome.result.raw
             state.record(OrderResultSeen(state.now, "amend", order_id, intent_id, None, raw))

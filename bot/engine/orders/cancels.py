@@ -215,7 +215,7 @@ def on_cancel_answered(state: State, event: CancelAnswered) -> None:
     cancel, outcome = state.cancels.get(event.order_id), event.outcome
     if isinstance(outcome, Refused) and outcome.needs_two_factor:
         intent_id = event.finished.intent_id if event.finished else None
-        two_factor.close_for_two_factor(state, outcome, intent_id)
+        two_factor.close_for_two_factor(state, outcome, event.at, intent_id)
         if cancel is not None:
             cancel.stage, cancel.due = CancelStage.WANTED, state.now
         return

@@ -97,7 +97,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
             # A day order book read while the answer was under way showed the row as external.
             orders.own_order(state, tracked, orders.claim(state, report), "place")
         case Refused(code, reason) if event.outcome.needs_two_factor:
-            two_factor.close_for_two_factor(state, event.outcome, event.intent_id)
+            two_factor.close_for_two_factor(state, event.outcome, event.at, event.intent_id)
             held.hold(state, tracked, code, reason)
         case Refused(code, reason, http_status, result):
             tracked.refusal_code = code

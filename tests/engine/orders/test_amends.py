@@ -472,10 +472,10 @@ def test_an_order_that_ends_first_ends_its_amendment():
 def test_a_403_closes_the_gate_and_changes_nothing():
     stage, _, row = _sent(price=26_900)
 
-    done = _answer(stage, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+    done, at = _answer(stage, Refused("OTP_SESSION_EXPIRED", "2FA", 403)), stage.now
     stage.after(1).row(row)
 
-    assert DropToken("OTP_SESSION_EXPIRED") in done
+    assert DropToken("OTP_SESSION_EXPIRED", at) in done
     assert stage.last(StateChanged).to_state is RunState.NEEDS_2FA
     assert _amended(stage).verdict == "REFUSED"
     stage.token()
