@@ -16,8 +16,8 @@ import click
 import sqlalchemy as sa
 
 from bench.virtual_day import Counted, Day, live
-from bot.journal import tables
-from bot.journal.engines import reading
+from bot.journal.database import tables
+from bot.journal.database.engines import reading
 
 
 def weigh(url: str) -> dict[str, tuple[int, int]]:

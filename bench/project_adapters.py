@@ -59,10 +59,10 @@ from bot.domain.outcome import Accepted
 from bot.domain.quote import Depth
 from bot.domain.recovery import Recovery
 from bot.engine import invariants
-from bot.journal.connections import SqliteConnection
+from bot.journal.database.connections import SqliteConnection
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
-from bot.journal.lease import acquire
+from bot.journal.writing.lease import acquire
 from bot.protocol.classify import classify_place
 from bot.protocol.envelope import Answer
 from bot.protocol.secret import Secret
@@ -640,7 +640,7 @@ TAPS: Final[dict[str, tuple[str, str, str, Kind]]] = {
     "build the request": ("bot.broker.carrier", "Carrier", "_wire", None),
     "classify the answer": ("bot.runtime.order_manager", "", "classify_place", None),
     "wake_at": ("bot.runtime.worlds.system", "ClockDriver", "wake_at", None),
-    "journal": ("bot.journal.storing", "Store", "store", lambda _, writes: written(writes)),
+    "journal": ("bot.journal.writing.storing", "Store", "store", lambda _, writes: written(writes)),
 }  # fmt: skip
 """What is timed: module, class, function, and what distinguishes two calls."""
 

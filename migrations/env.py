@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import context
 
-from bot.journal.tables import metadata
+from bot.journal.database.tables import metadata
 
 
 def run() -> None:

@@ -94,7 +94,7 @@ def pg_server() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def pg_template(pg_server: str) -> Iterator[str]:
     """The name of a migrated database, which others are copied from."""
-    from bot.journal.schema import migrate
+    from bot.journal.database.schema import migrate
 
     name = f"vnbot_template_{os.getpid()}"
     administer(pg_server, f"create database {name}")
@@ -106,7 +106,7 @@ def pg_template(pg_server: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated file, of which each test gets a copy."""
-    from bot.journal.schema import migrate
+    from bot.journal.database.schema import migrate
 
     file = tmp_path_factory.mktemp("template") / "journal.db"
     migrate(f"sqlite:///{file}")

@@ -19,10 +19,10 @@ from bot.domain.entry import IntentRecorded
 from bot.domain.instrument import Exchange
 from bot.domain.message import Event
 from bot.domain.order import Intent, OrderType, SendState, Side
-from bot.journal.emergency import EmergencyJournal
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
-from bot.journal.lease import Lease, acquire
+from bot.journal.writing.emergency import EmergencyJournal
+from bot.journal.writing.lease import Lease, acquire
 from bot.protocol.secret import Secret
 from bot.runtime.activity import RightOfWay
 from bot.runtime.brake import Brake

@@ -24,7 +24,7 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import Loaded, load_settings
 from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
-from bot.journal.schema import migrate
+from bot.journal.database.schema import migrate
 from bot.protocol.secret import Secret
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunEnd, RunOptions

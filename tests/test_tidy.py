@@ -103,7 +103,7 @@ CLOCK_READS |= {("date", "today"), ("dt", "now"), ("dt", "utcnow"), ("dt", "toda
 # and the threads of the notices, whose plug-ins are not ours.
 # (Loading a plug-in names its own set.)
 MAY_CATCH_ALL = {"bot/runtime/supervisor.py", "bot/config/strategies/invoke.py", "bot/cli/main.py"}
-MAY_CATCH_ALL |= {"bot/journal/thread.py"}
+MAY_CATCH_ALL |= {"bot/journal/writing/thread.py"}
 MAY_CATCH_ALL |= {
     "bot/runtime/history/recording/recorder.py",
     "bot/runtime/history/backtest/passed.py",

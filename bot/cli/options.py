@@ -15,7 +15,7 @@ from bot.clock import SystemClock
 from bot.domain.instrument import EXCHANGE_TZ
 
 if TYPE_CHECKING:
-    from bot.journal.reader import JournalReader
+    from bot.journal.reading.reader import JournalReader
 
 FORMS: Final = ("table", "wide", "csv", "jsonl")
 LENGTH_MAX_S: Final = 1e9

@@ -16,7 +16,7 @@ from bot.domain.account import masked_account, masked_scope
 from bot.domain.visible import csv_text, visible_json
 
 if TYPE_CHECKING:
-    from bot.journal.reader import JournalReader
+    from bot.journal.reading.reader import JournalReader
 
 BYTE_ORDER_MARK: Final = "\ufeff"
 """Precedes CSV, as in an export: spreadsheets then read Vietnamese text as UTF-8."""

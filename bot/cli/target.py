@@ -27,7 +27,7 @@ from bot.runtime.control.socket import ASK_TIMEOUT_S, SAFER, NoBotRunning, ask
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
-    from bot.journal.reader import JournalReader
+    from bot.journal.reading.reader import JournalReader
 
 
 class Fields(dict[str, object]):
@@ -208,7 +208,7 @@ def readable_journal(invocation: Invocation) -> "Iterator[Loaded]":
 @contextmanager
 def open_journal(invocation: Invocation) -> "Iterator[JournalReader]":
     """Open the journal for reading. Raises OperatorMistake for its errors."""
-    from bot.journal.reader import JournalReader
+    from bot.journal.reading.reader import JournalReader
 
     with readable_journal(invocation) as loaded, JournalReader(loaded.journal_url) as reader:
         yield reader

@@ -25,9 +25,9 @@ from bot.domain.instrument import EXCHANGE_TZ
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
-    from bot.journal.asking import Answer
-    from bot.journal.copying import Copied
-    from bot.journal.retention import Pruned
+    from bot.journal.reading.asking import Answer
+    from bot.journal.upkeep.copying import Copied
+    from bot.journal.upkeep.retention import Pruned
 
 ROWS: Final = 1_000
 """How many rows `bot journal sql` shows by default."""
@@ -69,9 +69,9 @@ def _new_backup(loaded: "Loaded") -> Path:
 
 
 def _back_up(loaded: "Loaded", file: Path) -> "Copied":
-    from bot.journal.copying import back_up
     from bot.journal.errors import Corrupt
-    from bot.journal.heads import read_heads_file
+    from bot.journal.upkeep.copying import back_up
+    from bot.journal.writing.heads import read_heads_file
     from bot.runtime.journal_file import journal_errors
 
     kept = read_heads_file(loaded.state_dir, loaded.journal_url).kept
@@ -107,9 +107,9 @@ def prune(invocation: Invocation, before: str | None, dry_run: bool, file: Path 
     Orders, requests, fills and halts always stay, and so does anything about an order that may
     still trade. bot journal verify still proves what is left.
     """
-    from bot.journal.reader import JournalReader
-    from bot.journal.retention import PRUNABLE, due_in
-    from bot.journal.schema import reading_current
+    from bot.journal.database.schema import reading_current
+    from bot.journal.reading.reader import JournalReader
+    from bot.journal.upkeep.retention import PRUNABLE, due_in
     from bot.runtime.journal_file import journal_errors
     from bot.runtime.upkeep import cuts, prune_alone, shrink
 
@@ -182,14 +182,14 @@ def sql(invocation: Invocation, query: str | None, limit: int, form: str) -> Non
 
     docs/journal.md describes the tables and views.
     """
-    from bot.journal.asking import Unanswered, ask
+    from bot.journal.reading.asking import Unanswered, ask
     from bot.runtime.journal_file import journal_errors
 
     if invocation.json and form != "table":
         raise click.UsageError(f"--json and -o {form} contradict each other: use one of them")
     loaded = readable(invocation)
     if query is None:
-        from bot.journal import tables
+        from bot.journal.database import tables
 
         views = (tables.v_orders, tables.v_timeline, tables.v_decisions, tables.v_pnl)
         described = (*views, *tables.metadata.sorted_tables)

@@ -83,7 +83,7 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I3": Invariant("an intent has at most one open order", "bot/engine/invariants.py"),
     "I4": Invariant(
         "no nonce and no order of a day is stored twice, nor is one given to two intents",
-        "bot/journal/tables.py",
+        "bot/journal/database/tables.py",
     ),
     "I5": Invariant(
         "that an order was never placed is said with its proof", "bot/engine/orders/orders.py"
@@ -114,14 +114,16 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
         "bot/engine/invariants.py",
     ),
     "I14": Invariant(
-        "a send is stored only by the holder of the newest lease", "bot/journal/storing.py"
+        "a send is stored only by the holder of the newest lease", "bot/journal/writing/storing.py"
     ),
     "I15": Invariant(
         "a nonce proves nothing later than 270 s after it was signed",
         "bot/runtime/fence.py",
     ),
     "I16": Invariant("a nonce is tried by a read that cannot trade", "bot/broker/writes.py"),
-    "I17": Invariant("each entry of the journal follows the one before", "bot/journal/storing.py"),
+    "I17": Invariant(
+        "each entry of the journal follows the one before", "bot/journal/writing/storing.py"
+    ),
     "I18": Invariant("the bytes that are sent are those that were signed", "bot/broker/writes.py"),
     "I19": Invariant(
         "our shares and the owner's are the broker's, or the difference is known",

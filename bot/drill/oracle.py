@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
-from bot.journal.engines import reading
+from bot.journal.database.engines import reading
 from bot.journal.errors import Unreachable
-from bot.journal.verify import verify
+from bot.journal.upkeep.verify import verify
 from bot.sandbox.house.ledger import read_ledger
 
 HAS_ORDER = frozenset({SendState.ACKED, SendState.MATCHED})

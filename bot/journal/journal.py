@@ -16,24 +16,25 @@ import sqlalchemy as sa
 
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
-from bot.journal import emergency, tables
-from bot.journal.batch import Batch, Head
-from bot.journal.encoding import Plain, instant_text
-from bot.journal.engines import (
+from bot.journal.database import tables
+from bot.journal.database.encoding import Plain, instant_text
+from bot.journal.database.engines import (
     database_errors,
     file_of,
     is_sqlite,
     make_private_file,
     writing_engine,
 )
+from bot.journal.database.schema import require_schema
 from bot.journal.errors import Unreachable
-from bot.journal.heads import HeadsKeeper
-from bot.journal.recovering import read_recovery
-from bot.journal.retention import Pruned, prune
-from bot.journal.schema import require_schema
-from bot.journal.sends import Send
-from bot.journal.storing import Store, Verdicts, Write
-from bot.journal.thread import WriterThread
+from bot.journal.reading.recovering import read_recovery
+from bot.journal.upkeep.retention import Pruned, prune
+from bot.journal.writing import emergency
+from bot.journal.writing.batch import Batch, Head
+from bot.journal.writing.heads import HeadsKeeper
+from bot.journal.writing.sends import Send
+from bot.journal.writing.storing import Store, Verdicts, Write
+from bot.journal.writing.thread import WriterThread
 
 CLOSE_WAIT_S: Final = 10.0
 """How long the end of a run waits for queued work."""

@@ -32,7 +32,7 @@ from typing import Final, TypeVar
 
 from bot.clock import monotonic_s
 from bot.domain.visible import visible
-from bot.journal.aside import begin
+from bot.journal.writing.aside import begin
 
 FLAG: Final = "HALT"
 """The file's name, in the state directory."""

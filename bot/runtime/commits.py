@@ -22,12 +22,12 @@ from bot.clock import boottime_s
 from bot.domain.entry import Entry
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import JournalHealthChanged
-from bot.journal.emergency import EmergencyJournal, must_survive
 from bot.journal.errors import JournalError, OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
-from bot.journal.lease import LEASE_LIFE_S
-from bot.journal.sends import Send
-from bot.journal.thread import in_time
+from bot.journal.writing.emergency import EmergencyJournal, must_survive
+from bot.journal.writing.lease import LEASE_LIFE_S
+from bot.journal.writing.sends import Send
+from bot.journal.writing.thread import in_time
 from bot.runtime.activity import Post
 from bot.runtime.supervisor import Trouble
 

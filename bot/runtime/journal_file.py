@@ -14,7 +14,8 @@ from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import DEFAULT
 from bot.domain.entry import Entry
-from bot.journal.engines import file_of, is_sqlite, unreachable
+from bot.journal.database.engines import file_of, is_sqlite, unreachable
+from bot.journal.database.schema import check, migrate
 from bot.journal.errors import (
     Corrupt,
     Holder,
@@ -27,12 +28,11 @@ from bot.journal.errors import (
     UnusableUrl,
     WrittenByAnother,
 )
-from bot.journal.reader import JournalReader
-from bot.journal.schema import check, migrate
+from bot.journal.reading.reader import JournalReader
 
 if TYPE_CHECKING:
-    from bot.journal.emergency import EmergencyJournal
     from bot.journal.journal import Journal
+    from bot.journal.writing.emergency import EmergencyJournal
 
 CHECK: Final = "Check: bot db check"
 MIGRATE: Final = "Do: bot db migrate"
@@ -192,7 +192,7 @@ async def take_over(
     Raises OperatorMistake if the file cannot be read, and what the journal raises.
     """
     # A run needs all of the writing journal; commands that only read one need just these functions.
-    from bot.journal.thread import in_time
+    from bot.journal.writing.thread import in_time
 
     try:
         kept = await in_time(emergency.read, FILE_S)

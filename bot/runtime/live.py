@@ -47,8 +47,8 @@ from bot.domain.outcome import NotSent
 from bot.engine.engine import Engine
 from bot.engine.settings import Guard
 from bot.journal.errors import OutcomeUnknown, Unreachable
-from bot.journal.folding import Fold
-from bot.journal.sends import Send
+from bot.journal.reading.folding import Fold
+from bot.journal.writing.sends import Send
 from bot.runtime.activity import TimeSlice
 from bot.runtime.commits import Commits, Committed
 from bot.runtime.inbox import JUST_OPERATORS, Inbox, Urgency

@@ -39,7 +39,7 @@ from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Outcome, Refused, U
 from bot.engine.gate import ENGINE_FAULT
 from bot.engine.orders.sends import TOO_MANY_REQUESTS
 from bot.journal.errors import LeaseLost, OutcomeUnknown, Unreachable
-from bot.journal.sends import Send
+from bot.journal.writing.sends import Send
 from bot.protocol.classify import classify_amend, classify_cancel, classify_place
 from bot.protocol.envelope import Answer, NoAnswer
 from bot.protocol.secret import redact

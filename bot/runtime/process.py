@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-from bot.journal.aside import begin
+from bot.journal.writing.aside import begin
 
 _PR_SET_DUMPABLE: Final = 4
 LEAVE_S: Final = 2.0

@@ -27,10 +27,10 @@ from bot.domain.errors import Fault
 from bot.domain.message import FaultFound
 from bot.domain.recovery import Recovery
 from bot.domain.timetable import local_of
-from bot.journal.emergency import EmergencyJournal
 from bot.journal.errors import LeaseLost, Unreachable, WrittenByAnother
 from bot.journal.journal import Journal
-from bot.journal.thread import in_time
+from bot.journal.writing.emergency import EmergencyJournal
+from bot.journal.writing.thread import in_time
 from bot.runtime.activity import Activity, RightOfWay, Tasks, TimeSlice
 from bot.runtime.brake import Brake
 from bot.runtime.commits import Commits

@@ -21,7 +21,7 @@ from bot.domain.entry import AUTH_DROPPED, AUTH_TAKEN, AUTH_TYPED, AuthEvent, No
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Noted, TwoFactorMissing, TwoFactorReady
 from bot.domain.operations import CodesCounted
-from bot.journal.reader import JournalReader
+from bot.journal.reading.reader import JournalReader
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post
 from bot.runtime.control.socket import Reply, refused

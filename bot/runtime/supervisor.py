@@ -29,8 +29,8 @@ from bot.config.strategies.invoke import words_of
 from bot.domain.entry import Entry
 from bot.domain.errors import Fault, InvariantBroken
 from bot.domain.visible import visible
-from bot.journal.aside import begin
 from bot.journal.errors import JournalError
+from bot.journal.writing.aside import begin
 from bot.protocol.secret import redact
 from bot.runtime.activity import LET_END_S
 from bot.runtime.control.socket import Handler, Reply, Request, refused

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.journal.thread import in_time
+from bot.journal.writing.thread import in_time
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Tasks
 from bot.runtime.second_factor import SecondFactor

@@ -18,18 +18,18 @@ from bot.config.settings.load import Loaded
 from bot.config.settings.model import KeepSettings
 from bot.domain.entry import Note
 from bot.domain.message import Noted
-from bot.journal.copying import Saved, copy_heads, copy_rows, remove, require_empty, saved_in
-from bot.journal.engines import database_errors, file_of, is_sqlite, writing_engine
+from bot.journal.database.engines import database_errors, file_of, is_sqlite, writing_engine
+from bot.journal.database.schema import check, migrate
 from bot.journal.errors import Corrupt, JournalError, NotOwner
-from bot.journal.heads import FILE, HeadsKeeper, KeptHeads, append_line
 from bot.journal.journal import Journal
-from bot.journal.lease import Lease, acquire
-from bot.journal.reader import JournalReader
-from bot.journal.retention import PRUNED, Pruned
-from bot.journal.schema import check, migrate
-from bot.journal.thread import in_time
-from bot.journal.values import PRUNING
-from bot.journal.verify import VerifyReport, heads_now, verify
+from bot.journal.reading.reader import JournalReader
+from bot.journal.reading.values import PRUNING
+from bot.journal.upkeep.copying import Saved, copy_heads, copy_rows, remove, require_empty, saved_in
+from bot.journal.upkeep.retention import PRUNED, Pruned
+from bot.journal.upkeep.verify import VerifyReport, heads_now, verify
+from bot.journal.writing.heads import FILE, HeadsKeeper, KeptHeads, append_line
+from bot.journal.writing.lease import Lease, acquire
+from bot.journal.writing.thread import in_time
 from bot.runtime.journal_file import this_process
 
 PASSES_A_CLOSE: Final = 10

@@ -24,7 +24,7 @@ from bot.domain.operations import ClockStepped, DiskSeen, StoodStill
 from bot.engine.control_state import Standing
 from bot.engine.health import LOW_BYTES
 from bot.engine.settings import StrategyFault
-from bot.journal.thread import in_time
+from bot.journal.writing.thread import in_time
 from bot.runtime.activity import Post
 from bot.runtime.worlds.environment import Environment
 from bot.strategy import Strategy

@@ -1,6 +1,6 @@
 """The tables of the journal, and the starts of its chains.
 
-The layout is given here in full and never edited: `bot/journal/tables.py` moves on, and a test
+The layout is given here in full and never edited: `bot/journal/database/tables.py` moves on, and a test
 holds the two equal after the newest revision.
 """
 

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from bot.cli.main import run
 from bot.domain.entry import AuthEvent, CheckResult, Decision, Entry, IntentRecorded, Verdict
 from bot.domain.order import OrderState, SendState, Side
+from bot.journal.database.schema import migrate
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
-from bot.journal.lease import acquire
-from bot.journal.schema import migrate
+from bot.journal.writing.lease import acquire
 from tests.canaries import CODE, require_clean
 from tests.journal.facts import T0, Story, after, but
 

@@ -10,7 +10,7 @@ from bot.domain.entry import Verdict
 from bot.domain.instrument import Phase
 from bot.domain.order import OrderState, SendState
 from bot.engine.risk.codes import CODES
-from bot.journal.values import STOPPED
+from bot.journal.reading.values import STOPPED
 from bot.runtime.control.status import order_fields
 from tests.cli.stage import a_day
 from tests.engine.stage import Stage, limited, report_of

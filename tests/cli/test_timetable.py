@@ -10,7 +10,7 @@ from bot.config.rulebook import load_rulebook
 from bot.domain.entry import Note
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
-from bot.journal.lease import acquire
+from bot.journal.writing.lease import acquire
 from bot.runtime.control.status import job_fields
 from bot.runtime.timetable.notes import DOWN, late_note, missed_note
 from bot.runtime.timetable.schedule import Firing, Job, OnTradingDays, WhenMissed, every

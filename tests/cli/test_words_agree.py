@@ -6,7 +6,7 @@ from bot.domain.entry import IntentRecorded
 from bot.domain.order import SendState
 from bot.engine.status import _OUTCOMES
 from bot.journal.journal import Journal
-from bot.journal.reader import JournalReader
+from bot.journal.reading.reader import JournalReader
 from tests.journal.facts import Story
 
 SETTLED = {

@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.journal.emergency import FILE
+from bot.journal.writing.emergency import FILE
 from tests.crash.harness import Crashing, crashing
 from tests.crash.points import FLOWS, carry_out, prepare, show
 from tests.crash.strikes import NOT_HERE, WRITES, Strike, may_strike, struck, threads_of

@@ -306,7 +306,7 @@ def databases(kind: str) -> Iterator[Callable[[], contextlib.AbstractContextMana
     if kind == "sqlite":
         yield contextlib.nullcontext
         return
-    from bot.journal.schema import migrate
+    from bot.journal.database.schema import migrate
 
     with private_postgres() as server:
         administer(server, "create database crash_template")

@@ -31,10 +31,10 @@ from typing import Final
 from bot.clock import performance_s
 from bot.domain.account import AccountSnapshot, Holding, base_words
 from bot.domain.entry import AccountSeen, RunState, StateChanged
+from bot.journal.database.schema import migrate
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
-from bot.journal.lease import acquire
-from bot.journal.schema import migrate
+from bot.journal.writing.lease import acquire
 from bot.runtime.brake import FLAG, Brake, raise_flag
 from bot.runtime.state_dir import make_state_dir
 from bot.sandbox.house.ledger import read_ledger

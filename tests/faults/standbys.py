@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bot.journal.engines import reading
+from bot.journal.database.engines import reading
 from tests.faults.hanging import Hanging
 from tests.processes import BotProcess
 from tests.story import once

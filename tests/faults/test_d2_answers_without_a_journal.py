@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bot.journal.emergency import FILE
-from bot.journal.verify import verify
+from bot.journal.upkeep.verify import verify
+from bot.journal.writing.emergency import FILE
 from tests.faults.hanging import WITHIN_S, Hanging, locked, trading
 
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from bot.journal.emergency import FILE
-from bot.journal.engines import reading
-from bot.journal.verify import verify
+from bot.journal.database.engines import reading
+from bot.journal.upkeep.verify import verify
+from bot.journal.writing.emergency import FILE
 from tests.faults.hanging import Hanging, locked, playing_itself, trading
 from tests.journal.breaking_proxy import breaking_proxy
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import sqlalchemy as sa
 
-from bot.journal import tables
-from bot.journal.batch import seals_of
-from bot.journal.encoding import Plain, link, summed
-from bot.journal.rows import seal_of, sealed_content
+from bot.journal.database import tables
+from bot.journal.database.encoding import Plain, link, summed
+from bot.journal.writing.batch import seals_of
+from bot.journal.writing.rows import seal_of, sealed_content
 
 Row = dict[str, Plain]
 Change = Callable[[list[Row]], list[Row]]

@@ -7,12 +7,12 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from bot.journal.encoding import instant_text
-from bot.journal.engines import writing_engine
+from bot.journal.database.encoding import instant_text
+from bot.journal.database.engines import writing_engine
+from bot.journal.database.tables import daily_closes
 from bot.journal.journal import Journal
-from bot.journal.rows import Row
-from bot.journal.storing import Store
-from bot.journal.tables import daily_closes
+from bot.journal.writing.rows import Row
+from bot.journal.writing.storing import Store
 from tests.journal.facts import DAY
 
 

@@ -19,11 +19,11 @@ from typing import Any, Final
 import psycopg
 import sqlalchemy as sa
 
-from bot.journal import tables
-from bot.journal.engines import reading
+from bot.journal.database import tables
+from bot.journal.database.engines import reading
+from bot.journal.database.schema import migrate
 from bot.journal.journal import Journal
-from bot.journal.schema import migrate
-from bot.journal.verify import verify
+from bot.journal.upkeep.verify import verify
 from tests.journal.facts import EVERY_KIND, Story, after, but
 from tests.journal.forging import without_guards
 from tests.journal.stored import close_day_in

@@ -5,13 +5,13 @@ import sqlalchemy as sa
 
 from bot.clock import SystemClock
 from bot.domain.errors import InvariantBroken
-from bot.journal import tables
-from bot.journal.engines import reading_engine, writing_engine
+from bot.journal.database import tables
+from bot.journal.database.engines import reading_engine, writing_engine
 from bot.journal.errors import Contradicted, Holder, JournalError, LeaseLost, WrittenByAnother
 from bot.journal.journal import Journal
-from bot.journal.lease import acquire
-from bot.journal.sends import Send
-from bot.journal.verify import verify
+from bot.journal.upkeep.verify import verify
+from bot.journal.writing.lease import acquire
+from bot.journal.writing.sends import Send
 from bot.runtime.supervisor import ends_the_run
 from tests.journal.facts import EPOCH, Story, but
 

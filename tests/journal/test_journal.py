@@ -9,13 +9,13 @@ import sqlalchemy as sa
 
 from bot.domain.entry import Entry, Note
 from bot.domain.order import SendState
-from bot.journal import tables
-from bot.journal.encoding import link
-from bot.journal.engines import reading_engine
+from bot.journal.database import tables
+from bot.journal.database.encoding import link
+from bot.journal.database.engines import reading_engine
 from bot.journal.errors import Contradicted, JournalError, NeedsMigration, Unreachable, UnusableUrl
 from bot.journal.journal import Journal
-from bot.journal.rows import sealed_content
-from bot.journal.verify import verify
+from bot.journal.upkeep.verify import verify
+from bot.journal.writing.rows import sealed_content
 from tests.journal.facts import DAY, EVERY_KIND, Story, after, but
 
 

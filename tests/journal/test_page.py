@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from bot.journal.engines import reading_engine
-from bot.journal.tables import metadata, v_decisions, v_orders, v_pnl, v_timeline
+from bot.journal.database.engines import reading_engine
+from bot.journal.database.tables import metadata, v_decisions, v_orders, v_pnl, v_timeline
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
 

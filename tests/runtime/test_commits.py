@@ -14,11 +14,11 @@ from bot.clock import SimulatedClock
 from bot.config.problems import OperatorMistake
 from bot.domain.entry import Entry, RunState, StateChanged
 from bot.domain.message import Event, JournalHealthChanged
-from bot.journal.emergency import FILE, EmergencyJournal, Kept
-from bot.journal.engines import file_of
+from bot.journal.database.engines import file_of
 from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal
-from bot.journal.thread import in_time
+from bot.journal.writing.emergency import FILE, EmergencyJournal, Kept
+from bot.journal.writing.thread import in_time
 from bot.runtime.commits import Commits, Committed
 from bot.runtime.journal_file import answer, left_unwritten, take_over
 from tests.faults.hanging import locked

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from bot.domain.entry import Fill
-from bot.journal.heads import FILE, read_heads_file
-from bot.journal.verify import VerifyReport, verify
+from bot.journal.upkeep.verify import VerifyReport, verify
+from bot.journal.writing.heads import FILE, read_heads_file
 from tests.staging import QUIET
 from tests.story import Story, once, tell, write_project
 

@@ -40,7 +40,7 @@ from bot.engine.engine import Engine
 from bot.engine.settings import EngineSettings, LoadedStrategy, invoke_plainly
 from bot.journal.errors import OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
-from bot.journal.sends import Send
+from bot.journal.writing.sends import Send
 from bot.protocol.envelope import Answer, NoAnswer
 from bot.runtime import live
 from bot.runtime.activity import Activity, TimeSlice

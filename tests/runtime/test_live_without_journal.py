@@ -24,7 +24,7 @@ from bot.domain.message import (
 )
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.outcome import NotSent
-from bot.journal.emergency import EmergencyJournal
+from bot.journal.writing.emergency import EmergencyJournal
 from bot.runtime import live
 from tests.runtime.test_live import NOW, Room, _room
 

@@ -27,8 +27,8 @@ from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, 
 from bot.domain.recovery import StoredIntent
 from bot.journal.errors import OutcomeUnknown
 from bot.journal.journal import Journal
-from bot.journal.sends import Send
-from bot.journal.storing import Verdicts
+from bot.journal.writing.sends import Send
+from bot.journal.writing.storing import Verdicts
 from bot.protocol.endpoints.endpoint import Lane
 from bot.protocol.envelope import Answer, NoAnswer
 from bot.runtime.order_manager import BOOK_AGE_MAX

@@ -8,12 +8,12 @@ import pytest
 from bot.config.settings.model import KeepSettings
 from bot.domain.entry import Note
 from bot.domain.message import Noted
-from bot.journal.copying import back_up
 from bot.journal.journal import Journal
-from bot.journal.verify import verify
+from bot.journal.upkeep.copying import back_up
+from bot.journal.upkeep.verify import verify
 from bot.runtime.upkeep import Retention, cuts
 from tests.journal.facts import T0, after, but
-from tests.journal.test_folding import NO
+from tests.journal.reading.test_folding import NO
 
 DAY_S = 86_400.0
 

@@ -59,8 +59,8 @@ print("talib" in sys.modules)
 """
 READ = """
 import sys
-import bot.journal.reader, bot.runtime.journal_file
-print("bot.journal.batch" in sys.modules, "bot.journal.reader" in sys.modules)
+import bot.journal.reading.reader, bot.runtime.journal_file
+print("bot.journal.writing.batch" in sys.modules, "bot.journal.reading.reader" in sys.modules)
 """
 
 
@@ -72,7 +72,7 @@ sys.argv += ["--state-dir", folder, "demo", "-q", "--for", "2m", "--speed", "max
 try:
     begin()
 except SystemExit as ended:
-    print(ended.code, "alembic" in sys.modules, "bot.journal.thread" in sys.modules)
+    print(ended.code, "alembic" in sys.modules, "bot.journal.writing.thread" in sys.modules)
 """
 LOOK = """
 import sys

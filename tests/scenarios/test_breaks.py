@@ -12,7 +12,7 @@ import pytest
 
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Entry, Note, StateChanged
-from bot.journal.heads import FILE
+from bot.journal.writing.heads import FILE
 from bot.runtime.control.socket import NoBotRunning, ask
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions

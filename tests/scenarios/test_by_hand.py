@@ -20,7 +20,7 @@ from bot.domain.entry import (
 from bot.domain.order import OrderState
 from bot.domain.outcome import TWO_FACTOR_CODES
 from bot.journal.errors import UnknownOrder
-from bot.journal.reader import JournalReader
+from bot.journal.reading.reader import JournalReader
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.staging import QUIET
 from tests.story import once, write_project

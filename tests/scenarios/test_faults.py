@@ -15,7 +15,7 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Entry, Fill, Note, RunState
 from bot.journal.errors import Contradicted
-from bot.journal.verify import verify
+from bot.journal.upkeep.verify import verify
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.timetable.schedule import Fire, Job, Report

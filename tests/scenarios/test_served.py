@@ -16,7 +16,7 @@ from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import Loaded, load_settings
 from bot.domain.entry import AuthEvent, OrderUpdated
 from bot.domain.order import OrderState
-from bot.journal.engines import file_of
+from bot.journal.database.engines import file_of
 from bot.runtime.control.socket import ask
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunEnd, RunOptions

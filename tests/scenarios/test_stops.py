@@ -19,9 +19,9 @@ from bot.config.settings.load import load_settings
 from bot.domain.entry import Decision, Entry, IntentMoved, Note, Verdict
 from bot.domain.order import SendState
 from bot.domain.recovery import Recovery
-from bot.journal.engines import file_of
+from bot.journal.database.engines import file_of
 from bot.journal.errors import Holder
-from bot.journal.lease import acquire
+from bot.journal.writing.lease import acquire
 from bot.runtime.activity import Post
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions

@@ -20,7 +20,7 @@ from bot.domain.entry import (
 )
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.outcome import TWO_FACTOR_CODES
-from bot.journal.reader import JournalReader
+from bot.journal.reading.reader import JournalReader
 from tests.by_hand import Ask, tell_by_hand
 from tests.staging import QUIET
 from tests.story import Story, once, tell, write_project

@@ -10,7 +10,7 @@ from pathlib import Path
 from bot.cli.command import Invocation
 from bot.config.settings.load import load_settings
 from bot.domain.entry import CODE_NOTE, Entry, Note, RunState, StateChanged
-from bot.journal.verify import last_note
+from bot.journal.upkeep.verify import last_note
 from bot.runtime.control.socket import ask
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions

@@ -15,7 +15,7 @@ from bot.config.settings.load import load_settings
 from bot.config.strategies.load import load_plans
 from bot.config.strategies.plugins import find_strategy
 from bot.journal.errors import JournalError
-from bot.journal.reader import JournalReader
+from bot.journal.reading.reader import JournalReader
 from tests.cli.stage import call
 from tests.rows import every_row
 from tests.security.yaml_fuzz import HOSTILE, main, outcome

@@ -18,12 +18,12 @@ from typing import Any, Final, TypeVar
 
 import bot.clock
 import bot.journal.journal
-import bot.journal.thread
+import bot.journal.writing.thread
 import bot.runtime.daemon
 import bot.runtime.health.onlookers
 from bot.clock import monotonic_s
-from bot.journal.storing import Store
-from bot.journal.thread import ENTRIES_MAX, Job, WriterThread
+from bot.journal.writing.storing import Store
+from bot.journal.writing.thread import ENTRIES_MAX, Job, WriterThread
 from bot.runtime import brake, process, supervisor, token_file, watches
 from bot.runtime.health.process_log import LogWatch
 from bot.runtime.history.warming import kept
@@ -38,7 +38,7 @@ STUCK: Final = 4
 """The code of a process in which everything waits."""
 FILES: Final = (watches, token_file, kept)
 """What reads or writes a file on a thread while the bot trades."""
-ASIDE: Final = (bot.journal.thread, brake, process, supervisor)
+ASIDE: Final = (bot.journal.writing.thread, brake, process, supervisor)
 """What begins threads that have an answer to give."""
 BACKGROUND: Final = frozenset({"MainThread", "heads", "hooks", "log", "recorder"})
 """Threads that nobody waits for. Any other has an answer to give: until then no time passes."""

@@ -22,8 +22,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from bot.domain.order import TERMINAL_STATES, SendState
-from bot.journal import tables
-from bot.journal.engines import reading
+from bot.journal.database import tables
+from bot.journal.database.engines import reading
 from tests.simulation.sixty_days import SixtyDays
 from tests.simulation.traders import write_plugins
 from tests.story import tell, write_project

@@ -28,8 +28,8 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.drill.oracle import faults_in, outcome_of
-from bot.journal.money import By, profit_of
-from bot.journal.reader import JournalReader
+from bot.journal.reading.money import By, profit_of
+from bot.journal.reading.reader import JournalReader
 from bot.protocol.secret import Secret
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions

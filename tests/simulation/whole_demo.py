@@ -18,7 +18,7 @@ from bot.cli.telling.narrator import Narrator
 from bot.config.settings.load import load_settings
 from bot.config.shipped import DEMO, shipped
 from bot.domain.entry import Decision, Verdict
-from bot.journal.reader import JournalReader
+from bot.journal.reading.reader import JournalReader
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from tests.story import Shown, in_process

@@ -29,10 +29,10 @@ from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import RunState
 from bot.domain.order import OrderState
-from bot.journal.values import OrderRow
+from bot.journal.reading.values import OrderRow
 
 if TYPE_CHECKING:
-    from bot.journal.reader import JournalReader
+    from bot.journal.reading.reader import JournalReader
 
 
 @define_command("cancel", example="bot cancel last", changes=True)

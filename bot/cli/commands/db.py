@@ -13,7 +13,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
-    from bot.journal.schema import SchemaState
+    from bot.journal.database.schema import SchemaState
 
 
 @define_group("db", example="bot db check")
@@ -36,7 +36,7 @@ def check(invocation: Invocation) -> None:
 def migrate(invocation: Invocation, dry_run: bool) -> None:
     """Create the journal, or bring it up to date, in one transaction."""
     # Here and below: a database's library is slow to import, and help pages do not need it.
-    from bot.journal.schema import migrate as migrate_schema
+    from bot.journal.database.schema import migrate as migrate_schema
     from bot.runtime.journal_file import journal_errors
 
     loaded = load(invocation)
@@ -65,9 +65,9 @@ def copy(invocation: Invocation, target: str) -> None:
     from bot.cli.upkeep import progress
     from bot.config.settings.load import JOURNAL_URLS, is_journal_url, unverified, unverified_host
     from bot.config.settings.sources import process_environment
-    from bot.journal.copying import rows_in
-    from bot.journal.engines import parse
+    from bot.journal.database.engines import parse
     from bot.journal.errors import Contradicted, Corrupt
+    from bot.journal.upkeep.copying import rows_in
     from bot.runtime.journal_file import journal_errors
     from bot.runtime.upkeep import copy_to
 
@@ -103,7 +103,7 @@ def copy(invocation: Invocation, target: str) -> None:
 
 
 def _show(invocation: Invocation, loaded: "Loaded") -> "SchemaState":
-    from bot.journal.schema import check as check_schema
+    from bot.journal.database.schema import check as check_schema
     from bot.runtime.journal_file import journal_errors
 
     with journal_errors(loaded.origin_of("journal.url")):

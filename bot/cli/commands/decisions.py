@@ -13,7 +13,7 @@ from bot.cli.target import open_journal, readable
 from bot.cli.telling.wording import clock_of, counted, minute_of
 from bot.clock import SystemClock
 from bot.config.problems import OperatorMistake
-from bot.journal.values import (
+from bot.journal.reading.values import (
     LASTS,
     STOPPED,
     DecisionGroup,
@@ -23,7 +23,7 @@ from bot.journal.values import (
 )
 
 if TYPE_CHECKING:
-    from bot.journal.reader import JournalReader
+    from bot.journal.reading.reader import JournalReader
 
 NOT_POLLED: Final = "NOT_POLLED"
 NOT_WOKEN: Final = "NOT_WOKEN"
@@ -111,7 +111,7 @@ def command(
         )
         if is_grouped:
             with asked(ReasonRow) as reasons:
-                from bot.journal.folding import group
+                from bot.journal.reading.folding import group
 
                 groups = group(reasons.rows)
             if symbol and why_not and not missed:
@@ -167,7 +167,7 @@ def _print(
 
 def _cells(each: DecisionRow | DecisionGroup) -> Row:
     """A row of the table, in the columns of `HEADS` or `GROUP_HEADS`."""
-    from bot.journal.folding import (
+    from bot.journal.reading.folding import (
         reason_of,  # this imports the database's library
         unfolded,
     )

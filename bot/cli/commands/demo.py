@@ -23,9 +23,9 @@ from bot.domain.instrument import EXCHANGE_TZ
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
-    from bot.journal.money import HeldRow
-    from bot.journal.values import DaySummary
-    from bot.journal.verify import VerifyReport
+    from bot.journal.reading.money import HeldRow
+    from bot.journal.reading.values import DaySummary
+    from bot.journal.upkeep.verify import VerifyReport
     from bot.runtime.run_controls import RunEnd
 
 ANSWER_OTP_AFTER_S: Final = 5.0
@@ -120,10 +120,10 @@ def _play(invocation: Invocation, loaded: "Loaded", wall_s: float, *, is_alone: 
 
 
 def _print_summary(invocation: Invocation, loaded: "Loaded", end: "RunEnd") -> None:
-    from bot.journal.heads import read_heads_file
-    from bot.journal.money import valued
-    from bot.journal.reader import JournalReader
-    from bot.journal.verify import verify
+    from bot.journal.reading.money import valued
+    from bot.journal.reading.reader import JournalReader
+    from bot.journal.upkeep.verify import verify
+    from bot.journal.writing.heads import read_heads_file
     from bot.runtime.journal_file import journal_errors
 
     day, url = end.market_time.astimezone(EXCHANGE_TZ).date(), loaded.journal_url

@@ -18,7 +18,7 @@ from bot.cli.target import open_journal, readable
 from bot.cli.telling.wording import clock_of, counted, day_and_clock_of
 
 if TYPE_CHECKING:
-    from bot.journal.values import EventRow
+    from bot.journal.reading.values import EventRow
 
 KINDS: Final = ("2fa", "state", "alert")
 HEADS: Final = ("TIME", "KIND", "WHAT", "CODE", "ABOUT", "TEXT")
@@ -49,8 +49,8 @@ def command(
     four characters, never more), orders refused for lack of one, and the first order accepted.
     """
     # The database is slow to import, and help pages do not need it.
-    from bot.journal.events import EventKind, events
-    from bot.journal.values import EventRow
+    from bot.journal.reading.events import EventKind, events
+    from bot.journal.reading.values import EventRow
     from bot.runtime.journal_file import journal_errors
 
     if follow and form == "csv":

@@ -10,7 +10,7 @@ from bot.cli.rows import paper_line, print_machine
 from bot.cli.show import UNCUT, print_lines, print_table, write_line
 from bot.cli.target import open_journal
 from bot.cli.telling.wording import clock_of, counted, day_and_clock_of
-from bot.journal.values import FillRow
+from bot.journal.reading.values import FillRow
 
 HEADS: Final = (
     "TIME", "ID", "STRATEGY", "SIDE", "SYM", "QTY", "PRICE", "AMOUNT", "FEE", "TAX", "RESULT",

@@ -16,11 +16,11 @@ from bot.cli.telling.wording import counted, day_and_clock_of
 from bot.cli.upkeep import backup, prune, sql
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake, Problem
-from bot.journal.values import Format, What
+from bot.journal.reading.values import Format, What
 
 if TYPE_CHECKING:
-    from bot.journal.heads import HeadsFile
-    from bot.journal.verify import VerifyReport
+    from bot.journal.upkeep.verify import VerifyReport
+    from bot.journal.writing.heads import HeadsFile
 
 ALL: Final = "all"
 WHATS: Final = tuple(each.value for each in What)
@@ -50,8 +50,8 @@ def verify(invocation: Invocation, head: str | None) -> None:
     Runs save the heads in heads.jsonl, in the state directory. Exit code 12 when anything differs.
     """
     # Here and below: a database's library is slow to import, and help pages do not need it.
-    from bot.journal.heads import KeptHeads, kept_of, read_heads_file
-    from bot.journal.verify import verify as verify_journal
+    from bot.journal.upkeep.verify import verify as verify_journal
+    from bot.journal.writing.heads import KeptHeads, kept_of, read_heads_file
 
     with readable_journal(invocation) as loaded:
         given: tuple[KeptHeads, ...] = ()
@@ -116,7 +116,7 @@ def head(invocation: Invocation) -> None:
 
     bot journal verify --head then finds anything that was changed before it was printed.
     """
-    from bot.journal.verify import heads_now
+    from bot.journal.upkeep.verify import heads_now
 
     with readable_journal(invocation) as loaded:
         write_line(heads_now(loaded.journal_url, SystemClock().now()).line)
@@ -134,8 +134,8 @@ def head(invocation: Invocation) -> None:
 @click.pass_obj
 def export(invocation: Invocation, what: str, form: str, since: str | None, output: Path) -> None:
     """Export the journal as CSV or JSON Lines files, described in README.txt."""
-    from bot.journal.export import export_directory, export_stream
-    from bot.journal.reader import JournalReader
+    from bot.journal.reading.export import export_directory, export_stream
+    from bot.journal.reading.reader import JournalReader
 
     whats = tuple(What) if what == ALL else (What(what),)
     with readable_journal(invocation) as loaded:

@@ -125,7 +125,7 @@ def mute(invocation: Invocation, length: float) -> None:
 def last_of_each(loaded: "Loaded") -> Mapping[str, Note]:
     """Return the last message of each channel, from the journal; empty if there is none yet."""
     from bot.journal.errors import JournalError
-    from bot.journal.events import last_notes
+    from bot.journal.reading.events import last_notes
 
     try:
         notes = last_notes(loaded.journal_url, NOTICE_NOTE, limit=LATELY)

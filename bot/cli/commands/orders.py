@@ -18,10 +18,10 @@ from bot.cli.telling.wording import clock_of, counted, day_and_clock_of, known_r
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.scripted import split
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
-from bot.journal.values import OrderRow
+from bot.journal.reading.values import OrderRow
 
 if TYPE_CHECKING:
-    from bot.journal.reader import JournalReader
+    from bot.journal.reading.reader import JournalReader
 
 HEADS: Final = (
     "TIME", "ID", "STRATEGY", "SIDE", "SYM", "QTY", "PRICE", "FILLED", "AVG", "STATUS",

@@ -12,7 +12,7 @@ from bot.cli.show import UNCUT, print_json, print_lines, print_table, write_line
 from bot.cli.target import open_journal
 from bot.cli.telling.wording import counted, day_and_clock_of
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.journal.money import By, Profit, ResultRow, profit_of
+from bot.journal.reading.money import By, Profit, ResultRow, profit_of
 
 HEADS: Final = (
     "OF", "FILLS", "BOUGHT", "FOR", "SOLD", "FOR", "REALISED", "FEE", "TAX", "NET",

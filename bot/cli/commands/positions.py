@@ -10,7 +10,7 @@ from bot.cli.rows import paper_line, print_machine
 from bot.cli.show import UNCUT, print_lines, print_table, write_line
 from bot.cli.target import open_journal
 from bot.cli.telling.wording import counted
-from bot.journal.values import PositionRow
+from bot.journal.reading.values import PositionRow
 
 HEADS: Final = ("STRATEGY", "SYM", "QTY", "AVG", "COST", "REALISED", "FEE", "TAX")
 

@@ -122,7 +122,7 @@ def _show_jobs(invocation: Invocation) -> None:
 
 def _show_missed(invocation: Invocation, since: str | None) -> None:
     """Print missed and late runs of the timetable, from the journal. Raises OperatorMistake."""
-    from bot.journal.events import missed_runs
+    from bot.journal.reading.events import missed_runs
 
     with open_journal(invocation) as reader:
         begin = since_of(since, reader)

@@ -13,7 +13,7 @@ from bot.cli.telling.orders import CHECKS_SHOWN
 from bot.cli.telling.wording import folded, millis_of, rejection_words
 from bot.domain.order import OrderState, SendState, type_word
 from bot.domain.scripted import split
-from bot.journal.values import OrderRow, TimelineRow
+from bot.journal.reading.values import OrderRow, TimelineRow
 
 Words = tuple[str, str]
 """A word for the event, and the rest of the line."""

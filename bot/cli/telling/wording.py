@@ -11,7 +11,7 @@ from bot.domain.order import type_word
 from bot.domain.visible import visible
 
 if TYPE_CHECKING:
-    from bot.journal.values import OrderRow
+    from bot.journal.reading.values import OrderRow
 
 LINE_MAX: Final = 100
 LINES_MAX: Final = 8

@@ -18,7 +18,7 @@ from bot.domain.operations import (
     ReconcileAsked,
     VerdictAsked,
 )
-from bot.journal.thread import in_time
+from bot.journal.writing.thread import in_time
 from bot.protocol.secret import Secret
 from bot.runtime import api
 from bot.runtime.brake import Pulled

@@ -21,7 +21,7 @@ from bot.config.problems import OperatorMistake
 from bot.domain.account import Break
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.operations import Action, OperatorActed
-from bot.journal.thread import in_time
+from bot.journal.writing.thread import in_time
 from bot.runtime.brake import Brake, Pulled
 from bot.runtime.commits import Commits
 from bot.runtime.control.socket import (

@@ -16,7 +16,7 @@ from bot.domain.quote import Depth
 from bot.engine.account_status import Balance, Compared, LimitUse, Reconciliation
 from bot.engine.control_state import Standing
 from bot.engine.status import BotStatus, StrategyStatus
-from bot.journal.values import PriceRow
+from bot.journal.reading.values import PriceRow
 from bot.protocol.values.border import MarketPhase
 from bot.runtime.inbox import Urgency
 from bot.runtime.parts import Parts

@@ -18,10 +18,10 @@ from bot.domain.message import AccountRead, InstrumentsRead, Recovered, TodaysOr
 from bot.domain.recovery import Recovery
 from bot.engine.settings import unguarded
 from bot.engine.wake import never
+from bot.journal.database.schema import reading_current
 from bot.journal.errors import Unreachable
-from bot.journal.reader import JournalReader
-from bot.journal.recovering import read_recovery
-from bot.journal.schema import reading_current
+from bot.journal.reading.reader import JournalReader
+from bot.journal.reading.recovering import read_recovery
 from bot.runtime.api import own_broker
 from bot.runtime.control.status import Fields, balance_fields, comparison_fields, limit_fields
 from bot.runtime.start.broker import choose_account, unreachable

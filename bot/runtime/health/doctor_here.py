@@ -25,11 +25,11 @@ from bot.config.strategies.load import load_strategies
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.engine.health import LOW_BYTES
 from bot.engine.settings import LoadedStrategy
-from bot.journal.copying import backups_in
+from bot.journal.database.schema import check
 from bot.journal.errors import JournalError
-from bot.journal.heads import read_heads_file
-from bot.journal.schema import check
-from bot.journal.verify import damage_of
+from bot.journal.upkeep.copying import backups_in
+from bot.journal.upkeep.verify import damage_of
+from bot.journal.writing.heads import read_heads_file
 from bot.runtime.brake import flags_in
 from bot.runtime.control.socket import NoBotRunning, ask
 from bot.runtime.state_dir import kept_token

@@ -23,8 +23,8 @@ from bot.domain.notice import MUTE_MAX, SEVERITIES, Notice, NoticeKind, Volume
 from bot.engine.account_status import LimitUse
 from bot.engine.control_state import Standing
 from bot.engine.settings import Guard
-from bot.journal.thread import in_time
-from bot.journal.verify import last_note
+from bot.journal.upkeep.verify import last_note
+from bot.journal.writing.thread import in_time
 from bot.runtime.activity import Post
 from bot.runtime.control.socket import Handler, Reply, Request, refused
 from bot.runtime.journal_file import answer, crashed, journal_errors

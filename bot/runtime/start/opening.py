@@ -30,12 +30,13 @@ from bot.domain.entry import (
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
 from bot.domain.recovery import Recovery
-from bot.journal.engines import is_sqlite
+from bot.journal.database.engines import is_sqlite
 from bot.journal.errors import Holder, LeaseHeld, Unreachable
-from bot.journal.events import last_moment
-from bot.journal.heads import HeadsKeeper, read_heads_file
 from bot.journal.journal import Journal
-from bot.journal.lease import (
+from bot.journal.reading.events import last_moment
+from bot.journal.upkeep.verify import damage_of, last_note
+from bot.journal.writing.heads import HeadsKeeper, read_heads_file
+from bot.journal.writing.lease import (
     BEAT_S,
     GRACE_S,
     LEASE_LIFE_S,
@@ -46,8 +47,7 @@ from bot.journal.lease import (
     acquire,
     take,
 )
-from bot.journal.thread import in_time
-from bot.journal.verify import damage_of, last_note
+from bot.journal.writing.thread import in_time
 from bot.runtime.control.server import ControlServer, handlers_of
 from bot.runtime.journal_file import (
     answer,

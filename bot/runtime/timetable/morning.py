@@ -20,7 +20,7 @@ from bot.engine.account_status import Reconciliation
 from bot.engine.engine import Engine
 from bot.engine.health import LOW_BYTES
 from bot.engine.status import BotStatus
-from bot.journal.thread import in_time
+from bot.journal.writing.thread import in_time
 from bot.runtime.activity import Post
 from bot.runtime.parts import Parts
 from bot.runtime.second_factor import SecondFactor

@@ -32,7 +32,7 @@ from bot.domain.entry import (
 )
 from bot.domain.order import OrderState
 from bot.domain.scripted import with_mark
-from bot.journal.heads import FILE, OLDER
+from bot.journal.writing.heads import FILE, OLDER
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, OneAtATime, Post, Turn
 from bot.runtime.state_dir import LEDGER, forget_token, make_state_dir

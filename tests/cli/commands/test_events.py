@@ -12,10 +12,10 @@ from bot.cli.commands.events import OVERLAP, followed
 from bot.config.problems import ExitCode
 from bot.domain.entry import AuthEvent, Entry, Note, RunState, StateChanged
 from bot.journal.errors import Holder
-from bot.journal.events import AUTH_WORDS
 from bot.journal.journal import Journal
-from bot.journal.lease import acquire
-from bot.journal.values import EventRow
+from bot.journal.reading.events import AUTH_WORDS
+from bot.journal.reading.values import EventRow
+from bot.journal.writing.lease import acquire
 from tests.cli.stage import call, make_project
 from tests.journal.facts import T0, after
 

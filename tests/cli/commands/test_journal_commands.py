@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bot.config.problems import ExitCode
-from bot.journal import tables
-from bot.journal.verify import heads_now
+from bot.journal.database import tables
+from bot.journal.upkeep.verify import heads_now
 from tests.cli.stage import call
 from tests.journal.facts import T0
 from tests.journal.forging import Row, forge, without_guards

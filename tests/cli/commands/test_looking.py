@@ -16,8 +16,8 @@ from bot.cli.commands.orders import ended_words
 from bot.cli.rows import Plain, csv_lines
 from bot.cli.show import ROWS_AT_ONCE, UNCUT, aligned, print_json, print_json_rows, print_table
 from bot.config.problems import ExitCode
-from bot.journal.reader import JournalReader
-from bot.journal.verify import VerifyReport
+from bot.journal.reading.reader import JournalReader
+from bot.journal.upkeep.verify import VerifyReport
 from tests.cli.stage import call, make_project
 
 ORDERS = """\

@@ -15,7 +15,7 @@ from bot.domain.entry import AccountSeen, Note
 from bot.engine.account_status import Balance, Due, HeldShares
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
-from bot.journal.lease import acquire
+from bot.journal.writing.lease import acquire
 from bot.runtime.control.status import balance_fields
 from tests.cli.stage import call, make_project
 from tests.journal.facts import T0, after

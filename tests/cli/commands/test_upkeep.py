@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from bot.config.problems import ExitCode
-from bot.journal.engines import reading
-from bot.journal.heads import read_heads_file
+from bot.journal.database.engines import reading
 from bot.journal.journal import Journal
-from bot.journal.lease import acquire
-from bot.journal.reader import JournalReader
-from bot.journal.verify import verify
+from bot.journal.reading.reader import JournalReader
+from bot.journal.upkeep.verify import verify
+from bot.journal.writing.heads import read_heads_file
+from bot.journal.writing.lease import acquire
 from bot.runtime.journal_file import this_process
 from tests.cli.commands.test_journal_commands import cut_off_decisions, keep_heads, url_of
 from tests.cli.stage import call
 from tests.journal.facts import T0, after, but
-from tests.journal.test_folding import NO
+from tests.journal.reading.test_folding import NO
 
 EARLIER = "2026-11-21"
 """A day after the one of the shared journal, and before the last of `grown`."""

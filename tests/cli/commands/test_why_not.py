@@ -21,8 +21,8 @@ from bot.domain.entry import (
     StrategySwitched,
     Verdict,
 )
-from bot.journal.folding import Fold
 from bot.journal.journal import Journal
+from bot.journal.reading.folding import Fold
 from tests.cli.commands.test_journal_commands import url_of
 from tests.cli.stage import call
 from tests.journal.facts import after

@@ -8,7 +8,7 @@ import pytest
 
 from bot.cli.telling.order_story import _MOVED, _SENDING, story
 from bot.domain.order import OrderState, SendState
-from bot.journal.values import OrderRow, TimelineRow
+from bot.journal.reading.values import OrderRow, TimelineRow
 from tests.journal.facts import DAY
 
 AT = datetime(2026, 11, 19, 2, 16, tzinfo=UTC)

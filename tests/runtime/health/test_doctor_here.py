@@ -15,7 +15,7 @@ import pytest
 from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
-from bot.journal.schema import migrate
+from bot.journal.database.schema import migrate
 from bot.runtime.health.doctor_here import Finding, Machine, Verdict, look_here, of_notices
 from bot.runtime.timetable.morning import calendar_row
 from tests.staging import QUIET

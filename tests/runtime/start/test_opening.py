@@ -8,7 +8,7 @@ import pytest
 
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
-from bot.journal.heads import FILE, OLDER, KeptHeads, append_line
+from bot.journal.writing.heads import FILE, OLDER, KeptHeads, append_line
 from bot.runtime.start.opening import begin_state, forgotten
 from tests.engine.stage import START
 from tests.story import once, write_project

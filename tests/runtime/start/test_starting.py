@@ -15,7 +15,7 @@ from bot.domain.order import OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
-from bot.journal.lease import acquire
+from bot.journal.writing.lease import acquire
 from bot.runtime.brake import Brake, raise_flag
 from bot.runtime.commits import Commits
 from bot.runtime.control.server import EarlyHalt

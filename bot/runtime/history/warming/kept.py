@@ -27,8 +27,8 @@ from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.quote import Bar, WentEx, span_of
 from bot.domain.rulebook import Rulebook
 from bot.engine.market import BAR_PHASES
-from bot.journal.aside import begin
-from bot.journal.thread import in_time
+from bot.journal.writing.aside import begin
+from bot.journal.writing.thread import in_time
 from bot.runtime.history.warming.warm_up import Earlier, UnusableHistory
 
 OWNERS: Final = 0o600

@@ -23,7 +23,7 @@ from bot.domain.quote import DAY, Bar, LastClose, WentEx, span_of, widened, widt
 from bot.domain.rulebook import Rulebook
 from bot.engine.findings import JUMP_MAX
 from bot.engine.market import BAR_PHASES
-from bot.journal.thread import in_time
+from bot.journal.writing.thread import in_time
 from bot.protocol.calls import CODECS
 from bot.runtime.closes import price_unit
 from bot.runtime.history.warming.warm_up import Earlier, UnusableHistory

@@ -1,0 +1,248 @@
+"""What happened to a bot, apart from its orders: 2FA, states, alerts, runs, and the times in which
+it, a strategy or a symbol was stopped.
+
+A decision needs a strategy that was woken. If the bot did not run or was halted or paused, if a
+strategy was off or a symbol set aside, there is no decision to say so; the runs, the changes of
+state and the alerts do. Orders have their own story (`timeline`); market events and decisions are
+not part of this one.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime, time
+from enum import StrEnum
+from heapq import merge
+from itertools import pairwise
+from typing import Final
+
+import sqlalchemy as sa
+
+from bot.domain.account import masked_scope
+from bot.domain.entry import (
+    ACCOUNT_SCOPE,
+    AUTH_DROPPED,
+    AUTH_TAKEN,
+    AUTH_TYPED,
+    ENTRIES_SCOPE,
+    LATE_NOTE,
+    MISSED_NOTE,
+    Note,
+    RunState,
+)
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.journal.database import tables
+from bot.journal.database.encoding import instant_of, instant_text
+from bot.journal.database.schema import reading_current
+from bot.journal.reading.values import LASTS, PRUNING, STOPPED, DecisionGroup, EventRow, MissedRow
+
+
+class EventKind(StrEnum):
+    """The part of the story that a row belongs to."""
+
+    TWO_FACTOR = "2fa"
+    STATE = "state"
+    ALERT = "alert"
+
+
+AUTH_WORDS: Final[Mapping[str, str]] = {
+    "needed": "needed",
+    "CODE_REQUESTED": "code asked for",
+    AUTH_TYPED: "code typed",
+    "CODE_REFUSED": "code refused",
+    "TOO_LATE": "too late",
+    AUTH_TAKEN: "token taken",
+    "TOKEN_NOT_KEPT": "not kept",
+    "ready": "ready",
+    "proved": "first write",
+    AUTH_DROPPED: "token dropped",
+    "TOKEN_NOT_REMOVED": "not removed",
+    "REVOKED": "revoked",
+}
+"""Every kind of 2FA row, as a person reads it."""
+REFUSED: Final = "write refused"
+_ALERTS: Final = ("ALERT", "FAULT")
+
+
+def events(
+    url: str, kinds: Collection[EventKind], since: datetime | None = None
+) -> Iterator[EventRow]:
+    """Yield what happened, oldest first; without `since`, on the last day that has a row.
+
+    Raises Unreachable or NeedsMigration.
+    """
+    auth, halts, notes = tables.auth_events, tables.halts, tables.notes
+    of_kind = {
+        EventKind.TWO_FACTOR: sa.select(auth),
+        EventKind.STATE: sa.select(halts).where(~halts.c.scope.startswith(tables.BASE)),
+        EventKind.ALERT: sa.select(notes).where(notes.c.kind.in_(_ALERTS)),
+    }
+    with reading_current(url) as connection:
+        if since is None:
+            newest = [
+                connection.execute(sa.select(sa.func.max(of_kind[each].subquery().c.at))).scalar()
+                for each in kinds
+            ]
+            last = max((instant_of(at) for at in newest if at is not None), default=None)
+            if last is None:
+                return
+            since = datetime.combine(last.astimezone(EXCHANGE_TZ).date(), time(), EXCHANGE_TZ)
+        found = []
+        for kind in kinds:
+            query = of_kind[kind]
+            at, seq = query.selected_columns["at"], query.selected_columns["seq"]
+            rows = connection.execute(query.where(at >= instant_text(since)).order_by(seq))
+            found.append([_event(kind, row) for row in rows.mappings()])
+        yield from merge(*found, key=lambda row: row.at)
+
+
+def _event(kind: EventKind, row: sa.RowMapping) -> EventRow:
+    code = about = what = text = ""
+    match kind:
+        case EventKind.TWO_FACTOR:
+            code, about, text = row["code"], row["intent_id"] or "", row["detail"]
+            is_refused = row["kind"] == "needed" and about
+            what = REFUSED if is_refused else AUTH_WORDS.get(row["kind"], row["kind"])
+        case EventKind.STATE:
+            about = "" if row["scope"] == "all" else masked_scope(row["scope"])
+            by = f"(by {row['by_whom']})" if row["by_whom"] else ""
+            what, text = row["to_state"], f"{row['reason']} {by}".strip()
+            if what == RunState.HALTED and row["scope"].startswith(ENTRIES_SCOPE):
+                what = RunState.REDUCING.value  # the word that every screen shows for it
+        case EventKind.ALERT:
+            code = str(json.loads(row["numbers"]).get("alert") or "")
+            what, about, text = row["kind"], row["symbol"] or "", row["text"]
+    return EventRow(instant_of(row["at"]), kind, what, code, about, text)
+
+
+def last_moment(url: str) -> datetime | None:
+    """Return when a bot last wrote to a journal, judging by the entries that each run keeps
+    writing; None if none has. Raises Unreachable or NeedsMigration.
+    """
+    chains = (tables.decisions, tables.notes, tables.account_snapshots)
+    newest = [sa.select(each.c.at).order_by(each.c.seq.desc()).limit(1) for each in chains]
+    with reading_current(url) as connection:
+        found = [connection.execute(query).scalar() for query in newest]
+        ended = connection.execute(sa.select(sa.func.max(tables.runs.c.ended_at))).scalar()
+    return max((instant_of(at) for at in (*found, ended) if at is not None), default=None)
+
+
+def missed_runs(url: str, since: datetime | None = None) -> Iterator[MissedRow]:
+    """Yield missed and late runs of the timetable, oldest first. Raises as `last_moment`."""
+    notes = tables.notes
+    columns = notes.c.at, notes.c.kind, notes.c.text, notes.c.numbers
+    query = sa.select(*columns).where(notes.c.kind.in_((MISSED_NOTE, LATE_NOTE)))
+    if since is not None:
+        query = query.where(notes.c.at >= instant_text(since))
+    with reading_current(url) as connection:
+        for at, kind, text, numbers in connection.execute(query.order_by(notes.c.seq)):
+            known = json.loads(numbers)
+            if "job" not in known:
+                continue  # an older program did not store late runs
+            yield MissedRow(
+                at=instant_of(at),
+                job=known["job"],
+                first=datetime.fromisoformat(known["first"]),
+                last=datetime.fromisoformat(known["last"]),
+                count=known["count"],
+                then=known["then"],
+                why=known["why"],
+                text=text,
+                is_missed=kind == MISSED_NOTE,
+            )
+
+
+def last_notes(url: str, kind: str, *, limit: int) -> list[Note]:
+    """Return the last notes of a kind, newest last. Raises as `last_moment`."""
+    notes = tables.notes
+    query = sa.select(notes.c.at, notes.c.text, notes.c.numbers).where(notes.c.kind == kind)
+    with reading_current(url) as connection:
+        found = connection.execute(query.order_by(notes.c.seq.desc()).limit(limit)).all()
+    return [Note(instant_of(at), kind, text, json.loads(it)) for at, text, it in found[::-1]]
+
+
+NOT_RUNNING: Final = "NOT_RUNNING"
+GOES_ON: Final = frozenset({"RUNNING", "STARTING", "STOPPING", "STOPPED", "on"})
+"""The states in which a scope blocks no orders; the runs say when the bot was off."""
+ALL: Final = ("all", "operator")
+STRATEGY: Final = "strategy:"
+ALERT: Final = "ALERT"
+_ANY: Final = "-"
+
+
+def stops(
+    connection: sa.Connection, symbol: str, *, strategy: str | None, since: datetime | None
+) -> list[DecisionGroup]:
+    """Return each time in which the symbol could not be ordered, earliest first."""
+    found = [
+        *_between_runs(connection, symbol),
+        *_halted(connection, symbol, strategy),
+        *_alerts(connection, symbol),
+    ]
+    lasting = [each for each in found if since is None or each.last_at >= since]
+    return sorted(lasting, key=lambda each: each.first_at)
+
+
+def _between_runs(connection: sa.Connection, symbol: str) -> Iterator[DecisionGroup]:
+    """From the end of a run (of a killed one: its last row) to the start of the next."""
+    runs = tables.runs
+    every = connection.execute(sa.select(runs).order_by(runs.c.run_id))
+    rows = [row for row in every if row.end_reason != PRUNING]
+    last_row = sa.select(sa.func.max(tables.notes.c.at))
+    for run, following in pairwise(rows):
+        ended, began = run.ended_at, following.started_at
+        if ended is None:
+            ended = connection.execute(last_row.where(tables.notes.c.at < began)).scalar()
+            ended = ended or run.started_at
+        why = f"the bot did not run ({run.end_reason or 'it was killed'})"
+        yield _stop(symbol, ended, began, code=NOT_RUNNING, why=why)
+    if rows and rows[-1].ended_at is not None:
+        ended = rows[-1].ended_at
+        why = f"the bot has not run since ({rows[-1].end_reason})"
+        yield _stop(symbol, ended, None, code=NOT_RUNNING, why=why)
+
+
+def _halted(
+    connection: sa.Connection, symbol: str, strategy: str | None
+) -> Iterator[DecisionGroup]:
+    halts = tables.halts
+    is_ours = (
+        halts.c.scope.in_((*ALL, f"symbol:{symbol}"))
+        | halts.c.scope.startswith(STRATEGY)
+        | halts.c.scope.startswith(ACCOUNT_SCOPE)
+        | halts.c.scope.startswith(ENTRIES_SCOPE)
+    )
+    since: dict[str, tuple[str, str, str]] = {}
+    for row in connection.execute(sa.select(halts).where(is_ours).order_by(halts.c.seq)):
+        of = row.scope.removeprefix(STRATEGY) if row.scope.startswith(STRATEGY) else _ANY
+        if strategy is not None and of not in {strategy, _ANY}:
+            continue
+        begun = since.pop(row.scope, None)
+        if begun is not None:
+            yield _stop(symbol, begun[0], row.at, code=begun[1], why=begun[2], strategy=of)
+        if row.to_state not in GOES_ON:
+            what = "" if row.scope in ALL else f"{row.scope.partition(':')[0]}: "
+            is_reduced = row.scope.startswith(ENTRIES_SCOPE)
+            state = RunState.REDUCING.value if is_reduced else row.to_state.upper()
+            said = f": {row.reason}" if row.reason else ""
+            since[row.scope] = (row.at, state, f"{what}{state} by {row.by_whom}{said}")
+    for scope, (at, code, why) in since.items():
+        of = scope.removeprefix(STRATEGY) if scope.startswith(STRATEGY) else _ANY
+        yield _stop(symbol, at, None, code=code, why=why, strategy=of)
+
+
+def _alerts(connection: sa.Connection, symbol: str) -> Iterator[DecisionGroup]:
+    notes = tables.notes
+    about = sa.select(notes).where(notes.c.kind == ALERT, notes.c.symbol == symbol)
+    for row in connection.execute(about.order_by(notes.c.seq)):
+        code = json.loads(row.numbers).get("alert")
+        yield _stop(symbol, row.at, row.at, code=str(code or ALERT), why=row.text)
+
+
+def _stop(
+    symbol: str, first: str, last: str | None, *, code: str, why: str, strategy: str = _ANY
+) -> DecisionGroup:
+    """One such time; without an end it continues."""
+    first_at = instant_of(first)
+    last_at = instant_of(last) if last is not None else LASTS
+    facts = {"strategy": strategy, "symbol": symbol, "verdict": STOPPED, "code": code}
+    return DecisionGroup(first_at=first_at, last_at=last_at, **facts, count=1, why=why, ranges={})

@@ -1,0 +1,390 @@
+"""Reads the state from which the engine continues after a stop, a crash or a kill."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from typing import Final
+
+import sqlalchemy as sa
+
+from bot.domain.entry import (
+    ACCOUNT_SCOPE,
+    FENCE_SCOPE,
+    LIMITS_NOTE,
+    REDUCED_SCOPE,
+    AttemptStarted,
+    Fill,
+    OrderUpdated,
+    RunState,
+    Verdict,
+)
+from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, OrderState, SendState, Side
+from bot.domain.recovery import (
+    PLACES_JUDGED,
+    RECENT_BUYS,
+    PlaceSeen,
+    RecoveredStrategy,
+    Recovery,
+    StoredAmend,
+    StoredIntent,
+)
+from bot.journal.database import tables
+from bot.journal.database.encoding import instant_of, made
+from bot.journal.database.tables import COST, SHARES, total
+from bot.journal.reading.recovering_state import (
+    bases,
+    closes,
+    crashes,
+    faults,
+    flatten,
+    halted,
+    newest_by_scope,
+    newest_note,
+    open_breaks,
+    reduced,
+)
+from bot.journal.writing.sends import WHOLE_BOT, ScopeState, lasting_state
+
+NOT_ORDERED: Final = (SendState.DENIED, SendState.EXPIRED_LOCAL)
+"""Intents in these states were never sent, so they do not count as orders of the day."""
+UNDECIDED: Final = UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}
+MAY_BE_SEEN_YET: Final = UNRESOLVED_SENDS | {
+    SendState.REFUSED,
+    SendState.NOT_SENT,
+    SendState.NOT_PLACED,
+    SendState.HELD,
+    SendState.EXPIRED_LOCAL,
+    SendState.EOD_ABSENT,
+    SendState.MATCHED,
+}
+"""Unresolved, or settled as no order or as one matched by its looks: a row that looks like one of
+these is a late ghost or a duplicate.
+"""
+SETTLEMENT_LASTS: Final = timedelta(days=21)
+"""Minimum: T+2 over the Tet holidays, which close the exchanges for up to nine days."""
+REQUESTS_LOOKED_AT: Final = 500
+"""The newest ones: no meaningful per-minute limit is higher."""
+INTENTS_SEARCHED: Final = 20_000
+"""The newest ones, including refused orders: what a strategy bought long ago says nothing about its
+habits.
+"""
+OF_NO_ORDER: Final = (401, 403, 429)
+SALES: Final = (tables.attempts.c.verb == "POST") & (tables.intents.c.side == Side.SELL)
+KEPT_STATES: Final = ("on", "paused", "disabled")
+"""States of a strategy that are restored; `warming` is not."""
+SURVIVING: Final = (RunState.HALTED, RunState.PAUSED)
+
+
+def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
+    """Gather everything the engine needs to continue as if it had never stopped."""
+    kept = lasting_state(connection, *WHOLE_BOT)
+    if kept is None or kept.state not in SURVIVING:
+        kept = ScopeState(RunState.RUNNING, "", "")
+    fills, orders = tables.fills, tables.orders
+    recent = fills.c.trading_date >= (trading_date - SETTLEMENT_LASTS).isoformat()
+    day = trading_date.isoformat()
+    wanted = orders.c.state.not_in(TERMINAL_STATES) | (orders.c.trading_date == day)
+    counting, limits = list(bases(connection)), newest_note(connection, LIMITS_NOTE)
+    breaks, next_break_number = open_breaks(connection)
+    return Recovery(
+        trading_date=trading_date,
+        next_intent_number=max(
+            _next_number(connection, tables.intents.c.intent_id),
+            # it may not have become an intent
+            _next_number(connection, tables.decisions.c.request_id),
+        ),
+        next_fill_number=_next_number(connection, fills.c.fill_id),
+        run_state=kept.state,
+        run_state_reason=kept.reason,
+        run_state_by=kept.by,
+        intents=tuple(_intents(connection, day)),
+        orders=tuple(made(OrderUpdated, row) for row in _rows(connection, orders, wanted)),
+        amends=tuple(unsettled_amends(connection, day)),
+        later_ids=later_ids(connection, day),
+        strategies=_strategies(connection, day),
+        recent_fills=tuple(
+            (date.fromisoformat(row["trading_date"]), made(Fill, row))
+            for row in _rows(connection, fills, recent)
+        ),
+        bases=tuple(base for base, _ in counting),
+        in_bases={name: moved for _, elsewhere in counting for name, moved in elsewhere.items()},
+        breaks=breaks,
+        next_break_number=next_break_number,
+        halted_symbols=halted(connection, "symbol:"),
+        halted_scopes={
+            prefix + name: reason
+            for prefix in (ACCOUNT_SCOPE, FENCE_SCOPE, REDUCED_SCOPE)
+            for name, reason in halted(connection, prefix).items()
+        },
+        reduced=reduced(connection, trading_date),
+        recent_requests=_requests(connection, day, sa.true()),
+        recent_sales=_requests(connection, day, SALES),
+        places_seen=_places_seen(connection, day),
+        limits=limits.numbers if limits is not None else {},
+        closes=closes(connection, day),
+        cancels=_cancels(connection, day),
+        flatten=flatten(connection),
+        faults=tuple(faults(connection)) if kept.state is RunState.HALTED else (),
+        crashes=crashes(connection),
+    )
+
+
+def _rows(
+    connection: sa.Connection, table: sa.Table, wanted: sa.ColumnElement[bool]
+) -> sa.MappingResult:
+    return connection.execute(sa.select(table).where(wanted).order_by(table.c.seq)).mappings()
+
+
+def _next_number(connection: sa.Connection, column: sa.Column[str]) -> int:
+    """Return one more than the highest of `L-0001` and so on, zero-padded: the highest is the
+    longest, then the last in text order.
+    """
+    highest = sa.select(column).where(column.is_not(None))
+    highest = highest.order_by(sa.func.length(column).desc(), column.desc()).limit(1)
+    text = connection.execute(highest).scalar()
+    digits = re.search(r"(\d+)$", text or "")
+    return int(digits[1]) + 1 if digits else 1
+
+
+def _intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
+    """Return the intents, with their POSTs where an order may still turn up."""
+    intents, attempts = tables.intents, tables.attempts
+    wanted = intents.c.state.in_(UNDECIDED) | (intents.c.trading_date == day)
+    posted = (
+        sa.select(attempts)
+        .join(intents, intents.c.intent_id == attempts.c.intent_id)
+        .where(wanted, attempts.c.verb == "POST", intents.c.state.in_(MAY_BE_SEEN_YET))
+    )
+    posts = {
+        row["intent_id"]: made(AttemptStarted, row) for row in connection.execute(posted).mappings()
+    }
+    for row in _rows(connection, intents, wanted):
+        intent = made(Intent, {**row, "expire_after": row["expire_after_us"]})
+        post = posts.get(intent.intent_id)
+        proof = row["proof"] or ""
+        yield StoredIntent(intent, SendState(row["state"]), row["order_id"], post, proof)
+
+
+def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrategy]:
+    fills, intents = tables.fills, tables.intents
+    ours, today = fills.c.strategy.is_not(None), fills.c.trading_date == day
+
+    holdings = sa.select(fills.c.strategy, fills.c.symbol, SHARES, COST).where(ours)
+    of_each = (fills.c.strategy, fills.c.symbol)
+    positions: dict[str, dict[str, tuple[int, int]]] = {}
+    for name, symbol, shares, cost in connection.execute(
+        holdings.group_by(*of_each).order_by(*of_each)
+    ):
+        if shares != 0:
+            positions.setdefault(name, {})[symbol] = (shares, cost)
+
+    sums = sa.select(fills.c.strategy, total(fills.c.realised), total(fills.c.fee + fills.c.tax))
+    done = connection.execute(sums.where(ours, today).group_by(fills.c.strategy))
+    results = {name: (realised, fees) for name, realised, fees in done}
+
+    ordered = intents.c.trading_date == day, intents.c.state.not_in(NOT_ORDERED)
+    times = sa.select(intents.c.strategy, sa.func.count()).where(*ordered)
+    counts = {row[0]: row[1] for row in connection.execute(times.group_by(intents.c.strategy))}
+
+    buys = _recent_buys(connection)
+    refused, in_a_row = _refused(connection, day)
+    states = newest_by_scope(connection, "strategy:", *KEPT_STATES)
+    return {
+        name: RecoveredStrategy(
+            positions=positions.get(name, {}),
+            orders_today=counts.get(name, 0),
+            realised_today=results.get(name, (0, 0))[0],
+            fees_today=results.get(name, (0, 0))[1],
+            state=states[name]["to_state"] if name in states else "on",
+            state_reason=states[name]["reason"] if name in states else "",
+            state_by=states[name]["by_whom"] if name in states else "",
+            state_since=instant_of(states[name]["at"]) if name in states else None,
+            recent_buys=tuple(buys.get(name, ())),
+            refused=tuple(refused.get(name, ())),
+            refused_in_a_row=in_a_row.get(name, 0),
+        )
+        for name in sorted({*positions, *results, *counts, *states, *buys})
+    }
+
+
+def _refused(
+    connection: sa.Connection, day: str
+) -> tuple[dict[str, list[datetime]], dict[str, int]]:
+    """Return when each strategy's orders of a day were refused, and how many since the last
+    accepted one. Refusals because of key, token or quota do not count.
+    """
+    intents, attempts = tables.intents, tables.attempts
+    answered = (
+        sa.select(intents.c.strategy, intents.c.state, attempts.c.finished_at)
+        .join(intents, intents.c.intent_id == attempts.c.intent_id)
+        .where(
+            intents.c.trading_date == day,
+            attempts.c.verb == "POST",
+            attempts.c.http_status.not_in(OF_NO_ORDER),
+            intents.c.state.in_((SendState.REFUSED, SendState.ACKED)),
+        )
+        .order_by(attempts.c.seq)
+    )
+    refused: dict[str, list[datetime]] = {}
+    in_a_row: dict[str, int] = {}
+    for strategy, state, at in connection.execute(answered):
+        is_refused = state == SendState.REFUSED
+        in_a_row[strategy] = in_a_row.get(strategy, 0) + 1 if is_refused else 0
+        if is_refused:
+            refused.setdefault(strategy, []).append(instant_of(at))
+    return refused, in_a_row
+
+
+def _recent_buys(connection: sa.Connection) -> dict[str, list[int]]:
+    """Return what each strategy's last sent buys were worth, oldest first; a market order counts as
+    the most that it could have cost, as the decision saw it.
+    """
+    intents, decisions = tables.intents, tables.decisions
+    newest = connection.execute(sa.select(sa.func.max(intents.c.seq))).scalar() or 0
+    rank = sa.func.row_number().over(partition_by=intents.c.strategy, order_by=intents.c.seq.desc())
+    left = (
+        sa.select(
+            intents.c.seq,
+            intents.c.strategy,
+            intents.c.intent_id,
+            rank.label("rank"),
+            intents.c.quantity,
+            intents.c.limit_price,
+        )
+        .where(
+            intents.c.seq > newest - INTENTS_SEARCHED,
+            intents.c.side == Side.BUY,
+            intents.c.state.not_in((*NOT_ORDERED, SendState.READY)),
+        )
+        .subquery()
+    )
+    is_its = (decisions.c.request_id == left.c.intent_id) & (decisions.c.verdict == Verdict.PASSED)
+    found: dict[str, list[int]] = {}
+    for strategy, quantity, price, saw in connection.execute(
+        sa.select(left.c.strategy, left.c.quantity, left.c.limit_price, decisions.c.saw)
+        .outerjoin(decisions, is_its & left.c.limit_price.is_(None))
+        .where(left.c.rank <= RECENT_BUYS)
+        .order_by(left.c.seq)
+    ):
+        seen = json.loads(saw) if saw else {}
+        worth = quantity * (price or seen.get("ceiling") or seen.get("last") or 0)
+        if worth:
+            found.setdefault(strategy, []).append(worth)
+    return found
+
+
+def _cancels(connection: sa.Connection, day: str) -> dict[str, str]:
+    """Return why each order of today is to be cancelled: from the decision, else from a DELETE."""
+    intents, decisions, attempts = tables.intents, tables.decisions, tables.attempts
+    is_wish = (decisions.c.code == "CANCEL") & (decisions.c.verdict == Verdict.PASSED)
+    wishes = sa.select(intents.c.intent_id, decisions.c.why).join(
+        decisions, decisions.c.request_id == intents.c.intent_id
+    )
+    deletes = sa.select(intents.c.intent_id).join(
+        attempts, attempts.c.intent_id == intents.c.intent_id
+    )
+    today = intents.c.trading_date == day
+    found = dict.fromkeys(
+        connection.execute(deletes.where(today, attempts.c.verb == "DELETE")).scalars(), "cancel"
+    )
+    for intent_id, why in connection.execute(
+        wishes.where(today, is_wish).order_by(decisions.c.seq)
+    ):
+        found[intent_id] = why
+    return found
+
+
+def _requests(
+    connection: sa.Connection, day: str, wanted: sa.ColumnElement[bool]
+) -> tuple[tuple[str, datetime], ...]:
+    """Return account and time of a day's last order requests, oldest first."""
+    attempts, intents = tables.attempts, tables.intents
+    newest = (
+        sa.select(intents.c.account, attempts.c.at)
+        .join(intents, intents.c.intent_id == attempts.c.intent_id)
+        .where(intents.c.trading_date == day, wanted)
+        .order_by(attempts.c.seq.desc())
+        .limit(REQUESTS_LOOKED_AT)
+    )
+    found = [(account, instant_of(at)) for account, at in connection.execute(newest)]
+    return tuple(reversed(found))
+
+
+def _places_seen(connection: sa.Connection, day: str) -> tuple[PlaceSeen, ...]:
+    """How the last orders of a day were answered, the oldest first."""
+    attempts, intents = tables.attempts, tables.intents
+    newest = (
+        sa.select(attempts.c.finished_at, attempts.c.outcome, attempts.c.latency_ms)
+        .join(intents, intents.c.intent_id == attempts.c.intent_id)
+        .where(
+            intents.c.trading_date == day,
+            attempts.c.verb == "POST",
+            attempts.c.outcome.in_(("ACCEPTED", "REFUSED", "UNKNOWN")),
+        )
+        .order_by(attempts.c.seq.desc())
+        .limit(PLACES_JUDGED)
+    )
+    found = [
+        PlaceSeen(instant_of(at), outcome == "UNKNOWN", latency_ms)
+        for at, outcome, latency_ms in connection.execute(newest)
+    ]
+    return tuple(reversed(found))
+
+
+_ORDERS, _ATTEMPTS, _DECISIONS = tables.orders, tables.attempts, tables.decisions
+_RESULTS = tables.order_results
+
+
+def unsettled_amends(connection: sa.Connection, day: str) -> Iterator[StoredAmend]:
+    """Yield each amendment of today without a verdict, with what was requested."""
+    is_open = (_ORDERS.c.trading_date == day) & (_ORDERS.c.state == OrderState.PENDING_REPLACE)
+    puts = (
+        sa.select(_ATTEMPTS, _ORDERS.c.order_id.label("first_id"))
+        .join(_ORDERS, _ORDERS.c.intent_id == _ATTEMPTS.c.intent_id)
+        .where(is_open, _ATTEMPTS.c.verb == "PUT")
+        .order_by(_ATTEMPTS.c.seq)
+    )
+    newest = {row["first_id"]: row for row in connection.execute(puts).mappings()}
+    for order_id, put in newest.items():
+        asked = (
+            sa.select(_DECISIONS.c.numbers, _DECISIONS.c.why)
+            .where(_DECISIONS.c.request_id == put["intent_id"], _DECISIONS.c.code == "AMEND")
+            .where(_DECISIONS.c.seq < put["seq"])
+            .order_by(_DECISIONS.c.seq.desc())
+            .limit(1)
+        )
+        decision = connection.execute(asked).mappings().first()
+        if decision is not None:
+            numbers = json.loads(decision["numbers"])
+            yield StoredAmend(
+                order_id=order_id,
+                attempt=made(AttemptStarted, put),
+                outcome=put["outcome"],
+                limit_price=numbers.get("price"),
+                quantity=numbers.get("quantity"),
+                old=numbers.get("old"),
+                by=str(numbers.get("by", "")),
+                reason=decision["why"],
+            )
+
+
+def later_ids(connection: sa.Connection, day: str) -> dict[str, tuple[str, ...]]:
+    """Return the later ids of today's orders and of those that an earlier day left open, oldest
+    first.
+    """
+    is_meant = (_ORDERS.c.trading_date == day) | _ORDERS.c.state.not_in(TERMINAL_STATES)
+    first = connection.execute(sa.select(sa.func.min(_ORDERS.c.seq)).where(is_meant)).scalar()
+    if first is None:
+        return {}
+    shown = (
+        sa.select(_ORDERS.c.order_id, _RESULTS.c.order_id.label("later"))
+        .join(_RESULTS, _RESULTS.c.intent_id == _ORDERS.c.intent_id)
+        .where(is_meant, _RESULTS.c.seq > first, _RESULTS.c.order_id != _ORDERS.c.order_id)
+        .group_by(_ORDERS.c.order_id, _RESULTS.c.order_id)
+        .order_by(sa.func.min(_RESULTS.c.seq))
+    )
+    found: dict[str, tuple[str, ...]] = {}
+    for order_id, later in connection.execute(shown):
+        found[order_id] = (*found.get(order_id, ()), later)
+    return found

@@ -1,0 +1,170 @@
+"""Reads what a start has to know about earlier runs: closes, halts, breaks, faults in the bot."""
+
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from typing import Final
+
+import sqlalchemy as sa
+
+from bot.domain.account import AccountSnapshot, Break, Moved, moved_in
+from bot.domain.entry import (
+    CLOSE_NOTE,
+    ENTRIES_SCOPE,
+    FAULT_NOTE,
+    FLATTEN_NOTE,
+    REDUCED_SCOPE,
+    Note,
+    RunState,
+)
+from bot.domain.errors import Fault
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.quote import LastClose
+from bot.domain.recovery import StoredFault, StoredFlatten
+from bot.journal.database import tables
+from bot.journal.database.encoding import instant_of, instant_text, made, snapshot_of
+from bot.journal.writing.sends import WHOLE_BOT
+
+NOTES_SEARCHED: Final = 50_000
+"""Notes of some weeks: earlier closes are looked up in the broker's history."""
+FAULTS_MAX: Final = 20
+"""How many of the newest faults are remembered over a restart."""
+CRASH_LOOP: Final = timedelta(minutes=10)
+CRASHES_LOOKED_AT: Final = 20
+HALTED: Final = RunState.HALTED
+
+
+def closes(connection: sa.Connection, day: str) -> tuple[LastClose, ...]:
+    """Return the newest `CLOSE` note of each symbol from before a day, among the newest notes."""
+    found: dict[str, LastClose] = {}
+    for note in _notes(connection, tables.notes.c.kind == CLOSE_NOTE):
+        symbol, shown = note.symbol or "", str(note.numbers.get("day") or day)
+        if shown < day:  # an earlier program also used this kind for the pieces of an exit
+            found[symbol] = LastClose(
+                symbol, int(note.numbers["close"] or 0), date.fromisoformat(shown)
+            )
+    return tuple(found.values())
+
+
+def newest_note(connection: sa.Connection, kind: str) -> Note | None:
+    """Return the newest note of a kind."""
+    notes = tables.notes
+    newest = sa.select(notes).where(notes.c.kind == kind).order_by(notes.c.seq.desc())
+    row = connection.execute(newest.limit(1)).mappings().first()
+    return made(Note, row) if row is not None else None
+
+
+def flatten(connection: sa.Connection) -> StoredFlatten | None:
+    """Return the halt that sells, unless its newest note says that it is over."""
+    newest = newest_note(connection, FLATTEN_NOTE)
+    if newest is None or newest.numbers.get("is_over") is not False:
+        return None
+    numbers = newest.numbers
+    # an earlier program did not store this
+    since = str(numbers.get("since") or instant_text(newest.at))
+    left_out = (each.partition(" ") for each in str(numbers.get("left_out") or "").split(";"))
+    return StoredFlatten(
+        str(numbers["reason"] or ""),
+        str(numbers["by"]),
+        datetime.fromisoformat(since),
+        frozenset((name, symbol) for symbol, _, name in left_out if name),
+    )
+
+
+def faults(connection: sa.Connection) -> Iterator[StoredFault]:
+    """Return the first fault of each kind since a person last ended a halt."""
+    notes, halts = tables.notes, tables.halts
+    ended = (
+        sa.select(sa.func.max(halts.c.at))
+        .where(halts.c.scope.in_(WHOLE_BOT), halts.c.from_state == HALTED)
+        .where(halts.c.to_state.not_in((HALTED, RunState.STOPPING)))
+    )
+    since = connection.execute(ended).scalar() or ""
+    found: dict[str, StoredFault] = {}
+    for note in _notes(connection, (notes.c.kind == FAULT_NOTE) & (notes.c.at >= since)):
+        names = "kind", "error", "trace", "report", "invariant"
+        fault = Fault(*(str(note.numbers.get(name) or "") for name in names))
+        where = str(note.numbers.get("where") or "")
+        found.setdefault(fault.kind, StoredFault(note.at, where, fault))
+    yield from list(found.values())[-FAULTS_MAX:]
+
+
+def _notes(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> Iterator[Note]:
+    """Yield the wanted notes among the newest ones, oldest first."""
+    notes = tables.notes
+    newest = connection.execute(sa.select(sa.func.max(notes.c.seq))).scalar() or 0
+    is_new = notes.c.seq > newest - NOTES_SEARCHED
+    found = sa.select(notes).where(wanted, is_new).order_by(notes.c.seq)
+    for row in connection.execute(found).mappings():
+        yield made(Note, row)
+
+
+def newest_by_scope(
+    connection: sa.Connection, prefix: str, *states: str
+) -> dict[str, sa.RowMapping]:
+    """Return the newest row of each scope that begins with `prefix`, by the rest of its name; with
+    `states`, the newest of those.
+    """
+    halts = tables.halts
+    wanted = halts.c.scope.startswith(prefix)
+    if states:
+        wanted &= halts.c.to_state.in_(states)
+    found = connection.execute(sa.select(halts).where(wanted).order_by(halts.c.seq)).mappings()
+    return {row["scope"].removeprefix(prefix): row for row in found}
+
+
+def halted(connection: sa.Connection, prefix: str) -> dict[str, str]:
+    """Return what is halted in a kind of scope, and why."""
+    found = newest_by_scope(connection, prefix)
+    return {name: row["reason"] for name, row in found.items() if row["to_state"] == HALTED}
+
+
+def reduced(connection: sa.Connection, day: date) -> dict[str, str]:
+    """Return why an account takes no entries today: what stopped them on another day is over."""
+    return {
+        account: row["reason"]
+        for account, row in newest_by_scope(connection, ENTRIES_SCOPE).items()
+        if row["to_state"] == HALTED
+        and ENTRIES_SCOPE + account != REDUCED_SCOPE
+        and instant_of(row["at"]).astimezone(EXCHANGE_TZ).date() == day
+    }
+
+
+def open_breaks(connection: sa.Connection) -> tuple[tuple[Break, ...], int]:
+    """Return the unaccepted breaks, and the number of the next one."""
+    newest = newest_by_scope(connection, "break:")
+    found = tuple(
+        Break(name, row["reason"], instant_of(row["at"]))
+        for name, row in newest.items()
+        if row["to_state"] == HALTED
+    )
+    return found, len(newest) + 1
+
+
+def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str, Moved]]]:
+    """Return the figures of each account that count, read at the instant that the newest row names,
+    with what they contain of external orders.
+    """
+    snapshots = tables.account_snapshots
+    for account, row in newest_by_scope(connection, tables.BASE).items():
+        mine = (snapshots.c.account == account) & (snapshots.c.taken_at == row["at"])
+        taken = sa.select(snapshots).where(mine).order_by(snapshots.c.seq.desc()).limit(1)
+        for stored in connection.execute(taken).mappings():
+            yield snapshot_of(stored), moved_in(row["reason"])
+
+
+def crashes(connection: sa.Connection) -> int:
+    """Return how many of the previous runs, in a row, began shortly before this one and have no
+    end.
+    """
+    runs = tables.runs
+    newest = sa.select(runs.c.started_at, runs.c.ended_at).order_by(runs.c.run_id.desc())
+    found = connection.execute(newest.limit(CRASHES_LOOKED_AT + 1)).all()
+    if not found:
+        return 0
+    since = instant_of(found[0].started_at) - CRASH_LOOP
+    count = 0
+    for row in found[1:]:
+        if row.ended_at is not None or instant_of(row.started_at) < since:
+            break
+        count += 1
+    return count

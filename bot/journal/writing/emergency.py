@@ -1,0 +1,316 @@
+"""Stores what must not wait for an unresponsive database, as fsynced lines in a file beside it.
+
+A halt takes effect whatever the database does, and its cancels are sent once their attempts are
+here (order safety: nothing is sent before it is on disk). The broker's answers are kept too, with
+everything that follows for their orders: if the database missed an acceptance, the next start has
+to know it without asking. Orders are never sent on the strength of this file: they need the
+journal's own checks. When the journal accepts writes again it gets the same entries in order, and
+the file is removed. After a kill the next start writes what the journal lacks.
+
+A full disk must not prevent this, so space is reserved at the start of a run: `emergency.spare` is
+a megabyte of zeros, and becomes the file when there is something to store.
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from zlib import crc32
+
+import sqlalchemy as sa
+
+from bot.domain.entry import (
+    AttemptFinished,
+    AttemptStarted,
+    Entry,
+    Fill,
+    IntentMoved,
+    OrderResultSeen,
+    OrderUpdated,
+    StateChanged,
+    StrategySwitched,
+    Transition,
+)
+from bot.journal.database import tables
+from bot.journal.database.encoding import Plain, instant_text, made, plain
+from bot.journal.database.statements import given
+from bot.journal.writing import rows
+from bot.journal.writing.batch import POLLS, Batch
+
+FILE: Final = "emergency.jsonl"
+"""The name of the file, in a bot's state directory."""
+SPARE: Final = "emergency.spare"
+"""The file's name while there is nothing to store: the reserved space."""
+SPARE_BYTES: Final = 1_048_576
+BYTES_MAX: Final = 4_194_304
+"""Some thousands of cancels; beyond this size the file accepts no more."""
+KINDS: Final[dict[str, type[Entry]]] = {
+    kind.__name__: kind
+    for kind in (
+        AttemptStarted,
+        AttemptFinished,
+        IntentMoved,
+        OrderResultSeen,
+        OrderUpdated,
+        Transition,
+        Fill,
+        StateChanged,
+        StrategySwitched,
+    )
+}
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def must_survive(entry: Entry) -> bool:
+    """Return whether an entry is stored here: of KINDS, but not a polled row, which can be read
+    again.
+    """
+    is_poll = isinstance(entry, OrderResultSeen) and entry.source in POLLS
+    return type(entry).__name__ in KINDS and not is_poll
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The contents of a file, oldest first. `unreadable` counts damaged or truncated lines."""
+
+    entries: tuple[Entry, ...]
+    unreadable: int
+
+
+class EmergencyJournal:
+    """Stores entries that must survive, in a bot's state directory. It has one writer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self._spare = folder / SPARE
+        self._end: int | None = None
+        """Where the last line ends; None if not determined yet."""
+
+    def reserve(self) -> None:
+        """Reserve the space that a full disk would not give. Old contents are discarded: they have
+        been taken over. Raises OSError.
+        """
+        self.forget()
+        with suppress(FileNotFoundError):
+            if self._spare.stat().st_size == SPARE_BYTES:
+                return
+        descriptor = os.open(self._spare, _FLAGS | os.O_TRUNC, 0o600)
+        try:
+            _write(descriptor, bytes(SPARE_BYTES), 0)
+            os.fsync(descriptor)
+        except OSError:
+            self._spare.unlink()
+            raise
+        finally:
+            os.close(descriptor)
+        _sync_folder(self._spare.parent)
+
+    def keep(self, entries: Iterable[Entry]) -> None:
+        """Add entries, all or none; they survive a power cut once this returns. Blocks for as long
+        as the disk takes. Raises OSError; then nothing that relies on them may be done.
+        """
+        lasting = [entry for entry in entries if must_survive(entry)]
+        data = f"\n{_line_of(lasting)}".encode()  # the previous line may be truncated
+        is_new = not self.path.exists()
+        if is_new:
+            self._end = 0
+            with suppress(FileNotFoundError):
+                self._spare.rename(self.path)
+        descriptor = os.open(self.path, _FLAGS, 0o600)
+        try:
+            if self._end is None:
+                self._end = len(self.path.read_bytes().rstrip(b"\0"))
+            if self._end + len(data) > BYTES_MAX:
+                raise OSError(f"{self.path} holds {BYTES_MAX:,} bytes, and takes no more")
+            _write(descriptor, data, self._end)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._end += len(data)
+        if is_new:
+            _sync_folder(self.path.parent)
+
+    def read(self) -> Kept:
+        """Return the contents of the file; empty if there is none. Raises OSError."""
+        try:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return Kept((), 0)
+        lines = text.replace("\0", "").split(
+            "\n"
+        )  # text in an entry may contain other line separators
+        found = [_entries_of(line) for line in lines if line]
+        readable = [entries for entries in found if entries is not None]
+        entries = tuple(itertools.chain.from_iterable(readable))
+        return Kept(entries, len(found) - len(readable))
+
+    def forget(self) -> None:
+        """Remove the file, as the journal has all of it; keep its space if it had some reserved."""
+        with suppress(FileNotFoundError):
+            if self.path.stat().st_size != SPARE_BYTES:
+                self.path.unlink()
+            else:
+                descriptor = os.open(self.path, _FLAGS, 0o600)
+                try:
+                    _write(descriptor, bytes(SPARE_BYTES), 0)
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                self.path.rename(self._spare)
+            _sync_folder(self.path.parent)
+        self._end = None
+
+
+def take_over(batch: Batch, entries: Sequence[Entry]) -> int:
+    """Store the entries that the journal lacks, in order; return how many there were.
+
+    Lines were written before or alongside the journal, so both may have an entry. Consequences of
+    an attempt or intent that never reached the journal are skipped, and so is a move of an intent
+    that has since moved elsewhere: their orders are found in the day order book.
+    """
+    count = 0
+    for entry in entries:
+        asked, values = _question(entry)
+        stored = batch.connection.rows(asked, values)
+        is_lost = isinstance(entry, AttemptFinished) and not stored
+        if is_lost or (stored and stored[0][0] is not None) or not _has_its_intent(batch, entry):
+            continue
+        batch.store([entry])
+        count += 1
+    return count
+
+
+def _has_its_intent(batch: Batch, entry: Entry) -> bool:
+    """Return whether the entry's intent is stored, and is in the state from which the
+    move begins.
+    """
+    intent_id = getattr(entry, "intent_id", None)
+    if intent_id is None:
+        return True
+    intent = batch.find_intent(intent_id)
+    if intent is None or not isinstance(entry, IntentMoved):
+        return intent is not None
+    return intent["state"] in {entry.from_state, entry.to_state}
+
+
+_ATTEMPTS: Final = tables.attempts
+_HALTS: Final = tables.halts
+_ORDERS: Final = tables.orders
+_FILLS: Final = tables.fills
+_RESULTS: Final = tables.order_results
+_TRANSITIONS: Final = tables.transitions
+_ITS_ATTEMPT: Final = _ATTEMPTS.c.attempt_id == given("attempt")
+_STARTED: Final = sa.select(_ATTEMPTS.c.seq).where(_ITS_ATTEMPT)
+_FINISHED: Final = sa.select(_ATTEMPTS.c.outcome).where(_ITS_ATTEMPT)
+_CHANGED: Final = sa.select(_HALTS.c.seq).where(
+    _HALTS.c.at == given("at"),
+    _HALTS.c.scope == given("its_scope"),
+    _HALTS.c.to_state == given("its_state"),
+)
+_FILLED: Final = sa.select(_FILLS.c.seq).where(_FILLS.c.fill_id == given("fill"))
+_SEEN: Final = sa.select(_RESULTS.c.seq).where(
+    _RESULTS.c.at == given("at"),
+    _RESULTS.c.order_id == given("its_order"),
+    _RESULTS.c.source == given("its_source"),
+)
+_UPDATED: Final = sa.select(_ORDERS.c.seq).where(
+    _ORDERS.c.order_id == given("its_order"),
+    _ORDERS.c.account == given("its_account"),
+    _ORDERS.c.trading_date == given("its_day"),
+    sa.or_(
+        _ORDERS.c.at > given("at"),
+        sa.and_(
+            _ORDERS.c.at == given("same_at"),
+            _ORDERS.c.state == given("its_state"),
+            _ORDERS.c.executed_quantity == given("its_executed"),
+        ),
+    ),
+)
+_MOVED: Final = sa.select(_TRANSITIONS.c.seq).where(
+    _TRANSITIONS.c.at == given("at"),
+    _TRANSITIONS.c.machine == given("its_machine"),
+    _TRANSITIONS.c.to_state == given("its_state"),
+    _TRANSITIONS.c.executed_quantity == given("its_executed"),
+    _TRANSITIONS.c.intent_id.is_not_distinct_from(given("its_intent")),
+    _TRANSITIONS.c.order_id.is_not_distinct_from(given("its_order")),
+)
+
+
+def _question(entry: Entry) -> tuple[sa.Select[Any], Mapping[str, Plain]]:
+    """Return the query for whether an entry is stored: a non-null row means yes."""
+    match entry:
+        case AttemptStarted():
+            return _STARTED, {"attempt": entry.attempt_id}
+        case AttemptFinished():
+            return _FINISHED, {"attempt": entry.attempt_id}
+        case Fill():
+            return _FILLED, {"fill": entry.fill_id}
+        case OrderResultSeen():
+            seen = {"its_order": entry.order_id, "its_source": entry.source}
+            return _SEEN, {"at": instant_text(entry.at), **seen}
+        case OrderUpdated():
+            return _UPDATED, {
+                "its_order": entry.order_id,
+                "its_account": entry.account,
+                "its_day": plain(entry.trading_date),
+                "at": instant_text(entry.at),
+                "same_at": instant_text(entry.at),
+                "its_state": str(entry.state),
+                "its_executed": entry.executed_quantity,
+            }
+        case IntentMoved() | Transition():
+            row = rows.move_row(entry) if isinstance(entry, IntentMoved) else rows.row_of(entry)
+            return _MOVED, {
+                "at": row["at"],
+                "its_machine": "send" if isinstance(entry, IntentMoved) else "order",
+                "its_state": row["to_state"],
+                "its_executed": row["executed_quantity"],
+                "its_intent": row["intent_id"],
+                "its_order": row["order_id"],
+            }
+        case StateChanged():
+            scope, state = entry.scope, str(entry.to_state)
+        case StrategySwitched():
+            scope, state = f"strategy:{entry.strategy}", entry.state
+        case _:
+            raise AssertionError(f"{type(entry).__name__} is never kept")
+    return _CHANGED, {"at": instant_text(entry.at), "its_scope": scope, "its_state": state}
+
+
+def _write(descriptor: int, data: bytes, start: int) -> None:
+    if os.pwrite(descriptor, data, start) < len(data):
+        raise OSError("no space left")
+
+
+def _line_of(entries: Sequence[Entry]) -> str:
+    """Write entries that belong together, like an order's row and its fill, as one line, so that
+    truncation cannot separate them.
+    """
+    stored = [[type(entry).__name__, rows.row_of(entry)] for entry in entries]
+    text = json.dumps(stored, ensure_ascii=False)
+    return f"{crc32(text.encode()):08x} {text}\n"
+
+
+def _entries_of(line: str) -> list[Entry] | None:
+    """Parse a line; None if it is damaged: its checksum does not match."""
+    checksum, _, text = line.partition(" ")
+    if checksum != f"{crc32(text.encode()):08x}":
+        return None
+    stored = json.loads(text)
+    if stored and isinstance(stored[0], str):  # a line of an earlier version: one entry
+        stored = [stored]
+    if any(kind not in KINDS for kind, _ in stored):
+        return None
+    return [made(KINDS[kind], row) for kind, row in stored]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,365 @@
+"""The heads of a journal at one moment, stored outside the tables that they seal, and compared with
+the journal while it is read from end to end.
+
+An untampered journal contains every head ever stored, at its place. One that was truncated, changed
+and rehashed, or replaced by an older copy does not. A head is stored after its commit, so it may
+lag behind the journal but never leads it.
+
+While a bot runs, a separate thread writes one line a minute, and one at the end, so that neither a
+commit nor the end of a run waits for this file's disk.
+"""
+
+import json
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from errno import ENOSPC
+from pathlib import Path
+from typing import Final
+
+from bot.clock import Clock
+from bot.journal.database.encoding import instant_of, instant_text, local_text
+from bot.journal.database.engines import file_of, is_sqlite, parse
+from bot.journal.database.tables import SEALED
+from bot.journal.writing.batch import Head
+
+FILE: Final = "heads.jsonl"
+"""The name of the file of heads, in a bot's state directory."""
+OLDER: Final = "heads.older.jsonl"
+"""The previous file, moved aside when it grew too large."""
+LINE_START: Final = b'{"at":'
+"""The beginning of every line."""
+PERIOD_S: Final = 60.0
+"""At most one line in this time, except for the last."""
+CLOSE_WAIT_S: Final = 2.0
+"""How long the end of a run waits for the last line."""
+FILE_BYTES_MAX: Final = 1_048_576
+"""A larger file is moved aside, replacing the previous one: about 600 lines each. Older lines may
+go: the newest covers everything before it.
+"""
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+Heads = Mapping[str, Head]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptHeads:
+    """The ends of a journal's chains. `at` is wire time; `run` counts the journal's runs.
+
+    `is_last`: the run wrote nothing after it.
+    """
+
+    at: datetime
+    journal: str
+    run: int
+    epoch: int | None
+    heads: Heads
+    is_last: bool = False
+
+    def __str__(self) -> str:
+        """Describe the moment as an operator would look for it."""
+        time = local_text(instant_text(self.at)).replace("T", " ")[:19]
+        return f"the heads of {time}, run {self.run}"
+
+    @property
+    def line(self) -> str:
+        """One line of JSON, which `kept_of` parses."""
+        facts = {
+            "at": instant_text(self.at),
+            "journal": self.journal,
+            "run": self.run,
+            "epoch": self.epoch,
+            "last": self.is_last,
+            "heads": plain_heads(self.heads),
+        }
+        return json.dumps(facts, separators=(",", ":"))
+
+
+def plain_heads(heads: Heads) -> dict[str, tuple[int, int, str]]:
+    """The heads in JSON form: rows, last number, hash."""
+    return {
+        name: (each.row_count, each.last_seq, each.head_hash)
+        for name, each in sorted(heads.items())
+    }
+
+
+def heads_of(plain: Mapping[str, Iterable[int | str]]) -> dict[str, Head]:
+    """Parse what `plain_heads` wrote. Raises ValueError or TypeError for anything else."""
+    found = {}
+    for name, values in plain.items():
+        count, seq, hashed = values
+        found[name] = Head(int(seq), int(count), str(hashed))
+    return found
+
+
+def kept_of(line: str) -> KeptHeads:
+    """Parse one line. Raises ValueError for anything else."""
+    try:
+        found = json.loads(line)
+        return KeptHeads(
+            at=instant_of(found["at"]),
+            journal=str(found["journal"]),
+            run=int(found["run"]),
+            epoch=found["epoch"],
+            heads=heads_of(found["heads"]),
+            is_last=bool(found["last"]),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a line of heads: {line[:40]!r}") from error
+
+
+def label_of(url: str) -> str:
+    """The name of a journal in the lines: without password, and unchanged if its
+    folder is moved.
+    """
+    if is_sqlite(url):
+        return file_of(url).name
+    parsed = parse(url)
+    return f"{parsed.host or 'localhost'}:{parsed.port or 5432}/{parsed.database}"
+
+
+@dataclass(frozen=True, slots=True)
+class HeadsFile:
+    """The lines of a file of heads and of the one before it, oldest first.
+
+    `others` counts lines about other journals, `unreadable` malformed lines, such as one being
+    written during a power cut.
+    """
+
+    path: Path
+    kept: tuple[KeptHeads, ...]
+    others: int = 0
+    unreadable: int = 0
+    trouble: str | None = None
+    """Why the file could not be read."""
+    files: tuple[Path, ...] = ()
+    """The files that exist."""
+
+
+def read_heads_file(folder: Path, url: str) -> HeadsFile:
+    """Read the lines about the journal at `url`; empty if there is no file."""
+    path, label = folder / FILE, label_of(url)
+    kept, others, unreadable = [], 0, 0
+    files: list[Path] = []
+    for each in (folder / OLDER, path):
+        try:
+            lines = each.read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return HeadsFile(path, (), trouble=error.strerror or str(error))
+        files.append(each)
+        for line in filter(None, lines):
+            try:
+                found = kept_of(line)
+            except ValueError:
+                unreadable += 1
+                continue
+            if found.journal == label:
+                kept.append(found)
+            else:
+                others += 1
+    return HeadsFile(path, tuple(kept), others, unreadable, files=tuple(files))
+
+
+class HeadsKeeper:
+    """Stores the heads that it is shown. All methods except `close` return at once.
+
+    The first failure with the file is reported, once; the bot continues trading.
+    """
+
+    def __init__(self, folder: Path, url: str, clock: Clock, report: Callable[[str], None]) -> None:
+        self._path = folder / FILE
+        self._journal = label_of(url)
+        self._clock = clock
+        self._report = report
+        self._news = threading.Condition()
+        self._newest: tuple[int, int | None, Heads] | None = None
+        self._is_new = False
+        self._is_closing = False
+        self._is_last = False
+        self._thread = threading.Thread(target=self._keep, name="heads", daemon=True)
+
+    def see(self, run: int, epoch: int | None, heads: Heads) -> None:
+        """Note the ends of the chains after a commit."""
+        with self._news:
+            self._newest = (run, epoch, heads)
+            if not self._is_new:
+                self._is_new = True
+                self._news.notify()
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def close(self, *, is_last: bool) -> None:
+        """Write what is not written yet. `is_last`: the last heads seen are the end of the run."""
+        with self._news:
+            self._is_closing, self._is_last = True, is_last
+            self._news.notify()
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_WAIT_S)
+
+    # --------------------------------------------------------------------------- on the thread
+
+    def _keep(self) -> None:
+        is_closing = has_reported = False
+        while not is_closing:
+            with self._news:
+                self._news.wait_for(lambda: self._is_new or self._is_closing)
+                is_closing, newest, is_last = self._is_closing, self._newest, self._is_last
+                is_wanted, self._is_new = self._is_new or is_last, False
+            if newest is not None and is_wanted:
+                run, epoch, heads = newest
+                at = self._clock.now()
+                kept = KeptHeads(at, self._journal, run, epoch, heads, is_last=is_last)
+                try:
+                    append_line(self._path, kept.line)
+                except OSError as error:
+                    if not has_reported:
+                        has_reported = True
+                        self._report(
+                            f"the heads of the journal can't be kept in {self._path} "
+                            f"({error.strerror or error}): bot journal verify has less to compare "
+                            "with. Trading goes on"
+                        )
+            with self._news:
+                self._news.wait_for(lambda: self._is_closing, PERIOD_S)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append a line, synced to disk. Raises OSError, also for a file that is not ours."""
+    data = f"{line}\n".encode()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _opened(path, _FLAGS) as file:
+        found = os.fstat(file)
+        begins = os.pread(file, len(LINE_START), 0) if stat.S_ISREG(found.st_mode) else b"?"
+        if begins and begins != LINE_START:
+            raise OSError("it holds something else; move that away")
+        size = found.st_size
+        if size + len(data) <= FILE_BYTES_MAX:
+            if size and os.pread(file, 1, size - 1) != b"\n":
+                data = b"\n" + data  # a power cut or a full disk truncated the previous line
+            _write_all(file, data)
+            if size:
+                return
+        else:
+            path.replace(path.with_name(OLDER))
+            with _opened(path, _FLAGS) as new:
+                _write_all(new, data)
+    with _opened(path.parent, os.O_RDONLY | os.O_DIRECTORY) as folder:
+        os.fsync(folder)
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(file: int, data: bytes) -> None:
+    if os.write(file, data) < len(data):
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+    os.fsync(file)
+
+
+SEALS: Final = tuple(f"{table.name}.seals" for table in SEALED)
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """Heads that were stored, and when, in words."""
+
+    who: str
+    heads: Heads
+
+
+class Comparison:
+    """What heads say the journal must contain; `differences` says where it does not.
+
+    `kept` are lines of a file or printed ones, `runs` what each run found at its beginning, by
+    number.
+    """
+
+    def __init__(self, kept: Sequence[KeptHeads], runs: Mapping[int, str]) -> None:
+        self.differences: list[str] = []
+        self._kept = kept
+        self._found: dict[int, Witness] = {}
+        for run, text in runs.items():
+            # Tampered heads in a run's row are skipped: the run's seal reveals it.
+            with suppress(ValueError, TypeError, AttributeError):
+                heads = heads_of(json.loads(text))
+                self._found[run] = Witness(f"the heads that run {run} found", heads)
+        lines = [Witness(str(each), each.heads) for each in kept]
+        self._witnesses = [*lines, *self._found.values()]
+        self._places: dict[str, dict[int, dict[Head, str]]] = {}
+        for witness in self._witnesses:
+            for name, head in witness.heads.items():
+                if head.last_seq and name not in SEALS:
+                    place = self._places.setdefault(name, {}).setdefault(head.last_seq, {})
+                    place.setdefault(head, witness.who)
+        self._reported: set[str] = set()
+
+    def see_row(self, name: str, here: Head) -> None:
+        """Compare the row that a chain has reached with the stored heads."""
+        for kept, who in self._places.get(name, {}).pop(here.last_seq, {}).items():
+            if kept == here:
+                continue
+            if kept.row_count != here.row_count:
+                what = f"{here.row_count:,} rows up to here, {kept.row_count:,} in {who}"
+            else:
+                what = f"not as in {who}: this row, or one before it, was changed and hashed again"
+            self._report(name, f"{name} {here.last_seq}: {what}")
+
+    def see_anchor(self, name: str, anchor: Head) -> None:
+        """Compare where a chain begins now; what was before can no longer be checked."""
+        self._places[name] = {
+            seq: heads
+            for seq, heads in self._places.get(name, {}).items()
+            if seq >= anchor.last_seq
+        }
+        self.see_row(name, anchor)
+
+    def see_end(self, name: str) -> None:
+        """Report stored heads of a chain that has ended without reaching them."""
+        if lacking := self._places.get(name):
+            seq = max(lacking)
+            head, who = next(iter(lacking[seq].items()))
+            there = f"{name} {seq} is not there, the last of {head.row_count:,} rows in {who}"
+            self._report(name, f"{there}: the end was cut off, or this is an older copy")
+
+    def see_heads(self, now: Heads) -> None:
+        """Compare what has no place in a chain: sums of seals, and what each run left behind."""
+        for name in SEALS:
+            table, known = name.removesuffix(".seals"), dict[int, Witness]()
+            for witness in [*self._witnesses, Witness("what is there now", now)]:
+                head = witness.heads.get(name)
+                if head is None:
+                    continue
+                first = known.setdefault(head.last_seq, witness)
+                if first.heads[name] != head:  # two sums that were set equally often must be equal
+                    between = f"{first.who} and {witness.who}"
+                    text = f"{table}: rows were changed and sealed again between {between}"
+                    self._report(name, text)
+                if name in now and head.last_seq > now[name].last_seq:
+                    text = f"{table}: there were more changes by {witness.who}"
+                    self._report(name, f"{text}: this is an older copy")
+        for each in filter(lambda line: line.is_last, self._kept):
+            after = min((run for run in self._found if run > each.run), default=None)
+            then = now if after is None else self._found[after].heads
+            changed = sorted(name for name in each.heads if each.heads[name] != then.get(name))
+            if changed and self._reported.isdisjoint(changed):
+                when = "is now" if after is None else f"was when run {after} began"
+                text = f"{', '.join(changed)}: what {when} is not what run {each.run} left behind"
+                self._report(changed[0], text)
+
+    def _report(self, name: str, text: str) -> None:
+        """Report only the first difference of a chain or a sum; others would repeat it."""
+        if name not in self._reported:
+            self._reported.add(name)
+            self.differences.append(text)

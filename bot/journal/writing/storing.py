@@ -1,0 +1,321 @@
+"""The transactions of the writer, on its thread: several writes in each, all of them or none.
+
+Between two transactions the store caches what the last one left (`batch.Memory`); under the lease
+nobody else writes, and a transaction that finds anything else fails. A commit with an unknown
+outcome is in doubt until the next transaction has checked.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from bot.clock import boottime_s
+from bot.domain.entry import Entry
+from bot.domain.errors import require
+from bot.journal.database import tables
+from bot.journal.database.connections import WriterConnection, connect
+from bot.journal.database.encoding import Plain, json_text
+from bot.journal.database.engines import database_errors, is_sqlite, reason_of, unreachable
+from bot.journal.errors import JournalError, LeaseLost, OutcomeUnknown, WrittenByAnother
+from bot.journal.writing.batch import COUNTER, Batch, Memory, lock_heads
+from bot.journal.writing.heads import HeadsKeeper, plain_heads
+from bot.journal.writing.lease import BEAT_S, LEASE_LIFE_S, NAME, RENEW, WATCH, count_of, holder_in
+from bot.journal.writing.sends import Send
+
+SETTLE_TRIES: Final = 3
+"""How often a new connection is tried to find out what became of a commit."""
+
+DONE_MAX: Final = 4_096
+"""How many writes are remembered that were done although their caller got an error."""
+
+_LEFT: Final = (
+    sa.select(tables.lease.c.epoch, tables.chains.c.last_seq)
+    .where(tables.lease.c.name == NAME, tables.chains.c.name == COUNTER)
+    .with_for_update()
+)
+
+_HOLDER: Final = sa.select(tables.lease.c.pid, tables.lease.c.host, tables.lease.c.since).where(
+    tables.lease.c.name == NAME
+)
+_WATCHERS: Final = count_of(WATCH)
+_LAST_RUN: Final = sa.select(sa.func.max(tables.runs.c.run_id))
+
+T = TypeVar("T")
+Verdicts = tuple[str | None, ...]
+"""For each send, why it may not be made, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Entries and sends that a caller wants stored together."""
+
+    entries: tuple[Entry, ...]
+    sends: tuple[Send, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return len(self.entries) + sum(len(send.entries) for send in self.sends)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A commit with an unknown outcome: what it stored, and the counter before and after it."""
+
+    done: tuple[tuple[Write, Verdicts], ...]
+    before: int
+    after: int
+
+
+class _Undo:
+    """Undoes its block on failure. Re-entrant."""
+
+    def __init__(self, undo: Callable[[], None]) -> None:
+        self._undo = undo
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            self._undo()
+
+
+class Store:
+    """The writer's side of the database. It runs on the writer's thread only."""
+
+    def __init__(
+        self, url: str, engine: sa.Engine, epoch: int | None, keeper: HeadsKeeper | None
+    ) -> None:
+        self._url = url
+        self._engine = engine
+        self._epoch = epoch
+        self._keeper = keeper
+        self._connection: WriterConnection | None = None
+        self._memory: Memory | None = None
+        self._doubt: Doubt | None = None
+        self._done: deque[tuple[Write, Verdicts]] = deque(maxlen=DONE_MAX)
+        self._met: list[tuple[Write, Verdicts]] = []
+        """Members of `_done` repeated among the present writes."""
+        self._run: int | None = None
+        self._has_begun = False
+        self._undo = _Undo(self._take_back)
+        self._is_renewed = epoch is not None and not is_sqlite(url)
+        self._renewed_s = boottime_s() - BEAT_S
+        """When the last renewal of the lease was requested, by the clock that counts suspension."""
+        self._is_watched = False
+
+    def has_begun(self) -> bool:
+        """Whether the last transaction got as far as its writes."""
+        return self._has_begun
+
+    def store(self, writes: Sequence[Write]) -> list[Verdicts]:
+        """Store writes in one transaction, in order; returns the verdicts of each.
+
+        Raises Unreachable, Contradicted, Corrupt, LeaseLost or WrittenByAnother: then nothing is
+        stored. Raises OutcomeUnknown if that cannot be determined: the same writes must be
+        repeated.
+        """
+        self._met = []
+        with database_errors(self._url):
+            try:
+                with self._transaction() as batch:
+                    left = batch.last_seq
+                    verdicts = [self._put(batch, write) for write in writes]
+                    renewed_s = self._renew(batch)
+                    batch.finish()
+                    if batch.has_changed:
+                        done = tuple(zip(writes, verdicts, strict=True))
+                        self._doubt = Doubt(done, left, batch.last_seq)
+                    batch.connection.commit()
+                    self._doubt = None
+                    self._renewed_s = renewed_s
+            except DBAPIError as error:
+                if self._doubt is None or not self._has_begun:
+                    if any(map(self._may_be_stored, writes)):
+                        raise self._unknown(reason_of(error)) from error
+                    raise
+                verdicts = self._settle(writes, error)
+        for met in self._met:  # their callers learn of them now, and not before
+            self._done.remove(met)
+        self._show()
+        return verdicts
+
+    def change(self, change: Callable[[Batch], T]) -> T:
+        """Make a change that is not an entry, in its own transaction."""
+        with database_errors(self._url), self._transaction() as batch:
+            done = change(batch)
+            renewed_s = self._renew(batch)
+            batch.finish()
+            batch.connection.commit()
+            self._renewed_s = renewed_s
+        self._show()
+        return done
+
+    def beat(self) -> None:
+        """Renew the lease unless that was just done, and check whether somebody waits for it."""
+        if not self._is_renewed:
+            return
+
+        def look(batch: Batch) -> bool:
+            [[watchers]] = batch.connection.rows(_WATCHERS, {})
+            return bool(watchers)
+
+        self._is_watched = self.change(look)
+
+    def is_doubtful(self) -> bool:
+        """Whether another may have the lease by now: somebody waits for it, and we could not renew
+        it in time. May be called from any thread.
+        """
+        return self._is_watched and boottime_s() - self._renewed_s >= LEASE_LIFE_S
+
+    def read(self, read: Callable[[sa.Connection], T]) -> T:
+        """Read what is stored."""
+        if self._connection is not None:
+            self._connection.release()
+            self._connection = None
+        with database_errors(self._url), self._engine.connect() as connection:
+            return read(connection)
+
+    def start_run(self, facts: Mapping[str, Plain]) -> int:
+        """Store the row of a new run, with the heads that it finds; from here on heads are kept."""
+
+        def start(batch: Batch) -> int:
+            heads = {}
+            if self._keeper is not None:
+                heads["heads"] = json_text(plain_heads(batch.heads))
+            [[last]] = batch.connection.rows(_LAST_RUN, {})
+            self._run = int(last or 0) + 1
+            row = {"run_id": self._run, **facts, "epoch": self._epoch, **heads}
+            batch.add_sealed(tables.runs, row)
+            return self._run
+
+        return self.change(start)
+
+    def end(self) -> None:
+        """Release the database; before that, keep the last heads if they can be read and the lease
+        is still ours.
+        """
+        if self._keeper is not None:
+            is_last = False
+            with suppress(JournalError):
+                self.change(lambda _: None)
+                is_last = True
+            self._keeper.close(is_last=is_last)
+        if self._connection is not None:
+            self._connection.release()
+        self._engine.dispose()
+
+    # -------------------------------------------------------------------------- one transaction
+
+    def _renew(self, batch: Batch) -> float:
+        """Renew the lease in a transaction if due; return when it was last done."""
+        now_s = boottime_s()
+        if not self._is_renewed or now_s - self._renewed_s < BEAT_S:
+            return self._renewed_s
+        batch.connection.put(RENEW, {})
+        return now_s
+
+    def _put(self, batch: Batch, write: Write) -> Verdicts:
+        for done in self._done:
+            if done[0] == write and not any(done is met for met in self._met):
+                self._met.append(done)
+                return done[1]
+        batch.store(write.entries)
+        verdicts = []
+        for send in write.sends:
+            verdicts.append(batch.reason_against(send))
+            if verdicts[-1] is None:
+                batch.store(send.entries)
+        return tuple(verdicts)
+
+    def _may_be_stored(self, write: Write) -> bool:
+        """Return whether a commit of it was done, or is in doubt."""
+        doubtful = () if self._doubt is None else self._doubt.done
+        return any(done[0] == write for done in (*self._done, *doubtful))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Batch]:
+        """Yield a transaction that its caller has to commit; else it is rolled back."""
+        self._has_begun = False
+        batch = self._begin_as_it_is() or self._begin(connect(self._engine))
+        self._has_begun = True
+        with self._undo:
+            yield batch
+
+    def _begin_as_it_is(self) -> Batch | None:
+        """Begin on the existing connection; None if it has been lost."""
+        connection = self._connection
+        if connection is None:
+            return None
+        try:
+            return self._begin(connection)
+        except DBAPIError:
+            if not connection.is_lost:
+                raise
+            return None
+
+    def _begin(self, connection: WriterConnection) -> Batch:
+        """Begin where the last transaction ended, or at the stored heads."""
+        self._connection = connection
+        with self._undo:
+            [[epoch, last]] = connection.begin(_LEFT)
+            if self._epoch is not None and epoch != self._epoch:
+                [[pid, host, since]] = connection.rows(_HOLDER, {})
+                holder = holder_in(None if pid is None else int(pid), str(host), str(since))
+                raise LeaseLost(stored=int(epoch or 0), ours=self._epoch, holder=holder)
+            if self._doubt is not None:
+                doubt, self._doubt = self._doubt, None
+                found = f"entry {last} is the last after {doubt.before} or {doubt.after}"
+                require(last in {doubt.before, doubt.after}, "I17", found)
+                if last == doubt.after:
+                    self._done.extend(doubt.done)
+            memory = self._memory
+            if memory is not None and memory.last_seq != last:
+                if self._epoch is not None:
+                    text = f"entry {last} is the last, and {memory.last_seq} is what we wrote"
+                    raise WrittenByAnother(f"another program has written this journal: {text}")
+                memory = None  # without a lease there may be other writers
+            if memory is None:
+                memory = self._memory = Memory(lock_heads(connection))
+        return Batch(connection, memory, int(epoch or 0))
+
+    def _take_back(self) -> None:
+        self._memory = None
+        if self._connection is not None:
+            self._connection.rollback()
+            if self._connection.is_lost:
+                self._connection = None
+
+    def _settle(self, writes: Sequence[Write], error: DBAPIError) -> list[Verdicts]:
+        """Find out on a new connection what became of a commit; return whether
+        `writes` are stored.
+        """
+        reason = reason_of(error)
+        for _ in range(SETTLE_TRIES):
+            try:
+                with self._transaction() as batch:
+                    batch.connection.commit()
+            except DBAPIError as again:
+                reason = reason_of(again)
+                continue
+            if not self._done or self._done[-1][0] is not writes[-1]:
+                raise unreachable(self._url, f"the commit failed: {reason}") from error
+            return [self._done.pop()[1] for _ in writes][::-1]
+        raise self._unknown(reason) from error
+
+    def _unknown(self, reason: str) -> OutcomeUnknown:
+        lost = unreachable(self._url, reason)
+        return OutcomeUnknown(
+            reason, database=lost.database, host=lost.host, port=lost.port, user=lost.user
+        )
+
+    def _show(self) -> None:
+        """Show the keeper the ends of the chains after a commit."""
+        if self._keeper is not None and self._run is not None and self._memory is not None:
+            self._keeper.see(self._run, self._epoch, dict(self._memory.heads))

@@ -1,0 +1,505 @@
+"""What the engine continues from is what was written, whatever cut the last run off."""
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+
+from bot.domain.account import AccountSnapshot, base_words
+from bot.domain.entry import (
+    CLOSE_NOTE,
+    FAULT_NOTE,
+    FLATTEN_NOTE,
+    LIMITS_NOTE,
+    REDUCED_SCOPE,
+    AccountSeen,
+    AttemptStarted,
+    Fill,
+    IntentMoved,
+    IntentRecorded,
+    Note,
+    Numbers,
+    RunState,
+    StateChanged,
+    StrategySwitched,
+    Verdict,
+)
+from bot.domain.errors import Fault
+from bot.domain.order import OrderState, OrderType, SendState, Side
+from bot.domain.quote import LastClose
+from bot.domain.recovery import (
+    RecoveredStrategy,
+    Recovery,
+    StoredAmend,
+    StoredFault,
+    StoredFlatten,
+    StoredIntent,
+)
+from bot.journal.journal import Journal
+from bot.journal.reading.recovering import SETTLEMENT_LASTS
+from tests.journal.facts import DAY, EPOCH, Story, after, but
+
+NEXT_DAY = date(2026, 11, 20)
+_SEND = SendState
+
+
+def state(to_state: RunState, reason: str = "because", scope: str = "all") -> StateChanged:
+    return StateChanged(after(1), RunState.STARTING, to_state, reason, "operator", scope)
+
+
+async def test_a_new_journal_starts_from_nothing(journal: Journal) -> None:
+    assert await journal.recover(DAY) == Recovery(trading_date=DAY)
+
+
+async def test_what_a_person_has_reduced_lasts_and_is_no_account_s_loss(journal: Journal) -> None:
+    await journal.write([state(RunState.HALTED, "earnings", REDUCED_SCOPE)])
+    await journal.write([state(RunState.HALTED, "day loss", "entries:0001")])
+
+    today, later = await journal.recover(DAY), await journal.recover(NEXT_DAY)
+
+    assert dict(today.halted_scopes) == dict(later.halted_scopes) == {REDUCED_SCOPE: "earnings"}
+    assert (dict(today.reduced), dict(later.reduced)) == ({"0001": "day loss"}, {})
+
+
+async def test_an_unanswered_send_comes_back_with_its_attempt(journal: Journal) -> None:
+    story = Story()
+    await journal.write([story.decision, story.recorded])
+    await journal.write(story.sending)
+
+    recovery = await journal.recover(NEXT_DAY)
+
+    assert recovery.intents == (StoredIntent(story.intent, _SEND.SENDING, None, story.started),)
+    assert recovery.next_intent_number == 4
+    assert story.started.epoch == EPOCH
+
+
+async def test_a_settled_intent_of_an_earlier_day_does_not_come_back(journal: Journal) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+
+    assert (await journal.recover(DAY)).intents == (
+        StoredIntent(story.intent, _SEND.ACKED, story.order_id, None),
+    )
+    assert (await journal.recover(NEXT_DAY)).intents == ()
+
+
+async def test_orders_of_today_and_open_ones_come_back_as_last_seen(journal: Journal) -> None:
+    first, second, third = Story(1), Story(2, price=27_100), Story(3, price=27_150)
+    for story in (first, second, third):
+        for entries in story.placed():
+            await journal.write(entries)
+    partly = first.filled(200, position=200)
+    cancelled = but(second.accepted, state=OrderState.CANCELLED)
+    await journal.write([*partly, cancelled])
+
+    assert (await journal.recover(DAY)).orders == (partly[1], cancelled, third.accepted)
+    assert (await journal.recover(NEXT_DAY)).orders == (partly[1], third.accepted)
+
+
+async def test_an_order_that_is_not_ours_comes_back_too(journal: Journal) -> None:
+    stranger = but(Story().accepted, intent_id=None, strategy=None, exchange=None, price=None)
+
+    await journal.write([stranger])
+
+    assert (await journal.recover(DAY)).orders == (stranger,)
+
+
+async def test_positions_and_cost_are_summed_from_fills(journal: Journal) -> None:
+    bought, sold = Story(1, price=27_000), Story(2, side=Side.SELL, price=27_500, quantity=300)
+    for entries in (*bought.placed(), *sold.placed()):
+        await journal.write(entries)
+    await journal.write(bought.filled(500, position=500))
+    await journal.write(sold.filled(300, position=200, realised=150_000))
+
+    recovery = await journal.recover(DAY)
+
+    fees = 20_250 + 12_375 + 8_250
+    assert recovery.strategies == {
+        "depth-hpg": RecoveredStrategy(
+            positions={"HPG": (200, 5_400_000)},
+            orders_today=2,
+            realised_today=150_000,
+            fees_today=fees,
+            state="on",
+            recent_buys=(13_500_000,),
+        )
+    }
+    assert recovery.next_fill_number == 3
+
+
+async def test_a_new_day_keeps_the_position_and_forgets_the_counts(journal: Journal) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    await journal.write(story.filled(200, position=200))
+
+    book = (await journal.recover(NEXT_DAY)).strategies["depth-hpg"]
+
+    kept = RecoveredStrategy({"HPG": (200, 5_410_000)}, 0, 0, 0, "on")
+    assert book == replace(kept, recent_buys=(13_525_000,))
+
+
+async def test_only_orders_that_left_are_counted(journal: Journal) -> None:
+    denied = IntentRecorded(after(0), Story(1).intent, _SEND.DENIED)
+    expired = Story(2).moved(_SEND.READY, _SEND.EXPIRED_LOCAL)
+
+    await journal.write([denied, Story(2).recorded, expired, Story(3).recorded])
+
+    assert (await journal.recover(DAY)).strategies["depth-hpg"].orders_today == 1
+
+
+async def test_numbers_go_on_after_requests_that_never_became_intents(journal: Journal) -> None:
+    blocked = but(Story(41).decision, verdict=Verdict.BLOCKED, code="max_order_value")
+    older = but(Story(7).decision, verdict=Verdict.EXPIRED, code="TWO_FACTOR")
+    await journal.write([Story(7).recorded, blocked, but(blocked, request_id=None), older])
+
+    assert (await journal.recover(DAY)).next_intent_number == 42
+
+
+async def test_numbers_go_on_past_their_zeros(journal: Journal) -> None:
+    await journal.write([Story(9_999).recorded, Story(10_000).recorded])
+
+    assert (await journal.recover(DAY)).next_intent_number == 10_001
+
+
+async def test_a_halt_and_a_pause_survive_a_restart(journal: Journal) -> None:
+    for lasting in (RunState.HALTED, RunState.PAUSED):
+        await journal.write([state(lasting, f"{lasting} by hand"), state(RunState.STOPPED)])
+
+        recovery = await journal.recover(DAY)
+
+        assert recovery.run_state is lasting
+        assert recovery.run_state_reason == f"{lasting} by hand"
+
+
+async def test_waiting_for_2fa_does_not_survive_a_restart(journal: Journal) -> None:
+    await journal.write([state(RunState.RUNNING), state(RunState.NEEDS_2FA)])
+
+    assert (await journal.recover(DAY)).run_state is RunState.RUNNING
+
+
+async def test_a_halted_symbol_does_not_halt_the_bot(journal: Journal) -> None:
+    await journal.write([state(RunState.HALTED, scope="symbol:HPG")])
+
+    assert (await journal.recover(DAY)).run_state is RunState.RUNNING
+
+
+async def test_a_disabled_strategy_stays_disabled(journal: Journal) -> None:
+    def switched(name: str, then: str) -> StrategySwitched:
+        return StrategySwitched(after(1), name, then, "because", "limit")
+
+    await journal.write([switched("a", "paused"), switched("b", "paused")])
+    await journal.write([switched("a", "disabled"), switched("b", "on"), switched("a", "warming")])
+
+    strategies = (await journal.recover(DAY)).strategies
+    assert {name: book.state for name, book in strategies.items()} == {"a": "disabled", "b": "on"}
+
+
+async def test_a_pause_under_another_state_comes_back(journal: Journal) -> None:
+    await journal.write([state(RunState.NEEDS_2FA)])
+    await journal.write([state(RunState.PAUSED, "lunch", "operator")])
+
+    recovery = await journal.recover(DAY)
+
+    assert (recovery.run_state, recovery.run_state_reason) == (RunState.PAUSED, "lunch")
+
+
+async def test_a_halt_that_ended_under_another_state_does_not_come_back(journal: Journal) -> None:
+    await journal.write([state(RunState.HALTED), state(RunState.NEEDS_2FA)])
+    await journal.write([state(RunState.RUNNING, "looked", "operator")])
+
+    assert (await journal.recover(DAY)).run_state is RunState.RUNNING
+
+
+async def test_halted_symbols_come_back_until_they_are_resumed(journal: Journal) -> None:
+    await journal.write([state(RunState.HALTED, "fell", "symbol:HPG")])
+    await journal.write([state(RunState.HALTED, "drift", "symbol:SHS")])
+    await journal.write([state(RunState.RUNNING, "looked", "symbol:SHS")])
+
+    assert (await journal.recover(DAY)).halted_symbols == {"HPG": "fell"}
+
+
+@pytest.mark.parametrize("end", [_SEND.REFUSED, _SEND.UNKNOWN])
+async def test_a_send_of_today_comes_back_with_what_a_ghost_or_a_twin_is_known_by(
+    journal: Journal, end: SendState
+) -> None:
+    story = Story()
+    await journal.write([story.decision, story.recorded])
+    await journal.write(story.sending)
+    name = story.intent.intent_id
+    await journal.write([IntentMoved(after(3), name, _SEND.SENDING, end, "400")])
+    if end is _SEND.UNKNOWN:
+        await journal.write([IntentMoved(after(4), name, end, _SEND.MATCHED, "found")])
+
+    [stored] = (await journal.recover(DAY)).intents
+
+    assert stored.state is (_SEND.MATCHED if end is _SEND.UNKNOWN else end)
+    assert stored.attempt is not None
+    assert (await journal.recover(NEXT_DAY)).intents == ()
+
+
+async def test_fills_that_may_not_have_settled_come_back_with_their_day(journal: Journal) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    entries = story.filled(story.quantity, position=story.quantity)
+    await journal.write(entries)
+
+    (fill,) = (entry for entry in entries if isinstance(entry, Fill))
+    assert (await journal.recover(NEXT_DAY)).recent_fills == ((DAY, fill),)
+    assert (await journal.recover(DAY + 2 * SETTLEMENT_LASTS)).recent_fills == ()
+
+
+async def _with_a_put(journal: Journal, state: OrderState) -> tuple[Story, AttemptStarted]:
+    """An order for which a new total was asked, with its PUT committed."""
+    story = Story()
+    numbers = {"by": "operator", "price": None, "quantity": 600, "old": story.intent.quantity}
+    put = but(story.started, attempt_id="p", nonce="p", verb="PUT", order_id=story.order_id)
+    for entries in story.placed():
+        await journal.write(entries)
+    await journal.write([but(story.decision, code="AMEND", why="by hand", numbers=numbers)])
+    await journal.write([but(story.accepted, state=OrderState.PENDING_REPLACE), put])
+    await journal.write([but(story.accepted, state=state)])
+    return story, put
+
+
+async def test_an_amendment_without_a_verdict_comes_back(journal: Journal) -> None:
+    story, put = await _with_a_put(journal, OrderState.PENDING_REPLACE)
+    amend = StoredAmend(
+        story.order_id, put, None, None, 600, story.intent.quantity, "operator", "by hand"
+    )
+
+    unanswered = (await journal.recover(DAY)).amends
+    await journal.write([but(story.finished, attempt_id="p", outcome="REFUSED")])
+    refused = (await journal.recover(DAY)).amends
+
+    assert unanswered == (amend,)
+    assert refused == (replace(amend, outcome="REFUSED"),)
+    assert (await journal.recover(NEXT_DAY)).amends == ()
+
+
+async def test_an_amendment_that_has_its_verdict_does_not_come_back(journal: Journal) -> None:
+    await _with_a_put(journal, OrderState.ACCEPTED)
+
+    assert (await journal.recover(DAY)).amends == ()
+
+
+async def test_the_ids_that_amendments_gave_come_back_in_their_order(journal: Journal) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    shown = [but(story.result(1, text), order_id=text) for text in ("ORD9", "ORD5", "ORD9")]
+    await journal.write(shown)
+
+    assert (await journal.recover(DAY)).later_ids == {story.order_id: ("ORD9", "ORD5")}
+    assert (await journal.recover(NEXT_DAY)).later_ids == {story.order_id: ("ORD9", "ORD5")}
+    await journal.write([but(story.accepted, state=OrderState.CANCELLED)])
+    assert (await journal.recover(NEXT_DAY)).later_ids == {}
+
+
+async def test_the_newest_close_of_before_today_comes_back(journal: Journal) -> None:
+    days = {DAY - timedelta(days=2): 26_000, DAY - timedelta(days=1): 27_000, DAY: 28_000}
+    for day, price in days.items():
+        numbers: dict[str, int | str] = {"day": day.isoformat(), "close": price}
+        await journal.write([Note(after(1), CLOSE_NOTE, "", numbers, "HPG")])
+
+    recovery = await journal.recover(DAY)
+
+    assert recovery.closes == (LastClose("HPG", 27_000, DAY - timedelta(days=1)),)
+
+
+async def test_what_was_to_be_cancelled_comes_back_with_its_reason(journal: Journal) -> None:
+    wished, sent, neither = Story(1), Story(2, price=27_100), Story(3, price=27_150)
+    for story in (wished, sent, neither):
+        for entries in story.placed():
+            await journal.write(entries)
+    by_hand = but(wished.decision, code="CANCEL", why="by hand", request_id=wished.local_id)
+    refused = but(by_hand, verdict=Verdict.BLOCKED, request_id=neither.local_id)
+    delete = but(sent.started, attempt_id="d", nonce="d", verb="DELETE", order_id=sent.order_id)
+    await journal.write([by_hand, refused, delete])
+
+    found = (await journal.recover(DAY)).cancels
+    assert found == {wished.local_id: "by hand", sent.local_id: "cancel"}
+    assert (await journal.recover(NEXT_DAY)).cancels == {}
+
+
+async def test_the_numbers_that_count_come_back_with_what_was_traded_elsewhere(
+    journal: Journal,
+) -> None:
+    base = AccountSnapshot(after(1), "120C900001.1", 5_000, 5_000, {})
+    elsewhere = {"APP1": (200, 5_380_000), "APP 2": (100, 2_690_000)}
+    words = base_words(after(1), elsewhere)
+
+    await journal.write([AccountSeen(after(1), base)])
+    await journal.write([state(RunState.RUNNING, words, f"base:{base.account}")])
+
+    recovery = await journal.recover(DAY)
+    assert (recovery.bases, recovery.in_bases) == ((base,), elsewhere)
+
+
+async def test_entries_that_a_loss_has_stopped_stay_stopped_for_that_day(journal: Journal) -> None:
+    await journal.write([state(RunState.HALTED, "day loss", "entries:120C900001.1")])
+
+    assert (await journal.recover(DAY)).reduced == {"120C900001.1": "day loss"}
+    assert (await journal.recover(NEXT_DAY)).reduced == {}
+
+    await journal.write([state(RunState.RUNNING, "a new day", "entries:120C900001.1")])
+    assert (await journal.recover(DAY)).reduced == {}
+
+
+async def test_the_order_requests_of_the_day_come_back_with_their_instants(
+    journal: Journal,
+) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+
+    sent = ((story.intent.account, story.started.at),)
+    assert (await journal.recover(DAY)).recent_requests == sent
+    assert (await journal.recover(NEXT_DAY)).recent_requests == ()
+
+
+async def test_how_the_last_orders_of_the_day_were_answered_comes_back(journal: Journal) -> None:
+    for number in range(1, 8):
+        for entries in Story(number, start=3 * number).placed():
+            await journal.write(entries)
+    unanswered = Story(8, start=30)
+    await journal.write([unanswered.decision, unanswered.recorded])
+    await journal.write(unanswered.sending)
+
+    found = (await journal.recover(DAY)).places_seen
+
+    assert [(each.is_lost, each.latency_ms) for each in found] == [(False, 41)] * 5
+    assert [each.at for each in found] == sorted(each.at for each in found)
+    assert (await journal.recover(NEXT_DAY)).places_seen == ()
+
+
+async def test_the_last_buys_that_left_come_back_with_what_they_could_cost(
+    journal: Journal,
+) -> None:
+    for number in range(1, 24):
+        for entries in Story(number, price=27_000 + 50 * number, quantity=100).placed():
+            await journal.write(entries)
+    sale, denied = Story(24, side=Side.SELL), Story(25)
+    for entries in sale.placed():
+        await journal.write(entries)
+    await journal.write([but(denied.recorded, state=SendState.DENIED)])
+    market = Story(26, quantity=100)
+    decided = but(market.decision, saw={"last": 27_000, "ceiling": 28_850})
+    intent = but(market.intent, order_type=OrderType.MTL, limit_price=None)
+    await journal.write([decided, but(market.recorded, intent=intent)])
+    await journal.write(market.sending)
+
+    found = (await journal.recover(NEXT_DAY)).strategies["depth-hpg"].recent_buys
+
+    assert found == (*(100 * (27_000 + 50 * number) for number in range(5, 24)), 2_885_000)
+
+
+async def test_sales_of_the_day_come_back_with_their_instants(journal: Journal) -> None:
+    bought, sold = Story(1), Story(2, side=Side.SELL, start=3)
+    for entries in (*bought.placed(), *sold.placed()):
+        await journal.write(entries)
+
+    recovery = await journal.recover(DAY)
+
+    assert len(recovery.recent_requests) == 2
+    assert recovery.recent_sales == recovery.recent_requests[1:]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "ended", "crashes"),
+    [
+        ([0, 3, 6, 9], [], 3),
+        ([0, 3, 6, 11], [], 2),
+        ([0, 3, 6, 9], [2], 1),
+        ([0, 3, 6, 9], [3], 0),
+        ([0], [], 0),
+    ],
+)
+async def test_runs_before_this_one_that_have_no_end_are_counted(
+    journal: Journal, minutes: list[int], ended: list[int], crashes: int
+) -> None:
+    for number, minute in enumerate(minutes, start=1):
+        at = after(60 * minute)
+        run = await journal.start_run(at=at, mode="live", version="1", config_sha256="0")
+        if number in ended:
+            await journal.end_run(run, "stopped", at=at)
+
+    assert (await journal.recover(DAY)).crashes == crashes
+
+
+async def test_the_limits_of_the_last_run_come_back(journal: Journal) -> None:
+    first = Note(after(0), LIMITS_NOTE, "limits", {"account.max_order_value": 1})
+    await journal.write([first])
+    await journal.write([but(first, numbers={"account.max_order_value": 2, "account.symbols": ""})])
+
+    found = (await journal.recover(NEXT_DAY)).limits
+
+    assert found == {"account.max_order_value": 2, "account.symbols": ""}
+
+
+async def test_a_halt_that_sells_comes_back_until_it_is_over(journal: Journal) -> None:
+    numbers: Numbers = {"by": "operator", "reason": "enough", "is_over": False}
+    begun = Note(after(0), FLATTEN_NOTE, "sells what the strategies hold", numbers)
+    await journal.write([begun])
+    first = (await journal.recover(NEXT_DAY)).flatten
+    await journal.write([but(begun, text="nothing is held any more", numbers={"is_over": True})])
+
+    assert first == StoredFlatten("enough", "operator", after(0))
+    assert (await journal.recover(NEXT_DAY)).flatten is None
+
+
+async def test_since_when_a_halt_sells_and_what_it_leaves_out_come_back(journal: Journal) -> None:
+    numbers: Numbers = {"by": "operator", "reason": "enough", "is_over": False}
+    numbers = {**numbers, "since": after(0).isoformat(), "left_out": "FPT a;HPG b"}
+    await journal.write([Note(after(9), FLATTEN_NOTE, "goes on after the restart", numbers)])
+
+    found = (await journal.recover(NEXT_DAY)).flatten
+
+    left_out = frozenset({("a", "FPT"), ("b", "HPG")})
+    assert found == StoredFlatten("enough", "operator", after(0), left_out)
+
+
+async def test_faults_of_ours_come_back_until_a_person_has_ended_their_halt(
+    journal: Journal,
+) -> None:
+    halted, running, stopping = RunState.HALTED, RunState.RUNNING, RunState.STOPPING
+    numbers: Numbers = {"where": "the account", "error": "I9: shares", "kind": "invariant I9"}
+    numbers = {**numbers, "trace": "trace", "report": "", "invariant": "I9"}
+    fault = Note(after(2), FAULT_NOTE, "a bug of ours", numbers)
+    await journal.write([but(fault, at=after(0), numbers={**numbers, "error": "old"})])
+    await journal.write([StateChanged(after(1), halted, running, "looked", "operator")])
+    await journal.write([fault, but(fault, at=after(3), numbers={**numbers, "error": "again"})])
+    await journal.write([StateChanged(after(3), running, halted, "engine fault", "engine")])
+    await journal.write([StateChanged(after(4), halted, stopping, "SIGTERM", "signal")])
+
+    kept = (await journal.recover(NEXT_DAY)).faults
+    await journal.write([StateChanged(after(5), halted, running, "looked", "operator")])
+    ended = (await journal.recover(NEXT_DAY)).faults
+
+    known = Fault("invariant I9", "I9: shares", "trace", "", "I9")
+    assert kept == (StoredFault(after(2), "the account", known),)
+    assert ended == ()
+
+
+async def test_a_note_of_an_exit_under_the_kind_of_a_close_stops_no_start(journal: Journal) -> None:
+    note = Note(after(0), CLOSE_NOTE, "L-0001 sells 200 of 900", {"left": 700}, "HPG")
+    await journal.write([note])
+
+    assert (await journal.recover(NEXT_DAY)).closes == ()
+
+
+async def test_refusals_of_the_day_come_back_but_those_of_key_and_quota(journal: Journal) -> None:
+    for number, status in enumerate((400, 200, 429, 400, 401), 1):
+        story = Story(number)
+        to = SendState.ACKED if status == 200 else SendState.REFUSED
+        await journal.write([story.decision, story.recorded])
+        await journal.write(story.sending)
+        answered = but(story.finished, http_status=status)
+        await journal.write([answered, story.moved(SendState.SENDING, to, 0.044)])
+
+    found = (await journal.recover(DAY)).strategies["depth-hpg"]
+
+    assert (len(found.refused), found.refused_in_a_row) == (2, 1)
+    assert (await journal.recover(NEXT_DAY)).strategies["depth-hpg"].refused == ()

@@ -1,0 +1,210 @@
+"""What is kept while the database does not answer is read again, and written once."""
+
+import json
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from bot.domain.entry import Entry, RunState, StateChanged, StrategySwitched
+from bot.domain.order import OrderState, SendState
+from bot.journal.journal import Journal
+from bot.journal.writing import emergency, rows
+from bot.journal.writing.emergency import EmergencyJournal
+from tests.journal.facts import Story, after, but
+
+OFF = StrategySwitched(after(1), "test", "disabled", "by hand", "operator")
+HALT = StateChanged(after(1), RunState.RUNNING, RunState.HALTED, "by hand", "operator")
+
+
+def file_in(folder: Path) -> Path:
+    return folder / emergency.FILE
+
+
+def test_what_is_kept_is_read_again_in_its_order(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+
+    kept.keep([HALT, Story().started])
+    kept.keep([Story().finished])
+
+    assert kept.read() == emergency.Kept((HALT, Story().started, Story().finished), 0)
+
+
+def test_what_an_order_needs_the_journal_for_and_what_can_be_read_again_is_not_kept(
+    tmp_path: Path,
+) -> None:
+    kept = EmergencyJournal(tmp_path)
+
+    kept.keep([Story().decision, Story().recorded, Story().result(1, "{}", "book"), HALT])
+
+    assert kept.read().entries == (HALT,)
+
+
+def test_a_line_that_was_cut_off_costs_itself_alone(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+    kept.keep([HALT])
+    kept.keep([Story().started])
+    whole = file_in(tmp_path).read_bytes()
+    file_in(tmp_path).write_bytes(whole[:-20])
+
+    kept.keep([Story().finished])
+
+    assert kept.read() == emergency.Kept((HALT, Story().finished), 1)
+
+
+def test_no_cut_tears_what_was_kept_together(tmp_path: Path) -> None:
+    EmergencyJournal(tmp_path).keep([HALT, Story().started, Story().finished])
+    whole = file_in(tmp_path).read_bytes()
+    folders = [tmp_path / str(length) for length in range(2, len(whole) - 1, 7)]
+
+    for folder, length in zip(folders, range(2, len(whole) - 1, 7), strict=True):
+        folder.mkdir()
+        file_in(folder).write_bytes(whole[:length])
+
+    assert {EmergencyJournal(each).read() for each in folders} == {emergency.Kept((), 1)}
+
+
+def test_a_file_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    text = json.dumps(["StateChanged", rows.row_of(HALT)], ensure_ascii=False)
+    file_in(tmp_path).write_text(f"\n{crc32(text.encode()):08x} {text}\n")
+
+    assert EmergencyJournal(tmp_path).read() == emergency.Kept((HALT,), 0)
+
+
+def test_words_with_ends_of_lines_in_them_are_kept_whole(tmp_path: Path) -> None:
+    halt = but(HALT, reason="pasted\u2028from\x85a\x0bpage\u2029\r\n")
+
+    EmergencyJournal(tmp_path).keep([halt])
+
+    assert EmergencyJournal(tmp_path).read() == emergency.Kept((halt,), 0)
+
+
+def test_a_changed_line_is_not_believed(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+    kept.keep([HALT])
+    file_in(tmp_path).write_bytes(file_in(tmp_path).read_bytes().replace(b"HALTED", b"PAUSED"))
+
+    assert kept.read() == emergency.Kept((), 1)
+
+
+def test_a_full_file_takes_no_more(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+    file_in(tmp_path).write_bytes(b"\n" * emergency.BYTES_MAX)
+
+    with pytest.raises(OSError, match="takes no more"):
+        kept.keep([HALT])
+
+
+def test_a_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    EmergencyJournal(tmp_path).keep([HALT])
+
+    assert file_in(tmp_path).stat().st_mode & 0o777 == 0o600
+
+
+def test_forgotten_there_is_no_file_and_nothing_in_it(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+    kept.keep([HALT])
+
+    kept.forget()
+    kept.forget()
+
+    assert kept.read() == emergency.Kept((), 0)
+    assert not file_in(tmp_path).exists()
+
+
+def test_a_full_disk_does_not_stop_what_has_its_room(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+    kept.reserve()
+    before = (tmp_path / emergency.SPARE).stat()
+
+    kept.keep([HALT])
+    kept.keep([OFF])
+    after_it = file_in(tmp_path).stat()
+
+    assert before.st_blocks * 512 >= emergency.SPARE_BYTES
+    assert (after_it.st_ino, after_it.st_size, after_it.st_blocks) == (
+        before.st_ino,
+        before.st_size,
+        before.st_blocks,
+    )
+    assert kept.read() == emergency.Kept((HALT, OFF), 0)
+
+
+def test_the_room_is_there_again_when_the_file_is_forgotten(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+    kept.reserve()
+
+    kept.keep([HALT, OFF])
+    kept.forget()
+    kept.keep([OFF])
+
+    assert kept.read() == emergency.Kept((OFF,), 0)
+    assert not (tmp_path / emergency.SPARE).exists()
+
+
+def test_another_process_goes_on_behind_what_the_file_holds(tmp_path: Path) -> None:
+    EmergencyJournal(tmp_path).reserve()
+    EmergencyJournal(tmp_path).keep([HALT])
+
+    EmergencyJournal(tmp_path).keep([OFF])
+
+    assert EmergencyJournal(tmp_path).read() == emergency.Kept((HALT, OFF), 0)
+
+
+async def test_an_answer_and_all_that_follows_from_it_is_taken_over_each_once(
+    journal: Journal,
+) -> None:
+    story = Story()
+    said, sent, answered = story.placed()
+    await journal.write([*said, *sent])
+    answer: list[Entry] = [*answered, *story.filled(200, position=200)]
+
+    counts = [await journal.take_over(answer[:cut]) for cut in range(len(answer) + 1)]
+    again = await journal.take_over(answer)
+
+    recovery = await journal.recover(story.trading_date)
+    assert (counts, again) == ([0, *[1] * len(answer)], 0)
+    assert [(one.state, one.order_id) for one in recovery.intents] == [
+        (SendState.ACKED, story.order_id)
+    ]
+    assert [(row.state, row.executed_quantity) for row in recovery.orders] == [
+        (OrderState.PARTIALLY_FILLED, 200)
+    ]
+    assert [fill.fill_id for _, fill in recovery.recent_fills] == ["F-0003"]
+
+
+async def test_what_follows_from_an_order_that_never_came_in_is_left_out(journal: Journal) -> None:
+    story = Story()
+    _, _, answered = story.placed()
+
+    assert await journal.take_over([*story.sending, *answered]) == 0
+
+
+async def test_an_intent_that_has_moved_on_is_not_moved_back(journal: Journal) -> None:
+    story = Story()
+    said, sent, answered = story.placed()
+    await journal.write([*said, *sent, *answered])
+    lost = story.moved(SendState.SENDING, SendState.UNKNOWN, 9.0)
+
+    assert await journal.take_over([lost]) == 0
+
+
+async def test_only_what_the_journal_lacks_is_taken_over(journal: Journal) -> None:
+    story = Story()
+    entries: list[Entry] = [HALT, OFF, story.started, story.finished]
+    await journal.write([story.recorded, HALT, *story.sending])
+
+    assert await journal.take_over(entries) == 2
+    assert await journal.take_over(entries) == 0
+
+
+async def test_an_attempt_and_its_answer_are_taken_over_together(journal: Journal) -> None:
+    story = Story()
+    await journal.write([story.recorded])
+
+    assert await journal.take_over([story.started, story.finished]) == 2
+
+
+async def test_an_answer_without_its_attempt_is_left_out(journal: Journal) -> None:
+    """Of an order that never left: the file was written beside a transaction that was lost."""
+    assert await journal.take_over([Story().finished]) == 0
