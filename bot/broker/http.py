@@ -4,6 +4,10 @@ module imports httpx.
 It uses the transport below httpx's client, so none of what a client adds by itself (listed in
 `link.py`) needs to be switched off or could come back. Our own carrier is tested against this one,
 answer by answer.
+
+A connection carries one exchange only. httpx would keep bytes that follow an answer, such as the
+same answer again, and take them for the answer to the next request. Its calls are seconds apart:
+few could use a connection again anyway.
 """
 
 import asyncio
@@ -17,7 +21,6 @@ from typing import Final
 
 from bot.broker.link import (
     ALWAYS,
-    IDLE_S_MAX,
     TWO_LENGTHS,
     Bounds,
     HttpRequest,
@@ -68,8 +71,7 @@ def over_sockets(tls: ssl.SSLContext | None) -> Make:
         trust_env=False,
         limits=httpx.Limits(
             max_connections=CONNECTIONS_MAX,
-            max_keepalive_connections=CONNECTIONS_MAX,
-            keepalive_expiry=IDLE_S_MAX,
+            max_keepalive_connections=0,
         ),
         retries=0,
     )

@@ -462,6 +462,25 @@ async def test_a_stale_connection_never_sends_an_order_twice(link_to: LinkTo, me
 
 
 @pytest.mark.wire
+@pytest.mark.parametrize("more", [None, 40, 0], ids=["twice", "begun", "once"])
+async def test_what_follows_an_answer_is_not_the_next_requests(
+    link_to: LinkTo, more: int | None
+) -> None:
+    async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
+        while True:
+            await server.read(reader)
+            whole = reply(f'{{"request":{len(server.requests)}}}'.encode())
+            writer.write(whole + whole[:more])
+            await writer.drain()
+
+    async with raw_server(script) as server, link_to(server.base_url) as link:
+        answers = [await link.exchange(GET, BOUNDS) for _ in range(3)]
+
+    bodies = [answer.body for answer in answers if isinstance(answer, Answer)]
+    assert bodies == [b'{"request":1}', b'{"request":2}', b'{"request":3}']
+
+
+@pytest.mark.wire
 async def test_a_caller_that_goes_away_does_not_cut_off_the_request(link_to: LinkTo):
     arrived, go_on = asyncio.Event(), asyncio.Event()
     traffic = Traffic()

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
-from bot.broker.broker import connect
+from bot.broker.broker import connect_lanes
 from bot.broker.errors import BrokerError, ForbiddenAddress, Unreachable
 from bot.broker.link import Bounds, HttpRequest, Traffic
 from bot.broker.signer import Credentials, Signer
@@ -55,21 +55,23 @@ _NOT_FOUND: Final = 404
 
 
 class MarketRelay:
-    """One connection to the real broker, with the real key. Raises ForbiddenAddress."""
+    """Reads of the real broker's market, with the real key. Raises ForbiddenAddress."""
 
     def __init__(self, access: Access, device_id: str, wire: Clock) -> None:
-        self._link = connect(access.base_url, traffic=Traffic(), app=access.app)
+        self._links = connect_lanes(access.base_url, traffic=Traffic(), app=access.app)
         self._signer = Signer(Credentials(access.api_key, access.api_secret, device_id), wire)
 
     async def __call__(self, endpoint: Endpoint, target: str) -> Answer | NoAnswer:
         """Send one read, signed with the real key. Raises NotRelayed unless it is market data."""
         signed = self._signer.sign_read(relayed(endpoint), target)
         bounds = Bounds(LOOK_S_MAX, SIZES[endpoint.name].bytes_max)
-        return await self._link.exchange(HttpRequest("GET", target, signed.headers), bounds)
+        link = self._links[endpoint.lane]
+        return await link.exchange(HttpRequest("GET", target, signed.headers), bounds)
 
     async def close(self) -> None:
-        """Wait for the reads under way and close the connection."""
-        await self._link.close()
+        """Wait for the reads under way and close the connections."""
+        for link in set(self._links.values()):
+            await link.close()
 
 
 class PaperEnvironment(SystemEnvironment):
