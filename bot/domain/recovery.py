@@ -59,6 +59,21 @@ class StoredAmend:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredChanges:
+    """What amendments have made of an order: `quantities` are the totals that they asked for.
+
+    Of the time before its newest id was first shown: `matched` is what was executed, in shares and
+    VND; `had_ended`: it had ended, and works on under that id; then `total` is the quantity that
+    its last amendment asked for, None if that changed the price.
+    """
+
+    quantities: tuple[int, ...] = ()
+    total: int | None = None
+    matched: tuple[int, int] = (0, 0)
+    had_ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveredStrategy:
     """A strategy's own shares and cost per symbol, from its fills; today's counters and result."""
 
@@ -122,6 +137,8 @@ class Recovery:
     amends: tuple[StoredAmend, ...] = ()
     later_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """order id -> the ids that amendments have given today's order since, oldest first"""
+    changes: Mapping[str, StoredChanges] = field(default_factory=dict)
+    """order id -> what amendments have made of today's order"""
     strategies: Mapping[str, RecoveredStrategy] = field(default_factory=dict)
     recent_fills: tuple[tuple[date, Fill], ...] = ()
     """With their trading dates, as far back as a settlement over Tet may take."""
@@ -133,7 +150,7 @@ class Recovery:
     """Differences that nobody has accepted yet; they hold the start."""
     next_break_number: int = 1
     damage: tuple[str, ...] = ()
-    """How many runs in a row, begun shortly before this one, never ended: they were killed."""
+    """What is wrong with the journal itself; empty: it is intact."""
     crashes: int = 0
     """How many runs in a row, begun shortly before this one, never ended: they were killed."""
     halted_symbols: Mapping[str, str] = field(default_factory=dict)

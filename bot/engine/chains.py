@@ -24,6 +24,7 @@ from bot.domain.message import (
     ReadOrder,
 )
 from bot.domain.order import OrderReport
+from bot.domain.recovery import StoredChanges
 from bot.engine.tracked import TrackedOrder
 
 FORMER_ENDS_WITHIN: Final = timedelta(seconds=20)
@@ -188,10 +189,12 @@ class Chains:
             return replace(event, order_id=first)
         return event
 
-    def restore(self, row: OrderUpdated, ids: Iterable[str], now: datetime) -> None:
+    def restore(
+        self, row: OrderUpdated, ids: Iterable[str], stored: StoredChanges, now: datetime
+    ) -> None:
         """Take over the later ids that an earlier run has seen; their rows are read again."""
-        first = row.order_id
-        self._of[first] = Chain([first, *ids], row.quantity, now)
+        first, total = row.order_id, stored.total or row.quantity
+        self._of[first] = Chain([first, *ids], total, now, stored.matched)
         self._first.update(dict.fromkeys(ids, first))
 
     def name_again(self, order: TrackedOrder, report: OrderReport, now: datetime) -> None:
@@ -238,6 +241,9 @@ class Chains:
         if change is not None:
             change.keeps_id = True  # from now on under this one
             chain.total = row.quantity if change.is_of_price else change.new
+        elif report.quantity not in order.shown.totals:
+            whole = report.quantity + row.executed_quantity
+            chain.total = whole if whole in order.shown.totals else row.quantity
         chain.since, chain.matched = now, (row.executed_quantity, row.executed_amount)
         order.shown.rows = ()  # a new id's status follows none: held for a phase, it may wait again
         chain.ids.append(report.order_id)

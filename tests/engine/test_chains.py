@@ -28,7 +28,7 @@ from bot.domain.message import (
 from bot.domain.operations import Action, AmendAsked, CancelAsked, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Refused, Unknown
-from bot.domain.recovery import Recovery, StoredAmend, StoredIntent
+from bot.domain.recovery import Recovery, StoredAmend, StoredChanges, StoredIntent
 from bot.engine.settings import EngineSettings
 from bot.engine.tracked import AmendVerdict
 from tests.engine.stage import DAY, START, Stage, attempt_of, report_of, result_of
@@ -723,15 +723,16 @@ def _amend_of(intent, *, outcome=None, price=None, quantity=None, old=None):
     return StoredAmend("ORD1", attempt, outcome, price, quantity, old, "operator", "by hand")
 
 
-def _restarted(before, intent, amend, later=()):
+def _restarted(before, intent, *amends, later=(), changes=None):
     """The engine of a new start, whose journal was cut off during an amendment."""
     recovery = Recovery(
         DAY,
         2,
         orders=(before.entries_of_order(),),
         intents=(StoredIntent(intent, SendState.ACKED, "ORD1", None),),
-        amends=(amend,),
+        amends=amends,
         later_ids={"ORD1": later} if later else {},
+        changes={"ORD1": changes} if changes else {},
     )
     return Stage(settings=ON, recovery=recovery)
 
@@ -813,3 +814,56 @@ def test_ids_of_an_earlier_run_are_taken_over_with_their_fills():
     assert (order.quantity, order.executed_quantity) == (600, 500)
     assert [fill.quantity for fill in stage.all(Fill)] == [50]
     assert {one.order_id for one in before.all(OrderResultSeen)} >= {"ORD1", "ORD1-1"}
+
+
+def _after(stage, *, had_ended=False):
+    """A start after an amendment, with what the journal has of it."""
+    intent = stage.last(IntentRecorded).intent
+    total = 600 if had_ended else None
+    changes = StoredChanges((600,), total, (200, 200 * PRICE), had_ended)
+    return _restarted(stage, intent, later=("ORD1-1",), changes=changes)
+
+
+@pytest.mark.parametrize(("quantity", "executed"), [(600, 600), (400, 400)])
+def test_a_restart_goes_on_counting_what_works_on_under_a_new_id_after_its_end(quantity, executed):
+    before, row = _resized(executed=200)
+    _look(before, _ended(row), 120)
+    some = _later(row, 1, quantity=quantity, executed=executed - 100)
+    before.after(1).book(_ended(row), some)
+    assert sum(fill.quantity for fill in before.all(Fill)) == 500
+
+    stage = _after(before, had_ended=True)
+    for done in (executed - 40, executed):
+        stage.after(60).book(_ended(row), _later(row, 1, quantity=quantity, executed=done))
+
+    assert [fill.quantity for fill in stage.all(Fill)] == [60, 40]
+    assert _codes(stage) == []
+
+
+def test_a_restart_adds_what_a_former_id_had_matched_that_the_broker_has_forgotten():
+    before, row = _resized()
+    new = _later(row, 1, quantity=400, executed=100)
+    before.after(1).book(_ended(row), new)
+    before.row(new, "ORD1-1")
+
+    stage = _after(before)
+    stage.row(None, "ORD1")
+    stage.after(1).book(_later(row, 1, quantity=400, executed=400))
+
+    order = stage.entries_of_order()
+    assert (order.quantity, order.executed_quantity) == (600, 600)
+    assert [fill.quantity for fill in stage.all(Fill)] == [300]
+
+
+def test_a_restart_knows_the_quantities_that_amendments_have_asked_for():
+    before, row = _resized(executed=0)
+    before.row(replace(row, quantity=600, remaining_quantity=600))
+    assert before.entries_of_order().quantity == 600
+
+    intent = before.last(IntentRecorded).intent
+    changes = StoredChanges((700, 600))
+    stage = _restarted(before, intent, changes=changes)
+    stage.after(1).book(replace(row, quantity=700, remaining_quantity=700))
+
+    assert stage.entries_of_order().quantity == 700
+    assert _codes(stage) == []

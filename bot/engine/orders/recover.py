@@ -16,7 +16,7 @@ from typing import Final
 from bot.domain.entry import LIMITS_NOTE, Decision, Numbers, OrderUpdated, RunState, Verdict
 from bot.domain.message import ReadAccount, ReadTodaysOrders, Recovered
 from bot.domain.order import Intent, OrderState, SendState, Side
-from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredChanges, StoredIntent
 from bot.domain.timetable import local_of
 from bot.engine import flatten, gate
 from bot.engine.account_state import DayTrade
@@ -74,9 +74,11 @@ def on_recovered(state: State, event: Recovered) -> None:
         if row.order_id in later_ids:
             continue  # nobody owned it until a person said that it is one of ours
         intent = intents.get(row.intent_id or "")
-        guarded(state, f"{row.order_id} at the start", _restore_order, state, row, intent)
+        changes = recovery.changes.get(row.order_id, StoredChanges())
+        where = f"{row.order_id} at the start"
+        guarded(state, where, _restore_order, state, row, intent, changes)
         if later := recovery.later_ids.get(row.order_id):
-            state.chains.restore(row, later, state.now)
+            state.chains.restore(row, later, changes, state.now)
     for one in recovery.intents:
         guarded(state, f"{one.intent.intent_id} at the start", _take_over, state, one)
     _take_over_usage(state, recovery)
@@ -179,9 +181,13 @@ def _take_over_usage(state: State, recovery: Recovery) -> None:
             owner.repeats[place] = owner.repeats.get(place, 0) + 1
 
 
-def _restore_order(state: State, row: OrderUpdated, intent: Intent | None) -> None:
+def _restore_order(
+    state: State, row: OrderUpdated, intent: Intent | None, changes: StoredChanges
+) -> None:
     """An own open order is polled at once; its working time counts from its intent."""
     order = TrackedOrder(row)
+    order.shown.totals.update(changes.quantities)
+    order.shown.lives = changes.had_ended and not order.is_open
     state.index.track_order(order)
     state.seen_ids.add(row.order_id)
     if order.is_own and order.is_open:

@@ -31,7 +31,7 @@ from bot.domain.recovery import (
 from bot.journal.database import tables
 from bot.journal.database.encoding import instant_of, made
 from bot.journal.database.tables import COST, SHARES, total
-from bot.journal.reading.recovering_changes import later_ids, unsettled_amends
+from bot.journal.reading.recovering_changes import changes, later_ids, unsettled_amends
 from bot.journal.reading.recovering_state import (
     bases,
     closes,
@@ -102,6 +102,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         orders=tuple(made(OrderUpdated, row) for row in _rows(connection, orders, wanted)),
         amends=tuple(unsettled_amends(connection, day)),
         later_ids=later_ids(connection, day),
+        changes=changes(connection, day),
         strategies=_strategies(connection, day),
         recent_fills=tuple(
             (date.fromisoformat(row["trading_date"]), made(Fill, row))

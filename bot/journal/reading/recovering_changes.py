@@ -1,6 +1,7 @@
 """Reads what a start has to know about amendments: which have no verdict, and what they changed."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -8,14 +9,17 @@ import sqlalchemy as sa
 
 from bot.domain.entry import AttemptStarted
 from bot.domain.order import TERMINAL_STATES, OrderState
-from bot.domain.recovery import StoredAmend
+from bot.domain.recovery import StoredAmend, StoredChanges
 from bot.journal.database import tables
 from bot.journal.database.encoding import made
+from bot.journal.database.tables import total
 
 _ORDERS: Final = tables.orders
 _ATTEMPTS: Final = tables.attempts
 _DECISIONS: Final = tables.decisions
 _RESULTS: Final = tables.order_results
+_FILLS: Final = tables.fills
+_MOVES: Final = tables.transitions
 
 
 def unsettled_amends(connection: sa.Connection, day: str) -> Iterator[StoredAmend]:
@@ -29,14 +33,7 @@ def unsettled_amends(connection: sa.Connection, day: str) -> Iterator[StoredAmen
     )
     newest = {row["first_id"]: row for row in connection.execute(puts).mappings()}
     for order_id, put in newest.items():
-        asked = (
-            sa.select(_DECISIONS.c.numbers, _DECISIONS.c.why)
-            .where(_DECISIONS.c.request_id == put["intent_id"], _DECISIONS.c.code == "AMEND")
-            .where(_DECISIONS.c.seq < put["seq"])
-            .order_by(_DECISIONS.c.seq.desc())
-            .limit(1)
-        )
-        decision = connection.execute(asked).mappings().first()
+        decision = _asked_by(connection, put["intent_id"], put["seq"])
         if decision is not None:
             numbers = json.loads(decision["numbers"])
             yield StoredAmend(
@@ -55,18 +52,95 @@ def later_ids(connection: sa.Connection, day: str) -> dict[str, tuple[str, ...]]
     """Return the later ids of today's orders and of those that an earlier day left open, oldest
     first.
     """
+    found: dict[str, tuple[str, ...]] = {}
+    for order_id, later, _ in _later_shown(connection, day):
+        found[order_id] = (*found.get(order_id, ()), later)
+    return found
+
+
+def _later_shown(connection: sa.Connection, day: str) -> Iterator[tuple[str, str, int]]:
+    """Yield each later id with its order's first one, and the number of its first row."""
     is_meant = (_ORDERS.c.trading_date == day) | _ORDERS.c.state.not_in(TERMINAL_STATES)
     first = connection.execute(sa.select(sa.func.min(_ORDERS.c.seq)).where(is_meant)).scalar()
     if first is None:
-        return {}
+        return
+    number = sa.func.min(_RESULTS.c.seq).label("since")
     shown = (
-        sa.select(_ORDERS.c.order_id, _RESULTS.c.order_id.label("later"))
+        sa.select(_ORDERS.c.order_id, _RESULTS.c.order_id.label("later"), number)
         .join(_RESULTS, _RESULTS.c.intent_id == _ORDERS.c.intent_id)
         .where(is_meant, _RESULTS.c.seq > first, _RESULTS.c.order_id != _ORDERS.c.order_id)
         .group_by(_ORDERS.c.order_id, _RESULTS.c.order_id)
-        .order_by(sa.func.min(_RESULTS.c.seq))
+        .order_by(number)
     )
-    found: dict[str, tuple[str, ...]] = {}
-    for order_id, later in connection.execute(shown):
-        found[order_id] = (*found.get(order_id, ()), later)
+    for row in connection.execute(shown):
+        yield row.order_id, row.later, row.since
+
+
+def changes(connection: sa.Connection, day: str) -> dict[str, StoredChanges]:
+    """Return what amendments have made of today's orders: those with a PUT or a later id."""
+    asked = _quantities_asked(connection, day)
+    newest = {order_id: seq for order_id, _, seq in _later_shown(connection, day)}
+    found: dict[str, StoredChanges] = {}
+    for order_id in sorted({*asked, *newest}):
+        sent, since = asked[order_id], newest.get(order_id)
+        quantities = tuple(quantity for _, quantity in sent if quantity)
+        if since is None:
+            found[order_id] = StoredChanges(quantities)
+            continue
+        before = [quantity for seq, quantity in sent if seq < since]
+        amounts = sa.select(total(_FILLS.c.quantity), total(_FILLS.c.amount))
+        matched = amounts.where(_FILLS.c.order_id == order_id, _FILLS.c.seq < since)
+        shares, amount = connection.execute(matched.where(_FILLS.c.trading_date == day)).one()
+        had_ended = connection.execute(
+            sa.select(sa.func.count()).where(
+                _MOVES.c.order_id == order_id,
+                _MOVES.c.machine == "order",
+                _MOVES.c.to_state.in_(TERMINAL_STATES),
+                _MOVES.c.seq < since,
+                _MOVES.c.seq >= _first_of(order_id, day),
+            )
+        ).scalar()
+        # What has its verdict is in the order's own row.
+        total_now = before[-1] if had_ended and before else 0
+        found[order_id] = StoredChanges(
+            quantities, total_now or None, (shares, amount), bool(had_ended)
+        )
     return found
+
+
+def _first_of(order_id: str, day: str) -> sa.ScalarSelect[int]:
+    """The number of an order's first row; an id may have been another order's on another day."""
+    its = (_ORDERS.c.order_id == order_id) & (_ORDERS.c.trading_date == day)
+    return sa.select(sa.func.min(_ORDERS.c.seq)).where(its).scalar_subquery()
+
+
+def _quantities_asked(
+    connection: sa.Connection, day: str
+) -> defaultdict[str, list[tuple[int, int]]]:
+    """Return the totals that PUTs have asked for, by order: number of the PUT, quantity (0: it
+    changed the price).
+    """
+    puts = (
+        sa.select(_ORDERS.c.order_id, _ATTEMPTS.c.intent_id, _ATTEMPTS.c.seq)
+        .join(_ORDERS, _ORDERS.c.intent_id == _ATTEMPTS.c.intent_id)
+        .where(_ORDERS.c.trading_date == day, _ATTEMPTS.c.verb == "PUT")
+        .order_by(_ATTEMPTS.c.seq)
+    )
+    found = defaultdict[str, list[tuple[int, int]]](list)
+    for order_id, intent_id, seq in connection.execute(puts).all():
+        decision = _asked_by(connection, intent_id, seq)
+        if decision is not None:
+            found[order_id].append((seq, json.loads(decision["numbers"]).get("quantity") or 0))
+    return found
+
+
+def _asked_by(connection: sa.Connection, intent_id: str, put: int) -> sa.RowMapping | None:
+    """Return the decision behind a PUT, by its number: the newest before it."""
+    asked = (
+        sa.select(_DECISIONS.c.numbers, _DECISIONS.c.why)
+        .where(_DECISIONS.c.request_id == intent_id, _DECISIONS.c.code == "AMEND")
+        .where(_DECISIONS.c.seq < put)
+        .order_by(_DECISIONS.c.seq.desc())
+        .limit(1)
+    )
+    return connection.execute(asked).mappings().first()

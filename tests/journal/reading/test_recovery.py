@@ -31,6 +31,7 @@ from bot.domain.recovery import (
     RecoveredStrategy,
     Recovery,
     StoredAmend,
+    StoredChanges,
     StoredFault,
     StoredFlatten,
     StoredIntent,
@@ -296,6 +297,30 @@ async def test_the_ids_that_amendments_gave_come_back_in_their_order(journal: Jo
     assert (await journal.recover(NEXT_DAY)).later_ids == {story.order_id: ("ORD9", "ORD5")}
     await journal.write([but(story.accepted, state=OrderState.CANCELLED)])
     assert (await journal.recover(NEXT_DAY)).later_ids == {}
+
+
+@pytest.mark.parametrize("had_ended", [False, True])
+async def test_what_amendments_made_of_an_order_comes_back(
+    journal: Journal, *, had_ended: bool
+) -> None:
+    story, _ = await _with_a_put(journal, OrderState.PARTIALLY_FILLED)
+    before = StoredChanges((600,))
+    assert (await journal.recover(DAY)).changes == {story.order_id: before}
+    await journal.write(story.filled(200, position=200))
+    if had_ended:
+        ended = OrderState.CANCELLED
+        await journal.write([story.transition(OrderState.PARTIALLY_FILLED, ended, 95)])
+    await journal.write([but(story.result(100, "{}"), order_id="ORD9")])
+    [*_, fill] = story.filled(100, position=300)
+    assert isinstance(fill, Fill)
+    await journal.write([but(fill, fill_id="F-9999")])
+
+    found = (await journal.recover(DAY)).changes
+
+    matched = (200, 200 * story.price)
+    total = 600 if had_ended else None
+    assert found == {story.order_id: StoredChanges((600,), total, matched, had_ended)}
+    assert (await journal.recover(NEXT_DAY)).changes[story.order_id].quantities == ()
 
 
 async def test_the_newest_close_of_before_today_comes_back(journal: Journal) -> None:

@@ -310,7 +310,7 @@ class Other:
         match event:  # without anything about the recorded orders
             case Recovered(recovery=recovery):
                 without = replace(
-                    recovery, intents=(), orders=(), amends=(), later_ids={}, cancels={}
+                    recovery, intents=(), orders=(), amends=(), later_ids={}, changes={}, cancels={}
                 )
                 event = replace(event, recovery=without)
             case TodaysOrdersRead():
