@@ -99,16 +99,18 @@ class KeyBreaker:
                 self._until.pop(kind, None)
             self._excused = 0 if is_signed else self._excused
         elif _USED_NONCE not in answer.body:
+            if is_signed:
+                self._offset.note_refused(signed_by)
             self._forgive_the_clock()
             if is_signed and self._is_excused(signed_by):
                 return
-            self._offset_then, self._excused_offset = self._offset.value, None
+            self._offset_then, self._excused_offset = self._offset.applied, None
             self._refusals[is_signed] += 1
             if self._refusals[is_signed] >= REFUSALS_MAX:
                 self._until[is_signed] = self._wire.now() + REFUSED_KEY_PAUSE
 
     def _is_excused(self, signed_by: timedelta) -> bool:
-        has_moved = abs(self._offset.value - signed_by) > CLOCK_MOVED
+        has_moved = abs(self._offset.applied - signed_by) > CLOCK_MOVED
         if has_moved and signed_by == self._excused_offset:
             return True
         if not (has_moved or self._offset.is_contradicted) or self._excused >= EXCUSED_MAX:
@@ -117,8 +119,8 @@ class KeyBreaker:
         return True
 
     def _forgive_the_clock(self) -> None:
-        if abs(self._offset.value - self._offset_then) > CLOCK_MOVED:
-            self._offset_then = self._offset.value
+        if abs(self._offset.applied - self._offset_then) > CLOCK_MOVED:
+            self._offset_then = self._offset.applied
             if self._refusals[True] and self._excused < EXCUSED_MAX:
                 self._excused += 1
                 self._refusals[True] = 0
@@ -179,7 +181,7 @@ class Channel:
         request = sign()
         if (barred := self._breaker.bar(is_signed=is_signed)) is not None:
             return barred
-        sent_at, signed_by = self._wire.now(), self._offset.value
+        sent_at, signed_by = self._wire.now(), self._offset.applied
         bounds = bounds or self._bounds[endpoint.name]
         answer = await self._links[endpoint.lane].exchange(request, bounds)
         if isinstance(answer, Answer):
@@ -232,7 +234,7 @@ class Channel:
     def note_limit(self, answer: Answer, call: str, *, tries: int) -> datetime:
         """Close the budget until the reset of a 429; return until when, on the budget's clock."""
         reset_at = rate_limit_reset(answer)
-        ours = None if reset_at is None else reset_at - self._offset.value
+        ours = None if reset_at is None else reset_at - self._offset.applied
         return self._budget.note_limit(ours, call, tries=tries)
 
     async def close(self) -> None:

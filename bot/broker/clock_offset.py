@@ -5,6 +5,9 @@ the offset lies in [D - t1, D + 1 s - t0]: the second is truncated. The interval
 intersected, so the estimate only gets better. An answer that contradicts them is set aside; only if
 the next one agrees with it has a clock been set, and the estimate moves. So one wrong `Date`
 changes nothing. While the clocks may agree, the estimate is zero.
+
+A `Date` may also be wrong on every answer, as where a proxy writes it. So if the broker refuses a
+signature, the next one has the other time: our own instead of the estimate, or the estimate again.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,6 +53,7 @@ class ClockOffset:
     """Broker's time minus our wire time. It is itself a clock: `now` is the broker's time.
 
     `value` is the estimate: zero when the clocks may agree, positive when the broker is ahead.
+    `applied` is what signatures go by: zero, too, while the broker refuses those by the estimate.
     """
 
     def __init__(
@@ -63,6 +67,12 @@ class ClockOffset:
         self._known = Interval(_ZERO, _ZERO)
         self._has_proof = False
         self._dissent: Interval | None = None
+        self._is_refused = False
+
+    @property
+    def applied(self) -> timedelta:
+        """What is added to our clock for the broker's time."""
+        return _ZERO if self._is_refused else self.value
 
     @property
     def blocks_writes(self) -> bool:
@@ -76,7 +86,14 @@ class ClockOffset:
 
     def now(self) -> datetime:
         """Return the broker's time, as well as we know it."""
-        return self._wire.now() + self.value
+        return self._wire.now() + self.applied
+
+    def note_refused(self, signed_by: timedelta) -> None:
+        """A signature was refused for which `signed_by` was applied: the next has the other time.
+        Several that were under way together count once.
+        """
+        if self.value and abs(signed_by - self.applied) <= _SECOND:
+            self._is_refused = not self._is_refused
 
     def observe(
         self, headers: Mapping[str, str], *, sent_at: datetime, answered_at: datetime
@@ -94,8 +111,9 @@ class ClockOffset:
             self._dissent = seen
             return
         self._has_proof, self._dissent = True, None
-        low, high = self._known.low, self._known.high
+        low, high, before = self._known.low, self._known.high, self.value
         self.value = _ZERO if low <= _ZERO <= high else (low + high) / 2
+        self._is_refused = self._is_refused and abs(self.value - before) <= _SECOND
         distance, most = abs(self.value), self._max_offset
         passed = (distance >= WARN_OFFSET) + (distance >= most)
         not_back = (distance > WARN_OFFSET - _BACK_BY) + (distance > most - _BACK_BY)

@@ -9,8 +9,9 @@ import pytest
 
 from bot.broker.channel import EXCUSED_MAX, REFUSED_KEY_PAUSE
 from bot.broker.errors import KeyRefused, Refused
+from bot.clock import wire_ms
 from bot.protocol import calls
-from bot.protocol.envelope import NoAnswer
+from bot.protocol.envelope import Answer, NoAnswer
 from bot.protocol.secret import Secret
 from tests.broker.loopback import START
 from tests.broker.played_broker import ACCOUNT, Desk, Reply, desk
@@ -199,6 +200,30 @@ async def test_other_servers_with_other_clocks_excuse_a_wrong_key_a_few_times_al
         del bench.played.asked[signed:]
 
     assert len(bench.played.asked) <= 2 * (EXCUSED_MAX + 1)
+
+
+@pytest.mark.parametrize("hour", ["01", "03"])
+async def test_a_date_that_is_an_hour_wrong_on_every_answer_keeps_no_cancel_back(hour: str) -> None:
+    date = {"Date": f"Thu, 19 Nov 2026 {hour}:14:55 GMT"}
+    bench = desk(USER)
+    bench.broker.two_factor.set_token(Secret("canary-token"))
+
+    def judge() -> None:
+        stamp = int(bench.played.asked[-1].headers["x-fh-timestamp"])
+        is_near = abs(stamp - wire_ms(bench.clock.now())) <= 30_000
+        bench.played.replies = [replace(USER if is_near else NO, headers=date)]
+
+    bench.played.while_asked = judge
+    read = bench.broker.client.user
+
+    found = [await asyncio.gather(*(read() for _ in range(6)), return_exceptions=True)]
+    found.append(await asyncio.gather(*(read() for _ in range(6)), return_exceptions=True))
+    sent = await bench.broker.writer.send(bench.broker.writer.prepare_cancel(ACCOUNT, "ORD1"))
+
+    assert bench.broker.offset.blocks_writes
+    assert isinstance(sent, Answer)
+    assert sent.http_status == 200
+    assert not [each for each in found[1] if isinstance(each, KeyRefused)]
 
 
 @pytest.mark.parametrize("status", [429, 503])

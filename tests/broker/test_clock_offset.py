@@ -169,3 +169,33 @@ def test_a_date_that_cannot_be_read_is_ignored(date):
         offset.observe({"date": date}, sent_at=START, answered_at=START)
 
     assert offset.value == timedelta(0)
+
+
+def test_where_the_broker_refuses_the_estimate_our_own_clock_is_tried_and_the_estimate_again():
+    bench = Bench()
+    hour = bench.answer(3600), bench.answer(3600)
+    seen = [bench.offset.applied]
+
+    for _ in range(2):
+        by = bench.offset.applied
+        bench.offset.note_refused(by)
+        bench.offset.note_refused(by)  # was under way together with it
+        bench.answer(3600)
+        seen.append(bench.offset.applied)
+
+    assert seen[0] == hour[1]
+    assert seen[1] == timedelta(0)
+    assert abs(seen[2] - seen[0]) < timedelta(seconds=1)
+    assert bench.offset.blocks_writes
+
+
+def test_a_clock_that_moves_is_believed_again():
+    bench = Bench()
+    for offset_s in (3600, 3600):
+        bench.answer(offset_s)
+    bench.offset.note_refused(bench.offset.applied)
+
+    for offset_s in (25, 25):
+        bench.answer(offset_s)
+
+    assert bench.offset.applied == bench.offset.value != timedelta(0)
