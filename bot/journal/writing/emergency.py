@@ -1,7 +1,8 @@
 """Stores what must not wait for an unresponsive database, as fsynced lines in a file beside it.
 
 A halt takes effect whatever the database does, and its cancels are sent once their attempts are
-here (order safety: nothing is sent before it is on disk). The broker's answers are kept too, with
+here (order safety: nothing is sent before it is on disk). A cancel that waits for its time is kept
+too: it is to go out whatever happens meanwhile. The broker's answers are kept too, with
 everything that follows for their orders: if the database missed an acceptance, the next start has
 to know it without asking. Orders are never sent on the strength of this file: they need the
 journal's own checks. When the journal accepts writes again it gets the same entries in order, and
@@ -26,6 +27,7 @@ import sqlalchemy as sa
 from bot.domain.entry import (
     AttemptFinished,
     AttemptStarted,
+    Decision,
     Entry,
     Fill,
     IntentMoved,
@@ -34,6 +36,7 @@ from bot.domain.entry import (
     StateChanged,
     StrategySwitched,
     Transition,
+    Verdict,
 )
 from bot.journal.database import tables
 from bot.journal.database.encoding import Plain, instant_text, made, plain
@@ -53,6 +56,7 @@ KINDS: Final[dict[str, type[Entry]]] = {
     for kind in (
         AttemptStarted,
         AttemptFinished,
+        Decision,
         IntentMoved,
         OrderResultSeen,
         OrderUpdated,
@@ -67,8 +71,10 @@ _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def must_survive(entry: Entry) -> bool:
     """Return whether an entry is stored here: of KINDS, but not a polled row, which can be read
-    again.
+    again, and of decisions only that an order is to be cancelled.
     """
+    if isinstance(entry, Decision):
+        return (entry.code, entry.verdict) == ("CANCEL", Verdict.PASSED)
     is_poll = isinstance(entry, OrderResultSeen) and entry.source in POLLS
     return type(entry).__name__ in KINDS and not is_poll
 
@@ -198,6 +204,7 @@ def _has_its_intent(batch: Batch, entry: Entry) -> bool:
 
 
 _ATTEMPTS: Final = tables.attempts
+_DECISIONS: Final = tables.decisions
 _HALTS: Final = tables.halts
 _ORDERS: Final = tables.orders
 _FILLS: Final = tables.fills
@@ -210,6 +217,11 @@ _CHANGED: Final = sa.select(_HALTS.c.seq).where(
     _HALTS.c.at == given("at"),
     _HALTS.c.scope == given("its_scope"),
     _HALTS.c.to_state == given("its_state"),
+)
+_DECIDED: Final = sa.select(_DECISIONS.c.seq).where(
+    _DECISIONS.c.at == given("at"),
+    _DECISIONS.c.code == given("its_code"),
+    _DECISIONS.c.request_id.is_not_distinct_from(given("its_request")),
 )
 _FILLED: Final = sa.select(_FILLS.c.seq).where(_FILLS.c.fill_id == given("fill"))
 _SEEN: Final = sa.select(_RESULTS.c.seq).where(
@@ -247,6 +259,9 @@ def _question(entry: Entry) -> tuple[sa.Select[Any], Mapping[str, Plain]]:
             return _STARTED, {"attempt": entry.attempt_id}
         case AttemptFinished():
             return _FINISHED, {"attempt": entry.attempt_id}
+        case Decision():
+            decided = {"its_code": entry.code, "its_request": entry.request_id}
+            return _DECIDED, {"at": instant_text(entry.at), **decided}
         case Fill():
             return _FILLED, {"fill": entry.fill_id}
         case OrderResultSeen():

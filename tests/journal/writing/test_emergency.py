@@ -6,7 +6,7 @@ from zlib import crc32
 
 import pytest
 
-from bot.domain.entry import Entry, RunState, StateChanged, StrategySwitched
+from bot.domain.entry import Entry, RunState, StateChanged, StrategySwitched, Verdict
 from bot.domain.order import OrderState, SendState
 from bot.journal.journal import Journal
 from bot.journal.writing import emergency, rows
@@ -178,6 +178,24 @@ async def test_what_follows_from_an_order_that_never_came_in_is_left_out(journal
     _, _, answered = story.placed()
 
     assert await journal.take_over([*story.sending, *answered]) == 0
+
+
+async def test_an_order_that_is_to_be_cancelled_still_is_after_a_kill_without_the_journal(
+    journal: Journal, tmp_path: Path
+) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    wish = but(story.decision, code="CANCEL", why="by hand", checks=(), numbers={"open": 500})
+    refused = but(wish, verdict=Verdict.BLOCKED)
+    EmergencyJournal(tmp_path).keep([wish, refused])
+
+    kept = EmergencyJournal(tmp_path).read().entries
+    counts = [await journal.take_over(kept) for _ in range(2)]
+
+    assert (kept, counts) == ((wish,), [1, 0])
+    recovery = await journal.recover(story.trading_date)
+    assert recovery.cancels == {story.local_id: "by hand"}
 
 
 async def test_an_intent_that_has_moved_on_is_not_moved_back(journal: Journal) -> None:
