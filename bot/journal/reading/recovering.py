@@ -44,6 +44,7 @@ from bot.journal.reading.recovering_state import (
     open_breaks,
     reduced,
 )
+from bot.journal.writing.batch import POLLS
 from bot.journal.writing.sends import WHOLE_BOT, ScopeState, lasting_state
 
 NOT_ORDERED: Final = (SendState.DENIED, SendState.EXPIRED_LOCAL)
@@ -149,13 +150,25 @@ def _next_number(connection: sa.Connection, column: sa.Column[str]) -> int:
 
 
 def _intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
-    """Return the intents, with their POSTs where an order may still turn up."""
-    intents, attempts = tables.intents, tables.attempts
+    """Return the intents, with their POSTs where an order may still turn up: also one that was
+    accepted under an id that no row has shown with anything new.
+    """
+    intents, attempts, orders = tables.intents, tables.attempts, tables.orders
     wanted = intents.c.state.in_(UNDECIDED) | (intents.c.trading_date == day)
+    results = tables.order_results
+    is_shown = sa.exists().where(
+        results.c.order_id == orders.c.order_id,
+        results.c.intent_id == orders.c.intent_id,
+        results.c.source.in_(POLLS),
+    )
+    unseen = sa.select(orders.c.intent_id).where(
+        orders.c.intent_id.is_not(None), orders.c.state.not_in(TERMINAL_STATES), ~is_shown
+    )
+    may_be_seen = intents.c.state.in_(MAY_BE_SEEN_YET) | intents.c.intent_id.in_(unseen)
     posted = (
         sa.select(attempts)
         .join(intents, intents.c.intent_id == attempts.c.intent_id)
-        .where(wanted, attempts.c.verb == "POST", intents.c.state.in_(MAY_BE_SEEN_YET))
+        .where(wanted, attempts.c.verb == "POST", may_be_seen)
     )
     posts = {
         row["intent_id"]: made(AttemptStarted, row) for row in connection.execute(posted).mappings()

@@ -706,6 +706,21 @@ def test_a_restart_knows_enough_to_see_a_twin():
     assert stage.engine.status().halted_symbols == {"HPG": TWIN.replace("ORD7", "ORD1")}
 
 
+def test_a_restart_knows_an_order_whose_own_id_no_row_has_shown():
+    first = Stage()
+    intent = first.working(order_id="ORD99")
+    stored = StoredIntent(intent, SendState.ACKED, "ORD99", attempt_of(intent, START, "ORD0"))
+    rows = (first.entries_of_order("ORD99"),)
+
+    stage = Stage(recovery=Recovery(DAY, intents=(stored,), orders=rows))
+    stage.after(1).book(report_of(intent, "ORD7"))
+    again = Stage(recovery=Recovery(DAY, intents=(stored,), orders=rows))
+    again.after(1).book(report_of(intent, "ORD99"), report_of(intent, "ORD7"))
+
+    assert _told(stage) == ["OTHER_ID", "SYMBOL_HALTED"]
+    assert _told(again) == []
+
+
 # -------------------------------------------------------------------------------- the day's end
 
 

@@ -80,7 +80,7 @@ async def test_a_settled_intent_of_an_earlier_day_does_not_come_back(journal: Jo
         await journal.write(entries)
 
     assert (await journal.recover(DAY)).intents == (
-        StoredIntent(story.intent, _SEND.ACKED, story.order_id, None),
+        StoredIntent(story.intent, _SEND.ACKED, story.order_id, story.started),
     )
     assert (await journal.recover(NEXT_DAY)).intents == ()
 
@@ -238,6 +238,18 @@ async def test_a_send_of_today_comes_back_with_what_a_ghost_or_a_twin_is_known_b
     assert stored.state is (_SEND.MATCHED if end is _SEND.UNKNOWN else end)
     assert stored.attempt is not None
     assert (await journal.recover(NEXT_DAY)).intents == ()
+
+
+async def test_a_send_comes_back_until_a_row_has_shown_its_order(journal: Journal) -> None:
+    shown, other = Story(1), Story(2, price=27_100)
+    for story in (shown, other):
+        for entries in story.placed():
+            await journal.write(entries)
+    await journal.write([shown.result(1, "{}", "book")])
+
+    found = {each.intent.intent_id: each.attempt for each in (await journal.recover(DAY)).intents}
+
+    assert found == {shown.local_id: None, other.local_id: other.started}
 
 
 async def test_fills_that_may_not_have_settled_come_back_with_their_day(journal: Journal) -> None:
