@@ -8,7 +8,8 @@ exactly that from before one of them dates from before that fill, whenever it wa
   what it lacks is put to it: no money is spent twice, no limit of a position counts too little,
   several reads in a row that lack a fill of long ago raise an alert, until the numbers move.
 
-A number that our fills cannot explain is ignored here: more may have been filled, or money paid in.
+Cash is compared to a VND a fill, by which the broker may round a fee in another way. A number that
+our fills cannot explain is ignored here: more may have been filled, or money paid in.
 The comparison in a quiet moment handles that (`ledgers.py`). Cash held for a buy of the day and
 taken at its end is not old, if the broker shows as much as secured and has not deducted another buy
 of the day at once; but it is spent as well.
@@ -32,6 +33,8 @@ READS_MIN: Final = 3
 SPAN_MIN: Final = timedelta(seconds=15)
 GOOD_AGAIN: Final = 3
 """This many reads in a row must show the fills before it is over."""
+ROUNDED_MAX: Final = 1
+"""By this many VND a fill's fee or tax may be rounded in another way."""
 SECURED_MIN_PERCENT: Final = 99
 """What is held for a buy need not include its fee."""
 
@@ -96,7 +99,8 @@ def _excess(
     cash += sum(flow.cash_out for flow in _later(ledger, snapshot))
     for extra in (0, sooner):
         excess = snapshot.cash - cash - extra
-        if (since := _since(known, [flow.cash_out for flow in known], excess)) is not None:
+        moved = [flow.cash_out for flow in known]
+        if (since := _since(known, moved, excess, slack=ROUNDED_MAX * len(known))) is not None:
             return excess, since
     return 0, None
 
@@ -105,16 +109,16 @@ def _bought(flow: Flow) -> int:
     return flow.shares_in - flow.shares_out
 
 
-def _since(flows: Sequence[Flow], moved: Sequence[int], lacking: int) -> datetime | None:
-    """Return the oldest of the last fills that add up exactly to what is lacking; None if there are
-    none.
-    """
+def _since(
+    flows: Sequence[Flow], moved: Sequence[int], lacking: int, *, slack: int = 0
+) -> datetime | None:
+    """Return the oldest of the last fills that add up to what is lacking; None if none do."""
     total = 0
     for flow, each in zip(reversed(flows), reversed(moved), strict=True):
-        if total == lacking:
+        if abs(total - lacking) <= slack:
             break
         total += each
-        if total == lacking:
+        if abs(total - lacking) <= slack:
             return flow.at
     return None
 

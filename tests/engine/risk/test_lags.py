@@ -107,6 +107,22 @@ def test_a_cash_that_stands_still_on_a_day_of_buys_is_told_of(day: Day) -> None:
     assert (told.code, told.facts["off"]) == ("ACCOUNT_OLD", f"cash +{paid(300):,} VND")
 
 
+@pytest.mark.parametrize("off", [-1, 0, 1])
+def test_a_fee_that_is_rounded_in_another_way_hides_no_old_cash(day: Day, off: int) -> None:
+    day.fill(300)
+    rounded = CASH - paid(300) - off
+    day.read(300, rounded, times=2)
+    [before] = day.stage.engine.balances()
+    day.fill(100)
+
+    day.read(400, rounded, times=4)
+
+    [told] = day.stage.engine.status().standing
+    assert (told.code, told.facts["off"]) == ("ACCOUNT_OLD", f"cash +{paid(100) - off:,} VND")
+    [after] = day.stage.engine.balances()
+    assert abs(after.buying_power - before.buying_power) <= 1
+
+
 def test_money_that_an_old_account_shows_is_not_spent_twice(day: Day) -> None:
     [before] = day.stage.engine.balances()
     day.fill(300)
