@@ -18,6 +18,7 @@ from bot.config.rulebook import load_rulebook
 from bot.config.strategies.plugin_check import make
 from bot.domain.entry import Decision, Entry, Fill, OrderUpdated, Verdict
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, SymbolTable
+from bot.domain.local_time import local_of
 from bot.domain.plan import (
     Limits,
     OrderPlan,
@@ -29,7 +30,6 @@ from bot.domain.plan import (
 )
 from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
-from bot.domain.timetable import local_of
 from bot.engine.settings import EngineSettings, LoadedStrategy, invoke_plainly
 from bot.runtime.history.backtest.result import BacktestSpec, Collected
 from bot.runtime.history.backtest.run import play_through, quiet

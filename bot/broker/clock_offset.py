@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import Final
 
 from bot.clock import Clock
+from bot.domain.operations import WARN_OFFSET
 
-WARN_OFFSET: Final = timedelta(seconds=5)
 MAX_OFFSET: Final = timedelta(seconds=20)
 """The broker takes timestamps within 30 s of its clock (open API, signing); orders stop before."""
 _BACK_BY: Final = timedelta(seconds=1)

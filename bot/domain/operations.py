@@ -8,6 +8,7 @@ Like all events they carry `at` (market time, UTC). A request is checked before 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from bot.domain.order import OrderReport
 
@@ -119,6 +120,10 @@ class CodesCounted:
     at: datetime
     left: int
     of: int
+
+
+WARN_OFFSET: Final = timedelta(seconds=5)
+"""A clock off by this much raises an alert: orders are still sent, but it may get worse."""
 
 
 def clock_words(offset: timedelta) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 from bot.domain.calendar import TradingCalendar
 from bot.domain.errors import CalendarEnds, NoRule, RuleDataError
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Lot, Phase
+from bot.domain.local_time import instant_of, local_of
 from bot.domain.order import OrderType
 from bot.domain.rule_data import RuleData, RuleRow, closure_rows, override_rows, rule_rows
 from bot.domain.status import NORMAL, StatusRules, SymbolStatus
@@ -21,8 +22,6 @@ from bot.domain.timetable import (
     PhaseBoundary,
     PhaseSpan,
     Timetable,
-    instant_of,
-    local_of,
 )
 from bot.domain.venue import Band, TickTable, Venue, band_around, warrant_band
 

@@ -9,11 +9,11 @@ changed or cancelled. Source: HSC Securities, HSX rules for restricted shares.
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Final
 
 from bot.domain.errors import RuleDataError
-from bot.domain.instrument import EXCHANGE_TZ, Lot, Phase
+from bot.domain.instrument import Lot, Phase
 from bot.domain.order import OrderType
 from bot.domain.rule_data import RuleData
 
@@ -174,11 +174,3 @@ def _periodic_auctions(periodic: RuleData, phase: Phase) -> list[PhaseSpan]:
 
 
 # ------------------------------------------------------------------------------- instants and times
-
-
-def local_of(at: datetime) -> datetime:
-    return at.astimezone(EXCHANGE_TZ)
-
-
-def instant_of(day: date, local: time) -> datetime:
-    return datetime.combine(day, local, tzinfo=EXCHANGE_TZ).astimezone(UTC)

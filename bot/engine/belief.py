@@ -13,7 +13,8 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.domain.entry import CLOSE_NOTE, Numbers
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
+from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.domain.local_time import clock_of, local_date
 from bot.domain.message import DepthReceived, QuoteReceived
 from bot.domain.order import Side
 from bot.domain.quote import ClosesRead
@@ -30,7 +31,6 @@ from bot.engine.findings import (
     PhaseSeen,
     Source,
     frame_around,
-    local_date,
     of_depth,
     of_quote,
 )
@@ -300,7 +300,7 @@ def alerts(state: State) -> Iterator[Standing]:
     for symbol in sorted(state.beliefs):
         for source in state.beliefs[symbol].sources:
             if source.held is not None:
-                since = f"{source.held.since.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+                since = clock_of(source.held.since)
                 count = f"{source.held.count:,} held since {since}"
                 words = f"{_words(source, source.held)} ({count})"
                 facts = _facts(state, symbol, source.name, source.held.finding)

@@ -16,9 +16,9 @@ from typing import Final
 
 from bot.domain.entry import Numbers
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
+from bot.domain.local_time import instant_of
 from bot.domain.plan import StrategyPlan
 from bot.domain.quote import DAY, KeepExDate, Quote, WentEx, span_of
-from bot.domain.timetable import instant_of
 from bot.engine.bars import BarSeries
 from bot.engine.findings import Belief
 from bot.engine.state import State

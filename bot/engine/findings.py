@@ -13,7 +13,8 @@ from statistics import median
 from typing import Final
 
 from bot.domain.errors import NoRule
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind, Phase
+from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Phase
+from bot.domain.local_time import day_and_clock_of, local_date
 from bot.domain.order import OrderType
 from bot.domain.quote import Depth, Quote
 from bot.domain.rulebook import Rulebook
@@ -248,7 +249,7 @@ def _of_time(
     limit = settings.max_quote_source_age if is_quote else settings.max_depth_source_age
     if ahead <= source.ahead_max and age <= min(limit, _OF_TODAY):
         return
-    own = f"{stamp.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}"
+    own = day_and_clock_of(stamp)
     if ahead > source.ahead_max:
         seconds = round(ahead.total_seconds())
         text = f"its own time {own} is {seconds:,} s ahead of ours"
@@ -334,10 +335,6 @@ def _absurd(what: str, volume: int, belief: Belief) -> Finding:
 
 def _or_none(price: int | None) -> str:
     return "none" if price is None else f"{price:,}"
-
-
-def local_date(at: datetime) -> date:
-    return at.astimezone(EXCHANGE_TZ).date()
 
 
 # --------------------------------------------------------------------------- which prices can be

@@ -24,6 +24,7 @@ from typing import Final
 
 from bot.domain.entry import FLATTEN_NOTE, Numbers, RunState
 from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, PHASE_WORDS, Instrument, Lot, Phase
+from bot.domain.local_time import clock_of
 from bot.domain.order import Intent, OrderType, Side
 from bot.domain.plan import StrategyMode
 from bot.domain.recovery import StoredFlatten
@@ -213,7 +214,7 @@ def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol:
         return f"{order.code} {order.numbers.get('reason', '')}".strip()
     if (opens := sizing.sales_open_at(state, order.account)) is not None:
         flattening.due[key] = opens
-        return f"sales go out again at {opens.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+        return f"sales go out again at {clock_of(opens)}"
     order = sizing.piece_of(state, strategy, order)
     expire_after = WORKS if order.limit_price is not None else None
     order = replace(order, is_flattening=True, expire_after=expire_after)
@@ -224,7 +225,7 @@ def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol:
         if again > state.now:
             flattening.due[key] = min(again, flattening.due[key])
         equal = f"{twin} was equal, less than {window.total_seconds():.0f} s ago"
-        return f"{equal}; again from {again.astimezone(EXCHANGE_TZ):%H:%M:%S}, or at a new bid"
+        return f"{equal}; again from {clock_of(again)}, or at a new bid"
     intent_id = requests.next_id(state)
     flattening.intents.add(intent_id)
     if requests.submit(state, strategy, order, means) is None:

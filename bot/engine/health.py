@@ -22,7 +22,7 @@ from datetime import timedelta
 from typing import Final
 
 from bot.domain.entry import Numbers, RunState
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import clock_of
 from bot.domain.message import (
     AccountRead,
     BrokerHealthChanged,
@@ -34,7 +34,7 @@ from bot.domain.message import (
     ReadTodaysOrders,
     TodaysOrdersRead,
 )
-from bot.domain.operations import ClockStepped, DiskSeen, StoodStill, clock_words
+from bot.domain.operations import WARN_OFFSET, ClockStepped, DiskSeen, StoodStill, clock_words
 from bot.engine import gate
 from bot.engine.control_state import (
     BY_BROKER,
@@ -46,8 +46,6 @@ from bot.engine.control_state import (
 )
 from bot.engine.state import State
 
-WARN_OFFSET: Final = timedelta(seconds=5)
-"""A clock off by more than this raises an alert: orders are still sent, but it may get worse."""
 JOURNAL_LOST_MAX: Final = 3
 JOURNAL_LOST_SPAN: Final = timedelta(minutes=30)
 """A journal lost this often within this span halts entries."""
@@ -178,12 +176,12 @@ def on_stood_still(state: State, event: StoodStill) -> None:
     """Hold orders back until everything has been read again."""
     span_s = event.span.total_seconds()
     text = (
-        f"the bot stood still for {span_s:.0f} s until {_local(state)}: the machine was suspended, "
-        "or the process was stopped. What was decided before is too old and is not sent; no order "
-        "leaves until the day order book and the account have been read again, by itself. "
-        "Nothing to do, but look at the open orders: bot status"
+        f"the bot stood still for {span_s:.0f} s until {clock_of(state.now)}: the machine was "
+        "suspended, or the process was stopped. What was decided before is too old and is not "
+        "sent; no order leaves until the day order book and the account have been read again, by "
+        "itself. Nothing to do, but look at the open orders: bot status"
     )
-    state.alert("STOOD_STILL", text, {"span_s": round(span_s, 1), "now": _local(state)})
+    state.alert("STOOD_STILL", text, {"span_s": round(span_s, 1), "now": clock_of(state.now)})
     state.machine.standstill = Standstill(state.now, due=state.now)
     why = f"stood still for {span_s:.0f} s; reading orders and account"
     degrade(state, STANDSTILL, why, is_over=False)
@@ -226,16 +224,12 @@ def _stepped(state: State) -> Standing:
     back_or_on = "ahead" if ahead_s > 0 else "back"
     text = (
         f"the machine's clock was set {back_or_on} by {abs(ahead_s):.1f} s. The bot goes on by the "
-        f"time that it started with ({_local(state)} now): orders, polls and signatures do not "
-        "notice. If the new time is the right one, restart the bot when the market is closed; else "
-        "set the machine's clock right: timedatectl"
+        f"time that it started with ({clock_of(state.now)} now): orders, polls and signatures do "
+        "not notice. If the new time is the right one, restart the bot when the market is closed; "
+        "else set the machine's clock right: timedatectl"
     )
-    facts: Numbers = {"ahead_s": round(ahead_s, 1), "now": _local(state)}
+    facts: Numbers = {"ahead_s": round(ahead_s, 1), "now": clock_of(state.now)}
     return Standing("CLOCK_STEPPED", text, facts)
-
-
-def _local(state: State) -> str:
-    return f"{state.now.astimezone(EXCHANGE_TZ):%H:%M:%S}"
 
 
 # ------------------------------------------------------------------------------- the journal's disk

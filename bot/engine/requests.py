@@ -17,6 +17,7 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, Instrument, Phase
+from bot.domain.local_time import clock_of
 from bot.domain.message import PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.plan import StrategyMode
@@ -95,7 +96,7 @@ def _consider_order(
         due := sizing.sales_open_at(state, strategy.plan.account)
     ):
         sizing.keep_waiting(state, strategy, symbol, request, why, due)
-        local = f"{due.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+        local = clock_of(due)
         text = f"sales of this account go out again at {local}; it waits until then ({why})"
         note_skip(state, strategy, symbol, "EXIT_WAITS", text)
         return

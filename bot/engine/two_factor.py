@@ -16,11 +16,11 @@ from typing import Final
 from bot.domain.entry import AuthEvent, Numbers, RunState
 from bot.domain.hours import Hours, hours_at
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
+from bot.domain.local_time import clock_of, local_of, minute_of
 from bot.domain.message import DropToken, TwoFactorMissing
 from bot.domain.operations import CodesCounted
 from bot.domain.order import Intent, Side
 from bot.domain.outcome import Refused
-from bot.domain.timetable import local_of
 from bot.engine import gate
 from bot.engine.control_state import TokenEnding, TokenQuestion
 from bot.engine.state import State
@@ -140,7 +140,7 @@ def _advance_ending(state: State, ending: TokenEnding) -> None:
     ends_at = ending.at + ON_ITS_WAY
     minutes = max(1, round((ends_at - state.now).total_seconds() / 60))
     text = (
-        f"the 2FA token ends at {ends_at.astimezone(EXCHANGE_TZ):%H:%M:%S}, in {minutes} min, "
+        f"the 2FA token ends at {clock_of(ends_at)}, in {minutes} min, "
         f"while it is needed. From then on no order, change or cancel is sent. Give another before"
         f"{_codes_words(state)}: bot otp request and bot otp submit, or bot otp token"
     )
@@ -203,7 +203,7 @@ def _ask(state: State, question: TokenQuestion) -> None:
         if rows
         else ""
     )
-    since = f"{question.since.astimezone(EXCHANGE_TZ):%H:%M}"
+    since = minute_of(question.since)
     text = (
         f"2FA needed since {since}: {WORDS.get(question.code, question.code)}. No order, change or "
         f"cancel is sent without a token; quotes, positions and journal go on.{is_open} Give a "

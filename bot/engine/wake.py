@@ -19,7 +19,8 @@ from datetime import timedelta
 from typing import Final
 
 from bot.domain.entry import Decision, Numbers, Verdict
-from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.instrument import Phase
+from bot.domain.local_time import clock_of
 from bot.domain.quote import BarsRead, ReadBars
 from bot.engine import ex_dates, requests
 from bot.engine.bars import BarSeries, bars_of
@@ -288,7 +289,7 @@ def is_waiting(
                 f"its ex-date {series.late_ex_date} is known only now: earlier bars are read again"
             )
         elif not instance.bars_needed and seen_from is not None:
-            since = f"{seen_from.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+            since = clock_of(seen_from)
             why = f"this bar was seen from {since} on only: its close counts, nothing more of it"
         note_wait(state, strategy, instance, why)
     return True

@@ -18,6 +18,7 @@ from typing import Final
 
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.local_time import local_date
 from bot.domain.order import OrderReport, Side, TodaysOrders, UnreadRow
 from bot.domain.order_status import shown_state
 from bot.protocol.envelope import ROWS_MAX, Payload
@@ -180,7 +181,7 @@ def read_row(value: object, *, account: SubAccount, requested_at: datetime) -> O
         order_id=order_id,
         root_order_id=root or order_id,
         account=account.extended_id if afacctno in {"", account.id} else extended or afacctno,
-        trading_date=placed_on or _day_or_none(stamp[:10]) or _day_of(requested_at),
+        trading_date=placed_on or _day_or_none(stamp[:10]) or local_date(requested_at),
         symbol=symbol,
         side=side,
         quantity=quantity,
@@ -219,9 +220,10 @@ def validate_row(payload: Payload, *, account: SubAccount, requested_at: datetim
         order_id=row.orderid,
         root_order_id=row.rootorderid or row.orderid,
         account=account.extended_id if is_ours else row.afacctno_ext or row.afacctno,
+        # The list covers the current day only: a row without a date belongs to the request's day.
         trading_date=_day_or_none(row.txdate)
         or _day_or_none(row.odtimestamp[:10])
-        or _day_of(requested_at),
+        or local_date(requested_at),
         symbol=row.symbol,
         side=side,
         quantity=row.qtty,
@@ -268,11 +270,6 @@ def _executed(row: _Row, status: str, payload: Payload) -> tuple[int, int]:
         reason = f"execamt: wanted what {executed:,} executed shares came to; found nothing"
         raise MalformedAnswer(payload.call, reason, payload.raw)
     return executed, row.execamt or 0
-
-
-def _day_of(requested_at: datetime) -> date:
-    """The list covers the current day only: a row without a date belongs to the request's day."""
-    return requested_at.astimezone(EXCHANGE_TZ).date()
 
 
 def _day_or_none(text: str) -> date | None:

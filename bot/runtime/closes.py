@@ -17,6 +17,7 @@ from bot.broker.errors import BrokerError
 from bot.clock import Clock
 from bot.domain.entry import Note
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.local_time import local_date
 from bot.domain.message import Noted, ReadHealthChanged
 from bot.domain.quote import ClosesRead, LastClose
 from bot.domain.rulebook import Rulebook
@@ -25,7 +26,7 @@ from bot.runtime.activity import Post
 
 if TYPE_CHECKING:  # slow to import, and not needed before the first read
     from bot.protocol.values.earlier import StockEvent
-    from bot.protocol.values.series import PriceBar, PriceHistory
+    from bot.protocol.values.series import PriceHistory
 
 LOOK_BACK: Final = timedelta(days=60)
 """Longer than Tet, and than most suspensions."""
@@ -156,14 +157,14 @@ class Closes:
         history: PriceHistory = await self.client.read(
             CODECS["stock_history"], {"symbol": symbol}, query
         )
-        earlier = [bar for bar in history.bars if _day_of(bar) < today and bar.close]
+        earlier = [bar for bar in history.bars if local_date(bar.start) < today and bar.close]
         if not earlier:
             return None
         unit = price_unit(self.rulebook, instrument, [bar.close for bar in earlier if bar.close])
         close, volumes = earlier[-1].close, [int(bar.volume or 0) for bar in earlier]
         assert close is not None, "bars without a close were left out"
         price = round(close * unit)
-        return LastClose(symbol, price, _day_of(earlier[-1]), sum(volumes) // len(volumes))
+        return LastClose(symbol, price, local_date(earlier[-1].start), sum(volumes) // len(volumes))
 
     async def _read_ex_dates(
         self, symbols: Sequence[str], now: datetime
@@ -220,10 +221,6 @@ def price_unit(rulebook: Rulebook, instrument: Instrument, closes: Sequence[Deci
     grid = rulebook.ticks_of(instrument)
     is_whole = all(each == int(each) and grid.is_on_grid(int(each)) for each in closes)
     return _THOUSAND if max(closes) < _THOUSAND and not is_whole else 1
-
-
-def _day_of(bar: "PriceBar") -> date:
-    return bar.start.astimezone(EXCHANGE_TZ).date()
 
 
 def _day_or_none(text: str) -> date | None:

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 
 from bot.clock import boottime_s
 from bot.domain.entry import Entry
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import clock_of
 from bot.domain.message import JournalHealthChanged
 from bot.journal.errors import JournalError, OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
@@ -204,7 +204,7 @@ class Commits:
         self.is_cut = True
         self._cut.set()
         self._since_s = boottime_s() - self._journal.stalled_s()
-        since = f"{self._now().astimezone(EXCHANGE_TZ):%H:%M:%S}"
+        since = clock_of(self._now())
         self._trouble.begin(
             f"{why} (since {since}): no order leaves until it does, by itself. Halt, pause, cancel "
             "and stop work; what they do is kept in the emergency journal. Look at disk and "

@@ -24,9 +24,9 @@ from bot.config.strategies.source_files import hashes_of
 from bot.domain.account import SubAccount
 from bot.domain.entry import Entry
 from bot.domain.errors import Fault
+from bot.domain.local_time import local_of
 from bot.domain.message import FaultFound
 from bot.domain.recovery import Recovery
-from bot.domain.timetable import local_of
 from bot.journal.errors import LeaseLost, Unreachable, WrittenByAnother
 from bot.journal.journal import Journal
 from bot.journal.writing.emergency import EmergencyJournal

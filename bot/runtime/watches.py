@@ -18,7 +18,7 @@ from bot.broker.budget import RequestBudget
 from bot.clock import SteadyClock, boottime_s
 from bot.config.strategies.invoke import Interrupted, invoke, is_inside
 from bot.domain.entry import Note, Number
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import clock_of
 from bot.domain.message import Noted
 from bot.domain.operations import ClockStepped, DiskSeen, StoodStill
 from bot.engine.control_state import Standing
@@ -239,7 +239,7 @@ def limited(environment: Environment, budget: RequestBudget) -> Iterator[Standin
     if since is None or until - since < SHOWN_FROM:
         return
     since, until = _in_market(environment, since), _in_market(environment, until)
-    since_words, until_words = (f"{at.astimezone(EXCHANGE_TZ):%H:%M:%S}" for at in (since, until))
+    since_words, until_words = clock_of(since), clock_of(until)
     text = (
         f"since {since_words} the broker has answered 429: the request quota is used up. Nothing "
         f"leaves before its reset, the last one at {until_words}, not even a cancel; then cancels "

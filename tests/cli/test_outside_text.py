@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from bot.cli.command import Invocation
 from bot.cli.rows import csv_lines
 from bot.cli.show import LogLines, aligned, print_json, print_table, show_mistake, write_line
-from bot.cli.telling.wording import clock_of, folded
+from bot.cli.telling.wording import folded
 from bot.config.problems import OperatorMistake, Problem
 from bot.domain.entry import Entry, OrderUpdated
+from bot.domain.local_time import clock_of
 from tests.cli.stage import call
 from tests.cli.test_foreground import screen
 from tests.journal.facts import EVERY_KIND

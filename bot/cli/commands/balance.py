@@ -11,8 +11,9 @@ from bot.cli.options import form_option
 from bot.cli.rows import csv_lines, print_csv
 from bot.cli.show import UNCUT, aligned, json_text, print_json, print_lines, width, write_json
 from bot.cli.target import Fields, find_bot, readable_journal, refusal, which_bot
-from bot.cli.telling.wording import day_and_clock_of, span_of
+from bot.cli.telling.wording import span_of
 from bot.clock import SystemClock
+from bot.domain.local_time import day_and_clock_of
 
 HEADS: Final = ("SYM", "SHARES", "SELLABLE", "COMING", "LAST", "AT", "VALUE")
 UNTOLD: Final = "  (the broker does not say which prices, dividends and debt are in it)"

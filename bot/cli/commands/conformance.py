@@ -19,9 +19,9 @@ from bot.cli.code_prompt import hide_echo
 from bot.cli.command import Invocation, define_command
 from bot.cli.show import cut, is_attended, print_json, say, wants_color, width, write_line
 from bot.cli.target import load
-from bot.cli.telling.wording import clock_of
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.conformance.finding import Finding, Verdict
+from bot.domain.local_time import clock_of
 from bot.domain.visible import visible
 
 if TYPE_CHECKING:

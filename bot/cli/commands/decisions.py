@@ -10,9 +10,10 @@ from bot.cli.options import form_option, since_of, since_option, strategy_option
 from bot.cli.rows import print_machine
 from bot.cli.show import UNCUT, Row, print_table, say, write_line
 from bot.cli.target import open_journal, readable
-from bot.cli.telling.wording import clock_of, counted, minute_of
+from bot.cli.telling.wording import counted
 from bot.clock import SystemClock
 from bot.config.problems import OperatorMistake
+from bot.domain.local_time import clock_of, minute_of
 from bot.journal.reading.values import (
     LASTS,
     STOPPED,

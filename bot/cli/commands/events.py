@@ -15,7 +15,8 @@ from bot.cli.options import form_option, since_of, since_option
 from bot.cli.rows import fields_of, print_machine
 from bot.cli.show import UNCUT, print_table, write_json, write_line
 from bot.cli.target import open_journal, readable
-from bot.cli.telling.wording import clock_of, counted, day_and_clock_of
+from bot.cli.telling.wording import counted
+from bot.domain.local_time import clock_of, day_and_clock_of
 
 if TYPE_CHECKING:
     from bot.journal.reading.values import EventRow

@@ -9,7 +9,8 @@ from bot.cli.options import form_option, since_of, since_option, strategy_option
 from bot.cli.rows import paper_line, print_machine
 from bot.cli.show import UNCUT, print_lines, print_table, write_line
 from bot.cli.target import open_journal
-from bot.cli.telling.wording import clock_of, counted, day_and_clock_of
+from bot.cli.telling.wording import counted
+from bot.domain.local_time import clock_of, day_and_clock_of
 from bot.journal.reading.values import FillRow
 
 HEADS: Final = (

@@ -32,9 +32,10 @@ from bot.cli.target import (
     refusal,
     which_bot,
 )
-from bot.cli.telling.wording import clock_of, counted, minute_of, order_in
+from bot.cli.telling.wording import counted, order_in
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import RunState
+from bot.domain.local_time import clock_of, minute_of
 from bot.domain.plan import StrategyMode
 from bot.runtime.brake import is_raised, lower_flag, raise_flag, within
 

@@ -12,10 +12,11 @@ from bot.cli.options import since_of, since_option
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_result, say, write_line
 from bot.cli.target import readable_journal
-from bot.cli.telling.wording import counted, day_and_clock_of
+from bot.cli.telling.wording import counted
 from bot.cli.upkeep import backup, prune, sql
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake, Problem
+from bot.domain.local_time import day_and_clock_of
 from bot.journal.reading.values import Format, What
 
 if TYPE_CHECKING:

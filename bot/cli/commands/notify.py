@@ -11,9 +11,9 @@ from bot.cli.command import Invocation, define_command, define_group
 from bot.cli.options import length_from
 from bot.cli.show import UNCUT, print_json, print_result, print_table, say, write_line
 from bot.cli.target import ask_bot, load, readable, which_bot
-from bot.cli.telling.wording import day_and_clock_of, minute_of
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.domain.entry import NOTICE_NOTE, Note
+from bot.domain.local_time import day_and_clock_of, minute_of
 from bot.domain.notice import MUTE_MAX, SEVERITIES, NoticeKind, Severity, Volume
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from bot.cli.rows import fields_of, paper_line
 from bot.cli.show import confirm, print_json, print_lines, width, write_line
 from bot.cli.target import ask_bot, open_journal, running_status, which_bot
 from bot.cli.telling.order_story import raw_story, story
-from bot.cli.telling.wording import day_and_clock_of, order_in
+from bot.cli.telling.wording import order_in
 from bot.domain.account import masked_account
+from bot.domain.local_time import day_and_clock_of
 
 
 @define_command("order", example="bot order last --timeline")

@@ -14,8 +14,9 @@ from bot.cli.options import form_option, since_of, since_option, strategy_option
 from bot.cli.rows import Plain, fields_of, paper_line, print_machine
 from bot.cli.show import UNCUT, print_lines, print_table, say, write_line
 from bot.cli.target import open_journal, readable
-from bot.cli.telling.wording import clock_of, counted, day_and_clock_of, known_reason
+from bot.cli.telling.wording import counted, known_reason
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.domain.local_time import clock_of, day_and_clock_of
 from bot.domain.scripted import split
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
 from bot.journal.reading.values import OrderRow

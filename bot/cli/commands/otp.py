@@ -22,8 +22,8 @@ from bot.cli.show import (
     write_line,
 )
 from bot.cli.target import Fields, ask_bot, find_bot, no_bot, refusal, which_bot
-from bot.cli.telling.wording import minute_of
 from bot.config.problems import ExitCode
+from bot.domain.local_time import minute_of
 
 STDIN: Final = "-"
 UNPROVEN: Final = " · unproven until the first order"

@@ -10,8 +10,9 @@ from bot.cli.options import form_option, since_of, since_option
 from bot.cli.rows import fields_of, paper_line, print_machine
 from bot.cli.show import UNCUT, print_json, print_lines, print_table, write_line
 from bot.cli.target import open_journal
-from bot.cli.telling.wording import counted, day_and_clock_of
+from bot.cli.telling.wording import counted
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import day_and_clock_of
 from bot.journal.reading.money import By, Profit, ResultRow, profit_of
 
 HEADS: Final = (

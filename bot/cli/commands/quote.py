@@ -10,7 +10,8 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.options import watch_option
 from bot.cli.show import json_text, watch
 from bot.cli.target import Fields, ask_bot
-from bot.cli.telling.wording import clock_of, counted, phase_of
+from bot.cli.telling.wording import counted, phase_of
+from bot.domain.local_time import clock_of
 
 BAR: Final = 24
 """Columns of the longest bar."""

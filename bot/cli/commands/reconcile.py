@@ -17,9 +17,10 @@ from bot.cli.operating import LOOK_AT_ORDERS_EVERY_S, OPERATOR
 from bot.cli.options import reason_option, timeout_option
 from bot.cli.show import aligned, print_json, print_lines, say, width, write_line
 from bot.cli.target import Fields, ask_bot, find_bot, readable_journal, which_bot
-from bot.cli.telling.wording import clock_of, counted
+from bot.cli.telling.wording import counted
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.domain.local_time import clock_of
 
 ORDERS_MAX: Final = 5
 """How many orders of a break are named; --json has all of them."""

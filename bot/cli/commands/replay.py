@@ -15,8 +15,9 @@ from bot.cli.past_days import Day
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_result, print_table, progress_bar, write_line
 from bot.cli.target import readable
-from bot.cli.telling.wording import clock_of, counted, folded
+from bot.cli.telling.wording import counted, folded
 from bot.config.problems import ExitCode, OperatorMistake, Problem
+from bot.domain.local_time import clock_of
 
 if TYPE_CHECKING:
     from bot.domain.entry import Decision
@@ -174,18 +175,14 @@ def rows_of_both(
     recorded: Sequence["Decision"], now: Sequence["Decision"]
 ) -> Iterator[tuple[str, ...]]:
     """Yield time, symbol and both sides, where either is more than a plain "no request"."""
+    from bot.runtime.history.recording.differences import verdict_words
+
     sides = defaultdict[tuple[datetime, str], tuple[list[str], list[str]]](lambda: ([], []))
     for number, decisions in enumerate((recorded, now)):
         for each in decisions:
             if each.code in PLAIN_NO:
                 continue
-            order = ""
-            if each.side is not None:
-                order = f" {each.side} {each.quantity or 0:,}"
-                order += f" at {each.price:,}" if each.price else ""
-            code = "" if each.code == each.verdict else f" {each.code}"
-            shown = f"{each.strategy} {each.verdict}{code}{order}"
-            sides[each.at, each.symbol][number].append(shown)
+            sides[each.at, each.symbol][number].append(f"{each.strategy} {verdict_words(each)}")
     for (at, symbol), (one, other) in sorted(sides.items(), key=lambda item: item[0]):
         for left, right in zip_longest(one, other, fillvalue=""):
             yield clock_of(at), symbol, left, right

@@ -11,11 +11,12 @@ from bot.cli.options import since_of, since_option, watch_option
 from bot.cli.rows import fields_of
 from bot.cli.show import aligned, json_text, print_json, print_table, watch, width, write_line
 from bot.cli.target import Fields, ask_bot, find_bot, load, open_journal, readable_journal
-from bot.cli.telling.wording import clock_of, counted, day_and_clock_of, phase_of, span_of
+from bot.cli.telling.wording import counted, phase_of, span_of
 from bot.clock import SystemClock
 from bot.domain.calendar import day_words
 from bot.domain.explanation import explain
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Exchange, Lot, Phase
+from bot.domain.local_time import clock_of, day_and_clock_of
 from bot.domain.order import type_word
 from bot.domain.rule_data import RuleRow
 from bot.domain.rulebook import Rulebook

@@ -16,7 +16,6 @@ from bot.cli.telling.wording import (
     SIGNALLED,
     by_words,
     folded,
-    minute_of,
     order_words,
     phase_of,
     span_of,
@@ -25,6 +24,7 @@ from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.strategies.source_files import changed_files
 from bot.domain.entry import RunState
+from bot.domain.local_time import minute_of
 
 LOOK_EVERY_S: Final = 0.2
 DRIFT_SHOWN_MAX: Final = 5

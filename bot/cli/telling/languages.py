@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
 
-from bot.cli.telling.wording import clock_of
+from bot.domain.local_time import clock_of
 from bot.domain.order import type_word
 
 Facts = Mapping[str, object]

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.cli.telling.languages import ENGLISH
-from bot.cli.telling.wording import LINE_MAX, clock_of
+from bot.cli.telling.wording import LINE_MAX
 from bot.domain.entry import (
     ENTRIES_SCOPE,
     REDUCED_SCOPE,
@@ -19,6 +19,7 @@ from bot.domain.entry import (
     RunState,
     StateChanged,
 )
+from bot.domain.local_time import clock_of
 from bot.domain.order import TERMINAL_STATES, Intent
 from bot.domain.recovery import Recovery
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from bot.cli.telling.orders import CHECKS_SHOWN
-from bot.cli.telling.wording import folded, millis_of, rejection_words
+from bot.cli.telling.wording import folded, rejection_words
+from bot.domain.local_time import millis_of
 from bot.domain.order import OrderState, SendState, type_word
 from bot.domain.scripted import split
 from bot.journal.reading.values import OrderRow, TimelineRow

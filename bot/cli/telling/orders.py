@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.cli.telling.memory import Lines, Memory, line, more
-from bot.cli.telling.wording import minute_of, order_in, order_words, rejection_words
+from bot.cli.telling.wording import order_in, order_words, rejection_words
 from bot.domain.entry import (
     AttemptFinished,
     Decision,
@@ -19,6 +19,7 @@ from bot.domain.entry import (
     Transition,
     Verdict,
 )
+from bot.domain.local_time import minute_of
 from bot.domain.order import OrderState, SendState, Side
 
 CHECKS_SHOWN: Final = ("MAX_ORDER_VALUE", "MAX_ORDERS", "CASH", "SELLABLE")

@@ -5,7 +5,7 @@ from typing import Final
 
 from bot.cli.telling.languages import told
 from bot.cli.telling.memory import Lines, Memory, line, more
-from bot.cli.telling.wording import LINE_MAX, by_words, clock_of, counted, order_words, span_of
+from bot.cli.telling.wording import LINE_MAX, by_words, counted, order_words, span_of
 from bot.domain.entry import (
     AUTH_DROPPED,
     AUTH_TAKEN,
@@ -21,6 +21,7 @@ from bot.domain.entry import (
     StateChanged,
     StrategySwitched,
 )
+from bot.domain.local_time import clock_of
 
 NOTE_KINDS: Final = {
     "PHASE": "SESSION",

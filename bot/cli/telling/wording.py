@@ -1,12 +1,12 @@
 """How values are shown: local times, orders, durations, rejections. Pure."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from math import ceil
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from bot.domain.entry import Decision, OrderUpdated
-from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Phase
+from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.order import type_word
 from bot.domain.visible import visible
 
@@ -48,26 +48,6 @@ CODES: Final = {
 }
 """A code covers several reasons, and the list is open. Source: broker open API 0.2.0-preview.3,
 order-level codes."""
-
-
-def clock_of(at: datetime) -> str:
-    """`09:16:00`, local to the exchange."""
-    return f"{at.astimezone(EXCHANGE_TZ):%H:%M:%S}"
-
-
-def minute_of(at: datetime) -> str:
-    """`09:16`, local to the exchange."""
-    return f"{at.astimezone(EXCHANGE_TZ):%H:%M}"
-
-
-def millis_of(at: datetime) -> str:
-    """`09:16:00.102`, local to the exchange, cut to milliseconds."""
-    return at.astimezone(EXCHANGE_TZ).strftime("%H:%M:%S.%f")[:-3]
-
-
-def day_and_clock_of(at: datetime) -> str:
-    """`2026-11-19 09:16:00`, local to the exchange."""
-    return f"{at.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}"
 
 
 def span_of(span: timedelta) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from bot.domain.entry import AttemptFinished, Numbers
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import clock_of
 from bot.domain.outcome import NotSent, Outcome, Unknown
 from bot.domain.recovery import PLACES_JUDGED, PlaceSeen
 from bot.engine.control_state import Standing
@@ -88,7 +88,7 @@ def _standing(state: State) -> Standing:
     lost = sum(each.is_lost for each in last)
     late = sum(map(_is_bad, last)) - lost
     slowest_s = max(each.latency_ms for each in last) / 1000
-    words = f"{since.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+    words = clock_of(since)
     text = (
         f"the broker answers orders badly since {words}: of the last {len(last)}, {lost} had no "
         f"answer that proves anything and {late} took {LATE_MS // 1000} s or more (the slowest "

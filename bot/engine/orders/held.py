@@ -12,7 +12,8 @@ from datetime import timedelta
 from typing import Final
 
 from bot.domain.entry import AuthEvent, Decision, Numbers, RunState, Verdict
-from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS
+from bot.domain.instrument import PHASE_WORDS
+from bot.domain.local_time import minute_of
 from bot.domain.message import (
     TwoFactorReady,
 )
@@ -78,7 +79,7 @@ def on_two_factor_ready(state: State, event: TwoFactorReady) -> None:
     for tracked in held_orders(state):
         if _is_fresh(state, tracked) and (change := change_since(state, tracked)) is not None:
             give_up(state, tracked, change)
-    until = f"{event.until.astimezone(EXCHANGE_TZ):%H:%M}"
+    until = minute_of(event.until)
     count = state.gate.missed
     missed = f", {count} signal{'s' * (count != 1)} missed" if count else ""
     text = f"until {until}{missed}"

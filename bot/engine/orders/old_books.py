@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from datetime import date
 
 from bot.domain.instrument import Exchange, Phase
+from bot.domain.local_time import local_of
 from bot.domain.message import TodaysOrdersRead
-from bot.domain.timetable import local_of
 from bot.engine.control_state import Standing
 from bot.engine.orders.matching import is_of_before
 from bot.engine.state import State

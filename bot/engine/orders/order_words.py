@@ -8,6 +8,7 @@ from datetime import datetime
 
 from bot.domain.entry import Number, Numbers, OrderUpdated
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import clock_of
 from bot.domain.order import Intent, SendState, type_word
 from bot.engine.state import State
 from bot.engine.tracked import (
@@ -27,7 +28,7 @@ def intent_words(intent: Intent) -> str:
 
 def time_words(at: datetime | None) -> str:
     """Format an instant in exchange time."""
-    return "an unknown time" if at is None else f"{at.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+    return "an unknown time" if at is None else clock_of(at)
 
 
 def intent_facts(tracked: TrackedIntent, rows: Sequence[str] = ()) -> Mapping[str, Number]:

@@ -14,10 +14,10 @@ from datetime import timedelta
 from typing import Final
 
 from bot.domain.entry import LIMITS_NOTE, Decision, Numbers, OrderUpdated, RunState, Verdict
+from bot.domain.local_time import local_of
 from bot.domain.message import ReadAccount, ReadTodaysOrders, Recovered
 from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredChanges, StoredIntent
-from bot.domain.timetable import local_of
 from bot.engine import flatten, gate
 from bot.engine.account_state import DayTrade
 from bot.engine.control_state import BY_ENGINE, LASTING, TrackedFault

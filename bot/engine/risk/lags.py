@@ -16,14 +16,14 @@ of the day at once; but it is spent as well.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
 from bot.domain.account import AccountSnapshot
 from bot.domain.entry import Numbers
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import day_and_clock_of, local_date
 from bot.engine.control_state import Standing
 from bot.engine.flows import AccountLedger, Flow, Lack, OldReads
 from bot.engine.state import State
@@ -127,8 +127,8 @@ def _is_held_back(
     ledger: AccountLedger, snapshot: AccountSnapshot, known: Sequence[Flow], since: datetime
 ) -> bool:
     """Return whether the excess money in a read may be held for buys of the day."""
-    today = _day(snapshot.at)
-    buys = [flow for flow in known if _day(flow.at) == today and flow.cash_out]
+    today = local_date(snapshot.at)
+    buys = [flow for flow in known if local_date(flow.at) == today and flow.cash_out]
     if not buys or since != buys[0].at or ledger.paid_on == today:
         return False
     held = sum(flow.cash_out for flow in buys)
@@ -138,14 +138,10 @@ def _is_held_back(
 
 def note_paid(ledger: AccountLedger, snapshot: AccountSnapshot, cash: int) -> None:
     """Learn from a read whose cash includes all fills that this broker deducts buys at once."""
-    today = _day(snapshot.at)
-    spent = (f.cash_out for f in ledger.flows if f.at <= snapshot.at and _day(f.at) == today)
+    today = local_date(snapshot.at)
+    spent = (f.cash_out for f in ledger.flows if f.at <= snapshot.at and local_date(f.at) == today)
     if snapshot.cash == cash and any(spent):
         ledger.paid_on = today
-
-
-def _day(at: datetime) -> date:
-    return at.astimezone(EXCHANGE_TZ).date()
 
 
 # ------------------------------------------------------------------------------- what is told of it
@@ -197,7 +193,7 @@ def alerts(state: State) -> Iterator[Standing]:
 
 def _standing(state: State, account: str, old: OldReads) -> Standing:
     lack = old.lack
-    since = f"{lack.since.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}"
+    since = day_and_clock_of(lack.since)
     parts = [f"{symbol} {-shares:+,}" for symbol, shares in sorted(lack.shares.items())]
     parts += [f"cash {lack.cash:+,} VND"] if lack.cash else []
     off = ", ".join(parts)

@@ -22,12 +22,13 @@ tax, new shares count from the ex-date on. An unexplained difference is a break
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, Holding, base_words
 from bot.domain.entry import RunState, StateChanged
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
+from bot.domain.instrument import Exchange, Phase
+from bot.domain.local_time import local_date
 from bot.engine.control_state import BY_ENGINE
 from bot.engine.flows import AccountLedger, Flow, Lack
 from bot.engine.risk import lags
@@ -172,7 +173,7 @@ def is_closed(state: State, account: str, at: datetime) -> bool:
     since, read = state.reconciling.closing_since, state.set_aside.get(account)
     if since is None or read is None or min(at, read.requested_at) < since:
         return False
-    return _day(max(at, read.requested_at)) == state.trading_date
+    return local_date(max(at, read.requested_at)) == state.trading_date
 
 
 def _lifted(state: State, snapshot: AccountSnapshot) -> AccountSnapshot:
@@ -225,8 +226,8 @@ def rebase(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> No
     moves, before = [*ledger.coming, *ledger.flows], ledger.base
     is_news = ledger.is_new or bool(ledger.flows) or before.cash != snapshot.cash
     is_news = is_news or before.holdings != snapshot.holdings
-    today = _day(snapshot.at)
-    ledger.past = [flow for flow in (*ledger.past, *ledger.flows) if _day(flow.at) == today]
+    today = local_date(snapshot.at)
+    ledger.past = [flow for flow in (*ledger.past, *ledger.flows) if local_date(flow.at) == today]
     ledger.base, ledger.flows, ledger.is_new = snapshot, [], False
     if is_news:
         running, scope = RunState.RUNNING, f"{BASE}{snapshot.account}"
@@ -260,7 +261,7 @@ def rebase(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> No
 
 def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
     """Return the result of our fills on the base at an instant."""
-    base, today = ledger.base, _day(at)
+    base, today = ledger.base, local_date(at)
     spent = come = sooner = held_back = 0
     moved = {symbol: _Moved() for symbol in base.holdings}
     for flow in (*ledger.coming, *ledger.flows):
@@ -268,7 +269,7 @@ def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
         if flow.settles_at <= at:
             come += flow.cash_in
             own.come += flow.shares_in
-        elif _day(flow.settles_at) == today:
+        elif local_date(flow.settles_at) == today:
             sooner += flow.cash_in
             own.sooner += flow.shares_in
     for flow in ledger.coming:
@@ -276,7 +277,7 @@ def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
     for flow in ledger.flows:
         own = moved[flow.symbol]
         spent += flow.cash_out
-        held_back += flow.cash_out if _day(flow.at) == today else 0
+        held_back += flow.cash_out if local_date(flow.at) == today else 0
         own.sold += flow.shares_out
         own.bought += flow.shares_in
     cash = base.cash - spent + come
@@ -324,10 +325,6 @@ def _shares(snapshot: AccountSnapshot, symbol: str, moved: _Moved) -> Shares:
         sellable_max=sellable + moved.sooner + undated,
         receiving=base.receiving + moved.bought - moved.come,
     )
-
-
-def _day(at: datetime) -> date:
-    return at.astimezone(EXCHANGE_TZ).date()
 
 
 # ------------------------------------------------------------------------------------ differences

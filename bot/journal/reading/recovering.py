@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -313,34 +313,37 @@ def _requests(
     connection: sa.Connection, day: str, wanted: sa.ColumnElement[bool]
 ) -> tuple[tuple[str, datetime], ...]:
     """Return account and time of a day's last order requests, oldest first."""
-    attempts, intents = tables.attempts, tables.intents
-    newest = (
-        sa.select(intents.c.account, attempts.c.at)
-        .join(intents, intents.c.intent_id == attempts.c.intent_id)
-        .where(intents.c.trading_date == day, wanted)
-        .order_by(attempts.c.seq.desc())
-        .limit(REQUESTS_LOOKED_AT)
-    )
-    found = [(account, instant_of(at)) for account, at in connection.execute(newest)]
-    return tuple(reversed(found))
+    columns = tables.intents.c.account, tables.attempts.c.at
+    found = _newest(connection, day, columns, wanted, REQUESTS_LOOKED_AT)
+    return tuple((account, instant_of(at)) for account, at in found)
 
 
 def _places_seen(connection: sa.Connection, day: str) -> tuple[PlaceSeen, ...]:
     """How the last orders of a day were answered, the oldest first."""
+    attempts = tables.attempts
+    columns = attempts.c.finished_at, attempts.c.outcome, attempts.c.latency_ms
+    answered = attempts.c.outcome.in_(("ACCEPTED", "REFUSED", "UNKNOWN"))
+    wanted = (attempts.c.verb == "POST") & answered
+    return tuple(
+        PlaceSeen(instant_of(at), outcome == "UNKNOWN", latency_ms)
+        for at, outcome, latency_ms in _newest(connection, day, columns, wanted, PLACES_JUDGED)
+    )
+
+
+def _newest(
+    connection: sa.Connection,
+    day: str,
+    columns: Iterable[sa.Column[Any]],
+    wanted: sa.ColumnElement[bool],
+    most: int,
+) -> Sequence[tuple[Any, ...]]:
+    """Return columns of at most `most` attempts of a day, the newest ones, oldest first."""
     attempts, intents = tables.attempts, tables.intents
     newest = (
-        sa.select(attempts.c.finished_at, attempts.c.outcome, attempts.c.latency_ms)
-        .join(intents, intents.c.intent_id == attempts.c.intent_id)
-        .where(
-            intents.c.trading_date == day,
-            attempts.c.verb == "POST",
-            attempts.c.outcome.in_(("ACCEPTED", "REFUSED", "UNKNOWN")),
-        )
+        sa.select(*columns)
+        .join_from(attempts, intents, intents.c.intent_id == attempts.c.intent_id)
+        .where(intents.c.trading_date == day, wanted)
         .order_by(attempts.c.seq.desc())
-        .limit(PLACES_JUDGED)
+        .limit(most)
     )
-    found = [
-        PlaceSeen(instant_of(at), outcome == "UNKNOWN", latency_ms)
-        for at, outcome, latency_ms in connection.execute(newest)
-    ]
-    return tuple(reversed(found))
+    return connection.execute(newest).all()[::-1]

@@ -23,6 +23,7 @@ from bot.config.settings.load import Loaded
 from bot.config.settings.sources import process_environment
 from bot.config.strategies.load import load_strategies
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import minute_of
 from bot.engine.health import LOW_BYTES
 from bot.engine.settings import LoadedStrategy
 from bot.journal.database.schema import check
@@ -324,7 +325,7 @@ def of_token(loaded: Loaded, clock: Clock) -> Finding:
     kept = kept_token(loaded.state_dir, clock.now())
     if kept is None:
         return warn("2FA", "no token of today: no order leaves without", fix="bot otp")
-    return ok("2FA", f"token until {kept[1].astimezone(EXCHANGE_TZ):%H:%M}")
+    return ok("2FA", f"token until {minute_of(kept[1])}")
 
 
 def of_log(loaded: Loaded) -> Finding:

@@ -22,7 +22,7 @@ from typing import Final
 
 from bot.clock import boottime_s
 from bot.domain.entry import Entry, RunState, StateChanged
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import minute_of
 from bot.domain.recovery import Recovery
 from bot.domain.visible import visible
 from bot.engine.status import BotStatus
@@ -196,6 +196,6 @@ def words_of(status: BotStatus, trouble: str) -> str:
     if trouble:
         return trouble
     words = _WORDS.get(status.state, status.state.lower())
-    since = f" since {status.since.astimezone(EXCHANGE_TZ):%H:%M}" if status.since else ""
+    since = f" since {minute_of(status.since)}" if status.since else ""
     reason = f": {status.reason}" if status.reason and status.state is not RunState.RUNNING else ""
     return f"{words}{since}{reason}"

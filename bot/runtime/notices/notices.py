@@ -18,6 +18,7 @@ from bot.config.settings.load import Loaded
 from bot.config.settings.sources import process_environment
 from bot.domain.entry import MUTE_NOTE, NOTICE_NOTE, PULSE_NOTE, Entry, Note, Numbers
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import minute_of
 from bot.domain.message import Noted
 from bot.domain.notice import MUTE_MAX, SEVERITIES, Notice, NoticeKind, Volume
 from bot.engine.account_status import LimitUse
@@ -31,7 +32,7 @@ from bot.runtime.journal_file import answer, crashed, journal_errors
 from bot.runtime.notices.channels import Message, open_channels
 from bot.runtime.notices.policy import Policy, Ready
 from bot.runtime.notices.sender import Result, Sender
-from bot.runtime.notices.wording import Picker, Told, Wording, clock_of, safe
+from bot.runtime.notices.wording import Picker, Told, Wording, safe
 from bot.runtime.parts import Parts
 
 NEAR_PERCENT: Final = 80
@@ -106,7 +107,7 @@ class Notices:
         ends = str(muted.get("until") or "")
         if ends and (until := datetime.fromisoformat(ends)) > now():
             self._policy.mute(until)
-            text = f"still muted until {clock_of(until)}. To end it: bot notify mute 0s"
+            text = f"still muted until {minute_of(until)}. To end it: bot notify mute 0s"
             self._note(MUTE_NOTE, text, {"until": ends})
         ticking = asyncio.create_task(self._tick())
         stack.callback(self.stop)
@@ -134,7 +135,7 @@ class Notices:
         until = self._now() + span if span else None
         self._policy.mute(until)
         by = str(request.get("by") or "operator")
-        text = f"muted until {clock_of(until)}" if until else "no longer muted"
+        text = f"muted until {minute_of(until)}" if until else "no longer muted"
         ends = until.isoformat() if until else ""
         self._note(MUTE_NOTE, f"{text}, by {by}", {"until": ends})
         return {"ok": True, "until": ends or None}
@@ -265,7 +266,7 @@ def tell_end(loaded: Loaded, mistake: OperatorMistake) -> None:
     settings = loaded.settings
     wording = Wording(settings.notify.language or settings.language, loaded.name, settings.mode)
     first, *others = mistake.problems
-    lines = [wording.said("ended", at=clock_of(SystemClock().now()), what=safe(first.head))]
+    lines = [wording.said("ended", at=minute_of(SystemClock().now()), what=safe(first.head))]
     if others:
         lines.append(wording.said("more_wrong", count=len(others)))
     lines.append(wording.said("ended_do"))

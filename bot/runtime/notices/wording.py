@@ -23,7 +23,7 @@ from bot.domain.entry import (
     StateChanged,
     Transition,
 )
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import minute_of
 from bot.domain.notice import SEVERITIES, Notice, NoticeKind, Volume
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.visible import visible
@@ -121,7 +121,7 @@ class Wording:
         if ready.is_late:
             lines.insert(0, self.said("late", count=ready.count))
         elif ready.count > 1:
-            since = clock_of(ready.notices[0].at)
+            since = minute_of(ready.notices[0].at)
             lines.insert(0, self.said("group", count=ready.count, since=since))
         if (others := ready.count - len(ready.notices)) > 0:
             lines.append(self.said("more", count=others))
@@ -135,17 +135,12 @@ class Wording:
 
 
 def line_of(notice: Notice) -> str:
-    return f"{clock_of(notice.at)} {safe(notice.text)}"
+    return f"{minute_of(notice.at)} {safe(notice.text)}"
 
 
 def safe(text: str) -> str:
     """Return a text without account numbers and secrets, and without control characters."""
     return visible(redact(text), TEXT_MAX)
-
-
-def clock_of(at: datetime) -> str:
-    """`09:16`, local to the exchange."""
-    return f"{at.astimezone(EXCHANGE_TZ):%H:%M}"
 
 
 class Picker:

@@ -25,8 +25,8 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.domain.account import SubAccount
 from bot.domain.entry import AttemptStarted, Note, Number
+from bot.domain.local_time import minute_of
 from bot.domain.message import ClockOffsetChanged, Noted
-from bot.domain.timetable import local_of
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.fence import Fence
@@ -275,6 +275,6 @@ def show_broker(
     skew_ms = broker.offset.value.total_seconds() * 1000
     show("broker", f"account {account.masked} {account.type}, skew {skew_ms:.0f} ms")
     until = broker.two_factor.until
-    show("2FA", f"token until {local_of(until):%H:%M}" if until else "no token yet")
+    show("2FA", f"token until {minute_of(until)}" if until else "no token yet")
     if limited := loaded.settings.risk.account.words:
         show("limits", f"{limited} · bot limits")

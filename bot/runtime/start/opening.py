@@ -27,7 +27,7 @@ from bot.domain.entry import (
     AttemptStarted,
     Numbers,
 )
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import clock_of
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
 from bot.domain.recovery import Recovery
 from bot.journal.database.engines import is_sqlite
@@ -200,7 +200,7 @@ class Standby:
         self._watch = Watch(self._url)
         text = f"the database of the journal does not answer ({why}); this standby goes on asking"
         if not self.trouble.endswith(text):
-            since = f"{SystemClock().now().astimezone(EXCHANGE_TZ):%H:%M:%S}"
+            since = clock_of(SystemClock().now())
             self.trouble = f"standby: since {since} {text}"
         self._say(self._warn, text)
 

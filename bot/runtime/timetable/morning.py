@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Final, Self
 
 from bot.broker.broker import Broker
-from bot.broker.clock_offset import WARN_OFFSET
 from bot.domain.calendar import TradingCalendar, day_words
 from bot.domain.entry import Note, Number
+from bot.domain.local_time import local_date
 from bot.domain.message import Noted
+from bot.domain.operations import WARN_OFFSET
 from bot.engine.account_status import Reconciliation
 from bot.engine.engine import Engine
 from bot.engine.health import LOW_BYTES
@@ -26,7 +27,6 @@ from bot.runtime.parts import Parts
 from bot.runtime.second_factor import SecondFactor
 from bot.runtime.supervisor import Trouble
 from bot.runtime.timetable.feeds import SLOWER_MAX, PollWatch
-from bot.runtime.timetable.schedule import local_date
 from bot.runtime.watches import ANSWER_S, free_on
 
 AT_START: Final = frozenset({"calendar"})

@@ -27,6 +27,7 @@ from bot.domain.calendar import TradingCalendar
 from bot.domain.errors import CalendarEnds
 from bot.domain.hours import hours_at
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
+from bot.domain.local_time import local_date
 from bot.domain.rulebook import Rulebook
 
 Started = asyncio.Task[None] | None
@@ -268,11 +269,6 @@ class Timetable:
             if firing.is_run:
                 job.fire(firing.due)
         return fired
-
-
-def local_date(at: datetime) -> date:
-    """Return the local date of an instant."""
-    return at.astimezone(EXCHANGE_TZ).date()
 
 
 def _after(job: Job, due: datetime | None, now: datetime) -> datetime | None:

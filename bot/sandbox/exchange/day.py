@@ -2,10 +2,10 @@
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import Final
 
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Lot, Phase
+from bot.domain.instrument import Exchange, Instrument, Lot, Phase
 from bot.domain.rulebook import Rulebook
 from bot.domain.status import SymbolStatus
 from bot.domain.venue import Band, TickTable
@@ -16,11 +16,6 @@ AUCTIONS: Final = CALL_AUCTIONS | {Phase.CA}
 TRADING: Final = CALL_AUCTIONS | {Phase.PROGRESS}
 LIMIT_ORDERS_END: Final = frozenset({Phase.PUT_THROUGH, Phase.POST_SESSION, Phase.CLOSED})
 """On entering one of these phases every limit order lapses and the close is fixed."""
-
-
-def local_day(at: datetime) -> date:
-    """Return the date of an instant in Vietnam."""
-    return at.astimezone(EXCHANGE_TZ).date()
 
 
 class ExchangeDay:

@@ -9,12 +9,12 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
+from bot.domain.local_time import local_date
 from bot.domain.order import Side
 from bot.protocol.values import account as values
 from bot.protocol.words import ALL
 from bot.sandbox.api.gatekeeper import Gatekeeper, not_found
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.day import local_day
 from bot.sandbox.exchange.obligations import EntitlementKind
 from bot.sandbox.house.house import House
 from bot.sandbox.library.answer import Asked, percent
@@ -112,7 +112,7 @@ class AccountAnswers:
         held = {view.symbol: view.total for view in self.house.accounts[account_id].holdings(day)}
         profit = 0
         for order in self.house.day_order_book.every():
-            is_of_day = order.account.id == account_id and local_day(order.placed_at) == day
+            is_of_day = order.account.id == account_id and local_date(order.placed_at) == day
             if not (is_of_day and order.executed_quantity):
                 continue
             sign = 1 if order.side is Side.BUY else -1
@@ -138,7 +138,7 @@ class AccountAnswers:
             order
             for order in reversed(self.house.day_order_book.rows())
             if order.account.id == script.id
-            and first <= local_day(order.placed_at) <= last
+            and first <= local_date(order.placed_at) <= last
             and not order.is_hidden(asked.at)
             and status in {ALL, order.status(switches)}
             and symbol in {ALL, order.symbol}
@@ -149,7 +149,7 @@ class AccountAnswers:
                 values.PastOrder,
                 order_id=order.shown_id,
                 account_id=order.account.extended_id,
-                transaction_date=local_day(order.placed_at),
+                transaction_date=local_date(order.placed_at),
                 status=order.status(switches),
             )
             for order in found[start : start + PAGE_SIZE]
@@ -185,7 +185,7 @@ class AccountAnswers:
         )
         promised = []
         for each in self.house.accounts[script.id].entitlements():
-            paid = local_day(each.at)
+            paid = local_date(each.at)
             before, *after = _STATUS_OF_RIGHT[each.kind]
             status, register_status = after if each.is_over else ("WAIT_EXECUTED", before)
             right = values.UserRight(

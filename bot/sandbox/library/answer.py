@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
+from bot.domain.local_time import local_date
 from bot.protocol.values.series import PriceBar
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.exchange.day import local_day
 from bot.sandbox.library.walk import Bar, DayBar, Days, grouped, months_before, start_of
 
 _UNIX_S_MAX: Final = 4_102_444_800
@@ -47,7 +47,7 @@ class Asked:
 
     @property
     def today(self) -> date:
-        return local_day(self.at)
+        return local_date(self.at)
 
     def text(self, name: str) -> str | None:
         return self.query.get(name)
@@ -202,7 +202,7 @@ def in_resolution(asked: Asked, bars: Sequence[DayBar], days: Days, slots_of: Sl
     if asked.query["resolution"] == DAILY:
         return daily(asked, bars)
     first, last = asked.span()
-    known = days.between(local_day(first), min(local_day(last), asked.today))
+    known = days.between(local_date(first), min(local_date(last), asked.today))
     step = _STEPS[asked.query["resolution"]]
     found = (bar for day in known[-INTRADAY_DAYS_MAX:] for bar in grouped(slots_of(day), step))
     return [bar for bar in found if first <= bar.start <= last]

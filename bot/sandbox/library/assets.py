@@ -13,8 +13,8 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Final, TypedDict
 
+from bot.domain.local_time import local_date
 from bot.sandbox.api.gatekeeper import not_found
-from bot.sandbox.exchange.day import local_day
 from bot.sandbox.library import walk
 from bot.sandbox.library.answer import maybe, percent, scaled, units_of
 from bot.sandbox.library.walk import HISTORY_STARTS, Days, Row, every_day, table, weekdays
@@ -130,7 +130,7 @@ class Asset:
 
     def bars(self, at: datetime) -> list[walk.DayBar]:
         """Return every day, oldest first; today as far as it has gone."""
-        today = local_day(at)
+        today = local_date(at)
         over = [bar for bar in self._ahead if bar.day < today]
         so_far = walk.merged(self.slots(today, at), at) if today >= self.first_day else None
         running = [] if so_far is None else [walk.DayBar(today, *so_far[1:])]
@@ -140,7 +140,7 @@ class Asset:
         """Return the latest day: that of the last bar, or before its first trade, at the previous
         close.
         """
-        bars, today = self.bars(at), local_day(at)
+        bars, today = self.bars(at), local_date(at)
         last, day = bars[-1], self.days_between(today - _LONGEST_REST, today)[-1]
         if last.day != day:
             return Day(day, last.close, last.close, None, None, None, 0)

@@ -13,12 +13,12 @@ from decimal import Decimal
 from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, InstrumentKind
+from bot.domain.local_time import local_date
 from bot.domain.quote import DepthLevel
 from bot.protocol.quotes import CURRENCY
 from bot.protocol.values import earlier as values
 from bot.protocol.values import quotes, series
 from bot.sandbox.api.gatekeeper import not_found
-from bot.sandbox.exchange.day import local_day
 from bot.sandbox.exchange.venue import ALL_LEVELS
 from bot.sandbox.library.answer import DAILY, Asked, daily, in_resolution, price_bars, ratio, scaled
 from bot.sandbox.library.assets import Asset, Assets
@@ -195,7 +195,7 @@ class EarlierStocks:
     def _now(self, symbol: str, at: datetime) -> values.StockNow:
         board, now = self.stocks.board(symbol), self.stocks.now(symbol)
         facts, foreign = self.stocks.facts[symbol], self.flows.of(symbol, now.day).foreign
-        owned = self.flows.owned(symbol, local_day(at))
+        owned = self.flows.owned(symbol, local_date(at))
         whole = self.stocks.house.venue.depth(symbol, ALL_LEVELS)
         best: dict[str, Decimal | None] = {}
         for side, levels in (("buy", whole.bids), ("sell", whole.asks)):

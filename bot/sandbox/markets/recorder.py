@@ -11,8 +11,9 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from bot.domain.instrument import Lot
+from bot.domain.local_time import local_date
 from bot.domain.quote import Depth
-from bot.sandbox.exchange.day import TRADING, local_day
+from bot.sandbox.exchange.day import TRADING
 from bot.sandbox.exchange.message import Traded
 from bot.sandbox.exchange.venue import ALL_LEVELS, Venue
 
@@ -65,14 +66,14 @@ class Recorder:
         self._symbols = tuple(symbols)
         self._played: dict[str, _Played] = {}
         self._depths: dict[str, list[DepthTaken]] = {symbol: [] for symbol in self._symbols}
-        self._depth_day = local_day(start)
+        self._depth_day = local_date(start)
         self._due = _floored(start, DEPTH_EVERY) + DEPTH_EVERY
 
     def record(self, trade: Traded) -> None:
         """Record a trade; odd lots do not count."""
         if trade.lot is not Lot.EVEN:
             return
-        day, minute = local_day(trade.at), _floored(trade.at, timedelta(minutes=1))
+        day, minute = local_date(trade.at), _floored(trade.at, timedelta(minutes=1))
         played = self._played.get(trade.symbol)
         if played is None:
             played = self._played[trade.symbol] = _Played(day, {}, deque(maxlen=_DAYS_MAX))
@@ -91,8 +92,8 @@ class Recorder:
             return
         taken_at = _floored(at, DEPTH_EVERY)
         self._due = taken_at + DEPTH_EVERY
-        if local_day(taken_at) != self._depth_day:
-            self._depth_day = local_day(taken_at)
+        if local_date(taken_at) != self._depth_day:
+            self._depth_day = local_date(taken_at)
             self._depths = {symbol: [] for symbol in self._symbols}
         for symbol in self._symbols:
             if self._venue.phase_of(symbol) in TRADING:

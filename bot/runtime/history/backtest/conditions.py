@@ -10,9 +10,9 @@ from typing import Final
 from bot.config.problems import OperatorMistake, Problem
 from bot.config.rulebook import on_later_rules
 from bot.config.yaml_file import Location, YamlDocument, read_yaml
+from bot.domain.local_time import instant_of
 from bot.domain.plan import StrategyPlan
 from bot.domain.quote import DAY, width_name
-from bot.domain.timetable import instant_of
 from bot.runtime.history.backtest.fills import OPENING_PERCENT, SHARE_PERCENT
 from bot.runtime.history.backtest.result import BacktestSpec
 from bot.runtime.history.recording.recorded_days import RecordedDays

@@ -9,9 +9,9 @@ from datetime import date, time
 from typing import Final
 
 from bot.domain.instrument import Instrument, SymbolTable
+from bot.domain.local_time import instant_of
 from bot.domain.quote import LastClose
 from bot.domain.rulebook import Rulebook
-from bot.domain.timetable import instant_of
 from bot.runtime.history.backtest.exchange import BarExchange
 from bot.runtime.history.backtest.market import Market, MarketDay
 from bot.sandbox.exchange.message import Listing

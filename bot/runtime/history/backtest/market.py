@@ -18,9 +18,9 @@ from typing import Final
 import numpy as np
 
 from bot.domain.instrument import Exchange, Instrument, SymbolTable
+from bot.domain.local_time import instant_of, local_of
 from bot.domain.quote import Bar, span_of
 from bot.domain.rulebook import Rulebook
-from bot.domain.timetable import instant_of, local_of
 from bot.runtime.history.backtest.fills import OPENING_PERCENT
 from bot.runtime.history.backtest.rows import (
     DAY_S,

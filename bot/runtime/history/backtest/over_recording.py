@@ -15,6 +15,7 @@ from typing import Final
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.account import ShareholderRight
 from bot.domain.instrument import Exchange, Phase
+from bot.domain.local_time import instant_of
 from bot.domain.message import (
     AccountRead,
     DepthReceived,
@@ -32,7 +33,6 @@ from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed, Trad
 from bot.domain.quote import BarsRead, ClosesRead, Quote
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
-from bot.domain.timetable import instant_of
 from bot.engine.engine import Engine
 from bot.engine.settings import Invoke
 from bot.runtime.history.backtest.conditions import assumptions_of_recording

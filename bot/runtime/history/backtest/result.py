@@ -10,10 +10,10 @@ from datetime import date, datetime
 from typing import Final
 
 from bot.domain.entry import Decision, Entry, Fill, Note, OrderUpdated
+from bot.domain.local_time import local_of
 from bot.domain.plan import StrategyPlan
 from bot.domain.recovery import RecoveredStrategy
 from bot.domain.rulebook import Rulebook
-from bot.domain.timetable import local_of
 from bot.engine.gate import ON
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.runtime.history.bars import BarSource, Gap

@@ -18,6 +18,7 @@ from bot.config.rulebook import load_symbols
 from bot.config.strategies.invoke import invoke as call_timed
 from bot.domain.account import ShareholderRight
 from bot.domain.instrument import Exchange, Instrument, Phase, SymbolTable
+from bot.domain.local_time import instant_of
 from bot.domain.message import (
     BarClosed,
     DepthReceived,
@@ -33,7 +34,6 @@ from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed, Trad
 from bot.domain.plan import PriceBasis
 from bot.domain.quote import ClosesRead
 from bot.domain.recovery import RecoveredStrategy, Recovery
-from bot.domain.timetable import instant_of
 from bot.engine.engine import Engine
 from bot.engine.settings import Invoke, LoadedStrategy, StrategyFault
 from bot.runtime.history.backtest.broker import BarBroker

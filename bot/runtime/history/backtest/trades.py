@@ -23,7 +23,7 @@ from typing import Final
 
 from bot.config.problems import OperatorMistake
 from bot.domain.entry import Decision, Fill
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import day_and_clock_of
 from bot.domain.order import Side
 from bot.domain.visible import csv_text
 from bot.runtime.history.backtest.result import BacktestResult
@@ -220,7 +220,7 @@ def _rows(result: BacktestResult) -> Iterator[tuple[str | int, ...]]:
     behind = whys(result.decisions)
     for fill in result.fills:
         yield (
-            f"{fill.at.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}",
+            day_and_clock_of(fill.at),
             fill.strategy or "",
             fill.symbol,
             fill.side.value,

@@ -114,17 +114,22 @@ def _told(one: object, other: object) -> str:
         if not (is_alike and others.get(name) == value) or name.split()[-1] in WORTH_SAYING
     ]
     if isinstance(one, Decision):
-        order = ""
-        if one.side is not None:
-            order = f" {one.side} {one.quantity or 0:,}"
-            order += f" at {one.price:,}" if one.price else ""
-        code = "" if one.code == one.verdict else f" {one.code}"
-        said = f"{_value(one.at)} {one.strategy} {one.symbol} {one.verdict}{code}{order}"
+        said = f"{_value(one.at)} {one.strategy} {one.symbol} {verdict_words(one)}"
         said += f": {_value(one.why)}" if one.why else ""
         said += f" ({', '.join(named)})" if named else ""
     else:
         said = f"{_CAPITAL.sub(' ', type(one).__name__).lower()}: {', '.join(named)}"
     return said if len(said) <= TOLD_MAX else f"{said[:TOLD_MAX]} …"
+
+
+def verdict_words(decision: Decision) -> str:
+    """`DENIED LOT BUY 150 at 27,000`, as far as it is about an order."""
+    code = "" if decision.code == decision.verdict else f" {decision.code}"
+    words = f"{decision.verdict}{code}"
+    if decision.side is not None:
+        words += f" {decision.side} {decision.quantity or 0:,}"
+        words += f" at {decision.price:,}" if decision.price else ""
+    return words
 
 
 def _leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:

@@ -15,7 +15,8 @@ from typing import Final
 
 from bot.config.problems import OperatorMistake, shown_path
 from bot.domain.calendar import TradingCalendar
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
+from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.domain.local_time import clock_of, instant_of, local_of
 from bot.domain.message import (
     DepthReceived,
     Event,
@@ -26,7 +27,6 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.quote import Bar, ClosesRead, Quote, span_of
-from bot.domain.timetable import instant_of, local_of
 from bot.engine.market import BAR_PHASES
 from bot.runtime.history.bars import DayFrame, Gap
 from bot.runtime.history.recording.recordings import (
@@ -211,7 +211,7 @@ class _Scan:
                     self._note_pause(day, heard, min(at, ends))
                 is_first, heard = False, max(heard, at)
                 if row.kind == GAP:
-                    text = f"{json.loads(row.event)[0]:,} events before {_clock(at)} are missing"
+                    text = f"{json.loads(row.event)[0]:,} events before {clock_of(at)} are missing"
                     self.gaps.append(Gap(WHOLE, day, day, text))
                 elif row.kind in _LOOKED_AT:
                     self._look(ways.event.read(row.event))
@@ -219,7 +219,7 @@ class _Scan:
 
     def _note_pause(self, day: date, since: datetime, until: datetime) -> None:
         if until - since > PAUSE_MIN and self.calendar.is_trading_day(day):
-            text = f"nothing was recorded from {_clock(since)} to {_clock(until)}"
+            text = f"nothing was recorded from {clock_of(since)} to {clock_of(until)}"
             self.gaps.append(Gap(WHOLE, day, day, text))
 
     def _look(self, event: Event) -> None:
@@ -258,7 +258,3 @@ class _Scan:
                         self._frames[symbol][key[1]] = DayFrame(ex_ratio=ratio)
             case _:
                 raise AssertionError(f"{type(event).__name__} is none of what is looked at")
-
-
-def _clock(at: datetime) -> str:
-    return f"{at.astimezone(EXCHANGE_TZ):%H:%M:%S}"

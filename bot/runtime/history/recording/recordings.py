@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bot.config.problems import OperatorMistake
-from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.instrument import Instrument
+from bot.domain.local_time import day_and_clock_of
 from bot.domain.message import Command, Event
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
@@ -170,7 +171,7 @@ def parts_of(folder: Path) -> tuple[Path, ...]:
     if missing is not None:
         since = ""
         if at := begun.get(missing):
-            since = f"; it began {at.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}"
+            since = f"; it began {day_and_clock_of(at)}"
         text = f"part {missing} of {last} is missing{since}. Put it back from a copy"
         raise Unusable(f"{folder}: {text}: what it held is nowhere else")
     return tuple(found[number] for number in sorted(found))

@@ -21,6 +21,7 @@ from bot.config.strategies.source_files import changed_files
 from bot.domain.entry import Decision
 from bot.domain.errors import Fault
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import clock_of
 from bot.domain.message import Command, Event, Record
 from bot.engine.engine import Engine
 from bot.engine.settings import LoadedStrategy, StrategyFault
@@ -317,4 +318,4 @@ def _open_end(state_dir: Path, head: Head, day: date, last: Row | None) -> str:
     name = f"run={head.run:06d}"
     if any((day_folder(state_dir, each) / name).is_dir() for each in later):
         return "goes on the next day"
-    return f"was cut off at {at_of(last).astimezone(EXCHANGE_TZ):%H:%M:%S}, or still runs"
+    return f"was cut off at {clock_of(at_of(last))}, or still runs"

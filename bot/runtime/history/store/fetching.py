@@ -7,7 +7,7 @@ bars that differ stay, and this is reported. Today is left out, as its bars are 
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, time, timedelta
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,8 @@ from bot.broker.errors import BrokerError, RateLimited, Refused, is_unknown
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.settings.load import Loaded
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
+from bot.domain.instrument import Exchange, Instrument
+from bot.domain.local_time import instant_of, local_date
 from bot.domain.quote import DAY, width_name
 from bot.protocol.calls import CODECS
 from bot.protocol.shaped import Codec
@@ -30,6 +31,7 @@ from bot.runtime.history.store.checking import BarCheck
 from bot.runtime.history.store.importing import Progress, Rules
 from bot.runtime.worlds.system import read_market_clock
 
+_MIDNIGHT: Final = time()
 RESOLUTIONS: Final = {"5m": "5", "15m": "15", "30m": "30", "1d": "1D"}
 """Widths offered by the call. Where its hours begin is not documented, so they are
 not requested.
@@ -91,7 +93,7 @@ async def fetch_from_broker(
 
             market = await read_market_clock(address, clock)
             now = market[0].now() if market else clock.now()
-            today = _local(now)
+            today = local_date(now)
             last = plan.last or today - DAY
             first = plan.first or last - DAYS * DAY
             if first > last:
@@ -154,8 +156,8 @@ class HistoryFetch:
 
     async def _stretch(self, found: Fetched, first: date, last: date) -> None:
         query = (
-            ("from", str(int(_midnight(first).timestamp()))),
-            ("to", str(int((_midnight(last) + DAY).timestamp()) - 1)),
+            ("from", str(int(instant_of(first, _MIDNIGHT).timestamp()))),
+            ("to", str(int((instant_of(last, _MIDNIGHT) + DAY).timestamp()) - 1)),
             ("resolution", RESOLUTIONS[width_name(self.plan.width)]),
         )
         tries, history = 0, None
@@ -199,7 +201,7 @@ class HistoryFetch:
         """
         symbol, width = found.symbol, self.plan.width
         listing = self.rules.symbols.instrument(symbol, last)
-        rows = [row for row in history.bars if first <= _local(row.start) <= last and row.close]
+        rows = [row for row in history.bars if first <= local_date(row.start) <= last and row.close]
         if not rows:
             return None
         instrument = listing or Instrument(symbol, Exchange.HOSE)
@@ -207,7 +209,7 @@ class HistoryFetch:
         table: dict[int, tuple[int, ...]] = {}
         for row in rows:
             prices = [each or row.close for each in (row.open, row.high, row.low, row.close)]
-            start = _midnight(_local(row.start)) if width == DAY else row.start
+            start = instant_of(local_date(row.start), _MIDNIGHT) if width == DAY else row.start
             whole = [round(each * unit) for each in prices if each is not None]
             table[int(start.timestamp())] = (*whole, int(row.volume or 0))
         columns = np.array([(at, *row) for at, row in sorted(table.items())], np.int64).T.copy()
@@ -239,11 +241,3 @@ class HistoryFetch:
         if listing is None and not any(each.code == UNKNOWN for each in found.told):
             text = f"{bars.symbol} is not in symbols.csv: ticks, band and hours were not checked"
             found.told.append(Problem(UNKNOWN, text))
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), EXCHANGE_TZ).astimezone(UTC)
-
-
-def _local(at: datetime) -> date:
-    return at.astimezone(EXCHANGE_TZ).date()

@@ -23,7 +23,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.instrument import Instrument
+from bot.domain.local_time import day_and_clock_of
 from bot.domain.quote import Bar, WentEx, span_of
 from bot.domain.rulebook import Rulebook
 from bot.engine.market import BAR_PHASES
@@ -194,7 +195,7 @@ def _read_file(path: Path, bytes_max: int) -> _Found:
 
 
 def _when(at: datetime) -> str:
-    return f"{at.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}".removesuffix(":00")
+    return day_and_clock_of(at).removesuffix(":00")
 
 
 class KeptExDates:

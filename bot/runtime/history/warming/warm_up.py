@@ -16,6 +16,7 @@ from bot.broker.errors import BrokerError
 from bot.clock import Clock
 from bot.domain.entry import Note, Numbers
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.local_time import local_date
 from bot.domain.message import Noted
 from bot.domain.quote import Bar, BarsRead, WentEx, width_name
 from bot.runtime.activity import Post
@@ -173,7 +174,7 @@ class WarmUp:
         ex-date, and what is left out. Today's ex-date is up to the engine, which knows the
         reference.
         """
-        first, today = _day_of(bars[0].start) if bars else date.max, _day_of(now)
+        first, today = local_date(bars[0].start) if bars else date.max, local_date(now)
         seen = await self.seen(symbol) if self.seen is not None else ()
         every = {*self.ex_dates.get(symbol, ()), *seen}
         days = sorted(each for each in every if first < each < today)
@@ -186,7 +187,7 @@ class WarmUp:
             else:
                 known = {**{each.day: each for each in found}, **known}
         for day in reversed(days):
-            before = [bar for bar in bars if _day_of(bar.start) < day]
+            before = [bar for bar in bars if local_date(bar.start) < day]
             then = known.get(day)
             # Closes that are already adjusted end at the reference, and count unchanged.
             if not (then and before and before[-1].close in (then.close, then.reference)):
@@ -275,10 +276,6 @@ def _since_pause(bars: Sequence[Bar], now: datetime) -> tuple[Bar, ...]:
             return tuple(bars[number + 1 :])
         later = bar.start
     return tuple(bars)
-
-
-def _day_of(at: datetime) -> date:
-    return at.astimezone(EXCHANGE_TZ).date()
 
 
 def _origin(

@@ -15,6 +15,7 @@ from bot.config.rulebook import load_rulebook
 from bot.domain.calendar import EarlyClose
 from bot.domain.entry import Fill
 from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.domain.local_time import instant_of
 from bot.domain.plan import (
     Limits,
     OrderPlan,
@@ -26,7 +27,6 @@ from bot.domain.plan import (
 )
 from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
-from bot.domain.timetable import instant_of
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec
 from bot.runtime.history.backtest.run import run_backtest

@@ -10,6 +10,7 @@ import numpy as np
 from bot.config.rulebook import load_rulebook
 from bot.domain.calendar import EarlyClose
 from bot.domain.instrument import Exchange, Instrument
+from bot.domain.local_time import instant_of, local_of
 from bot.domain.plan import (
     Limits,
     OrderPlan,
@@ -20,7 +21,6 @@ from bot.domain.plan import (
     When,
 )
 from bot.domain.quote import Bar
-from bot.domain.timetable import instant_of, local_of
 from bot.engine.settings import EngineSettings, Invoke, LoadedStrategy, invoke_plainly
 from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec
 from bot.runtime.history.backtest.run import run_backtest

@@ -6,9 +6,9 @@ from typing import ClassVar
 import pytest
 
 from bot.domain.instrument import Exchange
+from bot.domain.local_time import local_of
 from bot.domain.order import OrderState, OrderType
 from bot.domain.plan import OrderPlan, Wake
-from bot.domain.timetable import local_of
 from bot.runtime.history.backtest.result import BacktestResult
 from bot.strategy import BarView, Strategy
 from tests.runtime.history.backtest.listed import backtest, bar, clock

@@ -12,9 +12,9 @@ from tempfile import mkdtemp
 import pytest
 
 from bot.config.problems import OperatorMistake
+from bot.domain.local_time import instant_of, local_of
 from bot.domain.message import DepthReceived
 from bot.domain.order import Side
-from bot.domain.timetable import instant_of, local_of
 from bot.runtime.history.backtest.figures import benchmarks_of
 from bot.runtime.history.backtest.result import BacktestResult
 from bot.runtime.history.backtest.run import run_backtest
@@ -51,7 +51,7 @@ class Deep(Strategy):
 ORDER = {"size": {"shares": 200}, "type": "LIMIT", "price": "bid"}
 WATCHER = """
 from bot import Strategy
-from bot.domain.timetable import local_of
+from bot.domain.local_time import local_of
 
 
 class Deep(Strategy):
