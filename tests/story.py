@@ -8,7 +8,7 @@ ledger.
 import math
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
@@ -115,7 +115,7 @@ class Story:
 
     def attempts(self) -> list[tuple[str, str]]:
         """Verb and intent of every order request in the journal (SQLite), oldest first."""
-        with sqlite3.connect(self.loaded.state_dir / "journal.db") as connection:
+        with closing(sqlite3.connect(self.loaded.state_dir / "journal.db")) as connection:
             return connection.execute(
                 "select verb, intent_id from attempts order by rowid"
             ).fetchall()

@@ -6,6 +6,7 @@ import resource
 import signal
 import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_a_bot_on_an_exhausted_machine_loses_and_doubles_nothing(
     assert ended_by is not None
     assert ended_by >= 0, "no signal had to end it"
     assert (last.returncode, "Traceback" in out + err) == (0, False), err
-    with sqlite3.connect(state / "journal.db") as journal:
+    with closing(sqlite3.connect(state / "journal.db")) as journal:
         posts = journal.execute("select intent_id from attempts where verb = 'POST'").fetchall()
         ours = journal.execute("select order_id from orders").fetchall()
     assert max(Counter(posts).values()) == 1

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -109,7 +109,7 @@ async def test_one_vnd_holds_the_next_start_until_somebody_accepts_it(tmp_path: 
     assert held["state"] == "STARTING"
     assert [each["break_id"] for each in compared["compared"]["breaks"]] == ["B-0001"]  # type: ignore[index]
     assert (wrong["ok"], silent["ok"], taken["ok"]) == (False, False, True)
-    with sqlite3.connect(loaded.state_dir / "journal.db") as connection:
+    with closing(sqlite3.connect(loaded.state_dir / "journal.db")) as connection:
         rows = connection.execute(
             "select to_state, reason, by_whom from halts where scope = 'break:B-0001' order by seq"
         ).fetchall()

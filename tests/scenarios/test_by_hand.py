@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -218,7 +219,7 @@ async def test_all_orders_are_cancelled_by_hand_and_a_second_ask_is_refused(tmp_
 async def test_an_order_is_found_by_the_id_that_an_amendment_gave_it(tmp_path: Path) -> None:
     told = await _story(tmp_path, _modify(limit=26_500), switches={"modify_id": "new"})
     journal = told.story.loaded.state_dir / "journal.db"
-    with sqlite3.connect(journal) as connection:
+    with closing(sqlite3.connect(journal)) as connection:
         query = "select distinct json_extract(raw, '$.orderid') from order_results where source = "
         ids = {row[0] for row in connection.execute(query + "'book'")}
 

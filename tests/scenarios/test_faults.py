@@ -97,6 +97,7 @@ async def test_the_trace_of_a_fault_is_in_the_journal_and_sealed(tmp_path: Path)
     with sqlite3.connect(journal) as connection:
         connection.execute("drop trigger if exists notes_no_update")
         connection.execute("update notes set numbers = '{}' where kind = 'FAULT'")
+    connection.close()
     assert verify(f"sqlite:///{journal}").problems
 
 

@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_a_killed_demo_goes_on_and_doubles_nothing(tmp_path: Path) -> None:
 
     assert last.returncode == 0, err
     assert "Traceback" not in out + err
-    with sqlite3.connect(state / "journal.db") as journal:
+    with closing(sqlite3.connect(state / "journal.db")) as journal:
         posts = journal.execute("select intent_id from attempts where verb = 'POST'").fetchall()
         ours = journal.execute("select order_id from orders").fetchall()
         runs = journal.execute("select count(*) from runs").fetchone()

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ async def test_every_result_in_the_journal_says_that_it_is_paper(tmp_path: Path)
     results = story.shown.all(OrderResultSeen)
     assert results
     assert all('"fidelity":"paper queue · depth 2 levels' in each.raw for each in results)
-    with sqlite3.connect(story.loaded.state_dir / "journal.db") as journal:
+    with closing(sqlite3.connect(story.loaded.state_dir / "journal.db")) as journal:
         (kept,) = journal.execute("select count(*) from order_results").fetchone()
     assert kept == len(results)
     assert not [note for note in story.shown.all(Note) if note.kind == "DRIFT"]

@@ -1,6 +1,7 @@
 """What the scenario of an embedded sandbox forces says so, on the screen and in the journal."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def line_of(story: Story, word: str) -> str:
 
 
 def journalled(story: Story, table: str, column: str) -> list[str]:
-    with sqlite3.connect(story.loaded.state_dir / "journal.db") as connection:
+    with closing(sqlite3.connect(story.loaded.state_dir / "journal.db")) as connection:
         return [row[0] for row in connection.execute(f"select {column} from {table}")]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -53,7 +53,7 @@ class Served:
         await asyncio.to_thread(ask, self.loaded.state_dir, {"do": word, **facts})
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
-        with sqlite3.connect(file_of(self.loaded.journal_url)) as journal:
+        with closing(sqlite3.connect(file_of(self.loaded.journal_url))) as journal:
             return journal.execute(query).fetchall()
 
 

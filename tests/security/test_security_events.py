@@ -5,6 +5,7 @@ import json
 import os
 import pwd
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from bot.cli.command import Invocation
@@ -109,7 +110,7 @@ async def test_every_event_of_security_is_journalled_with_who_and_when(tmp_path:
     finally:
         running.cancel()
 
-    with sqlite3.connect(loaded.state_dir / "journal.db") as journal:
+    with closing(sqlite3.connect(loaded.state_dir / "journal.db")) as journal:
         auth = {kind for (kind,) in journal.execute("select kind from auth_events")}
         who = journal.execute(
             "select to_state, by_whom, reason, at from halts where scope in ('all', 'operator')"

@@ -19,6 +19,7 @@ import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -181,7 +182,7 @@ class _Attempt:
 
 
 def _attempts(story: Story) -> dict[str, _Attempt]:
-    with sqlite3.connect(story.loaded.state_dir / "journal.db") as connection:
+    with closing(sqlite3.connect(story.loaded.state_dir / "journal.db")) as connection:
         rows = connection.execute("select attempt_id, at, verb, intent_id from attempts").fetchall()
     return {name: _Attempt(_instant(at), verb, intent_id) for name, at, verb, intent_id in rows}
 

@@ -10,6 +10,7 @@ another journal, contain none.
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -97,11 +98,10 @@ def _copy_pages(url: str, file: Path) -> None:
     with database_errors(url), reading(url) as connection:
         source = connection.connection.driver_connection
         assert isinstance(source, sqlite3.Connection), "a journal in a file"
-        with sqlite3.connect(file, isolation_level=None) as target:
+        with closing(sqlite3.connect(file, isolation_level=None)) as target:
             source.backup(target)
             target.execute("PRAGMA journal_mode=DELETE")
             target.execute("PRAGMA synchronous=FULL")
-        target.close()
 
 
 def rows_in(url: str) -> int:

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import sqlite3
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
@@ -421,7 +422,7 @@ ACCOUNT = re.compile(r"\d{3}C\d{6}")
     ],
 )  # fmt: skip
 def test_an_account_is_shown_and_exported_by_its_last_characters(words: str, config: Path) -> None:
-    with sqlite3.connect(config.parent / "journal.db") as connection:
+    with closing(sqlite3.connect(config.parent / "journal.db")) as connection:
         kept = connection.execute("select account from orders").fetchone()
 
     ran = call(*words.split(), "-c", str(config))

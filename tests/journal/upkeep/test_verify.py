@@ -3,6 +3,7 @@
 import random
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -302,7 +303,7 @@ def test_an_older_copy_is_known_by_the_epoch_of_the_lease(filled_url: str) -> No
 
 def test_an_index_that_misses_a_row_is_damage(filled_url: str, tmp_path: Path) -> None:
     file, kept = tmp_path / "journal.db", _kept(filled_url)
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection:
         where = connection.execute(
             "SELECT rootpage FROM sqlite_master WHERE name = 'intents_by_order'"
         ).fetchone()[0]
