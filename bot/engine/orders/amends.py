@@ -25,7 +25,7 @@ from bot.domain.recovery import StoredAmend
 from bot.engine import gate, two_factor
 from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
-from bot.engine.orders import cancels, matching, refusals, sends, unknown
+from bot.engine.orders import answers, cancels, matching, sends, unknown
 from bot.engine.orders.asks import find_order, judge_amend
 from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.risk.codes import judged
@@ -176,7 +176,7 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
     """Record the answer and read the row, which shows what the amendment did."""
     if event.finished is not None:
         state.record(event.finished)
-    refusals.note_redirect(state, event.finished)
+    answers.note_redirect(state, event.finished)
     order_id, outcome = event.order_id, event.outcome
     intent_id = event.finished.intent_id if event.finished else None
     if isinstance(outcome, Accepted):

@@ -30,7 +30,7 @@ from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
 from bot.engine import two_factor
 from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
-from bot.engine.orders import refusals
+from bot.engine.orders import answers
 from bot.engine.orders.order_words import cancel_facts, cancel_name, cancel_sentence
 from bot.engine.state import State
 from bot.engine.tracked import CancelStage, Hindrance, TrackedCancel, TrackedOrder
@@ -211,7 +211,7 @@ def on_cancel_answered(state: State, event: CancelAnswered) -> None:
     """Read the row: what it shows is the verdict."""
     if event.finished is not None:
         state.record(event.finished)
-    refusals.note_redirect(state, event.finished)
+    answers.note_redirect(state, event.finished)
     cancel, outcome = state.cancels.get(event.order_id), event.outcome
     if isinstance(outcome, Refused) and outcome.needs_two_factor:
         intent_id = event.finished.intent_id if event.finished else None

@@ -22,7 +22,7 @@ from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Refused, Unknown
 from bot.engine import belief, gate, invariants, two_factor
 from bot.engine.control_state import PRIORITY
 from bot.engine.gate import ENGINE_FAULT
-from bot.engine.orders import answers, doubts, held, orders, refusals
+from bot.engine.orders import answers, doubts, held, orders
 from bot.engine.orders.matching import report_of
 from bot.engine.orders.orders import end_unplaced, move_intent, move_unplaced
 from bot.engine.orders.unknown import ALERT_AFTER
@@ -78,7 +78,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
     if event.finished is not None:
         state.record(event.finished)
     invariants.of_answer(state, event)
-    refusals.note_redirect(state, event.finished)
+    answers.note_redirect(state, event.finished)
     answers.note_answer(state, event.outcome, event.finished)
     tracked = state.intents.get(event.intent_id)
     if tracked is None or tracked.state not in _UNANSWERED:
@@ -93,7 +93,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
             report = report_of(result, tracked.sent_at or state.now)
             move_intent(state, tracked, SendState.ACKED, f"accepted as {result.order_id}")
             two_factor.prove(state, result.order_id, event.intent_id)
-            refusals.note_accepted(state, tracked)
+            answers.note_accepted(state, tracked)
             # A day order book read while the answer was under way showed the row as external.
             orders.own_order(state, tracked, orders.claim(state, report), "place")
         case Refused(code, reason) if event.outcome.needs_two_factor:
@@ -102,7 +102,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
         case Refused(code, reason, http_status, result):
             tracked.refusal_code = code
             move_intent(state, tracked, SendState.REFUSED, f"{code} {reason}".strip())
-            refusals.note_refused(state, tracked, event.outcome)
+            answers.note_refused(state, tracked, event.outcome)
             if result is not None and result.order_id:
                 report = report_of(result, tracked.sent_at or state.now)
                 orders.own_order(state, tracked, orders.claim(state, report), "place", code)
