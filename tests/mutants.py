@@ -1,26 +1,31 @@
 """Breaks one place in the code that order safety depends on, and checks whether a test notices.
 
     python -m tests.mutants 100 [SEED]
-    python -m tests.mutants all
+    python -m tests.mutants all --results FILE
+
+With a file of results, a run can be interrupted and goes on where it ended: a place that is in the
+file is not tried again, or with `--again` only if it was let pass. What is let pass and has been
+judged is listed with the reason in mutants.yaml, by the text of the place.
 
 A place is a comparison, a condition, a number or a call in one of the modules below. The tests are
 collected once, and run once with nothing broken to see which of them reaches which line. Each
 broken place then gets a child process of its own: there the changed functions replace the right
 ones, and the tests that reach the line run, the quickest first, until one fails. What no test
-notices is printed. Tests that start processes are left out: they would start the right program.
+notices is printed. Tests that start processes are left out: they would start the right program;
+those on a real socket too, and those that fail with nothing broken: they would notice anything.
 """
 
-import ast
 import os
 import pickle
 import random
+import resource
 import signal
 import sys
 import threading
 import time
 import types
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,88 +34,28 @@ from typing import Any, Final
 import click
 import pytest
 
-ROOT: Final = Path(__file__).parents[1]
-MODULES: Final = (
-    *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "bot/engine/orders").glob("[!_]*.py")),
-    *("bot/engine/risk/breaks.py", "bot/engine/risk/ledgers.py", "bot/protocol/classify.py"),
+from tests.mutant_places import (
+    ENDLESS,
+    LET_PASS,
+    MODULES,
+    NOTICED,
+    ROOT,
+    Mutant,
+    mutants_of,
+    read_results,
+    table,
 )
+
 TESTS: Final = (
     *("tests/engine", "tests/protocol", "tests/scenarios", "tests/faults"),
     "tests/runtime/test_order_manager.py",
 )
-WITHOUT_PROCESSES: Final = "not process and not postgres"
+WITHOUT_PROCESSES: Final = "not process and not postgres and not wire"
 WORKERS: Final = 2
-SPARE_S: Final = 60.0
-"""So much longer than its tests take by themselves a broken program may run, and ten times that."""
-NOTICED: Final = 3
-LET_PASS: Final = 0
-OPPOSITES: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-}
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One broken place: what stands there, and what instead."""
-
-    module: str
-    line: int
-    start: int
-    end: int
-    was: str
-    now: str
-
-    def __str__(self) -> str:
-        return f"{self.module}:{self.line}: {self.was} -> {self.now}"
-
-    @property
-    def text(self) -> bytes:
-        """The module with this place broken."""
-        text = (ROOT / self.module).read_bytes()
-        return text[: self.start] + self.now.encode() + text[self.end :]
-
-
-def mutants_of(module: str) -> Iterator[Mutant]:
-    """Yield every way in which a module is broken; places are counted in bytes."""
-    text = (ROOT / module).read_bytes()
-    starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    for node in ast.walk(ast.parse(text)):
-        if (broken := _broken(node)) is None or not isinstance(node, ast.expr | ast.stmt):
-            continue
-        start = starts[node.lineno - 1] + node.col_offset
-        end = starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
-        was = " ".join(text[start:end].decode().split())
-        yield Mutant(module, node.lineno, start, end, was, broken)
-
-
-def _broken(node: ast.AST) -> str | None:
-    match node:
-        case ast.Compare(ops=[one]) if type(one) in OPPOSITES:
-            swapped = ast.Compare(node.left, [OPPOSITES[type(one)]()], node.comparators)
-            return f"({ast.unparse(swapped)})"
-        case ast.BoolOp():
-            other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-            return f"({ast.unparse(ast.BoolOp(other, node.values))})"
-        case ast.UnaryOp(op=ast.Not()):
-            return f"({ast.unparse(node.operand)})"
-        case ast.Constant(value=bool() as value):
-            return str(not value)
-        case ast.Constant(value=int() as value):
-            return str(value + 1)
-        case ast.Expr(value=ast.Call()) | ast.AugAssign():
-            return "pass"
-    return None
+SPARE_S: Final = 60
+"""So much more CPU than its tests take a broken program may use, and ten times what they take."""
+PATIENCE: Final = 20
+"""So many times as long it may last, since other programs use the CPU, and it may wait for ever."""
 
 
 # ---------------------------------------------------------------------------- in the same process
@@ -156,11 +101,12 @@ class Reached:
 class Trial:
     """Takes over what pytest has collected."""
 
-    def __init__(self, mutants: Sequence[Mutant]) -> None:
+    def __init__(self, mutants: Sequence[Mutant], told: Callable[[Mutant, str, str], None]) -> None:
         self._mutants = mutants
-        self.survivors: list[Mutant] = []
-        self.failed: str | None = None
-        self._is_broken = False
+        self._told = told
+        self._failed: set[str] = set()
+        self._answer: int | None = None
+        self._noticed_by = Counter[tuple[str, str]]()
         self._screen = os.fdopen(os.dup(1), "w", buffering=1)
 
     def _say(self, words: str, end: str = "\n") -> None:
@@ -174,17 +120,18 @@ class Trial:
         begun = time.monotonic()
         reached = self._reached(items)
         self._say(f"{len(items):,} tests looked at in {time.monotonic() - begun:.0f} s")
-        if self.failed is None:
-            self._try_all(items, reached)
+        for each in sorted(self._failed):
+            self._say(f"left out, since it fails with nothing broken: {each}")
+        self._try_all([item for item in items if item.nodeid not in self._failed], reached)
         return True
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """The first test that fails is enough."""
         if report.failed:
-            if self._is_broken:
-                os._exit(NOTICED)
-            self.failed = self.failed or f"{report.nodeid}\n{report.longreprtext}"
+            if self._answer is not None:
+                self._end(NOTICED, report.nodeid)
+            self._failed.add(report.nodeid)
 
     def _reached(self, items: Sequence[pytest.Item]) -> Mapping[str, Reached]:
         """Run all tests with nothing broken, on all workers, and see what each reaches."""
@@ -198,13 +145,13 @@ class Trial:
                     _be_quiet()
                     mine = [item for item in items if item.location[0] in share]
                     seen = self._watch(mine)
-                    (Path(folder) / str(number)).write_bytes(pickle.dumps((self.failed, seen)))
+                    (Path(folder) / str(number)).write_bytes(pickle.dumps((self._failed, seen)))
                     os._exit(0)
                 children.append(child)
             for number, child in enumerate(children):
                 os.waitpid(child, 0)
                 failed, seen = pickle.loads((Path(folder) / str(number)).read_bytes())  # noqa: S301
-                self.failed = self.failed or failed
+                self._failed |= failed
                 found |= seen
         return found
 
@@ -240,7 +187,7 @@ class Trial:
         for item in sorted(items, key=lambda item: reached[item.nodeid].seconds):
             for place in reached[item.nodeid].lines:
                 at_line[place].append(item)
-        running: dict[int, tuple[Mutant, float]] = {}
+        running: dict[int, tuple[Mutant, float, int]] = {}
         waiting = list(reversed(self._mutants))
         while waiting or running:
             while waiting and len(running) < WORKERS:
@@ -248,38 +195,57 @@ class Trial:
                 # What is made when the module is loaded reaches every test, and none by a line.
                 tests = at_line.get((mutant.module, mutant.line)) or items
                 needs_s = sum(reached[item.nodeid].seconds for item in tests)
-                until = time.monotonic() + SPARE_S + 10 * needs_s
+                cpu_s = round(SPARE_S + 10 * needs_s)
+                answer, self._answer = os.pipe()
                 if (child := os.fork()) == 0:
-                    self._try(mutant, tests)
-                running[child] = mutant, until
+                    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+                    self._try(mutant, self._likely_first(mutant, tests, reached))
+                os.close(self._answer)
+                running[child] = mutant, time.monotonic() + PATIENCE * cpu_s, answer
             time.sleep(0.005)
-            for child, (mutant, until) in list(running.items()):
-                ended, status = os.waitpid(child, os.WNOHANG)
+            for child, (mutant, until, answer) in list(running.items()):
+                ended, _ = os.waitpid(child, os.WNOHANG)
                 if not ended and time.monotonic() < until:
                     continue
                 if not ended:
                     os.kill(child, signal.SIGKILL)
                     os.waitpid(child, 0)
                 del running[child]
-                if ended and status == LET_PASS:
-                    self.survivors.append(mutant)
+                verdict, _, test = os.read(answer, 4096).decode().partition("\t")
+                os.close(answer)
+                self._noticed_by[mutant.module, test] += 1
+                self._told(mutant, verdict or ENDLESS, test)
+                if verdict == LET_PASS:
                     self._say(f"nobody noticed {mutant}")
                 if sys.stderr.isatty():
                     tried = len(self._mutants) - len(waiting) - len(running)
-                    words = f"{tried} of {len(self._mutants)}, {len(self.survivors)} unnoticed"
-                    self._say(f"\r{words}", end="")
+                    self._say(f"\r{tried} of {len(self._mutants)}", end="")
+
+    def _likely_first(
+        self, mutant: Mutant, tests: Sequence[pytest.Item], reached: Mapping[str, Reached]
+    ) -> Sequence[pytest.Item]:
+        def cost(item: pytest.Item) -> float:
+            has_noticed = self._noticed_by[mutant.module, item.nodeid]
+            return reached[item.nodeid].seconds / (1 + has_noticed)
+
+        return sorted(tests, key=cost)
 
     def _try(self, mutant: Mutant, tests: Sequence[pytest.Item]) -> None:
-        """Be the broken program: end with NOTICED as soon as a test fails."""
-        self._is_broken = True
+        """Be the broken program: end as soon as a test fails."""
         _be_quiet()
+        item = None
         try:
             breaks(mutant)
             for item, after in zip(tests, [*tests[1:], None], strict=True):
                 item.ihook.pytest_runtest_protocol(item=item, nextitem=after)
-        except BaseException:  # noqa: BLE001 (it breaks already while it is loaded)
-            os._exit(NOTICED)
-        os._exit(LET_PASS)
+        except BaseException as error:  # noqa: BLE001 (it breaks already while it is loaded)
+            self._end(NOTICED, f"{item.nodeid if item else 'loading'}: {type(error).__name__}")
+        self._end(LET_PASS, "")
+
+    def _end(self, verdict: str, test: str) -> None:
+        assert self._answer is not None, "only a broken program ends like this"
+        os.write(self._answer, f"{verdict}\t{test}".encode())
+        os._exit(0)
 
 
 def _be_quiet() -> None:
@@ -291,20 +257,35 @@ def _be_quiet() -> None:
 @click.command()
 @click.argument("count", metavar="N|all")
 @click.argument("seed", type=int, default=1)
-def main(count: str, seed: int) -> None:
+@click.option("--results", type=click.Path(path_type=Path), help="Go on with this file.")
+@click.option("--again", is_flag=True, help="Try what is let pass in the file again, and first.")
+def main(count: str, seed: int, results: Path | None, again: bool) -> None:
     """Break so many places, one at a time; exit 1 where under 90 of 100 are noticed."""
     every = [each for module in MODULES for each in mutants_of(module)]
     size = len(every) if count == "all" else min(int(count), len(every))
-    trial = Trial(random.Random(seed).sample(every, size))  # no secret
+    drawn = random.Random(seed).sample(every, size)  # no secret
+    found = read_results(results, drawn) if results else {}
+    to_try = [each for each in drawn if each not in found]
+    if again:
+        to_try[:0] = [each for each, verdict in found.items() if verdict != NOTICED]
+
+    def told(mutant: Mutant, verdict: str, test: str) -> None:
+        found[mutant] = verdict
+        if results:
+            with results.open("a") as file:
+                file.write(f"{verdict}\t{mutant.key}\t{test}\n")
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    trial = Trial(to_try, told)
     options = ["-qq", "--capture=no", "--no-header", "--no-summary", "-p", "no:cacheprovider"]
+    options += ["--timeout=0"]  # others may use the CPU: what fails for want of time proves nothing
     ended = pytest.main([*options, "-m", WITHOUT_PROCESSES, *TESTS], plugins=[trial])
-    if ended != pytest.ExitCode.OK:
+    if ended not in {pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED}:
         raise click.ClickException(f"the tests can't be collected: pytest ended with {ended!r}")
-    if trial.failed is not None:
-        raise click.ClickException(f"a test fails with nothing broken: {trial.failed}")
-    noticed = size - len(trial.survivors)
-    click.echo(f"{noticed} of {size} of {len(every):,} places noticed, seed {seed}")
-    if noticed < 0.9 * size:
+    click.echo("\n".join(table(found, every)))
+    noticed = sum(verdict != LET_PASS for verdict in found.values())
+    click.echo(f"{noticed:,} of {len(found):,} of {len(every):,} places noticed, seed {seed}")
+    if noticed < 0.9 * len(found) or ended == pytest.ExitCode.INTERRUPTED:
         raise SystemExit(1)
 
 
