@@ -21,7 +21,6 @@ import random
 import resource
 import signal
 import sys
-import threading
 import time
 import types
 from collections import Counter, defaultdict
@@ -33,6 +32,7 @@ from typing import Any, Final
 
 import click
 import pytest
+from coverage import Coverage
 
 from tests.mutant_places import (
     ENDLESS,
@@ -156,30 +156,22 @@ class Trial:
         return found
 
     def _watch(self, items: Sequence[pytest.Item]) -> dict[str, Reached]:
-        watched = {str(ROOT / module): module for module in MODULES}
-        found: dict[str, Reached] = {}
-        lines: set[tuple[str, int]] = set()
-
-        def trace(frame: types.FrameType, event: str, argument: object) -> Any:
-            module = watched.get(frame.f_code.co_filename)
-            if module is None:
-                return None
-
-            def each_line(inner: types.FrameType, event: str, argument: object) -> Any:
-                lines.add((module, inner.f_lineno))
-                return each_line
-
-            lines.add((module, frame.f_lineno))
-            return each_line
-
+        modules = {str(ROOT / module): module for module in MODULES}
+        watching = Coverage(data_file=None, config_file=False, include=[*modules])
+        seconds = dict[str, float]()
+        watching.start()
         for item, after in zip(items, [*items[1:], None], strict=True):
-            lines = set()
+            watching.switch_context(item.nodeid)
             begun = time.perf_counter()
-            threading.settrace(trace)
-            sys.settrace(trace)
             item.ihook.pytest_runtest_protocol(item=item, nextitem=after)
-            sys.settrace(None)
-            found[item.nodeid] = Reached(time.perf_counter() - begun, lines)
+            seconds[item.nodeid] = time.perf_counter() - begun
+        watching.stop()
+        found = {name: Reached(each) for name, each in seconds.items()}
+        data = watching.get_data()
+        for file in data.measured_files():
+            for line, names in data.contexts_by_lineno(file).items():
+                for name in {*names} & {*found}:
+                    found[name].lines.add((modules[file], line))
         return found
 
     def _try_all(self, items: Sequence[pytest.Item], reached: Mapping[str, Reached]) -> None:
