@@ -325,4 +325,3 @@ class TrackedCancel:
     queued_until: datetime | None = None
     hindrance: Hindrance | None = None
     detail: str = ""
-    is_told: bool = False

@@ -46,8 +46,8 @@ def on_amend_asked(state: State, event: AmendAsked) -> None:
         return
     order_id = order.row.order_id
     ask, before = replace(event, order_id=order_id), state.amends.get(order_id)
-    amend = TrackedAmend(ask, 0, due=state.now + state.settings.read_patience, since=state.now)
-    amend.old = _value(amend, order)
+    due = state.now + state.settings.read_patience
+    amend = TrackedAmend(ask, _value(ask, order), due=due, since=state.now)
     if checks[-1].passed:
         _decide(state, ask, order, checks)
         state.amends[order_id] = amend
@@ -74,7 +74,7 @@ def _advance(state: State, amend: TrackedAmend) -> None:
         amend.stage = AmendStage.OVER
         state.amends.pop(amend.name, None)
     elif not order.is_open:
-        is_done = amend.stage is not AmendStage.READING and _value(amend, order) == amend.new
+        is_done = amend.stage is not AmendStage.READING and _value(amend.ask, order) == amend.new
         verdict = AmendVerdict.DONE if is_done else AmendVerdict.ENDED
         _end(state, amend, order, verdict, f"the order ended: {order.row.state}")
     elif amend.due <= state.now and amend.stage is AmendStage.READING:
@@ -106,7 +106,7 @@ def on_row(state: State, order_id: str, report: OrderReport) -> None:
     amend, order = state.amends.get(order_id), state.orders.get(order_id)
     if amend is None or order is None or not order.is_open:
         return
-    is_new, value = report.requested_at >= amend.since, _value(amend, order)
+    is_new, value = report.requested_at >= amend.since, _value(amend.ask, order)
     if amend.stage is AmendStage.READING:
         if is_new:
             _send(state, amend, order, report)
@@ -142,7 +142,7 @@ def _send(state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderR
         return
     row, ask = order.row, amend.ask
     assert row.intent_id is not None, "only own orders are amended"
-    amend.stage, amend.old, order.change = AmendStage.SENT, _value(amend, order), amend
+    amend.stage, amend.old, order.change = AmendStage.SENT, _value(ask, order), amend
     amend.due = state.now + 2 * state.settings.read_patience
     _move(state, order, OrderState.PENDING_REPLACE, _words(amend))
     state.command(
@@ -245,8 +245,8 @@ def take_over(state: State, stored: StoredAmend) -> None:
         return
     at, limit_price, quantity = stored.attempt.at, stored.limit_price, stored.quantity
     ask = AmendAsked(at, stored.order_id, limit_price, quantity, stored.by, stored.reason)
-    amend = TrackedAmend(ask, 0, due=state.now, since=state.now, stage=AmendStage.CONFIRMING)
-    amend.old = _value(amend, order) if stored.old is None else stored.old
+    old = _value(ask, order) if stored.old is None else stored.old
+    amend = TrackedAmend(ask, old, due=state.now, since=state.now, stage=AmendStage.CONFIRMING)
     amend.is_refused = stored.outcome in {"REFUSED", "NOT_SENT"}
     amend.attempt_id = stored.attempt.attempt_id
     _set_hopeless(state, amend, at)
@@ -381,9 +381,9 @@ def _move(state: State, order: TrackedOrder, to: OrderState, note: str) -> None:
     state.record(order.row)
 
 
-def _value(amend: TrackedAmend, order: TrackedOrder) -> int:
-    """The present value of the field to amend."""
-    return (order.row.price or 0) if amend.is_of_price else order.row.quantity
+def _value(ask: AmendAsked, order: TrackedOrder) -> int:
+    """The present value of the field to amend; the price of an order without one counts as zero."""
+    return order.row.quantity if ask.limit_price is None else order.row.price or 0
 
 
 def _words(amend: TrackedAmend) -> str:

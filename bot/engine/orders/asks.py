@@ -228,6 +228,8 @@ def _risk_checks(
     shares.
     """
     row, open_now = order.row, order.open_quantity
+    assert row.price is not None, "only orders with a price are amended"
+    price = ask.limit_price or row.price
     whole = OrderRequest(
         strategy=strategy.plan.name,
         account=row.account,
@@ -235,12 +237,12 @@ def _risk_checks(
         side=row.side,
         quantity=ask.quantity or row.quantity,
         order_type=OrderType.LO,
-        limit_price=ask.limit_price or row.price,
+        limit_price=price,
         why=ask.reason,
     )
     means = means_of(state, strategy, whole.symbol, whole.account)
     limits, view = strategy.limits, view_of(state, strategy, whole, means)
-    if whole.quantity > row.quantity or (whole.limit_price or 0) > (row.price or 0):
+    if whole.quantity > row.quantity or price > row.price:
         yield from checks.judge(whole, view, limits, (checks.phase,))
     yield from checks.judge(whole, view, limits, _OF_THE_WHOLE)
     open_after = whole.quantity - row.executed_quantity

@@ -7,6 +7,7 @@ account read, and each requested order.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Final
 
 from bot.domain.entry import (
@@ -130,9 +131,12 @@ def request_expired(state: State) -> None:
         order.expires_at = None
         tracked = state.intents.get(order.row.intent_id or "")
         after = tracked.intent.expire_after if tracked else None
-        seconds = round(after.total_seconds()) if after else 0
-        length = f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
-        request(state, order, f"expire {length if after else ''}")
+        request(state, order, f"expire {_length(after)}" if after else "expire")
+
+
+def _length(span: timedelta) -> str:
+    seconds = round(span.total_seconds())
+    return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
 
 
 # -------------------------------------------------------------------------------- an account's loss

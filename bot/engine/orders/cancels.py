@@ -102,8 +102,7 @@ def _step(state: State, cancel: TrackedCancel, blocked: list[TrackedCancel]) -> 
         cancel.stage, cancel.hindrance = CancelStage.WANTED, Hindrance.TWO_FACTOR
         cancel.queued_until = None
         blocked.append(cancel)
-    if is_late(state, cancel) and not cancel.is_told:
-        cancel.is_told = True
+    if is_late(state, cancel):
         _alert(state, "CANCEL_LATE", cancel, f"The bot goes on. {IN_THE_APP}")
 
 
@@ -127,7 +126,6 @@ def _advance(state: State, cancel: TrackedCancel) -> None:
         return
     if cancel.hindrance in BY_RULE:
         cancel.since, cancel.hindrance, cancel.queued_until = state.now, None, None
-        cancel.is_told = False
     if cancel.tries >= state.settings.cancel_tries:
         go_on = f"The bot sends another every {STUCK_EVERY.seconds} s while it is open"
         _alert(state, "CANCEL_STUCK", cancel, f"{go_on}. {IN_THE_APP}")

@@ -222,7 +222,7 @@ def accept(state: State) -> None:
         if shown.doubt and shown.doubted > 0:
             shown.totals.add(shown.doubted)
             text = f"{row_words(row)}: a quantity of {shown.doubted:,} is taken for its own"
-            shown.doubt, shown.doubted = "", 0
+            shown.doubt = ""
             state.note("RESUME", text, symbol=row.symbol)
             state.command(ReadOrder(row.order_id, "its quantity is right"))
 

@@ -97,7 +97,7 @@ def _record(
     """Journal what the broker showed (for an own order under its id there), the move if any, and
     the order's present state.
     """
-    shown_id = report.order_id if row.intent_id and report.order_id else row.order_id
+    shown_id = report.order_id if row.intent_id else row.order_id
     state.record(OrderResultSeen(state.now, source, shown_id, row.intent_id, None, report.raw))
     record_row(state, row, from_state, source)
 

@@ -98,7 +98,7 @@ def _fee_hint(state: State, amount: int) -> str:
     """
     today = (each.row for each in state.orders.values() if each.is_own)
     traded = sum(row.executed_amount for row in today if row.trading_date == state.trading_date)
-    if not 0 < abs(amount) * FEE_OF_MOST <= traded:
+    if abs(amount) * FEE_OF_MOST > traded:
         return ""
     rate = state.rulebook.fee_ppm
     return (
@@ -117,7 +117,7 @@ def begin(
     rests_on = tuple(
         row.order_id
         for row in rows
-        if row.trading_date == state.trading_date and row.executed_quantity > 0
+        if row.trading_date == state.trading_date and row.executed_quantity
     )
     found = Break(name, text, state.now, symbol, ours, theirs, rests_on)
     _keep(state, found)

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from bot.domain.entry import Note
+from bot.domain.entry import Decision, Note
 from bot.domain.instrument import Phase
 from bot.domain.message import (
     CancelAnswered,
@@ -19,7 +19,9 @@ from bot.domain.operations import CancelAsked
 from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
 from bot.domain.plan import OrderPlan
+from bot.engine.orders import cancels
 from bot.engine.orders.cancels import LOOKS_MAX
+from bot.engine.tracked import Hindrance
 from tests.engine.stage import ACCOUNT, PLAN, START, Stage, report_of, result_of
 
 EXPIRING = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=3)))
@@ -414,3 +416,155 @@ def test_a_cancel_that_was_taken_is_not_said_to_be_refused_when_the_next_one_is(
         "the broker took the cancel, but no row shows the end of the order (a later one was "
         "refused: FAILED: it has ended); next try at"
     ) in _alerts(stage)[-1].text
+
+
+def test_a_cancel_of_one_order_leaves_the_others():
+    stage = Stage(sellable=1_000)
+    stage.after(1).book(report_of(stage.working(100), executed=100))
+    stage.request(*(partial(_sell, 27_000 + 50 * number) for number in range(2)))
+    for number, place in enumerate(stage.new(PlaceOrder)):
+        stage.accept(place.intent, f"ORD1{number}")
+
+    stage.after(1).handle(CancelAsked(stage.now, "ORD10", "me", "one"))
+    stage.row(None, "ORD10")
+
+    assert [one.order_id for one in stage.engine.status().cancels] == ["ORD10"]
+    assert [one.order_id for one in stage.all(CancelOrder)] == ["ORD10"]
+
+
+def test_a_cancel_is_decided_once_with_what_it_is_about():
+    stage = Stage()
+    intent = stage.working(500, 27_050)
+    stage.after(1).book(report_of(intent, executed=200))
+
+    stage.handle(CancelAsked(stage.now, "ORD1", "me", "by hand"))
+    stage.handle(CancelAsked(stage.now, None, "me", "all"))
+
+    [decision] = [one for one in stage.all(Decision) if one.code == "CANCEL"]
+    assert (decision.strategy, decision.symbol, decision.request_id) == ("test", "HPG", "L-0001")
+    assert (decision.numbers, decision.why) == ({"open": 300, "executed": 200}, "by hand")
+
+
+def test_a_refused_cancel_names_the_strategy_of_the_order():
+    stage = Stage()
+    intent = stage.working()
+    stage.after(1).book(report_of(intent, executed=100))
+
+    stage.handle(CancelAsked(stage.now, "ORD1", "me", "by hand"))
+
+    decision = stage.last(Decision)
+    assert (decision.verdict, decision.strategy, decision.symbol) == ("BLOCKED", "test", "HPG")
+
+
+def test_an_order_on_its_way_is_to_be_cancelled_once_however_often_it_is_asked_for():
+    stage = Stage()
+    stage.send(stage.buy())
+
+    stage.handle(CancelAsked(stage.now, None, "me", "first"))
+    stage.handle(CancelAsked(stage.now, None, "me", "again"))
+
+    told = [one.why for one in stage.all(Decision) if one.code == "CANCEL"]
+    assert told == ["first"]
+
+
+@pytest.mark.parametrize(("seconds", "span"), [(90, "90s"), (120, "2m")])
+def test_an_order_past_its_time_is_cancelled_with_that_time_as_the_reason(seconds, span):
+    after = timedelta(seconds=seconds)
+    stage = Stage(replace(PLAN, order=OrderPlan(expire_after=after)))
+    stage.working()
+
+    stage.pass_time(seconds)
+
+    assert [one.why for one in stage.all(Decision) if one.code == "CANCEL"] == [f"expire {span}"]
+
+
+def test_a_cancel_is_late_from_the_eighth_second_on():
+    stage, intent = _expired()
+    stage.row(report_of(intent, executed=200))
+
+    stage.pass_time(7.9)
+    early = stage.engine.status().alerts
+    stage.pass_time(0.1)
+
+    assert early == ()
+    assert len(stage.engine.status().alerts) == 1
+    assert [one.numbers["alert"] for one in _alerts(stage)] == ["CANCEL_LATE"]
+
+
+def test_without_a_token_nothing_of_a_cancel_falls_due():
+    stage, intent = _expired()
+    stage.row(report_of(intent, executed=200))
+    _answered(stage, intent, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+    stage.pass_time(1)
+    stage.book(report_of(intent, executed=200))
+
+    due = stage.engine.next_due()
+
+    assert stage.engine._state.cancels["ORD1"].hindrance is Hindrance.TWO_FACTOR
+    assert due is not None
+    assert due > stage.now
+    assert [*cancels.deadlines(stage.engine._state)] == []
+
+
+def test_a_cancel_that_two_deadlines_fall_due_for_is_due_at_both():
+    stage, intent = _expired()
+    stage.row(report_of(intent, executed=200))
+    asked_at = stage.now
+    _answered(stage, intent, Unknown("deadline"))
+    stage.book(report_of(intent, executed=200))
+
+    due = set(cancels.deadlines(stage.engine._state))
+
+    assert due == {asked_at + timedelta(seconds=1), asked_at + cancels.LATE_AFTER}
+
+
+def test_a_cancel_without_an_answer_counts_as_a_try_and_not_as_a_wait():
+    stage, intent = _expired()
+    stage.row(report_of(intent, executed=200))
+    stage.pass_time(30)
+
+    stage.row(report_of(intent, executed=200, may_cancel=False))
+    stage.book(report_of(intent, executed=200, may_cancel=False))
+
+    cancel = stage.engine._state.cancels["ORD1"]
+    assert (cancel.tries, cancel.due) == (1, stage.now + timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("at", "hindrance"), [(NOON, "PHASE"), (NOON + timedelta(hours=2, minutes=31), "DAY_OVER")]
+)
+def test_the_facts_of_a_queued_cancel_say_whether_it_can_still_leave_today(at, hindrance):
+    stage = Stage()
+    stage.working(500, 27_050)
+    stage.now = at
+
+    stage.handle(CancelAsked(stage.now, "ORD1", "me", "halt"))
+
+    assert [alert.numbers["hindrance"] for alert in _alerts(stage)] == [hindrance]
+
+
+def test_of_two_cancels_the_one_that_still_waits_for_its_row_is_not_said_to_lack_a_token():
+    stage = Stage(sellable=1_000)
+    stage.after(1).book(report_of(stage.working(100), executed=100))
+    stage.request(*(partial(_sell, 27_000 + 50 * number) for number in range(2)))
+    first, second = (place.intent for place in stage.new(PlaceOrder))
+    stage.accept(first, "ORD10")
+    stage.accept(second, "ORD11")
+    stage.handle(CancelAsked(stage.now, "ORD10", "me", "one"))
+    stage.row(report_of(first, "ORD10"), "ORD10")
+    stage.after(1).handle(CancelAsked(stage.now, "ORD11", "me", "two"))
+    needs = Refused("OTP_SESSION_EXPIRED", "2FA", 403)
+
+    stage.handle(CancelAnswered(stage.now, "ORD10", needs, None))
+    at_once = _lacking(stage)
+    dues = set(cancels.deadlines(stage.engine._state))
+    stage.pass_time(2)
+
+    assert at_once == ["ORD10"]
+    assert START + timedelta(seconds=4) in dues
+    assert _lacking(stage) == ["ORD10", "ORD11"]
+
+
+def _lacking(stage):
+    told = [one for one in _alerts(stage) if one.numbers["alert"] == "CANCEL_NEEDS_TOKEN"]
+    return [one.numbers["ids"] for one in told]
