@@ -5,15 +5,26 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.message import AmendAnswered, AmendOrder, BurnNonce, NonceBurnt, OrderRead
+from bot.domain.entry import Decision, Note, OrderUpdated
+from bot.domain.instrument import Phase
+from bot.domain.message import (
+    AmendAnswered,
+    AmendOrder,
+    BurnNonce,
+    NonceBurnt,
+    OrderRead,
+    PlaceOrder,
+    ReadOrder,
+    ReadTodaysOrders,
+)
 from bot.domain.operations import AmendAsked
-from bot.domain.order import Intent, OrderReport, OrderState, SendState
-from bot.domain.outcome import Outcome, Refused, Resolution, Unknown
+from bot.domain.order import Intent, OrderReport, OrderState, OrderType, SendState
+from bot.domain.outcome import Accepted, Outcome, Refused, Resolution, Unknown
 from bot.domain.recovery import Recovery, StoredAmend, StoredIntent
 from bot.engine import gate
 from bot.engine.settings import EngineSettings, UnknownPolicy
 from bot.engine.tracked import AmendVerdict
-from tests.engine.stage import DAY, START, Stage, attempt_of, report_of
+from tests.engine.stage import DAY, START, Stage, attempt_of, report_of, result_of
 
 ON = EngineSettings(amend_enabled=True)
 NO = Refused("-700106", "no", 200)
@@ -129,11 +140,13 @@ def test_a_new_id_may_be_as_late_as_the_book_lags(after_s: int, is_ended: bool) 
 # ------------------------------------------------------------------------------------- a restart
 
 
-def _restarted(outcome: str | None, **changes: object) -> tuple[Stage, OrderReport]:
+def _restarted(
+    outcome: str | None, *, old: int | None = 27_000, **changes: object
+) -> tuple[Stage, OrderReport]:
     before, row = _answered(Unknown("lost", None))
     placed = stored_intent(before)
     attempt = replace(attempt_of(placed, START), verb="PUT", order_id="ORD1")
-    amend = StoredAmend("ORD1", attempt, outcome, 26_900, None, 27_000, "operator", "by hand")
+    amend = StoredAmend("ORD1", attempt, outcome, 26_900, None, old, "operator", "by hand")
     order = replace(before.entries_of_order(), **changes)  # type: ignore[arg-type]
     intents = (StoredIntent(placed, SendState.ACKED, "ORD1", None),)
     recovery = Recovery(DAY, 2, orders=(order,), intents=intents, amends=(amend,))
@@ -169,3 +182,185 @@ def test_nothing_is_asked_of_an_amendment_whose_order_has_ended() -> None:
 
     assert stage.all(BurnNonce) == []
     assert stage.engine.status().amends == ()
+
+
+def test_an_old_value_that_is_not_stored_is_what_the_order_shows() -> None:
+    stage, row = _restarted("REFUSED", old=None)
+
+    stage.after(1).row(row)
+
+    assert _verdict(stage) == AmendVerdict.REFUSED
+
+
+def test_a_row_that_goes_back_to_the_stored_old_value_shows_a_refusal() -> None:
+    stage, row = _restarted("REFUSED", price=26_900)
+
+    stage.after(1).row(row)
+
+    assert _verdict(stage) == AmendVerdict.REFUSED
+
+
+# -------------------------------------------------------------------------- an answer that is late
+
+
+def _unanswered() -> tuple[Stage, OrderReport]:
+    stage, intent = _asked()
+    stage.row(report_of(intent))
+    return stage, report_of(intent)
+
+
+def test_a_put_without_an_answer_has_its_row_read_after_twice_the_patience() -> None:
+    stage, _ = _unanswered()
+
+    stage.pass_time(29)
+    early = stage.new(ReadOrder)
+    stage.pass_time(1)
+
+    assert (early, stage.new(ReadOrder)) == ([], [ReadOrder("ORD1", "after amend")])
+
+
+def test_a_put_without_any_answer_is_over_once_it_can_no_longer_arrive() -> None:
+    stage, row = _unanswered()
+    stage.pass_time(30)
+
+    stage.after(49).row(row)
+    early = _verdict(stage)
+    stage.after(1).row(row)
+
+    assert (early, _verdict(stage)) == ("", AmendVerdict.NOT_DONE)
+
+
+def test_an_answer_that_comes_late_begins_the_time_in_which_the_put_may_arrive_anew() -> None:
+    stage, row = _unanswered()
+    stage.pass_time(30)
+    stage.after(10).handle(AmendAnswered(stage.now, "ORD1", Unknown("lost"), None))
+
+    stage.after(49).row(row)
+    early = _verdict(stage)
+    stage.after(1).row(row)
+
+    assert (early, _verdict(stage)) == ("", AmendVerdict.NOT_DONE)
+
+
+# ------------------------------------------------------------------------------------ what is told
+
+
+def test_a_nonce_that_is_tried_after_the_verdict_changes_nothing() -> None:
+    fence = replace(ON, unknown_policy=UnknownPolicy.FENCE)
+    stage, row = _answered(Unknown("lost", None), fence)
+    stage.row(replace(row, price=26_900))
+
+    stage.after(1).handle(NonceBurnt(stage.now, "p", Resolution.FRESH, "unused"))
+
+    assert (stage.news(), stage.engine.status().amends[-1].stage) == ([], "over")
+
+
+def test_a_verdict_has_the_day_order_book_read_soon_again() -> None:
+    stage, row = _answered(NO)
+    for _ in range(60):
+        stage.pass_time(1)
+        stage.book(row)
+
+    stage.row(row)
+
+    assert stage.due() == stage.now + timedelta(seconds=0.5)
+
+
+def test_each_amendment_and_its_verdict_are_counted_once() -> None:
+    stage, row = _answered(NO)
+    stage.row(row)
+    stage.handle(AmendAsked(stage.now, "ORD1", 27_000, None, "operator", "by hand"))
+
+    counts = stage.engine.status().counts
+    asked = {key: count for key, count in counts.items() if key.startswith("amend")}
+    assert asked == {"amends_asked": 1, "amend_refused": 1, "amends_blocked": 1}
+
+
+@pytest.mark.parametrize("code", [None, "-701111"])
+def test_a_change_that_was_done_is_noted_only_with_what_the_broker_said_beside(
+    code: str | None,
+) -> None:
+    stage, intent = _asked()
+    row = report_of(intent)
+    stage.row(row)
+    done = Accepted(result_of(intent, code=code))
+    stage.handle(AmendAnswered(stage.now, "ORD1", done, None))
+
+    stage.after(1).row(replace(row, price=26_900))
+
+    notes = [note.text for note in stage.all(Note) if note.kind == "AMEND"]
+    assert notes == ([] if code is None else [f"ORD1 price 27,000 to 26,900: done ({code})"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "old"), [({"limit_price": 26_900}, 27_000), ({"quantity": 400}, 500)]
+)
+def test_the_journal_keeps_what_was_asked_and_what_it_replaces(
+    asked: dict[str, int], old: int
+) -> None:
+    stage = Stage(settings=ON)
+    stage.working(500, 27_000)
+    price, quantity = asked.get("limit_price"), asked.get("quantity")
+    numbers = {"by": "operator", "order_id": "ORD1", "price": price, "quantity": quantity}
+    ask = AmendAsked(stage.now, "ORD1", price, quantity, "operator", "why")
+
+    stage.handle(ask)
+    taken = stage.last(Decision).numbers
+    stage.phase(Phase.BREAK)
+    stage.handle(ask)
+    refused = stage.last(Decision)
+
+    assert taken == {**numbers, "old": old}
+    assert (refused.code, refused.numbers) == ("ONE_COMMAND", {**numbers, "command": "amend"})
+
+
+def test_an_order_of_a_strategy_that_does_not_run_is_not_changed() -> None:
+    before = _asked()[0]
+    row = replace(before.entries_of_order(), strategy="gone")
+    intent = replace(stored_intent(before), strategy="gone")
+    stored = (StoredIntent(intent, SendState.ACKED, "ORD1", None),)
+    stage = Stage(settings=ON, recovery=Recovery(DAY, 2, orders=(row,), intents=stored))
+
+    stage.handle(AmendAsked(stage.now, "ORD1", 26_900, None, "operator", "by hand"))
+
+    refused = stage.last(Decision)
+    assert (stage.decided(), refused.numbers["state"]) == (
+        ("BLOCKED", "OPEN_ORDER"),
+        "of a strategy that does not run",
+    )
+    assert stage.new(ReadOrder) == []
+
+
+def test_an_order_that_became_a_limit_of_another_type_is_not_changed() -> None:
+    stage = Stage(settings=ON)
+    stage.request(lambda s: s.buy(100, market=OrderType.MTL))
+    intent = stage.last(PlaceOrder).intent
+    stage.accept(intent)
+    stage.after(1).book(report_of(intent, order_type="MTL", price=27_000))
+
+    stage.handle(AmendAsked(stage.now, "ORD1", 26_900, None, "operator", "by hand"))
+
+    assert stage.decided() == ("BLOCKED", "LIMIT_ORDER")
+
+
+def test_a_row_that_shows_the_order_at_work_has_no_list_read_for_another_id() -> None:
+    stage, row = _answered(Unknown("lost", None))
+
+    stage.row(row)
+    at_work = stage.new(ReadTodaysOrders)
+    stage.after(1).row(None)
+
+    assert at_work == []
+    assert [one.why for one in stage.new(ReadTodaysOrders)] == [
+        "ORD1 is gone or cancelled: another id"
+    ]
+
+
+def test_a_poll_that_shows_nothing_new_of_a_pending_change_is_not_journalled_again() -> None:
+    stage, row = _answered(Unknown("lost", None))
+    rows = len(stage.all(OrderUpdated))
+
+    stage.after(1).book(row)
+    stage.after(1).book(row)
+
+    assert len(stage.all(OrderUpdated)) == rows

@@ -6,7 +6,7 @@ from datetime import datetime, time, timedelta
 
 import pytest
 
-from bot.domain.entry import AuthEvent, Decision, Verdict
+from bot.domain.entry import AuthEvent, Decision, Transition, Verdict
 from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import (
     CancelOrder,
@@ -16,12 +16,13 @@ from bot.domain.message import (
     TimerFired,
 )
 from bot.domain.operations import Action, OperatorActed
-from bot.domain.order import Intent
+from bot.domain.order import Intent, OrderState
 from bot.domain.outcome import Refused
 from bot.domain.recovery import Recovery
 from bot.engine.engine import Engine
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.engine.state import Position
+from bot.engine.tracked import CancelStage, Hindrance
 from bot.strategy import Strategy
 from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, Stage, report_of
 
@@ -305,3 +306,151 @@ def test_a_held_order_that_is_given_up_counts_as_missed() -> None:
 
     assert stage.last(AuthEvent).detail.endswith("1 signal missed")
     assert stage.engine.status().counts["expired"] == 1
+
+
+def test_entries_that_are_held_are_counted_and_the_missed_of_before_are_not_told_again() -> None:
+    stage = held_stage()
+    stage.after(30).quote(27_500)
+    stage.token()
+
+    stage.token()
+
+    assert stage.engine.status().counts["held"] == 1
+    assert [one.detail for one in stage.all(AuthEvent) if one.kind == "ready"] == [
+        "until 17:30, 1 signal missed",
+        "until 17:30",
+    ]
+
+
+def test_what_a_person_ends_counts_as_no_missed_signal() -> None:
+    stage = held_stage()
+
+    stage.handle(OperatorActed(stage.now, Action.HALT, "look", "me"))
+
+    assert [code for code, _ in given_up(stage)] == ["HALTED"]
+    assert stage.engine.status().missed_signals == 0
+
+
+def test_what_is_given_up_when_the_token_has_come_is_no_missed_signal() -> None:
+    stage = held_stage()
+    stage.after(60).token()
+
+    stage.after(1).quote(27_300)
+
+    assert [code for code, _ in given_up(stage)] == ["PRICE_MOVED"]
+    assert stage.engine.status().missed_signals == 0
+
+
+def test_a_token_that_comes_under_a_pause_leaves_the_entry_held_for_its_time() -> None:
+    stage = held_stage()
+    stage.handle(OperatorActed(stage.now, Action.PAUSE, "wait", "me"))
+
+    stage.after(30).quote()
+    stage.token()
+    assert follows(stage) == [None]
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "go on", "me"))
+    stage.quote()
+
+    assert follows(stage) == [None, "L-0001"]
+
+
+@pytest.mark.parametrize(("early_s", "is_sent"), [(1, True), (0, False)])
+def test_a_token_in_the_last_second_of_the_wait_comes_too_late(early_s: int, is_sent: bool) -> None:
+    stage = Stage(replace(PLAN, hold_2fa=timedelta(seconds=90)))
+    stage.block_for_token(stage.buy())
+
+    stage.after(90 - early_s).quote()
+    stage.token()
+
+    assert (follows(stage) == [None, "L-0001"]) is is_sent
+    reason = ("HELD_TOO_LONG", "no 2FA within 90 s")
+    assert given_up(stage) == ([] if is_sent else [reason])
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(300, "5 min"), (330, "330 s")])
+def test_the_time_that_is_over_is_told_in_whole_minutes_where_it_is_some(
+    seconds: int, words: str
+) -> None:
+    stage = Stage(replace(PLAN, hold_2fa=timedelta(seconds=seconds)))
+    stage.block_for_token(stage.buy())
+
+    stage.pass_time(seconds)
+
+    assert given_up(stage) == [("HELD_TOO_LONG", f"no 2FA within {words}")]
+
+
+def test_the_second_in_which_a_phase_ends_gives_the_entry_up() -> None:
+    stage = Stage(PATIENT)
+    stage.now = at(stage, 11, 29)
+    stage.quote()
+    stage.block_for_token(stage.buy())
+    stage.now = at(stage, 11, 30).replace(second=0, microsecond=0)
+    stage.quote()
+
+    stage.token()
+
+    assert [code for code, _ in given_up(stage)] == ["PHASE_CHANGED"]
+
+
+def test_a_move_of_exactly_a_percent_lets_the_entry_out() -> None:
+    stage = Stage(PATIENT)
+    shape = {"reference": 25_000, "ceiling": 26_750, "floor": 23_250}
+    stage.quote(25_000, **shape)
+    stage.block_for_token(stage.buy(100, 25_000))
+
+    stage.after(30).quote(25_250, **shape)
+    stage.token()
+
+    assert (follows(stage), given_up(stage)) == ([None, "L-0001"], [])
+
+
+@pytest.mark.parametrize(("was", "last"), [(0, 27_000), (27_000, 0)])
+def test_a_price_that_is_not_known_has_not_moved(was: int, last: int) -> None:
+    stage = Stage(PATIENT)
+    intent = stage.buy()
+    stage.quote(was)
+    stage.block_for_token(intent)
+
+    stage.after(30).quote(last)
+    stage.token()
+
+    assert (given_up(stage), stage.engine.status().faults) == ([], ())
+
+
+@pytest.mark.parametrize(("early_s", "is_held_back"), [(0.5, False), (0, True)])
+def test_only_a_cancel_that_is_due_holds_an_entry_back(early_s: float, is_held_back: bool) -> None:
+    stage = Pair()
+    first = stage.working(200, 26_900)
+    stage.other(lambda s: s.buy(100, limit=26_950))
+    second = stage.last(PlaceOrder).intent
+    stage.send(second)
+    stage.after(1).request(lambda s: s.cancel())
+    stage.row(report_of(first, may_cancel=False))
+    stage.answer(second, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+    stage.after(60).token()
+    stage.row(report_of(first, may_cancel=False))  # looked at again soon
+    waiting = stage.engine._state.cancels["ORD1"]
+    assert (waiting.stage, waiting.hindrance) == (CancelStage.WANTED, Hindrance.FORBIDDEN)
+
+    stage.now = waiting.due - timedelta(seconds=early_s)
+    stage.quote()
+
+    assert (follows(stage) == [None, None]) is is_held_back
+
+
+def test_an_order_that_is_held_has_ended_at_the_broker() -> None:
+    stage = held_stage()
+
+    move = stage.last(Transition)
+
+    assert (move.to_state, move.note) == (OrderState.REJECTED, "OTP_SESSION_EXPIRED")
+
+
+@pytest.mark.parametrize(("late_s", "is_sent"), [(0, True), (0.1, False)])
+def test_a_held_order_is_judged_by_a_quote_of_its_full_age(late_s: float, is_sent: bool) -> None:
+    stage = held_stage()
+    age_s = EngineSettings().max_quote_age.total_seconds()
+
+    stage.after(age_s + late_s).token()
+
+    assert (follows(stage) == [None, "L-0001"]) is is_sent
