@@ -49,6 +49,14 @@ def test_every_file_that_a_page_names_is_there(page: str) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+def test_the_type_of_an_answer_that_the_page_shows_is_there() -> None:
+    shown = re.findall(r'`"\*?(\w+)\.(\w+)"`', (ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+
+    assert shown
+    for module, name in shown:
+        assert f"class {name}" in (ROOT / f"bot/protocol/values/{module}.py").read_text("utf-8")
+
+
 def test_the_six_files_are_named_in_their_order() -> None:
     page = (ROOT / "docs/architecture.md").read_text("utf-8")
     section = page.partition("## Six files to read first")[2].partition("\n## ")[0]

@@ -47,12 +47,16 @@ class TypeRules:
     rulebook.
 
     `has_price`: it carries a limit price; it is LIMIT on the wire and on screens, all others are
-    MARKET. `rests_as_limit`: the part not matched at once stays as a limit order, and its row says
-    so. `needs_trade_today`: it trades at the day's last price, so there must have been a trade.
+    MARKET. `takes_depth`: it takes at once what the depth shows, at any price; ATO, ATC and PLO
+    trade at the single price of their phase. `all_or_nothing`: it trades in full or not at all.
+    `rests_as_limit`: the part not matched at once stays as a limit order, and its row says so.
+    `needs_trade_today`: it trades at the day's last price, so there must have been a trade.
     `routed`: the type that the broker's answer may name instead of the one sent.
     """
 
     has_price: bool = False
+    takes_depth: bool = False
+    all_or_nothing: bool = False
     rests_as_limit: bool = False
     needs_trade_today: bool = False
     routed: Mapping[Exchange, OrderType] = field(default_factory=dict)
@@ -60,15 +64,17 @@ class TypeRules:
 
 ORDER_TYPES: Final[Mapping[OrderType, TypeRules]] = {
     OrderType.LO: TypeRules(has_price=True),
-    OrderType.MP: TypeRules(routed={Exchange.HOSE: OrderType.MTL}),
+    OrderType.MP: TypeRules(takes_depth=True, routed={Exchange.HOSE: OrderType.MTL}),
     OrderType.ATO: TypeRules(),
     OrderType.ATC: TypeRules(),
-    OrderType.MTL: TypeRules(rests_as_limit=True),
-    OrderType.MAK: TypeRules(routed={Exchange.HNX: OrderType.FAK}),
-    OrderType.MOK: TypeRules(routed={Exchange.HNX: OrderType.FOK}),
+    OrderType.MTL: TypeRules(takes_depth=True, rests_as_limit=True),
+    OrderType.MAK: TypeRules(takes_depth=True, routed={Exchange.HNX: OrderType.FAK}),
+    OrderType.MOK: TypeRules(
+        takes_depth=True, all_or_nothing=True, routed={Exchange.HNX: OrderType.FOK}
+    ),
     OrderType.PLO: TypeRules(needs_trade_today=True),
-    OrderType.FOK: TypeRules(),
-    OrderType.FAK: TypeRules(),
+    OrderType.FOK: TypeRules(takes_depth=True, all_or_nothing=True),
+    OrderType.FAK: TypeRules(takes_depth=True),
 }
 MARKET_TYPES: Final = tuple(kind for kind, rules in ORDER_TYPES.items() if not rules.has_price)
 

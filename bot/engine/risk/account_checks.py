@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from bot.domain.entry import CheckResult
 from bot.domain.instrument import BOARD_LOT, PHASE_WORDS
-from bot.domain.order import Side
+from bot.domain.order import ORDER_TYPES, Side
 from bot.domain.rulebook import PPM
 from bot.engine.findings import AUCTIONS
 from bot.engine.risk.codes import (
@@ -19,7 +19,7 @@ from bot.engine.risk.codes import (
     percent,
     short_money,
 )
-from bot.engine.risk.sizing import AT_THE_MARKET, OrderRequest, gap_of
+from bot.engine.risk.sizing import OrderRequest, gap_of
 from bot.engine.risk.view import AccountUse, View
 
 
@@ -54,7 +54,7 @@ def max_quantity(request: OrderRequest, _view: View, account: AccountUse) -> Ite
 def market_price(request: OrderRequest, view: View, account: AccountUse) -> Iterator[CheckResult]:
     """The worst level shown to a market order is not far from the last trade."""
     quote = view.quote
-    if request.order_type not in AT_THE_MARKET:
+    if not ORDER_TYPES[request.order_type].takes_depth:
         return
     gap_max = account.limits.max_price_gap_ppm
     if gap_max is None and account.limits.max_reference_gap_ppm is None:

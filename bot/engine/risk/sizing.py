@@ -18,7 +18,7 @@ from typing import Final
 
 from bot.domain.entry import Numbers
 from bot.domain.instrument import BOARD_LOT, Instrument
-from bot.domain.order import OrderType, Side
+from bot.domain.order import ORDER_TYPES, OrderType, Side
 from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit
 from bot.domain.quote import DepthLevel
 from bot.domain.rulebook import PPM, Rulebook
@@ -172,21 +172,6 @@ def snapped(rulebook: Rulebook, instrument: Instrument, side: Side, price: int) 
     return grid.down(price) if side is Side.BUY else grid.up(price)
 
 
-AT_THE_MARKET: Final = frozenset(
-    {
-        OrderType.MP,
-        OrderType.MTL,
-        OrderType.MAK,
-        OrderType.MOK,
-        OrderType.FAK,
-        OrderType.FOK,
-    }
-)
-"""Types that take what the depth shows. ATO, ATC and PLO trade at the single price of
-their phase.
-"""
-
-
 def gap_of(price: int, base: int) -> int:
     """Return how far a price is from another, in parts per million of the latter."""
     return abs(price - base) * PPM // base if base > 0 else PPM
@@ -231,7 +216,9 @@ def _most(state: State, strategy: StrategyState, order: OrderRequest) -> Iterato
     levels, quote = shown_to(state, order.symbol, order.side), state.quotes.get(order.symbol)
     if phase in AUCTIONS and shared.max_auction_share_ppm is not None:
         yield sum(each.volume for each in levels) * shared.max_auction_share_ppm // PPM
-    elif order.order_type in AT_THE_MARKET and (gap := shared.max_price_gap_ppm) is not None:
+    elif (
+        ORDER_TYPES[order.order_type].takes_depth and (gap := shared.max_price_gap_ppm) is not None
+    ):
         last = quote.quote.last if quote is not None else 0
         yield sum(each.volume for each in levels if gap_of(each.price, last) <= gap)
 

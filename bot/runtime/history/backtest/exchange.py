@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.domain.instrument import BOARD_LOT, Exchange, Lot, Phase
-from bot.domain.order import OrderType, Side
+from bot.domain.order import ORDER_TYPES, OrderType, Side
 from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
 from bot.domain.status import NORMAL
@@ -39,7 +39,6 @@ from bot.sandbox.exchange.message import (
 from bot.sandbox.house.order_record import OrderRecord, OrderStage
 from bot.sandbox.markets.mirror.model import FillName
 
-_WHOLE_OR_NOTHING: Final = frozenset({OrderType.MOK, OrderType.FOK})
 _NEEDS_PHASE: Final = {OrderType.ATO: Phase.OPEN, OrderType.ATC: Phase.PRE_CLOSED}
 
 
@@ -223,16 +222,16 @@ class BarExchange:
         is_met = at_price is not None and (
             order.limit is None or is_worth(record.side, order.limit, at_price)
         )
-        given = 0
+        given, rules = 0, ORDER_TYPES[order.kind]
         if is_met and at_price is not None:
             left = order.listed.budget.left
             is_enough = left is None or left >= record.remaining
-            if is_enough or order.kind not in _WHOLE_OR_NOTHING:
+            if is_enough or not rules.all_or_nothing:
                 given = order.listed.budget.take(record.remaining)
             self._trade(order, at_price, given, at)
         if order.limit is not None or not record.remaining:
             return
-        if order.kind is OrderType.MTL and given and at_price is not None:
+        if rules.rests_as_limit and given and at_price is not None:
             record.price = at_price
             self.account.apply(OrderRepriced(at, record.order_id, at_price))
             return
