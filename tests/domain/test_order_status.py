@@ -1,4 +1,4 @@
-"""NEW."""
+"""What each status of the broker may become, and which state of ours it shows."""
 
 from dataclasses import replace
 from itertools import product

@@ -1,4 +1,4 @@
-"""A day's result is the same in whatever order fills are heard, and wherever a restart falls."""
+"""A day's result is the same in whatever order fills arrive, and wherever a restart falls."""
 
 from dataclasses import replace
 from itertools import permutations
@@ -15,7 +15,7 @@ MARK = Mark(price=27_300, reference=26_900)
 
 
 def _fills(dice: Random) -> list[Fill]:
-    """Some of either side, more sold than bought now and then."""
+    """Some on either side, now and then more sold than bought."""
     stage = Stage()
     stage.after(1).book(report_of(stage.working(), executed=100))
     like: Fill = stage.last(Fill)
@@ -52,7 +52,7 @@ def test_neither_the_order_of_fills_nor_a_restart_changes_a_result(seed: int) ->
         for restart in range(len(order) + 1):
             day = _after(begun, order[:restart])
             position = day.begun + day.moved
-            # A start knows the position of now, and the fills of today that have made it.
+            # A start knows the present position, and the fills of today that led to it.
             day = _after(position - day.moved, order[:restart])
             for fill in order[restart:]:
                 day.take(fill)

@@ -1,4 +1,4 @@
-"""Market data that lies is held: no order on it, and the symbol says why."""
+"""Market data that lies is held: no order is based on it, and the symbol says why."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,7 +42,7 @@ Depths = Callable[[Depth], Depth]
 
 
 def times(quote: Quote, factor: int) -> Quote:
-    """All prices of a quote times a factor; below 1 of ten: -10 is a tenth."""
+    """All prices of a quote times a factor; a negative one divides: -10 is a tenth."""
     prices: dict[str, Any] = {name: _scaled(getattr(quote, name), factor) for name in PRICES}
     return replace(quote, **prices)
 

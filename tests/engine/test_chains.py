@@ -48,7 +48,7 @@ def _sent_amendment(executed=0):
 
 
 def _renamed(*, executed=0):
-    """An order whose PUT was answered under another id: its detail row is gone, its new row not."""
+    """An order whose PUT was answered under another id: its old row is gone, its new one there."""
     stage, _, row = _sent_amendment(executed)
     outcome = Unknown("the answer is about another order", 200)
     stage.after(1).handle(AmendAnswered(stage.now, "ORD1", outcome, None))
@@ -236,7 +236,7 @@ def _ended(row, executed=None):
 
 
 def _later(row, number, *, quantity, executed=0, price=None):
-    """The row of an id that came of an amendment, as it shows itself."""
+    """The row of an id that an amendment led to, as the broker shows it."""
     at = price or PRICE
     return replace(
         row,
@@ -355,7 +355,7 @@ def test_a_new_id_that_waits_for_a_phase_is_no_old_row():
 
 
 def _look(stage, row, seconds):
-    """Let time pass, in which every look at the old id shows this row."""
+    """Let time pass while every look at the old id shows this row."""
     for _ in range(seconds):
         stage.pass_time(1)
         for asked in stage.new(ReadOrder):

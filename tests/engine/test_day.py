@@ -25,7 +25,7 @@ Begin = Callable[[dict[str, object]], Stage]
 
 
 def _over_the_night(hooks: dict[str, object]) -> Stage:
-    """A bot that ran over the night with an order of yesterday's, cut off before the close."""
+    """A bot that ran through the night with an order of yesterday, cut off before the close."""
     stage = Stage(hooks=hooks)
     stage.working(500)
     stage.after(86_400).handle(TradingDayStarted(stage.now, NEXT_DAY))
@@ -245,7 +245,7 @@ def test_a_day_that_nobody_compared_is_summed_up_before_the_next_begins() -> Non
 
 
 def _after_theirs() -> Stage:
-    """An order of somebody else's, partly filled yesterday and open when it was last looked at."""
+    """Somebody else's order, partly filled yesterday and open when it was last looked at."""
     before = Stage()
     theirs = report_of(before.working(500, order_id="ORD2"), executed=300)
     before.after(1).book(replace(theirs, quantity=900, remaining_quantity=600))

@@ -305,7 +305,7 @@ def _keeps(
 def test_a_day_that_was_doubted_to_its_end_is_kept_for_the_next_run() -> None:
     assert _keeps() == [WentEx("HPG", DAY, 28_000, 27_000)]
     assert _keeps(resumes=True) == []
-    assert _keeps(close=27_000) == []  # the day after, on which a run that went on still doubts
+    assert _keeps(close=27_000) == []  # the day after, while a run that goes on still doubts
     assert _keeps(DAY - 2 * NIGHT) == []  # no reference of today follows from an older close
     assert _keeps(date(2019, 11, 19)) == []  # nor from one that no calendar knows
 

@@ -146,7 +146,7 @@ def test_a_symbol_that_is_overdue_does_not_hide_when_another_is_looked_at_again(
     assert flattening is not None
     due = flattening.due["test", "HPG"]
 
-    flattening.due["test", "FPT"] = stage.now  # as a step leaves it that has raised before it
+    flattening.due["test", "FPT"] = stage.now  # as left by a step that raised halfway
 
     assert due == stage.now + AGAIN
     assert stage.engine.next_due() == due
@@ -310,7 +310,7 @@ def test_what_is_more_than_an_order_may_be_is_sold_in_pieces_at_the_pace_of_sale
 
 
 def _sold_in_pieces(stage: Stage, *, executed: int) -> int:
-    """Sell in orders of 100 of which so many are executed; return what went out in the end."""
+    """Sell in orders of 100, of each of which so many are executed; return how many went out."""
     _halt(stage, flatten=True)
     sold = list[PlaceOrder]()
     for number in range(3 * SALES_MAX):

@@ -15,7 +15,7 @@ ACCOUNTS, SYMBOLS = ("A", "B"), ("HPG", "SHS")
 
 @dataclass
 class Ledger:
-    """The index beside the list that it stands for; a read that comes late asked earlier."""
+    """The index beside the list that it stands for; a read that comes late was asked for early."""
 
     flows: Flows = field(default_factory=Flows)
     all: list[Flow] = field(default_factory=list)

@@ -70,7 +70,7 @@ def _guard(step: Callable[[], object]) -> Fault | None:
 
 
 class Story:
-    """Tells one; each step takes a number and makes of it what there is to choose from."""
+    """Tells one; each step takes a number, and chooses by it from what there is."""
 
     def __init__(self) -> None:
         self.ids, self.day = 0, DAY

@@ -1,4 +1,4 @@
-"""Each invariant of the engine, broken once: entries are halted, and it is told which."""
+"""Each invariant of the engine, broken once: entries are halted, and the alert names it."""
 
 import subprocess
 import sys
@@ -67,7 +67,7 @@ def look(stage: Stage, seconds: float = 60) -> None:
 
 
 def approved(stage: Stage, state: State, intent: Intent, *, last: int = 0) -> bool:
-    """Whether an intent may leave that has just been approved, after that of number `last`."""
+    """Whether an intent that was just approved may leave, after that of number `last`."""
     state.checked.last_number = last
     [strategy] = state.strategies.values()
     may = guarded(state, "the test", invariants.of_approved, state, strategy, intent)
@@ -76,7 +76,7 @@ def approved(stage: Stage, state: State, intent: Intent, *, last: int = 0) -> bo
 
 
 def broken(stage: Stage) -> list[object]:
-    """The codes that were told, of a bot that is halted by its engine."""
+    """The codes of the alerts; a bot that raised one has been halted by its engine."""
     status = stage.engine.status()
     causes = [cause.state for cause in status.causes]
     told = [one for one in stage.all(Note) if one.numbers.get("alert") == "INVARIANT_BROKEN"]

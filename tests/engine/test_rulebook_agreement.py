@@ -65,7 +65,7 @@ SAME: Final = {
     Refusal.OUTSIDE_BAND: {"BAND", "PRICE"},
     Refusal.OPPOSITE_ORDER: {"SELF_CROSS"},
 }
-"""The exchange's reason, and how the engine calls it; the two look at some things in another order.
+"""The exchange's reason, and the engine's name for it; the two check some things in another order.
 
 A price of nothing or less is outside every band, and no price at all to the engine.
 """
@@ -270,7 +270,7 @@ class Agreement:
         )
 
     def _quote(self, board: Board) -> Quote:
-        """Return the quote as the sandbox's broker makes it of the board."""
+        """Return the quote that the sandbox's broker makes of the board."""
         last = board.last or board.reference
         frame = (board.reference, board.ceiling, board.floor)
         exchange, symbol = board.instrument.exchange, board.instrument.symbol

@@ -1,4 +1,4 @@
-"""A token that ends in the middle of a session: told of before, and noticed without a write."""
+"""A token that ends in the middle of a session: announced before, and noticed without a write."""
 
 from datetime import datetime, time, timedelta
 

@@ -94,7 +94,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def _fill(folder: Path) -> Path:
-    """Leave no byte of a disk."""
+    """Leave not one free byte on a disk."""
     file = folder / "filling"
     with file.open("wb", buffering=0) as filling, suppress(OSError):
         while filling.write(bytes(4096)):

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 DEADLINE_S = 150.0
 LINES = 12
-"""So many lines more, its halt among them, it may say before it is stopped; fewer if it ends."""
+"""It may print so many more lines, its halt among them, before it is stopped; fewer if it ends."""
 MOST = 4_096
 
 
@@ -36,7 +36,7 @@ def test_a_bot_on_an_exhausted_machine_loses_and_doubles_nothing(
         if "ORDER " in line:
             break
 
-    if lacks == "memory":  # what it has stays, and there is no room for a thread
+    if lacks == "memory":  # it keeps what it has, but there is no room for another thread
         pages = int(Path(f"/proc/{demo.pid}/statm").read_text().split()[0])
         room = pages * resource.getpagesize() // 2
         resource.prlimit(demo.pid, resource.RLIMIT_AS, (room, resource.RLIM_INFINITY))

@@ -14,11 +14,11 @@ from tests.engine.test_faults import caught
 from tests.rows import every_row
 
 RAISING_MIN = 20
-"""So many handlers look at more than the time and raise; the others only record what they got."""
+"""At least this many handlers look at more than the time, and raise; the others only record."""
 
 
 class Raises:
-    """A value that no code of ours has foreseen: whatever looks at it raises."""
+    """A value that none of our code has foreseen: whatever looks at it raises."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError("planted")
@@ -37,7 +37,7 @@ class Raises:
 
 
 def _planted(kind: type[Event], stage: Stage) -> Event:
-    """An event of a kind whose fields raise, but for its time and whom an operator means."""
+    """An event of a kind whose fields raise, except its time and the operator's target."""
     event: Event = object.__new__(kind)
     known = {"at": stage.now, "symbol": None, "strategy": None}
     for field in fields(kind):

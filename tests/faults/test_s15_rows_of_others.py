@@ -1,6 +1,7 @@
 """S15: rows under our id about another order, in the list, in a detail, in a place's answer.
 
-Each says besides that all is executed. The order itself rests far below the market all the while.
+Each also says that everything is executed. The order itself rests far below the market all the
+while.
 """
 
 from collections.abc import Mapping

@@ -82,7 +82,7 @@ async def test_old_rows_all_day_halt_nothing_and_falsify_nothing(tmp_path: Path,
 
 
 def main(minutes: float = 120, seeds: float = 5) -> None:
-    """Tell long stories and say what was alerted in them."""
+    """Tell long stories and print their alerts."""
     for seed in range(int(seeds)):
         with TemporaryDirectory() as folder:
             story = asyncio.run(_lived(Path(folder), seed, minutes))

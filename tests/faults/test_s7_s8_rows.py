@@ -101,4 +101,4 @@ class Again(Strategy):
     def on_quote(self, quote):
         self.buy(100, limit=self.price, why="again")
 """
-"""A plug-in that wishes for an order on every quote."""
+"""A plug-in that asks for an order on every quote."""

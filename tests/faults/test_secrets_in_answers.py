@@ -1,4 +1,4 @@
-"""No text of an answer is told, logged or stored before it is redacted, whatever field has it."""
+"""No text of an answer is shown, logged or stored unredacted, whatever field holds it."""
 
 from typing import Any
 

@@ -190,7 +190,7 @@ async def test_an_order_route_whose_answers_are_always_lost_is_told_of_until_it_
 async def test_a_route_that_hangs_all_day_keeps_no_halt_from_cancelling(
     tmp_path: Path, path: str
 ) -> None:
-    """At the pace of the wall: with the broker in the process its market would wait too."""
+    """At wall-clock pace: with the broker in the same process its market would wait too."""
     hang = {"do": "hang", "seconds": 36_000}
     rule = {"match": {"verb": "GET", "path": path, "times": 0}, "action": hang}
     async with trading(tmp_path) as hanging:
@@ -201,7 +201,7 @@ async def test_a_route_that_hangs_all_day_keeps_no_halt_from_cancelling(
         while set(hanging.orders().values()) != {"CANCELLED"}:
             assert time.monotonic() - asked_s < CANCELLED_S, hanging.orders()
             await asyncio.sleep(0.05)
-        if path == BOTH:  # what can't be seen is said of each order
+        if path == BOTH:  # each order says what can't be seen
             told = await hanging.until(lambda it: len(it["alerts"]) >= len(hanging.orders()))
             assert all(
                 any(name in each for each in told["alerts"]) for name in ("L-0001", "L-0002")

@@ -1,6 +1,6 @@
 """The straight readers of common answers say nothing that strict parser and models would not say.
 
-Good answers are changed by chance, as values and as bytes; the slow reader is the judge of each.
+Good answers are changed at random, as values and as bytes; the slow reader is the judge of each.
 """
 
 import json
@@ -26,7 +26,7 @@ from tests.protocol.samples import ACCOUNT, NOW, RESULT_JSON, ROW_JSON
 from tests.rows import every_row
 
 SHARE = int(os.environ.get("ANSWERS_SHARE", "4"))
-"""Of the changed answers every fourth is tried; `make prove` tries them all."""
+"""Every fourth of the changed answers is tried; `make prove` tries them all."""
 STAMP = "2026-08-21T09:20:11+07:00"
 LEVELS = [{"price": 25_500 - 50 * at, "volume": 1_000 + at} for at in range(3)]
 
@@ -129,7 +129,7 @@ ODD: tuple[Any, ...] = (
 
 
 def changed(value: Any, chance: random.Random) -> Any:
-    """Return the value with one thing in it that is another."""
+    """Return the value with one thing in it replaced."""
     if isinstance(value, dict) and value and chance.random() < 0.9:
         name = chance.choice(list(value))
         how = chance.randrange(8)
@@ -175,7 +175,7 @@ TEXTS += ('"', ",", ":", " :", '":', "{", "[", "]", "}", "[" * 40, '"symbol":"HP
 
 
 def scarred(body: bytes, chance: random.Random) -> bytes:
-    """Return the body with a few bytes other, put in, left out, or cut off at the end."""
+    """Return the body with a few bytes changed, put in, left out, or cut off at the end."""
     at, text = chance.randrange(len(body)), chance.choice(TEXTS).encode()
     how = chance.randrange(5)
     if how == 0:
@@ -203,7 +203,7 @@ def answers(pair: Pair) -> Iterator[bytes]:
 
 
 def is_same(one: object, other: object) -> bool:
-    """Tell whether two values are equal, a number never to a truth."""
+    """Tell whether two values are equal; a number never equals a boolean."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(is_same, one, other))
     if is_dataclass(one) and type(one) is type(other):
@@ -213,7 +213,7 @@ def is_same(one: object, other: object) -> bool:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("pair", PAIRS, ids=str)  # a test of each, so that two workers share them
+@pytest.mark.parametrize("pair", PAIRS, ids=str)  # a test for each, so that two workers share them
 def test_whatever_is_read_straight_is_what_the_model_makes_of_it(pair):
     read = 0
 

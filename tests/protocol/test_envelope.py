@@ -1,4 +1,4 @@
-"""NEW."""
+"""What surrounds a payload: which envelopes are opened, which are refusals, which are neither."""
 
 from datetime import UTC, datetime
 

@@ -81,7 +81,7 @@ DIFFERENT = {
     str(CODECS[name].kind if name in GENERATED and CODECS[name].kind else name): endpoint
     for name, endpoint in ENDPOINTS.items()
 }
-"""One call of those that are read by one table."""
+"""One call of all those that the same table reads."""
 each_table = every_row("endpoint", DIFFERENT.values())
 BROKEN_BYTES = 120
 CUTS = 100
@@ -111,7 +111,7 @@ def read(endpoint: Endpoint, answer: Answer) -> object:
 
 
 def is_read_or_names_the_call(endpoint: Endpoint, body: bytes) -> bool:
-    """Any other exception than these two is the test's failure."""
+    """Any exception but these two fails the test."""
     try:
         read(endpoint, Answer(200, {}, body))
     except MalformedAnswer as error:

@@ -1,4 +1,4 @@
-"""NEW."""
+"""Orders as they go out and come back: what is written, what is read, what is refused."""
 
 import json
 from dataclasses import replace

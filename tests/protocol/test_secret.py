@@ -1,4 +1,4 @@
-"""NEW."""
+"""Nothing that identifies or authorises anybody is left in a text that was redacted."""
 
 import copy
 import json
@@ -171,7 +171,7 @@ PIECES = [text for text, _ in SECRETS] + [
 
 
 def redacted_by_every_rule(text: str) -> str:
-    """What `redact` returns of a short text, without a look at what a rule could be spared."""
+    """What `redact` returns for a short text, without skipping the rules that can't apply."""
     clean = module._UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
     clean = module._SECRET_MEMBER[EITHER].sub(module._hidden_member, clean)
     clean = module._HEADER.sub(rf"\1{HIDDEN}", clean)

@@ -1,4 +1,4 @@
-"""A broker that is away at a start: waited for where orders may be open, and said so."""
+"""A broker that is away at a start: the bot waits where orders may be open, and says so."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ RESTING = once(params={"price": 26_000})
 FOR_EVER = 10**9
 PATIENCE_S = 30.0
 PACED = {"scenario": "story.yaml", "speed": 20, "port": 0}
-"""An order of this morning is still one of this morning after a slow machine has answered."""
+"""Slow enough that it is still the same morning when a slow machine has answered."""
 OFF_BY_ONE = {
     "match": {"verb": "GET", "path": "*/summary", "at": "09:24", "until": "15:00", "times": 0},
     "action": {"do": "set_fields", "fields": {"ci_balance": 99_999_999}},

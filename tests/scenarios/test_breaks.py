@@ -1,4 +1,4 @@
-"""What journal and broker do not agree on holds a start, and a person accepts it by the command."""
+"""What journal and broker do not agree on holds a start, until a person accepts it."""
 
 import asyncio
 import sqlite3
@@ -62,8 +62,8 @@ async def test_a_day_that_agrees_goes_on_after_a_restart_without_a_break(tmp_pat
 
 
 async def _held_by(state_dir: Path, name: str) -> Mapping[str, object]:
-    """Return the first status of a start that has read the broker and is held by a break alone: it
-    names the break before, too, and takes no acceptance then.
+    """Return the first status of a start that has read the broker and is held by a break alone:
+    until then it names the break too, but takes no acceptance.
     """
     async with asyncio.timeout(PATIENCE_S):
         while True:

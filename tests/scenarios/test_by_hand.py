@@ -102,7 +102,7 @@ async def test_of_a_partly_matched_order_the_rest_is_changed(tmp_path: Path) -> 
 async def test_what_the_broker_refuses_changes_nothing(
     tmp_path: Path, switch: str, status: int
 ) -> None:
-    """Its fee is higher than the one we reckon with, so its buying power is smaller."""
+    """Its fee is higher than the one that we assume, so its buying power is smaller."""
     told = await _story(
         tmp_path,
         _modify(quantity=600),

@@ -1,4 +1,4 @@
-"""Days in one run: what is of a day begins anew each morning, shares arrive at T+2.
+"""Days in one run: what belongs to a day begins anew each morning, and shares arrive at T+2.
 
 `NIGHTS=2 pytest …` goes on into the third day, to the settlement of what was bought on the first.
 """

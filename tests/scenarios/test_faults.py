@@ -186,7 +186,7 @@ async def test_work_in_the_background_that_raises_halts_and_does_not_end_the_run
 
 
 class BrokenJournal(BrokenBooks):
-    """What raises there is of the journal: nothing can go on after it."""
+    """What is raised there comes from the journal: nothing can go on after it."""
 
     error = Contradicted("of the test")
 
@@ -208,7 +208,7 @@ class OddTime(datetime):
 
 
 class OddDays(InProcessEnvironment):
-    """An environment in which the day's own job is told an odd time."""
+    """An environment in which the day's own job is given an odd time."""
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, report: Report) -> Driver:
         now = self.market.now()

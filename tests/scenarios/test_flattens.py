@@ -1,4 +1,4 @@
-"""A halt that sells is gone on with after a kill, and ended by whoever halts plainly beside it."""
+"""A halt that sells goes on after a kill, and ends when somebody halts without selling."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A halt by the file HALT: what is decided already does not leave, and a restart keeps it."""
+"""A halt by the file HALT: what was already decided does not leave, and a restart keeps it."""
 
 from dataclasses import dataclass
 from datetime import timedelta

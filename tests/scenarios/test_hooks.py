@@ -1,4 +1,4 @@
-"""Strategies that act again inside their hooks: nothing of it may end the run or lose an order."""
+"""Strategies that act again inside their hooks: none of it may end the run or lose an order."""
 
 from pathlib import Path
 

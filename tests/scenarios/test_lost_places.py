@@ -73,5 +73,5 @@ async def test_a_restart_goes_on_trying_the_nonce_where_the_last_run_ended(
 
     assert _states(first)[-1] is SendState.UNKNOWN
     assert _states(second)[:2] == [SendState.FRESH, SendState.NOT_PLACED]
-    assert second.posts() == ["L-0001", "L-0002"]  # its strategy has asked anew
+    assert second.posts() == ["L-0001", "L-0002"]  # its strategy has asked again
     assert len(second.broker_orders()) == 1

@@ -42,7 +42,7 @@ async def test_an_operator_signs_in_by_the_control_socket_and_an_order_is_filled
 
 @dataclass
 class Served:
-    """A bot that has its token, beside the sandbox that it trades at in real time."""
+    """A bot that has its token, and the sandbox at which it trades in real time."""
 
     loaded: Loaded
     shown: Shown

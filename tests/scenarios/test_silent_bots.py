@@ -1,4 +1,4 @@
-"""Beside a bot that is stopped: who asks hears so at once, and only what is safer is done later."""
+"""A stopped process: whoever asks hears so at once; later only what is safer is still done."""
 
 import asyncio
 import signal

@@ -93,7 +93,7 @@ def test_a_run_whose_start_is_ended_by_a_signal_has_its_end_in_the_journal(tmp_p
 
 
 class Deaf(InProcessEnvironment):
-    """Its watch of the machine's time does not hear that it is to end, the first time."""
+    """The first time, its watch of the machine's clock does not hear that it is to end."""
 
     async def watch_time(self, _post: Post) -> None:
         with suppress(asyncio.CancelledError):

@@ -54,7 +54,7 @@ async def test_the_whole_story_of_an_order_is_told(tmp_path: Path, name: str) ->
 
 
 def forget(folder: Path) -> None:
-    """Have another bot on the same account: an empty journal, and a strategy that does nothing."""
+    """Run another bot on the same account: an empty journal, and a strategy that does nothing."""
     for file in (folder / "state").glob("*journal*"):
         file.unlink()
     lay_journal(folder / "state" / "journal.db")

@@ -255,7 +255,7 @@ async def test_a_person_who_is_too_late_is_told_so_and_asked_again(tmp_path: Pat
 
 
 class Hasty(Person):
-    """Who pastes a token at the very moment at which another way has given one."""
+    """Somebody who pastes a token at the very moment at which another way gives one."""
 
     def start(self, submit: Callable[[str], None], _state: Mapping[str, object]) -> None:
         self.asked.append("asked")
@@ -279,7 +279,7 @@ async def test_who_is_asked_before_a_token_ends_is_left_alone_once_another_shell
 
 
 class Silent(Person):
-    """Who is not at the terminal."""
+    """Somebody who is not at the terminal."""
 
     def start(self, submit: Callable[[str], None], _state: Mapping[str, object]) -> None:
         self.asked.append("asked")

@@ -1,4 +1,4 @@
-"""A bot that begins, or begins again, in the middle of a day has the bars of before."""
+"""A bot that begins, or begins again, in the middle of a day has the earlier bars."""
 
 import asyncio
 from datetime import date, datetime
@@ -153,7 +153,7 @@ class Sma(Strategy):
 
 
 def _of_the_17th(state: Path) -> None:
-    """Twenty bars at 30,000 of two days before, and what the 18th made of that close."""
+    """Twenty bars at 30,000 from two days before, and to what the 18th adjusted that close."""
     begins = int(datetime(2026, 11, 17, 14, 10, tzinfo=EXCHANGE_TZ).timestamp())
     lines = [f"HPG,60,{begins + 60 * n},30000,30000,30000,30000,100\n" for n in range(20)]
     (state / "bars-sandbox.csv").write_text("".join(lines))

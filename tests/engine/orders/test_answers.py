@@ -1,4 +1,4 @@
-"""A broker whose order route is ill is told of, and one that loses an answer at times is not."""
+"""An ill order route of the broker raises an alert; an answer lost now and then does not."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -15,7 +15,7 @@ LOST, LATE, GOOD, NO = "lost", "late", "good", "refused"
 
 
 class Ill:
-    """A broker who answers orders one after another as he is told to; what is lost is found."""
+    """A broker that answers orders one after another as told; what is lost is found."""
 
     def __init__(self, stage: Stage | None = None) -> None:
         self.stage, self.number = stage or Stage(), 0

@@ -1,4 +1,4 @@
-"""What a person may ask of one order: here a verdict on one that nobody knows about."""
+"""What a person may ask about one order: here, a verdict on one that nobody knows about."""
 
 from datetime import timedelta
 

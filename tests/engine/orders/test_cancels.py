@@ -236,7 +236,7 @@ def test_over_lunch_the_cancel_waits_for_the_first_legal_second():
     assert [note.text for note in _alerts(stage)] == [f"{words}. There is nothing to do"]
     assert stage.engine.status().alerts == (words,)
     stage.now = NOON.replace(hour=6)
-    stage.handle(TimePassed(stage.now))  # the broker has not been asked for the phase yet
+    stage.handle(TimePassed(stage.now))  # nobody has asked the broker for the phase yet
     stage.row(report_of(intent))
     assert len(stage.new(CancelOrder)) == 1
     assert stage.engine.status().alerts == ()
@@ -256,7 +256,7 @@ def test_after_the_last_phase_with_cancels_the_order_is_said_to_lapse():
 def test_a_phase_that_the_broker_said_long_ago_holds_no_cancel_back():
     stage = Stage()
     stage.working()
-    stage.phase(Phase.BREAK)  # and the route of the phases is dead since
+    stage.phase(Phase.BREAK)  # and no phase can be read from then on
 
     stage.handle(CancelAsked(stage.now, "ORD1", "me", "halt"))
 

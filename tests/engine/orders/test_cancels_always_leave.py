@@ -1,7 +1,7 @@
-"""Whatever befalls the row, the list and the DELETE: while an order is open its cancel goes on.
+"""Whatever befalls the row, the list and the DELETE: while an order is open, its cancel goes on.
 
-A broker is played on the engine's own time, from one seed: each route is well, silent, broken or
-late for stretches of up to minutes, the row's flag says no for some, and the order ends only by a
+A broker is simulated in the engine's own time, from one seed: for stretches of up to some minutes
+each route is well, silent, broken or late, and the row's flag says no. The order ends only by a
 DELETE that is carried out.
 """
 
@@ -36,7 +36,7 @@ SEEDS = 300
 
 @dataclass
 class PlayedBroker:
-    """One order, and three routes to it that have their moods."""
+    """One order, and three routes to it, each with moods of its own."""
 
     stage: Stage
     intent: Intent
@@ -77,7 +77,7 @@ class PlayedBroker:
         self.coming.append((self.stage.now + timedelta(seconds=delay), event))
 
     def take(self, command: object) -> None:
-        """Do what the engine has commanded, as the route's mood is."""
+        """Carry out a command of the engine as the route's mood allows."""
         now = self.stage.now
         if isinstance(command, ReadOrder) and (mood := self.mood("detail")) != "silent":
             shown = self.row(now) if mood in {"well", "late"} else None
@@ -113,7 +113,7 @@ class PlayedBroker:
         self.post(CancelAnswered(self.stage.now, "ORD1", outcome, None), late=mood == "late")
 
     def next(self, until: datetime) -> Event | None:
-        """Take the event out that comes first, when it comes by then."""
+        """Take out the next event, if it comes by then."""
         due = [one for one in self.coming if one[0] <= until]
         if not due:
             return None
@@ -130,7 +130,7 @@ class PlayedBroker:
 
 
 def _play(seed: int) -> Iterator[PlayedBroker]:
-    """Yield the broker after each step of a story of some minutes."""
+    """Yield the broker after each step of a story that lasts some minutes."""
     stage = Stage()
     broker = PlayedBroker(stage, stage.working(), Random(seed))
     ends_at = stage.now + timedelta(minutes=MINUTES)
@@ -165,6 +165,6 @@ def test_no_cancel_is_missing_while_the_order_is_open(seed: int) -> None:
     assert bool(status.cancels) is bool(status.open_orders)
     assert not (last.is_open and not status.open_orders)
     assert last.sent_at or last.said_no_at
-    # A DELETE left, or a row of just then said no: between them never more than a moment.
+    # A DELETE left, or a row read just then said no: never more than a moment between them.
     seen = sorted([START, *last.sent_at, *last.said_no_at, last.stage.now])
     assert max(later - earlier for earlier, later in pairwise(seen)) <= GAP_MAX

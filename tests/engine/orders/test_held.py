@@ -238,9 +238,9 @@ def test_a_cancel_of_the_strategy_leaves_a_held_exit() -> None:
 
 
 class Pair(Stage):
-    """Two strategies in the one symbol, so that one's order is cancelled while the other's waits.
+    """Two strategies in one symbol, so that one's order is cancelled while the other's waits.
 
-    What is requested of either is what the next timer of its name brings.
+    Each requests what was put in for it, at the next timer of its name.
     """
 
     def __init__(self) -> None:

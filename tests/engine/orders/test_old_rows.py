@@ -99,7 +99,7 @@ def test_an_ended_order_that_works_again_is_looked_at_again_and_then_halts():
 
     stage.after(LAG_S).book(back)
     assert not _halted(stage)
-    # Nothing of it polls any more: it has a look of its own.
+    # Nothing polls it any more: it is looked at on its own.
     assert stage.due() <= stage.now + SECOND_LOOK
     looks = [one.order_id for one in stage.pass_time(LOOK_S) if isinstance(one, ReadOrder)]
     assert looks == ["ORD1"]
@@ -300,7 +300,7 @@ def _truths(intent, end) -> list[OrderReport]:
 
 
 def _mixed(dice: Random, placed: Stage, intent) -> tuple[list[OrderReport], list[TodaysOrdersRead]]:
-    """A life of an order, and reads of it of which every third is up to 30 s old, as they come."""
+    """The life of an order, and reads of it as they arrive, every third up to 30 s old."""
     truths = _truths(intent, dice.choice(ENDS))
     changes, at = [], placed.now
     for _ in truths:

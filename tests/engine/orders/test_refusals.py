@@ -1,4 +1,4 @@
-"""What refusals stop: three alike the orders of an account, three of any kind a strategy."""
+"""What refusals stop: three equal ones an account's orders, three of any kind a strategy."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -26,7 +26,7 @@ CASH = Refused("-100013", "not enough cash", 400)
 
 
 def _place(stage, number):
-    """Place an order that no other looks like."""
+    """Place an order that looks like no other."""
     stage.after(70).quote()
     places = len(stage.all(PlaceOrder))
     stage.request(lambda s: s.buy(100 * number, limit=26_000, why="as asked"))

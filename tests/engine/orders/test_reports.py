@@ -1,4 +1,4 @@
-"""Orders that are accepted and that no day order book shows."""
+"""Accepted orders that no day order book shows."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -17,7 +17,7 @@ def _alerts(stage: Stage) -> list[str]:
 
 
 def _poll(stage: Stage, seconds: float, *rows) -> None:
-    """Let the bot read the day order book when it wants to, for so long."""
+    """Let the bot read the day order book whenever it wants to, for this long."""
     end = stage.now + timedelta(seconds=seconds)
     while stage.due() <= end:
         stage.now = stage.due()

@@ -1,4 +1,4 @@
-"""What is unlike a strategy, and its own budget, through the engine and over a restart."""
+"""What is unusual for a strategy, and its own budget: through the engine, and over a restart."""
 
 from dataclasses import replace
 from datetime import datetime

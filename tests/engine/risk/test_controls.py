@@ -1,4 +1,4 @@
-"""Each control refuses, lets through, and has its border where its limit says."""
+"""Each control refuses and lets through, and the border is where its limit says."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ BESIDE_A_CHECK = {
 
 
 def _results() -> Mapping[str, list[Any]]:
-    """The results of every row. Of sales that are let out beyond a limit no row is among them."""
+    """The results of every row, but for sales that may go out beyond a limit."""
     found: dict[str, list[Any]] = defaultdict(list)
     plain = [*(row[1:] for row in OWN.REFUSED), *OWN.PASSED]
     seen = [(one, replace(VIEW, **changes), limits) for one, changes, limits in plain]
@@ -105,7 +105,7 @@ def test_what_is_at_a_limit_passes_and_one_beyond_is_refused(code):
 
     assert any(one.passed and one.numbers[used] == one.numbers[limit] for one in known)
     beyond = [one.numbers[used] - one.numbers[limit] for one in known if not one.passed]
-    assert min(beyond) in {1, 100}  # a lot is the least that a quantity is more by
+    assert min(beyond) in {1, 100}  # a quantity grows by at least a lot
     assert all(one.passed or one.numbers[used] > one.numbers[limit] for one in known)
 
 

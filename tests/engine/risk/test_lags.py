@@ -1,6 +1,4 @@
-"""A broker whose account stands still while own orders are filled is told of, and one that is only
-slow is not.
-"""
+"""An account that stands still while our orders are filled raises an alert; a slow one does not."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -27,7 +25,7 @@ def paid(quantity: int, price: int = 27_000) -> int:
 
 @dataclass
 class Day:
-    """A broker who shows his account, and a bot one of whose orders works in HPG all day."""
+    """A broker that shows an account, and a bot with an order that works in HPG all day."""
 
     stage: Stage
     intent: Intent
@@ -66,7 +64,7 @@ class Day:
         return [str(n.numbers["alert"]) for n in self.stage.all(Note) if n.kind == "ALERT"]
 
     def buys(self) -> str:
-        """What comes of another buy now, as soon as the order has ended."""
+        """What becomes of another buy now, once the order has ended."""
         left = self.intent.quantity - self.executed
         ended = {"status": "CANCELLED", "state": OrderState.CANCELLED}
         self.stage.book(report_of(self.intent, executed=self.executed, cancelled=left, **ended))  # type: ignore[arg-type]

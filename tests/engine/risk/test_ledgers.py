@@ -52,7 +52,7 @@ class Broker:
 
 
 def having_bought(*, shown_cash: int = 100_000_000 - COST, **settings: int) -> Broker:
-    """200 HPG bought at 27,000 on a Thursday, and a broker who shows just that."""
+    """200 HPG bought at 27,000 on a Thursday, and a broker that shows just that."""
     stage = Stage(settings=EngineSettings(**settings))  # type: ignore[arg-type]
     intent = stage.working(200, 27_000)
     stage.after(1).book(report_of(intent, executed=200))

@@ -1,4 +1,4 @@
-"""What an account's loss of the day stops, and fills that repeat themselves."""
+"""What an account's loss of the day stops, and what repeated trades of a strategy stop."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -25,7 +25,7 @@ def staged(limits=LIMIT, plan=PLAN, **settings):
 
 
 def bought(stage, quantity=1_000, price=27_000):
-    """A position of which a thousand shares lose 50,000 VND with each tick."""
+    """A position of a thousand shares, which loses 50,000 VND with each tick."""
     intent = stage.working(quantity, price)
     stage.after(1).book(
         report_of(intent, executed=quantity, state=OrderState.FILLED, status="MATCHED")
@@ -251,7 +251,7 @@ def test_fills_on_either_side_are_a_flip():
 
 
 def held(shares=1_000, cost=31_000_000, fills=(), limits=LIMIT, **changes):
-    """A strategy that holds shares since before today, 4,000 VND under their cost each."""
+    """A strategy that has held shares since before today, each 4,000 VND below its cost."""
     stored = RecoveredStrategy({"HPG": (shares, cost)}, 0, 0, 0, "on")
     recovery = Recovery(DAY, strategies={"test": stored}, recent_fills=fills)
     return Stage(settings=EngineSettings(account_limits=limits, **changes), recovery=recovery)

@@ -1,4 +1,4 @@
-"""The writer's connection keeps what it has planned, not too much of it, and leaves none behind."""
+"""The writer's connection keeps its prepared statements, not too many, and leaves none behind."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,7 +94,7 @@ def test_a_connection_that_is_given_back_has_nothing_planned(engine: sa.Engine) 
     second = connect(engine)
     second.begin(ONE)
 
-    assert planned(second) == 2  # what it has asked itself
+    assert planned(second) == 2  # what the new one has prepared itself
     second.rollback()
     second.release()
 

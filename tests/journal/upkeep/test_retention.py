@@ -1,4 +1,4 @@
-"""What retention deletes is old and about no order; what is left is proven as before."""
+"""What retention deletes is old and about no order; what is left is verified as before."""
 
 import os
 import random

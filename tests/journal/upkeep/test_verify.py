@@ -320,7 +320,7 @@ def test_an_index_that_misses_a_row_is_damage(filled_url: str, tmp_path: Path) -
 
 
 def test_a_file_with_bytes_that_were_flipped_is_damaged(filled_url: str, tmp_path: Path) -> None:
-    """Of every page of a copy some bytes are flipped, one copy after the other."""
+    """Some bytes of every page of a copy are flipped, one copy after another."""
     file, chance = tmp_path / "journal.db", random.Random(1)
     whole, kept = file.read_bytes(), _kept(filled_url)
     missed = []

@@ -32,7 +32,7 @@ def send_of(story: Story) -> Send:
 
 
 def a_day() -> list[Asked]:
-    """What a bot asks its journal on a day, with a twin and a halt that keep orders back."""
+    """What a bot asks of its journal on a day, with a twin and a halt that hold orders back."""
     asked: list[Asked] = [(EVERY_KIND, ())]
     for number in range(5, 25):
         story = Story(number, price=27_000 + 50 * number)
@@ -66,7 +66,7 @@ def requests_in(url: str) -> list[str | None]:
 
 
 async def together(journal: Journal, *asked: Asked) -> list[Verdicts | BaseException]:
-    """What each of several writes returns or raises that wait together."""
+    """What each of several writes that wait together returns or raises."""
     gate = threading.Event()
     held = journal._thread.do(gate.wait)
     waiting = [asyncio.ensure_future(journal.write(*each)) for each in asked]

@@ -158,13 +158,13 @@ def test_sixty_tamperings_are_found(kept: Kept) -> None:
         kept.forge(table, tampering(source, table))
         report = verify(kept.url, lines)
         assert report.differences, f"trial {trial}: {table.name}"
-        invisible += len(report.problems) == 1  # that the triggers are missing
+        invisible += len(report.problems) == 1  # only that the triggers are missing
 
     assert invisible > TRIALS / 2, "without the kept heads most of them can't be seen"
 
 
 def drop_triggers(file: Path) -> None:
-    """For good: who changes rows two hundred times need not drop them two hundred times."""
+    """For good: whoever changes rows two hundred times need not drop them two hundred times."""
     with sqlite3.connect(file) as connection:
         query = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
         for (name,) in connection.execute(query).fetchall():
@@ -334,7 +334,7 @@ async def test_a_file_that_can_not_be_written_is_told_once_and_stops_nothing(
 
 
 class StuckClock:
-    """Stands for a disk that hangs: who writes the line gets no further until it is let go."""
+    """Stands for a disk that hangs: whoever writes the line gets no further until it is let go."""
 
     def __init__(self) -> None:
         self.may_go_on = threading.Event()

@@ -1,4 +1,4 @@
-"""A commit whose answer is lost is asked after; nothing is stored twice, nothing is forgotten."""
+"""A commit whose answer is lost is looked up; nothing is stored twice, nothing is forgotten."""
 
 from collections.abc import AsyncIterator, Iterator
 

@@ -11,11 +11,11 @@ import pytest
 from bot.journal.writing.thread import in_time
 
 TURNS = 6
-"""More rounds of the loop than an answer takes from its thread to who waits for it."""
+"""More rounds of the loop than an answer takes from its thread to whoever waits for it."""
 
 
 def _threads_once(is_so: Callable[[set[int]], bool]) -> set[int]:
-    """Wait, and let the loop stand still meanwhile; return the threads that there are."""
+    """Block the loop for a while; return the threads that there are then."""
     while not is_so(now := set(sys._current_frames())):
         time.sleep(0.001)
     return now
