@@ -2,6 +2,7 @@
 
     make simulate SEEDS=200          seeds 0 to 199        SEEDS=40-59    those
     make simulate SEED=7             one, with what happened in it
+    python -m tests.simulation.simulate 1000 --twice     each told twice: is its hash the same?
 
 A story is a day, or the stretch of one that something depends on, with a busy bot on a simulated
 machine against the sandbox: faults that pass and faults that stay, rows about other orders, a clock
@@ -27,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from hashlib import sha256
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -53,6 +54,7 @@ ACCOUNT: Final = {"id": "0009000011", "cash": 900_000_000, "holdings": {"HPG": 2
 STORY_S_MAX: Final = 200
 """A run that takes longer than this of the wall has hung."""
 FAILURES_SHOWN: Final = 3
+OTHER_HASH: Final = "told again its hash is"
 NO_START: Final = 3
 STARTS_MAX: Final = 60
 DOWN_S: Final = (5, 5, 30, 30, 60)
@@ -102,8 +104,22 @@ class Result:
         return [each for each in self.found if each not in self.excused]
 
 
+Tell = Callable[[Plan], Result]
+
+
 def run_seed(seed: int) -> Result:
     return run_plan(plan_of(seed))
+
+
+def run_twice(plan: Plan, tell: Tell | None = None) -> Result:
+    """Tell a story twice; that its hash is another one then is a fault of it."""
+    first, again = (tell or run_plan)(plan), (tell or run_plan)(plan)
+    if first.digest == again.digest:
+        return first
+    rows = zip_longest(first.lines, again.lines, fillvalue="nothing")
+    [(one, other)] = islice((pair for pair in rows if pair[0] != pair[1]), 1)
+    found = f"{OTHER_HASH} {again.digest}, not {first.digest}, since {one} is {other}"
+    return replace(first, found=[*first.found, found])
 
 
 def run_plan(plan: Plan) -> Result:
@@ -302,7 +318,7 @@ def _rows(outcome: Outcome) -> Iterator[str]:
 # --------------------------------------------------------------------------------- the command
 
 
-def shrink(plan: Plan, tell: Callable[[Plan], Result] = run_plan) -> Plan:
+def shrink(plan: Plan, tell: Tell = run_plan) -> Plan:
     """Leave out whatever is not needed for the failure: by halves, then one by one."""
     needed = [part for part in plan.parts if part not in plan.left_out]
     size = max(len(needed) // 2, 1)
@@ -330,15 +346,16 @@ def main(arguments: Sequence[str]) -> int:
     asked = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     asked.add_argument("seeds", nargs="?", type=seeds_of, default="200", metavar="200 | 40-59")
     asked.add_argument("--seed", nargs="+", metavar=("N", "LEFT_OUT"), help="one, and all of it")
+    asked.add_argument("--twice", action="store_true", help="each twice, and compare the hashes")
     given = asked.parse_args(arguments)
     if given.seed:
         return _tell_one(int(given.seed[0]), given.seed[1:])
-    seeds, begun = given.seeds, time.perf_counter()
+    tell, seeds, begun = run_twice if given.twice else run_plan, given.seeds, time.perf_counter()
     struck: Counter[str] = Counter()
     excused: Counter[str] = Counter()
     failed: list[Result] = []
     figures = Figures()
-    for result in _each(seeds):
+    for result in _each(seeds, tell):
         struck += result.struck
         excused.update(words for each in result.excused for words in _EXCUSED if words in each)
         figures.take(result)
@@ -348,29 +365,32 @@ def main(arguments: Sequence[str]) -> int:
         if sys.stdout.isatty():
             _say(f"\r{figures.count} of {len(seeds)}", end="")
     _say(f"\n{figures.words(time.perf_counter() - begun)}")
+    if given.twice:
+        other = sum(any(OTHER_HASH in each for each in result.found) for result in failed)
+        _say(f"  told twice: {figures.count - other:,} of {figures.count:,} with the same hash")
     for name, count in sorted(struck.items()):
         _say(f"  {name:32} {count:9,}")
     for name, count in excused.items():
         _say(f"  {count} x {name}: {ACCEPTED.get(name) or NOT_YET[name]}")
     for result in failed[:FAILURES_SHOWN]:
-        _tell_failure(result)
+        _tell_failure(result, tell)
     return 1 if failed else 0
 
 
-def _each(seeds: range) -> Iterator[Result]:
+def _each(seeds: range, tell: Tell) -> Iterator[Result]:
     """Run seeds on some processes; no more of them are under way than can be remembered."""
     waiting = iter(seeds)
     with ProcessPoolExecutor(WORKERS, max_tasks_per_child=None) as pool:
-        running = {pool.submit(_light, seed) for seed in islice(waiting, 4 * WORKERS)}
+        running = {pool.submit(_light, seed, tell) for seed in islice(waiting, 4 * WORKERS)}
         while running:
             done = next(as_completed(running))
             running.remove(done)
-            running |= {pool.submit(_light, seed) for seed in islice(waiting, 1)}
+            running |= {pool.submit(_light, seed, tell) for seed in islice(waiting, 1)}
             yield done.result()
 
 
-def _light(seed: int) -> Result:
-    return replace(run_seed(seed), lines=())
+def _light(seed: int, tell: Tell) -> Result:
+    return replace(tell(plan_of(seed)), lines=())
 
 
 @dataclass
@@ -416,10 +436,10 @@ def _tell_one(seed: int, left_out: Sequence[str]) -> int:
     return 1 if result.faults else 0
 
 
-def _tell_failure(result: Result) -> None:
+def _tell_failure(result: Result, tell: Tell) -> None:
     _say(f"\nseed {result.seed}:")
     _say("\n".join(f"  {each}" for each in result.faults))
-    plan = shrink(plan_of(result.seed))
+    plan = shrink(plan_of(result.seed), tell)
     left = [part for part in plan.parts if part not in plan.left_out]
     _say(f"  it needs no more than, on the {plan.day.name} with pest {plan.pest}:")
     _say("\n".join(f"    {plan.words(part)}" for part in left) or "    nothing")

@@ -10,7 +10,15 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.runtime.state_dir import LEDGER
 from tests.simulation.plan import LASTING_FAULTS, SHORT_FAULTS, plan_of
-from tests.simulation.simulate import Result, _project, _told_secrets, run_seed, seeds_of, shrink
+from tests.simulation.simulate import (
+    Result,
+    _project,
+    _told_secrets,
+    run_seed,
+    run_twice,
+    seeds_of,
+    shrink,
+)
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
@@ -30,7 +38,18 @@ def test_a_story_of_faults_that_stay_breaks_no_promise(seed: int) -> None:
 
 @pytest.mark.long
 def test_the_same_seed_is_the_same_story() -> None:
-    assert run_seed(ALIKE).digest == run_seed(ALIKE).digest
+    assert not run_twice(plan_of(ALIKE)).faults
+
+
+def test_a_story_that_goes_another_way_the_second_time_is_named_with_its_first_other_row() -> None:
+    told = iter([("a", ["x", "y"]), ("b", ["x", "z"]), ("c", ["x"]), ("c", ["x"])])
+
+    def tell(_) -> Result:
+        digest, lines = next(told)
+        return replace(_RESULT, digest=digest, lines=lines)
+
+    assert run_twice(plan_of(0), tell).faults == ["told again its hash is b, not a, since y is z"]
+    assert run_twice(plan_of(0), tell).faults == []
 
 
 def test_a_story_has_twenty_faults_and_five_that_last() -> None:
