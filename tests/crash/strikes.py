@@ -59,8 +59,10 @@ def threads_of(pid: int) -> Sequence[int]:
     """Return the threads of a process, main thread first, then those that have worked most: the
     second is the journal's.
     """
-    found = {int(each.name): each / "schedstat" for each in Path(f"/proc/{pid}/task").iterdir()}
-    worked = {thread: int(file.read_text().split()[0]) for thread, file in found.items()}
+    worked = {}
+    for each in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # one that has ended since
+            worked[int(each.name)] = int((each / "schedstat").read_text().split()[0])
     return sorted(worked, key=lambda thread: (thread != pid, -worked[thread]))
 
 
