@@ -3,30 +3,46 @@
     python -m tests.simulation.ambiguous [SENDS] [SEED]      10,000 sends, the first seed 1
 
 Afternoons of a bot that is busy in nine symbols and that nobody kills; the fate of three places
-in four is drawn from `FATES`, and a fifth of the rows that would tell is hidden for a while. The
-broker answers all reads. At the close of each day its journal is judged by the broker's ledger,
+in four is drawn from `FATES`, a fifth of the rows that would tell is hidden for a while, and some
+places are kept by a proxy for up to two minutes and delivered when the bot has given them up (T4).
+The broker answers all reads. At the close of each day its journal is judged by the broker's ledger,
 and every order's story is looked through, as `order_chains` does.
+
+An afternoon has about 200 such sends and takes 20 s of a core: each of its 1,300 day order books
+has more rows than the one before. What was counted so far is printed after each on a terminal, and
+also when the run is interrupted or terminated.
 """
 
 import asyncio
 import math
+import signal
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import count, islice
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from bot.drill.oracle import Outcome, faults_in, outcome_of
+from bot.runtime.worlds.environment import Access, EnvironmentSpec
+from tests.by_hand import tell_by_hand
 from tests.simulation.order_chains import chains_in, write_day
-from tests.story import Story, tell
+from tests.simulation.simulate import MEMORY, WORKERS
+from tests.simulation.weather import Exchange, Message, Weather
+from tests.story import InProcessEnvironment, Story, in_process
 
 SENDS: Final = 10_000
 SHARE: Final = 0.75
 """Of the places that a fate befalls."""
 HIDDEN: Final = 0.2
+KEPT: Final = 0.06
+"""How many of the places a proxy keeps, for up to two minutes."""
 
 FATES: Final[Mapping[str, Mapping[str, Any]]] = {
     "reset on its way": {"point": "accept", "action": {"do": "rst"}},
@@ -57,8 +73,10 @@ class Counted:
     fates: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     """Of each send that was unknown, its state at the day's end."""
-    found_s: list[float] = field(default_factory=list)
     fenced_s: list[float] = field(default_factory=list)
+    """Until a row was found, or the nonce showed that no copy can arrive any more."""
+    found_s: list[float] = field(default_factory=list)
+    absent_s: list[float] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
@@ -67,11 +85,59 @@ class Counted:
         return [
             f"{self.places:,} places, {unknown:,} unknown: {dict(self.ends)}",
             *(f"  {fate:28} {count:6,}" for fate, count in sorted(self.fates.items())),
+            f"settled or fenced after {_shares(self.fenced_s)}",
             f"found at the broker after {_shares(self.found_s)}",
-            f"known not to be there after {_shares(self.fenced_s)}",
+            f"counted as not placed after {_shares(self.absent_s)}",
             f"{len(self.problems)} lost, doubled, orphaned, miscounted or unexplained",
             *(f"  {each}" for each in self.problems),
         ]
+
+    def add(self, other: "Counted") -> None:
+        """Add what another has counted."""
+        self.places += other.places
+        self.fates += other.fates
+        self.ends += other.ends
+        for mine, theirs in (
+            (self.fenced_s, other.fenced_s),
+            (self.found_s, other.found_s),
+            (self.absent_s, other.absent_s),
+        ):
+            mine.extend(theirs)
+        self.problems += other.problems
+
+
+class Keeping(Weather):
+    """A proxy that keeps some places and delivers them later; nothing else befalls anything."""
+
+    def _kind(self, exchange: Exchange) -> str:
+        is_place = exchange.verb == "POST" and exchange.path.endswith("/orders")
+        return "delayed" if is_place and self.dice.random() < KEPT else "fine"
+
+    async def _fine(self, exchange: Exchange) -> list[Message]:
+        return await exchange.put_to(self.app)
+
+
+@dataclass
+class Kept:
+    """Makes the environment of an afternoon behind such a proxy; `proxies` has it afterwards."""
+
+    seed: int
+    proxies: list[Keeping] = field(default_factory=list)
+
+    def __call__(self, spec: EnvironmentSpec) -> InProcessEnvironment:
+        environment = in_process(spec)
+        opened, market = environment.open, environment.market
+
+        async def behind_a_proxy(stack: AsyncExitStack, /) -> Access:
+            access = await opened(stack)
+            assert access.app is not None
+            end = market.now() + timedelta(days=1)
+            dice = Random(f"proxy {self.seed}")
+            self.proxies.append(Keeping(access.app, market, end, dice))
+            return replace(access, app=self.proxies[-1])
+
+        environment.open = behind_a_proxy  # type: ignore[method-assign]
+        return environment
 
 
 def rules() -> list[Mapping[str, Any]]:
@@ -89,38 +155,46 @@ def _rule(odds: float, **fate: Any) -> Mapping[str, Any]:
     return {"match": match, **fate}
 
 
-def afternoon(folder: Path, seed: int, counted: Counted) -> None:
+def afternoon(seed: int) -> Counted:
     """Live through an afternoon to its close, and judge it."""
-    hurry = {"start": "13:45:00", "every": "10s", "price": "last"}
-    config = write_day(folder, seed, rules(), **hurry, max_unknown=10)
-    story = asyncio.run(tell(config, minutes=95, answer_otp_after=timedelta(seconds=20)))
-    state_dir = story.loaded.state_dir
-    outcome = outcome_of(state_dir, story.loaded.journal_url)
-    _count(outcome, story, counted)
-    lacking = {key: what for key, what in chains_in(outcome.journal).items() if what}
-    found = [*faults_in(outcome), *(f"{key}: {'; '.join(what)}" for key, what in lacking.items())]
-    counted.problems += [f"seed {seed}: {each}" for each in found]
+    shelf = MEMORY if Path(MEMORY).is_dir() else None
+    with TemporaryDirectory(dir=shelf, prefix="afternoon") as name:
+        hurry = {"start": "13:45:00", "every": "10s", "price": "last"}
+        config = write_day(Path(name), seed, rules(), **hurry, max_unknown=10)
+        kept, code_after = Kept(seed), timedelta(seconds=20)
+        told = tell_by_hand(config, minutes=95, place_in=kept, answer_otp_after=code_after)
+        story = asyncio.run(told).story
+        outcome = outcome_of(story.loaded.state_dir, story.loaded.journal_url)
+        counted = _counted(outcome, story)
+        counted.fates["kept by a proxy"] = len(kept.proxies[0].marks)
+        lacking = {key: what for key, what in chains_in(outcome.journal).items() if what}
+        found = [*faults_in(outcome), *(f"{key}: {'; '.join(it)}" for key, it in lacking.items())]
+        counted.problems = [f"seed {seed}: {each}" for each in found]
+        return counted
 
 
-def _count(outcome: Outcome, story: Story, counted: Counted) -> None:
+def _counted(outcome: Outcome, story: Story) -> Counted:
+    counted = Counted(places=len(story.posts()))
     struck = {line["rule"]: line["struck"] for line in story.ledger() if line["kind"] == "fault"}
     for rule, fate in enumerate(FATES):
-        counted.fates[fate] += int(str(struck.get(rule, 0)))
-    counted.places += len(story.posts())
+        counted.fates[fate] = int(str(struck.get(rule, 0)))
     moved = "select intent_id, to_state, at from transitions where machine = 'send' order by seq"
     since = dict[str, datetime]()
     ends = dict[str, str]()
     for row in outcome.rows(moved):
-        intent, at = row["intent_id"], datetime.fromisoformat(row["at"])
-        if row["to_state"] == "UNKNOWN":
+        intent, state, at = row["intent_id"], row["to_state"], datetime.fromisoformat(row["at"])
+        if state == "UNKNOWN":
             since.setdefault(intent, at)
         elif intent in since:
-            ends[intent] = row["to_state"]
-            took = (at - since[intent]).total_seconds()
-            {"MATCHED": counted.found_s, "NOT_PLACED": counted.fenced_s}.get(
-                row["to_state"], []
-            ).append(took)
+            took_s = (at - since[intent]).total_seconds()
+            if intent not in ends:
+                counted.fenced_s.append(took_s)
+            ends[intent] = state
+            {"MATCHED": counted.found_s, "NOT_PLACED": counted.absent_s}.get(state, []).append(
+                took_s
+            )
     counted.ends.update(ends.get(intent, "UNKNOWN") for intent in since)
+    return counted
 
 
 def _shares(seconds: Sequence[float]) -> str:
@@ -136,14 +210,33 @@ def main() -> int:
     given = [int(each) for each in sys.argv[1:]]
     wanted, seed = (*given, *(SENDS, 1)[len(given) :])
     counted = Counted()
-    while counted.ends.total() < wanted:
-        with TemporaryDirectory() as name:
-            afternoon(Path(name), seed, counted)
-        seed += 1
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[K{counted.ends.total():,} of {wanted:,}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for each in _afternoons(seed, lambda: counted.ends.total() < wanted):
+            counted.add(each)
+            if sys.stderr.isatty():
+                late = f"{counted.ends.total():,} of {wanted:,}, {len(counted.problems)} problems"
+                sys.stderr.write(f"\r\x1b[K{late}; settled or fenced {_shares(counted.fenced_s)}")
+    except KeyboardInterrupt:
+        sys.stdout.write("interrupted; so far:\n")
     sys.stdout.write("\n".join(counted.lines()) + "\n")
-    return 1 if counted.problems else 0
+    return 1 if counted.problems or counted.ends.total() < wanted else 0
+
+
+def _afternoons(seed: int, is_needed: Callable[[], bool]) -> Iterator[Counted]:
+    """Live through afternoons on some processes, until no more of them are needed."""
+    seeds = count(seed)
+    with ProcessPoolExecutor(WORKERS) as pool:
+        running = {pool.submit(afternoon, each) for each in islice(seeds, WORKERS)}
+        try:
+            while running and is_needed():
+                done = next(as_completed(running))
+                running.remove(done)
+                running.add(pool.submit(afternoon, next(seeds)))
+                yield done.result()
+        finally:
+            for each in running:
+                each.cancel()
 
 
 if __name__ == "__main__":
