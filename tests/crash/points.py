@@ -168,21 +168,19 @@ def carry_out(story: Crashing, flow: str, *, within_s: float | None = None) -> N
     if verb is None:
         time.sleep(POLL_S)
         return
-    before = _answers(story, verb)
+    before, row = _answers(story, verb), None if flow == "place" else _untouched(story)
+    reply: Mapping[str, Any] = {}
     if flow == "place":
         story.ask_for(RESTING)
-    elif flow == "amend":
-        row = _untouched(story)
-        if row is not None:
-            story.ask("modify", order_id=row["order_id"], quantity=row["quantity"] + 100)
-    else:
-        row = _untouched(story)
-        if row is not None:
-            story.ask("cancel", order_id=row["order_id"])
+    elif row is not None and flow == "amend":
+        reply = story.ask("modify", order_id=row["order_id"], quantity=row["quantity"] + 100)
+    elif row is not None:
+        reply = story.ask("cancel", order_id=row["order_id"])
     give_up = time.monotonic() + (within_s or FLOW_S_MAX)
     while story.bot.poll() is None and _answers(story, verb) == before:
         if time.monotonic() > give_up:
-            assert within_s, story.rows("select * from attempts order by seq")[-3:]
+            last = story.rows("select * from attempts order by seq")[-3:]
+            assert within_s, (row, reply, story.status(), last)
             return
         time.sleep(LOOK_S)
     time.sleep(SETTLE_S)
