@@ -38,6 +38,8 @@ FLOWS: Final[Mapping[str, str | None]] = {
 """The request whose answer ends a flow; polls have none."""
 FLOW_S_MAX: Final = 30.0
 POLL_S: Final = 0.6
+BLOCKED_S: Final = 3.0
+"""How long a change may take before its state is looked at, which are calls too."""
 SETTLE_S: Final = 0.1
 """How long a flow may still write after its answer, and how long polls are watched."""
 THREADS: Final = 2
@@ -169,21 +171,40 @@ def carry_out(story: Crashing, flow: str, *, within_s: float | None = None) -> N
         time.sleep(POLL_S)
         return
     before, row = _answers(story, verb), None if flow == "place" else _untouched(story)
-    reply: Mapping[str, Any] = {}
-    if flow == "place":
-        story.ask_for(RESTING)
-    elif row is not None and flow == "amend":
-        reply = story.ask("modify", order_id=row["order_id"], quantity=row["quantity"] + 100)
-    elif row is not None:
-        reply = story.ask("cancel", order_id=row["order_id"])
+    reply = _begin(story, flow, row)
+    look_at = time.monotonic() + BLOCKED_S
     give_up = time.monotonic() + (within_s or FLOW_S_MAX)
     while story.bot.poll() is None and _answers(story, verb) == before:
+        if flow == "amend" and time.monotonic() > look_at:
+            look_at = time.monotonic() + BLOCKED_S
+            if _is_blocked(story, reply):
+                reply = _begin(story, flow, row)
         if time.monotonic() > give_up:
             last = story.rows("select * from attempts order by seq")[-3:]
             assert within_s, (row, reply, story.status(), last)
             return
         time.sleep(LOOK_S)
     time.sleep(SETTLE_S)
+
+
+def _begin(story: Crashing, flow: str, row: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Ask for what begins the flow; return what the bot said to that."""
+    if flow == "place":
+        story.ask_for(RESTING)
+    elif row is not None and flow == "amend":
+        return story.ask("modify", order_id=row["order_id"], quantity=row["quantity"] + 100)
+    elif row is not None:
+        return story.ask("cancel", order_id=row["order_id"])
+    return {}
+
+
+def _is_blocked(story: Crashing, reply: Mapping[str, Any]) -> bool:
+    """Whether a change was given up unsent: on a starved machine 15 s of its market pass before
+    the order's row has been read.
+    """
+    changes = story.status().get("amends", ())
+    asked_at = reply.get("asked_at")
+    return any(one["asked_at"] == asked_at and one["verdict"] == "BLOCKED" for one in changes)
 
 
 def _answers(story: Crashing, verb: str) -> int:
