@@ -33,6 +33,7 @@ from bot.runtime.worlds.sandbox import SandboxEnvironment, wake_sandbox
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from tests.canaries import WireWatch, require_clean
+from tests.cli.telling.told_whole import require_whole
 
 AS_FAST_AS_IT_GOES = math.inf
 ON_THE_WIRE = WireWatch()
@@ -81,6 +82,8 @@ class Shown:
 
     def entry(self, entry: Entry) -> None:
         self.entries.append(entry)
+        if isinstance(entry, Note) and entry.kind == "ALERT":
+            require_whole(str(entry.numbers["alert"]), entry.text)
 
     def recovered(self, recovery: Recovery) -> None:
         self.recoveries.append(recovery)

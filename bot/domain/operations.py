@@ -127,8 +127,10 @@ WARN_OFFSET: Final = timedelta(seconds=5)
 
 
 def clock_words(offset: timedelta) -> str:
-    """Describe how wrong our clock is; `offset` is what has to be added to it."""
-    seconds = round(offset.total_seconds())
+    """Describe how wrong our clock is; `offset` is what has to be added to it. Whole seconds, so
+    that what is below a limit is not told as the limit itself.
+    """
+    seconds = int(offset.total_seconds())
     return f"our clock is {abs(seconds)} s {'behind' if seconds > 0 else 'ahead of'} the broker's"
 
 

@@ -50,6 +50,8 @@ IN_AUCTION: Final = {Phase.OPEN: OrderType.ATO, Phase.PRE_CLOSED: OrderType.ATC}
 _AGAIN: Final = "bot halt --flatten"
 _LEFT_OUT: Final = f"left out, as its sale was cancelled by hand. To sell it: {_AGAIN}"
 _GIVEN_UP: Final = f"{SALES_MAX} sales in a row sold nothing: sell in the broker's own app"
+_ENDED: Final = frozenset({_LEFT_OUT, _GIVEN_UP})
+"""Why it is not tried any more; what a person can do is in the words."""
 
 
 def begin(state: State, reason: str, by: str) -> None:
@@ -132,9 +134,12 @@ def alerts(state: State) -> Iterator[Standing]:
         return
     for (name, symbol), why in flattening.left.items():
         shares = state.strategies[name].position(symbol).shares
+        is_tried = why not in _ENDED
         text = f"flatten: {name} still holds {shares:,} {symbol}: {why}"
+        if is_tried:
+            text += ". The bot goes on trying; if it must go now, sell it in the broker's own app"
         facts: Numbers = {"strategy": name, "symbol": symbol, "shares": shares, "why": why}
-        yield Standing("FLATTEN", text, facts)
+        yield Standing("FLATTEN", text, {**facts, "is_tried": is_tried})
     if others := "; ".join(_not_ours(state)):
         text = f"flatten does not sell {others}: sell it in the broker's own app"
         yield Standing("FLATTEN_LEAVES", text, {"left": others})

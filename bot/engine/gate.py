@@ -181,8 +181,8 @@ def halt_for_fault(state: State, where: str, fault: Fault) -> None:
     state.faults[fault.kind] = TrackedFault(state.now, where, fault)
     kept = f" Report: {fault.report}" if fault.report else ""
     text = (
-        f"{fault.error} (in {where}). This is a bug of ours: no new order is sent until you resume"
-        f" with a reason; open orders stay, and can be cancelled.{kept}"
+        f"{fault.error} (in {where}). This is a bug of ours: no new order is sent; open orders "
+        f'stay, and can be cancelled. When you have looked at it: bot resume --reason "…".{kept}'
     )
     if fault.invariant:
         text = _broken_words(fault, kept)

@@ -101,7 +101,7 @@ def offset_alerts(state: State) -> Iterable[Standing]:
 
 
 def _skew(offset: timedelta, most: timedelta) -> Standing:
-    seconds, most_s = round(offset.total_seconds()), round(most.total_seconds())
+    seconds, most_s = int(offset.total_seconds()), round(most.total_seconds())
     is_over = abs(offset) >= most
     now_is = f"orders still go on (from {most_s} s on none is sent)"
     if is_over:

@@ -55,6 +55,7 @@ from bot.engine.settings import (
 )
 from bot.strategy import Strategy
 from tests import order_rows
+from tests.cli.telling.told_whole import require_whole
 
 DAY = date(2026, 11, 19)
 START = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)
@@ -151,6 +152,8 @@ class Stage:
             code = note.numbers.get("alert")
             assert (note.kind in {"ALERT", "FAULT"}) is (code is not None), note
             assert code is None or catalogue("vi").told(str(code), note.numbers), note
+            if note.kind == "ALERT":
+                require_whole(str(code), note.text)
         return self.done
 
     def after(self, seconds: float) -> "Stage":

@@ -112,7 +112,7 @@ def test_a_fault_halts_entries_and_tells_once_where_and_with_which_trace(made):
     assert [one.to_state for one in stage.all(StateChanged)][-1] is RunState.HALTED
     told = [one for one in stage.all(Note) if one.kind == "FAULT"]
     assert [one.numbers["trace"] for one in told] == ["its trace"]
-    assert "no new order is sent until you resume" in told[0].text
+    assert "no new order is sent; open orders stay, and can be cancelled" in told[0].text
     assert "/bugs/1.txt" in told[0].text
     assert [one.count for one in status.faults] == [1]
     assert stage.request(lambda s: s.buy(100, limit=27_000)) == []

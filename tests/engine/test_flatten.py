@@ -31,6 +31,7 @@ from bot.domain.recovery import (
 from bot.engine.flatten import AGAIN, SALES_MAX
 from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
+from tests.cli.telling.told_whole import require_whole
 from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, attempt_of, report_of
 
 _UNTRADED = "no strategy trades it any more: sell it in the broker's own app"
@@ -164,7 +165,7 @@ def test_nothing_is_sold_of_an_account_whose_orders_are_halted_and_why_is_said()
 
     assert stage.new(PlaceOrder) == []
     told = [one for one in stage.engine.status().standing if one.code == "FLATTEN"]
-    assert told[0].text.endswith("no order of its account is sent: FORBIDDEN three times")
+    assert "no order of its account is sent: FORBIDDEN three times. The bot goes" in told[0].text
 
 
 def test_a_sale_that_was_cancelled_is_made_again_when_no_equal_one_is_refused() -> None:
@@ -208,6 +209,7 @@ def test_what_has_not_settled_is_named_and_not_sold(phase: Phase) -> None:
     assert stage.new(PlaceOrder) == []
     told = [one for one in stage.engine.status().standing if one.code == "FLATTEN"]
     assert told[0].text.startswith("flatten: test still holds 300 HPG: not settled until ")
+    require_whole("FLATTEN", told[0].text)
 
 
 @pytest.mark.parametrize(

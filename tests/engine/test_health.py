@@ -261,6 +261,15 @@ def test_a_clock_is_told_of_from_five_seconds_and_stops_orders_at_its_limit(
     assert [note.numbers["alert"] for note in told] == ["CLOCK_OFFSET"] * is_shown
 
 
+def test_a_clock_just_below_the_limit_is_not_told_of_as_at_it() -> None:
+    stage = Stage()
+
+    _off(stage, -19.9)
+
+    words = "our clock is 19 s ahead of the broker's: orders still go on (from 20 s on none"
+    assert stage.engine.status().alerts[0].startswith(words)
+
+
 def test_a_clock_that_is_good_again_opens_the_gate_and_leaves_the_status() -> None:
     stage = Stage()
     _off(stage, 25)

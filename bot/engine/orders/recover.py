@@ -104,8 +104,8 @@ def on_recovered(state: State, event: Recovered) -> None:
 def _halt_crash_loop(state: State, crashes: int) -> None:
     """A bot that keeps dying may not trade after its next start; open orders stay."""
     text = (
-        f"the last {crashes} runs ended without an end within 10 minutes: no new order is sent; "
-        "open orders stay, reads and cancels go on. Find out why it dies (bugs/ in the state "
+        f"the last {crashes} runs were killed or died, all within 10 minutes: no new order is "
+        "sent; open orders stay, reads and cancels go on. Find out why it dies (bugs/ in the state "
         "directory, the log of the service, memory), cancel what you do not want, then: bot resume "
         "--reason …"
     )

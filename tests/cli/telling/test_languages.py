@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
-
-from ruamel.yaml import YAML
+from typing import Final
 
 import bot
 from bot.cli.commands.status import alerts_of
@@ -14,11 +12,9 @@ from bot.cli.target import Fields
 from bot.cli.telling.languages import catalogue, told
 from bot.cli.telling.narrator import Narrator
 from bot.domain.entry import Note
+from tests.cli.telling.told_whole import ALERTS, require_whole
 from tests.rows import every_row
 
-ALERTS: Final[dict[str, dict[str, Any]]] = YAML(typ="safe").load(
-    Path(__file__).with_name("alerts.yaml").read_text("utf-8")
-)
 VIETNAMESE: Final = catalogue("vi")
 _NAMES: Final = ("intent_id", "order_id", "ids", "rows", "break", "symbol")
 """Facts by which a person finds an order; an alert names the first that it has."""
@@ -48,10 +44,7 @@ def test_every_alert_of_the_program_is_in_the_catalogue_and_none_is_left_over() 
 
 @every_row("code", sorted(ALERTS))
 def test_an_alert_says_what_the_bot_does_and_what_the_person_must_do(code: str) -> None:
-    alert = ALERTS[code]
-
-    assert alert["now"] in alert["en"]
-    assert alert["do"] in alert["en"]
+    require_whole(code, ALERTS[code]["en"])
 
 
 @every_row("code", sorted(ALERTS))
