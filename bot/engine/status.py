@@ -27,6 +27,7 @@ from bot.engine.orders import (
     matching,
     reports,
     unknown,
+    unseen,
 )
 from bot.engine.orders.order_words import why_still_open
 from bot.engine.risk import breaks, lags, losses
@@ -184,8 +185,9 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     doubts.alerts,
     amends.alerts,
     matching.alerts,
+    unseen.day_alerts,
     reports.alerts,
-    doubts.unread_alerts,
+    unseen.row_alerts,
     belief.alerts,
     wake.alerts,
     health.step_alerts,

@@ -9,11 +9,6 @@ A row that goes back is an old one, from a lagging node: it is counted and chang
 correction, and halts the symbol once, if a second read shows the same, no row in between continued
 from the order's state, and the second was requested later than any node may lag. A row that had
 been taken before is always old.
-
-An unreadable row may be anybody's order: it is set aside and raises an alert. Until a later read is
-complete nothing is bought in its symbol, or in its whole account if it names no known symbol; the
-order it names neither ends nor changes, and a lost order is not regarded as absent. An own order in
-such a row is read by its id.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,15 +17,15 @@ from enum import Enum, auto
 from typing import Final
 
 from bot.domain.entry import Numbers, OrderUpdated
-from bot.domain.message import ReadOrder, TodaysOrdersRead
-from bot.domain.order import TERMINAL_STATES, OrderReport, Side, UnreadRow
+from bot.domain.message import ReadOrder
+from bot.domain.order import TERMINAL_STATES, OrderReport, Side
 from bot.domain.order_status import ENDS, Move, move_of, shown_state
 from bot.engine.control_state import Standing
-from bot.engine.orders import old_books
+from bot.engine.orders import unseen
 from bot.engine.orders.matching import belongs, contradiction
 from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.state import State
-from bot.engine.tracked import BackOff, RowFigures, TrackedIntent, TrackedOrder
+from bot.engine.tracked import BackOff, RowFigures, TrackedOrder
 
 SECOND_LOOK: Final = timedelta(seconds=5)
 """A row that goes back is read again at least this long after it was first requested."""
@@ -216,7 +211,7 @@ def accept(state: State) -> None:
     """A person has looked: the shown quantities are now the orders' quantities, and a list of an
     earlier day holds no buy of today back any more.
     """
-    old_books.accept(state)
+    unseen.accept(state)
     for order in state.open_orders():
         shown, row = order.shown, order.row
         if shown.doubt and shown.doubted > 0:
@@ -225,6 +220,16 @@ def accept(state: State) -> None:
             shown.doubt = ""
             state.note("RESUME", text, symbol=row.symbol)
             state.command(ReadOrder(row.order_id, "its quantity is right"))
+
+
+def reason_not_to_buy(state: State, account: str, symbol: str, side: Side) -> str | None:
+    """Return why nothing may be bought in a symbol now, None if nothing prevents it."""
+    if side is not Side.BUY:
+        return None
+    for order in state.index.open_in.of(symbol):
+        if order.shown.doubt:
+            return f"the row of {order.row.order_id} may be another order's: {order.shown.doubt}"
+    return unseen.reason_not_to_buy(state, account, symbol)
 
 
 def ask_again(state: State, order: TrackedOrder) -> None:
@@ -319,82 +324,3 @@ def _alert(
         "row": report.raw,
     }
     state.alert(code, text, facts, about=row.order_id, symbol=row.symbol)
-
-
-# -------------------------------------------------------------------------- rows that can't be read
-
-
-def keep_unread(state: State, event: TodaysOrdersRead) -> None:
-    """Store what this read has set aside, unless a later one has come first."""
-    before = state.set_aside.get(event.account)
-    if before is not None and before.requested_at > event.requested_at:
-        return
-    state.set_aside[event.account] = event
-    old_books.learn(state, event)
-    for row in event.set_aside:
-        order, symbol = _order_of(state, row), _symbol_of(state, row)
-        told, about = _unread_standing(state, row), row.order_id or symbol or "a row without an id"
-        facts = {**told.facts, "row": row.raw}
-        state.alert(told.code, told.text, facts, about=about, symbol=symbol)
-        if order is not None and order.is_open and order.row.intent_id is not None:
-            state.command(ReadOrder(order.row.order_id, "the day order book's row can't be read"))
-    if before is not None and before.set_aside and not event.set_aside:
-        state.note("RESUME", "every row of the day order book can be read again")
-
-
-def unread_alerts(state: State) -> Iterator[Standing]:
-    """Yield what is set aside now and what is held back by it."""
-    for read in state.set_aside.values():
-        for row in read.set_aside:
-            yield _unread_standing(state, row)
-
-
-def reason_not_to_buy(state: State, account: str, symbol: str, side: Side) -> str | None:
-    """Return why nothing may be bought in a symbol now, None if nothing prevents it."""
-    if side is not Side.BUY:
-        return None
-    for order in state.index.open_in.of(symbol):
-        if order.shown.doubt:
-            return f"the row of {order.row.order_id} may be another order's: {order.shown.doubt}"
-    if (old := old_books.reason_not_to_buy(state, account)) is not None:
-        return old
-    read = state.set_aside.get(account)
-    for row in read.set_aside if read is not None else ():
-        if _symbol_of(state, row) in {None, symbol}:
-            return _unread_words(row)
-    return None
-
-
-def may_hide(state: State, event: TodaysOrdersRead, tracked: TrackedIntent) -> bool:
-    """Return whether a row that was set aside may be the order of an intent that is looked for."""
-    return any(
-        row.order_id not in state.orders
-        and row.order_id not in tracked.known_ids
-        and row.symbol in {None, tracked.intent.symbol}
-        for row in event.set_aside
-        if event.account == tracked.intent.account
-    )
-
-
-def _unread_standing(state: State, row: UnreadRow) -> Standing:
-    symbol = _symbol_of(state, row)
-    text = (
-        f"{_unread_words(row)}: nothing is bought in {symbol or 'anything'} until it can. If it"
-        " stays so, look in the broker's app what order that is"
-    )
-    facts = {"order_id": row.order_id, "symbol": symbol, "why": row.reason}
-    return Standing("ROW_UNREADABLE", text, facts)
-
-
-def _unread_words(row: UnreadRow) -> str:
-    name = f"the day order book's row {row.order_id or 'without an id'}"
-    return f"{name} can't be read ({row.reason})"
-
-
-def _symbol_of(state: State, row: UnreadRow) -> str | None:
-    order = _order_of(state, row)
-    return row.symbol if order is None else order.row.symbol
-
-
-def _order_of(state: State, row: UnreadRow) -> TrackedOrder | None:
-    return state.orders.get(state.chains.first(row.order_id)) if row.order_id else None

@@ -24,9 +24,9 @@ from bot.engine.orders import (
     cancels,
     doubts,
     matching,
-    old_books,
     orders,
     unknown,
+    unseen,
 )
 from bot.engine.orders.matching import is_alike, is_in_time
 from bot.engine.orders.order_words import intent_facts, intent_words, row_facts, row_words
@@ -38,8 +38,8 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     """Merge the day order book. Anything missing or unreadable says nothing about a known order. A
     row of an earlier day that is no longer known is not an order of today.
     """
-    doubts.keep_unread(state, event)
-    old_books.tell(state, event.account)
+    unseen.keep(state, event)
+    unseen.tell(state, event.account)
     reports = doubts.own_rows(state, event.reports)
     for new in state.chains.learn(state.orders, reports, state.now):
         renamed = state.orders[state.chains.first(new.order_id)]
@@ -158,8 +158,7 @@ def _learn_listed(state: State, event: TodaysOrdersRead) -> None:
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield what is wrong with the lists, and accepted orders that are not listed."""
-    yield from old_books.alerts(state)
+    """Yield the accepted orders that are not listed."""
     for order in state.open_orders():
         if order.shown.is_missing:
             listed_at = order.shown.listed_at or state.now

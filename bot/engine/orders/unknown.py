@@ -25,7 +25,7 @@ from bot.domain.outcome import Resolution
 from bot.engine import gate
 from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
-from bot.engine.orders import doubts, orders
+from bot.engine.orders import orders, unseen
 from bot.engine.orders.matching import (
     candidates,
     is_alike,
@@ -163,7 +163,7 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
     for tracked in sorted(questions, key=lambda t: (t.sent_at or state.now, t.intent.intent_id)):
         groups.setdefault(tracked.intent.fingerprint, []).append(tracked)
     for group in groups.values():
-        if any(doubts.may_hide(state, event, tracked) for tracked in group):
+        if any(unseen.may_hide(state, event, tracked) for tracked in group):
             waiting += group
             continue
         fitting = [row for row in rows if is_alike(state, group[0], row)]
@@ -177,7 +177,7 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
         rows = [row for row in rows if row not in taken]
     for tracked in state.pending_intents():
         is_asked = tracked.state in _MAY_BE_FRESH and tracked.intent.account == event.account
-        if not is_asked or doubts.may_hide(state, event, tracked):
+        if not is_asked or unseen.may_hide(state, event, tracked):
             continue
         if tracked.sent_at is None or event.requested_at <= tracked.sent_at:
             continue

@@ -3,13 +3,12 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from bot.domain.entry import Decision, IntentMoved, Note, OrderUpdated, Verdict
-from bot.domain.instrument import Phase
-from bot.domain.message import NonceBurnt, ReadOrder, Reconciled, TradingDayStarted
-from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
-from bot.domain.order import OrderReport, OrderState, SendState, UnreadRow
-from bot.domain.outcome import Resolution, Unknown
-from tests.engine.stage import DAY, Stage, report_of, sell_intent
+from bot.domain.entry import IntentMoved, Note, OrderUpdated
+from bot.domain.message import ReadOrder, TradingDayStarted
+from bot.domain.operations import EarlierOrdersRead
+from bot.domain.order import OrderState, SendState, UnreadRow
+from bot.domain.outcome import Unknown
+from tests.engine.stage import DAY, Stage, report_of
 
 
 def _alerts(stage: Stage) -> list[str]:
@@ -125,104 +124,6 @@ def test_its_day_ends_by_its_name_and_holds_its_symbol() -> None:
 
     halted = stage.engine.status().halted_symbols["HPG"]
     assert halted == f"ORD1 of {DAY} was accepted and never listed: compare the holding"
-
-
-def test_a_list_of_an_earlier_day_is_named_and_takes_no_order_for_somebody_elses() -> None:
-    """A broker's list may show the day before until it is rolled, or all day."""
-    stage = Stage()
-    intent = stage.working()
-    yesterdays = replace(report_of(intent), executed_quantity=100, remaining_quantity=0)
-    stage.book(yesterdays)
-    stage.after(86_400).handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
-    stage.handle(EarlierOrdersRead(stage.now, ()))
-    rows = len(stage.all(OrderUpdated))
-
-    stage.book(yesterdays)
-    stage.after(15).book(yesterdays)
-    named = [each for each in stage.engine.status().alerts if "day order book" in each]
-    stage.after(15).book()
-    left = [each for each in stage.engine.status().alerts if "day order book" in each]
-
-    assert len(stage.all(OrderUpdated)) == rows
-    assert _alerts(stage) == ["BOOK_OF_BEFORE"]
-    assert len(named) == 1
-    assert named[0].startswith(f"the day order book shows orders of {DAY} and none of today")
-    assert left == []
-
-
-def _in_a_list_of_yesterday() -> tuple[Stage, OrderReport]:
-    """The next morning, the account compared, and a list that is still the day before's."""
-    stage = Stage()
-    intent = stage.working()
-    ended = {"status": "CANCELLED", "state": OrderState.CANCELLED}
-    old = report_of(intent, cancelled=100, **ended)  # type: ignore[arg-type]
-    stage.book(old)
-    stage.after(86_400).handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
-    stage.handle(EarlierOrdersRead(stage.now, ()))
-    stage.account()
-    stage.handle(Reconciled(stage.now))
-    stage.phase(Phase.PROGRESS)
-    stage.book(old)
-    return stage, old
-
-
-def _asked(stage: Stage) -> tuple[str, str]:
-    stage.after(70).quote()
-    stage.request(lambda s: s.buy(100, limit=26_900, why="more"))
-    return stage.decided()
-
-
-def test_a_list_of_an_earlier_day_holds_buys_and_lets_sales_out() -> None:
-    stage, old = _in_a_list_of_yesterday()
-
-    held = _asked(stage)
-
-    assert held == (Verdict.BLOCKED, "SYMBOL_HALTED")
-    words = f"the day order book shows orders of {DAY} and none of today"
-    assert words in stage.last(Decision).checks[-1].text
-    stage.book()
-    intent = stage.buy(100, 26_900)
-    stage.book(old)
-    assert stage.engine.reason_not_to_send(intent) == words
-    assert stage.engine.reason_not_to_send(sell_intent(intent)) is None
-
-
-def test_when_the_list_is_todays_buys_go_out_again() -> None:
-    stage, old = _in_a_list_of_yesterday()
-    stage.book(old)
-
-    stage.after(15).book()
-
-    assert _asked(stage)[0] is Verdict.PASSED
-    assert stage.engine.status().standing == ()
-
-
-def test_a_person_may_let_buys_out_although_the_list_is_an_earlier_days() -> None:
-    stage, old = _in_a_list_of_yesterday()
-
-    stage.handle(OperatorActed(stage.now, Action.RESUME, "the broker says so", "me"))
-    stage.book(old)
-
-    assert _asked(stage)[0] is Verdict.PASSED
-    assert [each.code for each in stage.engine.status().standing] == ["BOOK_OF_BEFORE"]
-
-
-def test_a_list_of_an_earlier_day_shows_nothing_to_be_absent() -> None:
-    stage = Stage()
-    intent = stage.buy()
-    stage.send(intent)
-    stage.after(1).answer(intent, Unknown("deadline"))
-    stage.handle(NonceBurnt(stage.now, intent.intent_id, Resolution.FRESH, "unused"))
-    old = replace(report_of(intent, "ORD5"), trading_date=DAY - timedelta(days=1))
-
-    for _ in range(20):
-        stage.after(15).book(old)
-    state = stage.all(IntentMoved)[-1].to_state
-    for _ in range(3):
-        stage.after(15).book()
-
-    assert state is SendState.FRESH
-    assert stage.all(IntentMoved)[-1].to_state is SendState.NOT_PLACED
 
 
 # ------------------------------------------------------------------------- rows that come twice

@@ -1,0 +1,154 @@
+"""What a day order book can't show: a row that can't be read, and a book of an earlier day.
+
+An unreadable row may be anybody's order: it is set aside and raises an alert. Until a later read is
+complete nothing is bought in its symbol, or in its whole account if it names no known symbol; the
+order it names neither ends nor changes, and a lost order is not regarded as absent. An own order in
+such a row is read by its id.
+
+A broker may roll the book late, or not at all: it shows orders, but none of today's, although some
+could be in it. Its rows are ignored. Worse is what it cannot show: neither an order whose answer
+got lost nor one placed elsewhere could be found in it. So nothing is bought in its account until it
+is today's, or a person allows buys for the day. Sales go out: an exit that waits may cost more, and
+the shares of one that gets lost stay reserved.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+
+from bot.domain.instrument import Exchange, Phase
+from bot.domain.local_time import local_date
+from bot.domain.message import ReadOrder, TodaysOrdersRead
+from bot.domain.order import UnreadRow
+from bot.engine.control_state import Standing
+from bot.engine.orders.matching import is_of_before
+from bot.engine.state import State
+from bot.engine.tracked import TrackedIntent, TrackedOrder
+
+
+def keep(state: State, event: TodaysOrdersRead) -> None:
+    """Store the day of this read and what it has set aside, unless a later one has come first."""
+    before = state.set_aside.get(event.account)
+    if before is not None and before.requested_at > event.requested_at:
+        return
+    state.set_aside[event.account] = event
+    state.old_books.days.pop(event.account, None)
+    if is_of_before(state, event):
+        state.old_books.days[event.account] = max(row.trading_date for row in event.reports)
+    for row in event.set_aside:
+        order, symbol = _order_of(state, row), _symbol_of(state, row)
+        told, about = _unread_standing(state, row), row.order_id or symbol or "a row without an id"
+        facts = {**told.facts, "row": row.raw}
+        state.alert(told.code, told.text, facts, about=about, symbol=symbol)
+        if order is not None and order.is_open and order.row.intent_id is not None:
+            state.command(ReadOrder(order.row.order_id, "the day order book's row can't be read"))
+    if before is not None and before.set_aside and not event.set_aside:
+        state.note("RESUME", "every row of the day order book can be read again")
+
+
+def reason_not_to_buy(state: State, account: str, symbol: str) -> str | None:
+    """Return why the newest book holds back buys in a symbol; None if it holds none."""
+    day = _earlier_day(state, account)
+    if day is not None and state.old_books.accepted_on != state.trading_date:
+        return f"the day order book shows orders of {day} and none of today"
+    read = state.set_aside.get(account)
+    for row in read.set_aside if read is not None else ():
+        if _symbol_of(state, row) in {None, symbol}:
+            return _unread_words(row)
+    return None
+
+
+def may_hide(state: State, event: TodaysOrdersRead, tracked: TrackedIntent) -> bool:
+    """Return whether a row that was set aside may be the order of an intent that is looked for."""
+    return any(
+        row.order_id not in state.orders
+        and row.order_id not in tracked.known_ids
+        and row.symbol in {None, tracked.intent.symbol}
+        for row in event.set_aside
+        if event.account == tracked.intent.account
+    )
+
+
+# -------------------------------------------------------------------------- rows that can't be read
+
+
+def row_alerts(state: State) -> Iterator[Standing]:
+    """Yield what is set aside now and what is held back by it."""
+    for read in state.set_aside.values():
+        for row in read.set_aside:
+            yield _unread_standing(state, row)
+
+
+def _unread_standing(state: State, row: UnreadRow) -> Standing:
+    symbol = _symbol_of(state, row)
+    text = (
+        f"{_unread_words(row)}: nothing is bought in {symbol or 'anything'} until it can. If it"
+        " stays so, look in the broker's app what order that is"
+    )
+    facts = {"order_id": row.order_id, "symbol": symbol, "why": row.reason}
+    return Standing("ROW_UNREADABLE", text, facts)
+
+
+def _unread_words(row: UnreadRow) -> str:
+    name = f"the day order book's row {row.order_id or 'without an id'}"
+    return f"{name} can't be read ({row.reason})"
+
+
+def _symbol_of(state: State, row: UnreadRow) -> str | None:
+    order = _order_of(state, row)
+    return row.symbol if order is None else order.row.symbol
+
+
+def _order_of(state: State, row: UnreadRow) -> TrackedOrder | None:
+    return state.orders.get(state.chains.first(row.order_id)) if row.order_id else None
+
+
+# ------------------------------------------------------------------------ a book of an earlier day
+
+
+def accept(state: State) -> None:
+    """Allow buys for today despite an earlier day's book: a person has checked it."""
+    if any(_earlier_day(state, account) for account in state.old_books.days):
+        state.old_books.accepted_on = state.trading_date
+        text = "buys go on although the day order book is an earlier day's, until today ends"
+        state.note("RESUME", text)
+
+
+def tell(state: State, account: str) -> None:
+    """Raise the alert, once a day."""
+    if told := _earlier_standing(state, account):
+        state.alert(told.code, told.text, told.facts, about=account)
+
+
+def day_alerts(state: State) -> Iterator[Standing]:
+    """Yield the accounts whose book is an earlier day's now."""
+    for account in state.old_books.days:
+        if told := _earlier_standing(state, account):
+            yield told
+
+
+def _earlier_day(state: State, account: str) -> date | None:
+    """Return the earlier day of the newest day order book, once today's orders could be in it: it
+    was requested today and some exchange is not closed. An earlier request is only the last read.
+    """
+    day = state.old_books.days.get(account)
+    if day is None or day >= state.trading_date:
+        return None
+    is_asked_today = local_date(state.set_aside[account].requested_at) >= state.trading_date
+    phase_at, now = state.rulebook.phase_at, state.now
+    is_open = any(phase_at(each, now) is not Phase.CLOSED for each in Exchange)
+    return day if is_asked_today and is_open else None
+
+
+def _earlier_standing(state: State, account: str) -> Standing | None:
+    day = _earlier_day(state, account)
+    if day is None:
+        return None
+    text = (
+        f"the day order book shows orders of {day} and none of today ({state.trading_date}). They "
+        "are left out; fills and ends of today's orders are seen late, an order without an answer "
+        "is not taken for absent, and nothing is bought: a buy that got lost could not be found. "
+        "Sales and cancels go on. Look in the broker's app for what is open. If it lasts, ask the "
+        'broker; to buy all the same today: bot resume --reason "…"'
+    )
+    facts = {"day": day.isoformat(), "today": state.trading_date.isoformat()}
+    return Standing("BOOK_OF_BEFORE", text, facts)
