@@ -148,7 +148,7 @@ async def test_what_fills_while_its_strategy_is_broken_is_all_there_when_it_is_m
     timeline = call("order", str(fill.intent_id), "--timeline", "-c", str(config)).out
     assert "BUY 100 HPG LIMIT 26,500  ladder" in timeline.split("\n")[0]
     steps = [line.split()[2] for line in timeline.split("\n") if line.startswith("+")]
-    assert steps == ["decided", "checked", "sent", "answered", "filled"]
+    assert steps == ["decided", "checked", "sent", "answered", "alert", "filled"]
     assert "100 @ 26,500 · 100 of 100 · fee 3,975 · position HPG 200" in timeline
 
 

@@ -20,7 +20,7 @@ from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredChanges, StoredIntent
 from bot.engine import flatten, gate
 from bot.engine.account_state import DayTrade
-from bot.engine.control_state import BY_ENGINE, LASTING, TrackedFault
+from bot.engine.control_state import BY_ENGINE, LASTING, Standing, TrackedFault
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.orders import amends, answers, cancel_requests, sends
@@ -97,8 +97,40 @@ def on_recovered(state: State, event: Recovered) -> None:
         guarded(state, "a flatten at the start", flatten.take_up, state, recovery.flatten)
     if recovery.started_by:
         _note_limits(state, recovery.limits, recovery.started_by)
+    guarded(state, "orders of strategies that do not run", _tell_of_gone, state)
     state.command(ReadTodaysOrders("start"))
     state.command(ReadAccount("start"))
+
+
+def _tell_of_gone(state: State) -> None:
+    for told in alerts(state):
+        state.alert(told.code, told.text, told.facts)
+
+
+def alerts(state: State) -> Iterator[Standing]:
+    """Yield which strategies have open orders, or some of unknown outcome, and do not run."""
+    left: dict[str, list[str]] = {}
+    for order in state.open_orders():
+        if order.is_own and order.row.trading_date == state.trading_date:
+            left.setdefault(order.row.strategy or "", []).append(order.name)
+    for tracked in state.pending_intents():
+        if tracked.intent.trading_date == state.trading_date:
+            left.setdefault(tracked.intent.strategy, []).append(tracked.intent.intent_id)
+    for name in sorted(left.keys() - state.strategies.keys()):
+        orders = ", ".join(left[name])
+        held = [
+            f"{each.shares:,} {symbol}"
+            for (strategy, symbol), each in sorted(state.unloaded.items())
+            if strategy == name and each.shares
+        ]
+        text = (
+            f"{name} does not run, and it has open orders: {orders}. The bot follows them to their "
+            "end, no strategy looks after them, and what they fill is sold by none (its shares "
+            f"now: {', '.join(held) or 'none'}). If {name} was renamed, give it its name back "
+            "and start again; if nobody wants an order: bot cancel ID"
+        )
+        facts: Numbers = {"strategy": name, "orders": orders, "held": ", ".join(held) or 0}
+        yield Standing("STRATEGY_GONE", text, facts)
 
 
 def _halt_crash_loop(state: State, crashes: int) -> None:

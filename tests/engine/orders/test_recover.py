@@ -201,6 +201,50 @@ def test_a_burn_of_an_earlier_run_still_counts():
     assert stage.all(Transition)[-1].to_state is OrderState.UNKNOWN
 
 
+# ----------------------------------------------------------------- a strategy that does not run
+
+
+def _gone(*, row=None, state=SendState.ACKED, day=DAY):
+    intent = _intent(created_at=SENT_AT, strategy="gone")
+    stored = StoredIntent(intent, state, row.order_id if row else None, attempt_of(intent, SENT_AT))
+    rows = (replace(row, strategy="gone"),) if row else ()
+    own = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    recovery = Recovery(day, 2, 1, intents=(stored,), orders=rows, strategies={"gone": own})
+    return Stage(recovery=recovery)
+
+
+def _left(stage):
+    return [each.text for each in stage.engine.status().standing if each.code == "STRATEGY_GONE"]
+
+
+def test_an_open_order_of_a_strategy_that_does_not_run_is_told_until_it_ends():
+    stage = _gone(row=_open_row())
+    [told] = [each for each in stage.all(Note) if each.numbers.get("alert") == "STRATEGY_GONE"]
+
+    assert told.text == (
+        "gone does not run, and it has open orders: L-0001. The bot follows them to their end, no "
+        "strategy looks after them, and what they fill is sold by none (its shares now: 300 HPG). If "
+        "gone was renamed, give it its name back and start again; if nobody wants an order: bot "
+        "cancel ID"
+    )
+    assert _left(stage) == [told.text]
+    stage.after(1).book(
+        report_of(Stage().buy(), state=OrderState.CANCELLED, status="CANCELLED", cancelled=100)
+    )
+    assert _left(stage) == []
+
+
+def test_an_order_without_an_answer_of_a_strategy_that_does_not_run_is_told():
+    assert "open orders: L-0001" in _left(_gone(state=SendState.REACHED))[0]
+
+
+def test_an_order_of_an_earlier_day_needs_no_strategy():
+    stage = _gone(row=_open_row(), day=DAY + timedelta(days=1))
+
+    assert _left(stage) == []
+    assert not [each for each in stage.all(Note) if each.numbers.get("alert") == "STRATEGY_GONE"]
+
+
 # -------------------------------------------------------------------- down over the day's end
 
 NEXT_DAY = DAY + timedelta(days=1)
