@@ -22,7 +22,7 @@ from bot.domain.order import TERMINAL_STATES, OrderReport, Side
 from bot.domain.order_status import ENDS, Move, move_of, shown_state
 from bot.engine.control_state import Standing
 from bot.engine.orders import unseen
-from bot.engine.orders.matching import belongs, contradiction
+from bot.engine.orders.matching import belongs, contradiction, known_prices
 from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.state import State
 from bot.engine.tracked import BackOff, RowFigures, TrackedOrder
@@ -83,12 +83,10 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
 
 
 def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
-    """Return whether a row is about another order, or impossible; hold what it calls
-    into question.
-    """
+    """Return whether a row is about another order, or impossible; hold what it casts doubt on."""
     row, shown = order.row, order.shown
     _learn_totals(state, order, report)
-    wrong = contradiction(row, report, shown.totals)
+    wrong = contradiction(row, report, shown.totals, known_prices(state, row))
     if wrong is not None:
         _contradict(state, "ROW_CONTRADICTS", order, report, wrong)
         return True
@@ -199,7 +197,8 @@ def own_rows(state: State, reports: Sequence[OrderReport]) -> list[OrderReport]:
         if state.chains.is_former(report.order_id):
             order = state.orders.get(state.chains.first(report.order_id))
         if order is not None:
-            wrong = contradiction(order.row, report, {report.quantity})
+            near = known_prices(state, order.row)
+            wrong = contradiction(order.row, report, {report.quantity}, near)
         if order is not None and wrong is not None:
             _contradict(state, "ROW_CONTRADICTS", order, report, wrong)
         else:

@@ -29,7 +29,9 @@ from bot.domain.order import (
     SendState,
 )
 from bot.domain.order_status import settled, shown_state
+from bot.engine import belief
 from bot.engine.control_state import Standing
+from bot.engine.findings import JUMP_MAX
 from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent, TrackedOrder
@@ -129,10 +131,18 @@ def another_order(order: OrderUpdated | Intent, report: OrderReport) -> str | No
     return "it is of another account" if report.account != order.account else None
 
 
-def contradiction(order: OrderUpdated, report: OrderReport, totals: Collection[int]) -> str | None:
+def known_prices(state: State, order: OrderUpdated) -> list[int]:
+    """Return what a price of an order can be compared with: its own, and the symbol's last one."""
+    return [each for each in (order.price, belief.of(state, order.symbol).price) if each]
+
+
+def contradiction(
+    order: OrderUpdated, report: OrderReport, totals: Collection[int], near: Sequence[int] = ()
+) -> str | None:
     """Return why a row is impossible for any order, or under this one's id; None if it is not.
 
     The average price is floored, so amount and quantity × average differ by less than the quantity.
+    A price that is far off all of `near` has slipped in its unit.
     """
     executed, amount = report.executed_quantity, report.executed_amount
     if wrong := another_order(order, report):
@@ -148,6 +158,10 @@ def contradiction(order: OrderUpdated, report: OrderReport, totals: Collection[i
         return f"it shows {executed:,} executed of {min(report.quantity, max(totals)):,} ordered"
     if executed and abs(amount - executed * report.average_price) >= executed:
         return f"its amount {amount:,} is not {executed:,} x {report.average_price:,}"
+    average = report.average_price if executed else None
+    for name, price in (("price", report.price), ("average price", average)):
+        if price and near and all(price * JUMP_MAX < it or price > it * JUMP_MAX for it in near):
+            return f"its {name} {price:,} is more than {JUMP_MAX} times off {near[0]:,}"
     if executed > order.executed_quantity and amount < order.executed_amount:
         return (
             f"its executed quantity rose from {order.executed_quantity:,} to {executed:,}, and its "

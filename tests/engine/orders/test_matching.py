@@ -111,6 +111,39 @@ def test_a_row_that_cannot_be_true_is_named(changes, text):
     assert text in (contradiction(row, report, {500}) or "")
 
 
+SLIPS = [
+    ({"price": 27}, "its price 27 is more than 5 times off 27,000"),
+    ({"price": 270_000}, "its price 270,000 is more than 5 times off 27,000"),
+    ({"executed": 300, "average": 27}, "its average price 27 is more than 5 times off 27,000"),
+]
+
+
+@pytest.mark.parametrize(("changes", "text"), SLIPS)
+def test_a_price_in_another_unit_cannot_be_true(changes, text):
+    stage = Stage()
+    report = report_of(stage.working(500), **changes)
+
+    assert contradiction(stage.entries_of_order(), report, {500}, [27_000, 26_950]) == text
+
+
+def test_a_price_near_the_symbols_last_one_may_be_far_off_the_orders_own():
+    stage = Stage()
+    report = report_of(stage.working(500), executed=500, average=5_000)
+
+    assert contradiction(stage.entries_of_order(), report, {500}, [27_000, 5_100]) is None
+
+
+@pytest.mark.parametrize("changes", [changes for changes, _ in SLIPS])
+def test_a_row_in_another_unit_halts_the_symbol_and_frees_no_money(changes):
+    stage = Stage()
+    intent = stage.working(500)
+
+    stage.after(1).book(report_of(intent, **changes))
+
+    assert (stage.entries_of_order().price, stage.all(Fill)) == (27_000, [])
+    assert "HPG" in stage.engine.status().halted_symbols
+
+
 @pytest.mark.parametrize(
     "changes",
     [
