@@ -223,8 +223,8 @@ def test_an_open_order_of_a_strategy_that_does_not_run_is_told_until_it_ends():
 
     assert told.text == (
         "gone does not run, and it has open orders: L-0001. The bot follows them to their end, no "
-        "strategy looks after them, and what they fill is sold by none (its shares now: 300 HPG). If "
-        "gone was renamed, give it its name back and start again; if nobody wants an order: bot "
+        "strategy looks after them, and what they fill is sold by none (its shares now: 300 HPG). "
+        "If gone was renamed, give it its name back and start again; if nobody wants an order: bot "
         "cancel ID"
     )
     assert _left(stage) == [told.text]
