@@ -177,6 +177,7 @@ def _report(invocation: Invocation, found: Fields, order_ids: set[str]) -> None:
             counts.update((row.state or row.status).lower() for row in rows)
             lines += map(ended_words, rows)
         except OperatorMistake as unread:
+            counts["over"] += len(ended)
             show_mistake(unread)
     at = found.instant("at")
     counted_up = ", ".join(f"{count} {what}" for what, count in counts.items() if count)

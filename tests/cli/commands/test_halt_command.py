@@ -151,3 +151,29 @@ async def test_a_flatten_at_a_bot_that_is_starting_does_not_say_that_nothing_is_
         in ran.err
     )
     assert "nothing to sell" not in ran.err
+
+
+async def test_orders_that_a_halt_ended_are_counted_where_the_journal_does_not_tell_of_them(
+    config: Path,
+) -> None:
+    looks = list[Request]()
+
+    async def halt(_: Request) -> Reply:
+        return {"ok": True}
+
+    async def status(request: Request) -> Reply:
+        looks.append(request)
+        facts = {"state": "HALTED", "open_orders": [OPEN] if len(looks) == 1 else []}
+        return {"ok": True, "status": facts}
+
+    bot = {"name": "mybot", "mode": "live", "config": str(config)}
+    handlers = {"status": status, "halt": halt}
+    server = ControlServer(config.parent / "state", handlers, {"bot": bot})
+    await server.start()
+
+    ran = await asyncio.to_thread(call, "halt", "--yes", "-c", str(config))
+
+    await server.stop()
+    assert "HALTED : 1 over" in ran.out
+    assert "nothing was open" not in ran.out
+    assert "E-DB" in ran.out + ran.err
