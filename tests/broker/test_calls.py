@@ -50,7 +50,7 @@ def path_of(codec: Codec[Any]) -> dict[str, str]:
 
 
 def query_of(codec: Codec[Any]) -> list[tuple[str, str]]:
-    """What the call cannot do without, and nothing else."""
+    """What the call needs, and nothing else."""
     name, found = codec.endpoint.name, answer_of(codec.endpoint.name)
     subject = found if isinstance(found, dict) else {}
     one_of = [rule.names[0] for rule in ENDPOINTS[name].rules if isinstance(rule, ExactlyOne)]

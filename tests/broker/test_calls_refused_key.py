@@ -178,7 +178,7 @@ async def test_dates_that_never_agree_excuse_a_few_refusals_alone() -> None:
 
 
 def dated(reply: Reply, minute: int) -> Reply:
-    """The same by another server's clock."""
+    """The same, by another server's clock."""
     return replace(reply, headers={"Date": f"Thu, 19 Nov 2026 02:{minute:02}:{START.second} GMT"})
 
 

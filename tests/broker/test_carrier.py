@@ -1,4 +1,4 @@
-"""What our own carrier does with its connections; what it has in common with httpx: test_http."""
+"""What our own carrier does with its connections; test_http has what it shares with httpx."""
 
 import asyncio
 import socket
@@ -393,7 +393,7 @@ WITH_SILENCE = Bounds(deadline_s=6.0, body_bytes_max=1000)
 
 
 class TwoAddresses(asyncio.SelectorEventLoop):
-    """Its only host has an address that is silent, and behind that the one of a server."""
+    """Its only host has two addresses: a silent one, and after it a server's."""
 
     def __init__(self) -> None:
         super().__init__()

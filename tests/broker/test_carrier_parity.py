@@ -1,4 +1,4 @@
-"""Our carrier and httpx are played the same mutated answers and come to the same verdicts."""
+"""Our carrier and httpx get the same mutated answers and come to the same verdicts."""
 
 import asyncio
 import socket
@@ -165,7 +165,7 @@ class PlayedTransport(asyncio.Transport):
 
 
 class PlayedCarrier(Carrier):
-    """Our carrier, which connects to what is played."""
+    """Our carrier, which connects to the prepared answers."""
 
     def __init__(self, played: Played, quiet: socket.socket) -> None:
         super().__init__(ORIGIN, Traffic(), tls=None, connections_max=1)

@@ -60,7 +60,7 @@ class Served:
 
 @asynccontextmanager
 async def served(ends: Ends, *, answers_each: int) -> AsyncIterator[Served]:
-    """Serve so many answers over each connection, and close it behind the last."""
+    """Serve this many answers over each connection, and close it after the last."""
 
     async def serve(reader: Reader, writer: Writer) -> None:
         found.connections += 1

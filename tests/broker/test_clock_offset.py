@@ -14,7 +14,7 @@ LATENCY = timedelta(milliseconds=80)
 
 
 class Bench:
-    """Answers of a broker whose clock is off by what the test says."""
+    """Answers of a broker whose clock is off by as much as the test says."""
 
     def __init__(self) -> None:
         self.clock = SimulatedClock(START)

@@ -63,7 +63,7 @@ def answering(answer: bytes) -> Script:
 
 @pytest.fixture(params=["httpx", "ours"])
 def link_to(request: pytest.FixtureRequest) -> LinkTo:
-    """Every claim here is kept by both carriers."""
+    """Both carriers keep every claim made here."""
 
     @asynccontextmanager
     async def opened(base_url: str, traffic: Traffic | None = None) -> AsyncIterator[Link]:

@@ -1,4 +1,4 @@
-"""The screen of a run: session lines on stdout, talk on stderr, no animation for nobody."""
+"""The screen of a run: session lines on stdout, talk on stderr, no animation where nobody looks."""
 
 import json
 import os
@@ -108,7 +108,7 @@ def test_no_escape_is_written_without_a_terminal() -> None:
 
 
 def width_of(**environment: str | None) -> int:
-    """The width that a command finds whose output is no terminal."""
+    """The width that a command finds when its output is not a terminal."""
     with CliRunner().isolation(env={"COLUMNS": None, **environment}):
         return width()
 

@@ -1,4 +1,4 @@
-"""The keys of `--json` are those that the page tells: it is what other programs are written by."""
+"""The keys of `--json` are those that the page lists: other programs are written by it."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""How often to look again, and what is then written."""
+"""How often to look again, and what is written then."""
 
 import click
 import pytest

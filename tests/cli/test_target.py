@@ -1,4 +1,4 @@
-"""Which bot a command hits where none is named: one's own, and never the demo in its stead."""
+"""Which bot a command hits where none is named: one's own, and never the demo instead."""
 
 import json
 from collections.abc import Iterator

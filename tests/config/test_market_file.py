@@ -50,7 +50,7 @@ def put(folder: Path, content: str | bytes, name: str = "bars/HPG.csv") -> Path:
 
 
 def told(folder: Path, kind: str = "minutes", day: str = "2026-11-19") -> list[str]:
-    """What an operator is told, without the folder."""
+    """What an operator is told, without the folder's name."""
     with pytest.raises(OperatorMistake) as caught:
         load(folder, kind, day=day)
     assert caught.value.exit_code is ExitCode.CONFIG

@@ -1,4 +1,4 @@
-"""How a strategy's class is found, and what is said of one that is broken."""
+"""How a strategy's class is found, and what is said about a broken one."""
 
 import importlib.util
 import os

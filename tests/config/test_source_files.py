@@ -1,4 +1,4 @@
-"""Who edits a strategy while it runs is told that the bot goes on with what it read."""
+"""Whoever edits a strategy while it runs is told that the bot goes on with what it read."""
 
 import asyncio
 import json

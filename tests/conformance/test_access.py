@@ -10,7 +10,7 @@ from bot.conformance.finding import Verdict
 from tests.conformance.server import CONTINUOUS, server
 
 pytestmark = pytest.mark.wire
-"""A thousand requests to a whole broker, though over no socket."""
+"""A thousand requests to a whole broker, though not over a socket."""
 
 FINDINGS = (IN_TURN + AT_ONCE) // SHOWN_EVERY + 4
 USER: dict[str, Any] = {"error_code": None, "payload": {}}

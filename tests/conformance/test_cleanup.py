@@ -1,4 +1,4 @@
-"""A run places an order for real: none of it is left, however oddly the server speaks of it."""
+"""A run places an order for real: nothing of it is left, however oddly the server answers."""
 
 import asyncio
 import signal
@@ -104,7 +104,7 @@ async def test_an_order_of_somebody_else_is_left_alone() -> None:
 
 
 async def _placed(played: Server, price: int, symbol: str) -> str:
-    """EnvironmentSpec what the run would place, as somebody at the same account."""
+    """Place what the run would place, as somebody else at the same account."""
 
     client = played.client
     assert [finding async for finding in sign_in(client, code_of(played))]

@@ -16,7 +16,7 @@ from bot.protocol.endpoints import ENDPOINTS
 from tests.conformance.server import CONTINUOUS, Change, Server, server, verdicts
 
 pytestmark = pytest.mark.wire
-"""Slow for a unit test: hundreds of requests to a whole broker, though over no socket."""
+"""Slow for a unit test: hundreds of requests to a whole broker, though not over a socket."""
 
 ASSERTIONS_MIN = 200
 FACTS = Facts(

@@ -1,4 +1,4 @@
-"""The drill, for real: a fault that passes, one that stays, and a bot that a drill must fail."""
+"""The drill for real: a fault that passes, one that stays, and a bot that must fail its drill."""
 
 import sqlite3
 from collections.abc import Mapping

@@ -152,7 +152,7 @@ async def test_the_signal_holds_orders_before_the_next_step_of_a_busy_loop(tmp_p
         assert brake.objection() is None
         os.kill(os.getpid(), signal.SIGUSR1)
 
-        assert brake.objection() == "HALTED: SIGUSR1"  # the loop had no turn since
+        assert brake.objection() == "HALTED: SIGUSR1"  # the loop has had no turn since
         assert told == []
         await asyncio.sleep(0)
         await asyncio.sleep(0)

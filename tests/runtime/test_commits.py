@@ -33,7 +33,7 @@ TIMEOUT_S = 0.1
 
 @dataclass
 class Room:
-    """A journal with an intent in it, what writes to it, and what that has told."""
+    """A journal with an intent in it, what writes to it, and what that has reported."""
 
     folder: Path
     url: str

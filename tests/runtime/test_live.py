@@ -97,7 +97,7 @@ class Watched:
 
 @dataclass
 class Room:
-    """A loop over a real engine, journal, order manager and sandbox, with nobody else about."""
+    """A loop over a real engine, journal, order manager and sandbox, and nothing else."""
 
     stage: staging.Stage
     market: engine_stage.Stage
@@ -116,7 +116,7 @@ class Room:
         self.inbox.post(PLACED)
 
     async def answers(self) -> list[PlaceAnswered]:
-        """Let all places come to their end."""
+        """Let all places end."""
         await asyncio.gather(*self.places)
         return [event for event in self.stage.events if isinstance(event, PlaceAnswered)]
 
@@ -242,7 +242,7 @@ async def test_a_fault_in_the_middle_of_a_batch_takes_nothing_of_it_back(room: R
 
 
 async def test_an_operator_comes_before_the_hooks_that_an_event_has_left_due(room: Room) -> None:
-    """Three symbols are thought about in one event, with a pause asked after the first."""
+    """Three symbols are decided on in one event, with a pause requested after the first."""
     symbols = ("HPG", "SSI", "VCB")
     listed = tuple(replace(engine_stage.HPG, symbol=each) for each in symbols)
     hooks = {"on_timer": lambda self, _: self.buy(100, limit=26_000)}
@@ -304,7 +304,7 @@ async def test_a_no_signal_waits_no_longer_than_it_may(tmp_path: Path, sqlite_ur
 async def test_an_event_heard_during_a_commit_is_over_when_nothing_follows_from_it(
     room: Room,
 ) -> None:
-    """A stepped clock stands until it is."""
+    """A stepped clock stands still until it is."""
     room.journal.gate.clear()
     room.inbox.post(_told(1))
     running = asyncio.ensure_future(room.loop.run(asyncio.Event()))

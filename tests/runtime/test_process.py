@@ -1,4 +1,4 @@
-"""What is over goes, whatever is left in it, and what a process knows stays with it."""
+"""A process that is done ends, whatever is left in it, and what it knows stays with it."""
 
 import os
 import signal

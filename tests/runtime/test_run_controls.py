@@ -35,7 +35,7 @@ class Still:
 
 
 async def _around(options: RunOptions) -> tuple[Inbox, Still]:
-    """Let a run of no work go on for a while; return what it was told, and its environment."""
+    """Let a run without work go on for a while; return what it was told, and its environment."""
     environment, supervisor, activity = Still(), Supervisor(), Activity()
     inbox, tasks = Inbox(activity), Tasks(activity, AllAtOnce(), supervisor.fail)
     parts = cast("Parts", SimpleNamespace(inbox=inbox, tasks=tasks))

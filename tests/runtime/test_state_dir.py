@@ -17,7 +17,7 @@ UNTIL = NOW + timedelta(hours=1)
 
 @contextmanager
 def no_room() -> Iterator[None]:
-    """Let no file of this process grow."""
+    """Allow no file of this process to grow."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:

@@ -1,4 +1,4 @@
-"""At the close of a day what is too old goes, and one line says so."""
+"""At the close of a day what is too old is deleted, and one line says so."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The disk, the wall clock and a standstill are told of once each time they change."""
+"""The disk, the wall clock and a standstill are reported once, each time they change."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

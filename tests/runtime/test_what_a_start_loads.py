@@ -1,4 +1,4 @@
-"""A bot holds in memory what it has a use for: what is heavy is loaded by those who need it."""
+"""A bot holds in memory what it has a use for: whoever needs something heavy loads it."""
 
 import subprocess
 import sys
@@ -86,7 +86,7 @@ except SystemExit as ended:
 
 
 def told(script: str, *arguments: object) -> list[str]:
-    """What a new process says that runs this."""
+    """What a new process that runs this prints."""
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The kept next due instant is the one that asking everything anew would give."""
+"""The cached next due instant is the one that asking everything again would give."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta

@@ -43,7 +43,7 @@ PACKED: dict[str, Callable[[str], bytes]] = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """One whose files are gone when the search of the whole run comes by."""
+    """One whose files are gone when the search over the whole run comes by."""
     return tmp_path
 
 
@@ -218,7 +218,7 @@ def test_that_leaks(tmp_path):
 def test_a_planted_leak_fails_the_run_of_tests_and_says_where_and_what_to_do(
     tmp_path: Path,
 ) -> None:
-    """Outside the project, where no other test comes upon the file while this one runs."""
+    """Outside the project, where no other test finds the file while this one runs."""
     file, inner = tmp_path / "test_planted.py", tmp_path / "inner"
     file.write_text(PLANTED.format(key=KEY[:8] + "{}" + KEY[8:]).replace("{}", '" + "'))
     command = [

@@ -137,7 +137,7 @@ def text_paths(value: Any, path: str = "") -> list[str]:
 
 
 def refusal_of(endpoint: Endpoint, body: bytes) -> MalformedAnswer | BrokerRefusal | None:
-    """Why the answer is not taken; any other exception is the test's failure."""
+    """Why the answer is not taken; any other exception fails the test."""
     try:
         DECODERS[endpoint.name](open_envelope(endpoint, Answer(200, {}, body)))
     except (MalformedAnswer, BrokerRefusal) as error:

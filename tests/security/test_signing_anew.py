@@ -1,4 +1,4 @@
-"""Our signature against one made from the document's words alone, over ten thousand requests."""
+"""Our signature against one made from the document's text alone, over ten thousand requests."""
 
 import hashlib
 import json

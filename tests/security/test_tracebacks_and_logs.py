@@ -1,4 +1,4 @@
-"""What is raised while secrets are in hand is told without them, whoever tells it."""
+"""What is raised while secrets are in hand is reported without them, whoever reports it."""
 
 import io
 import logging

@@ -25,7 +25,7 @@ NOW = "2026-11-19T09:20:00"
 
 
 class Served:
-    """A sandbox in a process of its own, and a project whose configuration names it."""
+    """A sandbox in its own process, and a project whose configuration names it."""
 
     def __init__(self, folder: Path) -> None:
         scenario = folder / "large_quota.yaml"

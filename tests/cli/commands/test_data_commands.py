@@ -1,4 +1,4 @@
-"""`bot data`: what is stored is listed and checked, what is imported is checked before."""
+"""`bot data`: what is stored is listed and checked; what is imported is checked first."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `bot halt` says of the orders that are open."""
+"""What `bot halt` says about the open orders."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`bot limits` by the journal, and what a running bot answers."""
+"""`bot limits` from the journal, and as a running bot answers it."""
 
 import json
 from dataclasses import astuple
@@ -51,7 +51,7 @@ def test_without_a_bot_it_says_so_and_shows_the_limits_of_its_next_start(tmp_pat
     found = {(row["scope"], row["key"]): (row["used"], row["allowed"]) for row in told["limits"]}
     assert found["account", "max_order_value"] == (None, 20_000_000)
     assert found["strategy", "max_repeats"] == (1, 10)
-    # A stopped sandbox goes on with its own day, of which neither account nor prices are known.
+    # A stopped sandbox goes on with its own day; neither its account nor its prices are known.
     assert found["account", "max_orders_per_day"] == (4, 60)
     for key in ("max_gross_of_nav", "min_cash", "max_loss_per_day"):
         assert found["account", key][0] is None

@@ -1,4 +1,4 @@
-"""What the reading commands print about one day, and that reading changes nothing."""
+"""What the reading commands print about a day, and that reading changes nothing."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""`bot modify` and `bot cancel` to a bot that runs: a real process, one resting order."""
+"""`bot modify` and `bot cancel` with a running bot: a real process, one resting order."""
 
 import json
 import time
@@ -22,7 +22,7 @@ START_S_MAX = 120.0
 class HandBot:
     """A bot in a process of its own whose one order, 500 HPG at 26,000, rests below the market.
 
-    Its broker wants a higher fee than the bot reckons with and has cash for little more.
+    Its broker takes a higher fee than the bot assumes, and there is cash for little more.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_journal_without_an_account_says_so(tmp_path: Path) -> None:
 def balance_of(
     *, cash: tuple[int, int], due: int, net_assets: int, last: int | None, shares: int = 400
 ) -> Fields:
-    """What the running bot answers of an account whose cash is ours and the broker's."""
+    """What the running bot answers about an account on whose cash we and the broker agree."""
     made = Balance(
         account=ACCOUNT,
         read_at=T0,

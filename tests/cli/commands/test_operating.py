@@ -1,4 +1,4 @@
-"""Commands to a bot that runs: a real process with its embedded broker, over its control socket.
+"""Commands to a running bot: a real process with its embedded broker, over its control socket.
 
 Each test leaves the bot RUNNING for the next one.
 """

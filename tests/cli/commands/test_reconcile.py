@@ -1,4 +1,4 @@
-"""`bot reconcile`: to a bot that runs (a real process), and to the broker where none does."""
+"""`bot reconcile`: of a running bot (a real process), and at the broker where none runs."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What `bot replay` says of a recorded day, and of one that is decided differently now."""
+"""What `bot replay` says about a recorded day, and about one that is decided differently now."""
 
 import asyncio
 import json

@@ -22,7 +22,7 @@ KEY, SECRET = "wrong-key-0001", "wrong-secret-0001"
 async def secret_test(
     folder: Path, base_url: str, key: str, secret: str, *words: str, **settings: object
 ) -> Ran:
-    """Put both in, as a person does, and ask the broker. None of the two is ever said."""
+    """Put both in, as a person does, and ask the broker. Neither is ever printed."""
 
     broker = {"base_url": base_url, **settings}
     config = write_project(folder, scenario=QUIET, strategies=[once()], mode="paper", broker=broker)

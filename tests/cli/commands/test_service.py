@@ -1,4 +1,4 @@
-"""`bot service`: a unit that systemd takes, that is safe, and that restarts what may get well."""
+"""`bot service`: a unit that systemd takes, that is safe, and that restarts what may recover."""
 
 import shutil
 import subprocess

@@ -28,7 +28,7 @@ from tests.cli.stage import call
 from tests.journal.facts import after
 
 SYMBOL = "VHM"
-"""Nothing else in the journal is about it."""
+"""Nothing else in the journal concerns it."""
 
 
 def no(

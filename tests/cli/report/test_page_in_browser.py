@@ -47,7 +47,7 @@ SOLD = {"light": "180,35,24", "dark": "255,123,110"}
 
 @dataclass
 class Opened:
-    """A page in the browser, with all that it asked for and complained about."""
+    """A page in the browser, with everything that it requested and complained about."""
 
     page: "Page"
     requests: list[str] = field(default_factory=list)

@@ -145,7 +145,7 @@ async def test_a_state_directory_with_a_long_path_keeps_its_socket_to_itself(
 
 
 async def refused_by_both_sides(state_dir: Path) -> list[str]:
-    """What server and asker say of a folder that both have to refuse."""
+    """What both server and client say about a folder that they have to refuse."""
     found = []
     for act in (ControlServer(state_dir, {}, {}).start, lambda: ping(state_dir)):
         with pytest.raises(OperatorMistake, match="E-CTL-004") as caught:
@@ -298,7 +298,7 @@ async def test_a_request_nested_without_end_is_no_bug(tmp_path: Path) -> None:
 
 @contextmanager
 def wedged(state_dir: Path) -> Iterator[socket.socket]:
-    """A bot that listens and takes nobody: it hangs, or was stopped in a debugger."""
+    """A bot that listens but accepts nobody: it hangs, or was stopped in a debugger."""
     (state_dir / FOLDER).mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(state_dir / FOLDER / SOCKET))
@@ -334,7 +334,7 @@ def test_a_bot_that_dies_in_the_midst_of_its_answer_is_gone(tmp_path: Path) -> N
 
 
 async def _given_up(state_dir: Path, *requests: Request) -> list[Request]:
-    """What a bot does of requests whose askers have gone before it could look at them."""
+    """What a bot still does about requests whose senders have gone before it could look at them."""
     done = list[Request]()
 
     async def do(request: Request) -> Reply:
@@ -354,7 +354,7 @@ async def _given_up(state_dir: Path, *requests: Request) -> list[Request]:
 
 
 async def ping_of(state_dir: Path) -> None:
-    """Ask something after all of before."""
+    """Ask something after everything before it."""
     reader, writer = await asyncio.open_unix_connection(state_dir / FOLDER / SOCKET)
     writer.write(b"{}\n")
     await reader.readline()

@@ -1,4 +1,4 @@
-"""What counts as getting on, and what the service manager hears of it, over a real socket."""
+"""What counts as progress, and what the service manager hears of it, over a real socket."""
 
 import asyncio
 import contextlib

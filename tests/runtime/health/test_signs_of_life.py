@@ -1,4 +1,4 @@
-"""A real bot, and a manager that hears signs of life while the bot gets on, and only then."""
+"""A real bot, and a manager that hears signs of life exactly while the bot makes progress."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ class Manager:
         self.heard: list[str] = []
 
     def listen(self, seconds: float, until: Callable[[str], bool] = lambda _: False) -> bool:
-        """Listen until a line is heard that is waited for; False: it was not."""
+        """Listen until the awaited line is heard; False if it was not."""
         give_up = time.monotonic() + seconds
         while (left := give_up - time.monotonic()) > 0:
             self._ours.settimeout(left)

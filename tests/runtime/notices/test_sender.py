@@ -21,7 +21,7 @@ def message(severity: Severity, title: str = "") -> Message:
 
 
 class Played:
-    """A channel whose service answers when it is let, and what was reported of it."""
+    """A channel whose service answers when the test lets it, and what was reported about it."""
 
     def __init__(self) -> None:
         self.may_answer = threading.Event()

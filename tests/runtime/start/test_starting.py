@@ -57,7 +57,7 @@ def test_an_own_order_that_has_not_ended_is_open_work() -> None:
 
 
 class NoWait:
-    """A clock on which every instant has come already."""
+    """A clock on which every instant has already come."""
 
     def now(self) -> datetime:
         return START
@@ -146,7 +146,7 @@ async def test_a_halt_of_a_start_stands_where_the_journal_takes_nothing(tmp_path
 
 
 def test_a_halt_of_a_start_is_told_by_the_clock_that_was_found_since(tmp_path: Path) -> None:
-    """Else the engine would stand in the time of the machine, ahead of that of a played market."""
+    """Otherwise the engine would be at the machine's time, ahead of the simulated market's."""
     raise_flag(tmp_path, "enough")
     clocks, told = [START + timedelta(days=4)], list[OperatorActed]()
     halt = EarlyHalt(cast(Commits, None), lambda: clocks[-1], Brake(tmp_path))

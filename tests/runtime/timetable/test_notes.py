@@ -1,4 +1,4 @@
-"""The pulse, and what is told of jobs that come late or not at all."""
+"""The pulse, and what is said about jobs that run late or not at all."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta

@@ -46,7 +46,7 @@ class Holder:
         )
 
     def reach(self, text: str, day: date) -> None:
-        """Come to an instant, by way of whatever goes ex before it."""
+        """Move to an instant, past whatever goes ex before it."""
         while (due := self.actions.next_due()) is not None and due <= local(text, day):
             self._at(due)
             self.actions.run_due(due)

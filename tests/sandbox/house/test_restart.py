@@ -1,4 +1,4 @@
-"""Killed and started again over its ledger, the sandbox goes on where it was."""
+"""Killed and started again from its ledger, the sandbox goes on where it was."""
 
 from datetime import timedelta
 from pathlib import Path

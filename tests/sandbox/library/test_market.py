@@ -30,7 +30,7 @@ each_market = every_row(("seed", "minutes"), PLAYED)
 
 @cache
 def market(seed: int, minutes: int) -> Bench:
-    """A market that has been played for some minutes."""
+    """A market that has run for some minutes."""
     symbols = [*SYMBOLS, ETF]
     made = bench(scenario(start="09:10", symbols=symbols, accounts=ACCOUNTS, seed=seed))
     made.pass_time(minutes * 60)

@@ -1,4 +1,4 @@
-"""A market that is joined within or after its day has had one: played, not made up."""
+"""A market that is joined during or after its day has really had one: simulated, not invented."""
 
 from datetime import UTC, datetime
 from functools import cache

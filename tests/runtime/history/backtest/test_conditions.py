@@ -1,4 +1,4 @@
-"""A result says on what it rests."""
+"""A result says what it rests on."""
 
 from dataclasses import replace
 from datetime import time, timedelta

@@ -1,4 +1,4 @@
-"""What is foreseen of a hook is what the hook does; what is not understood is left to it."""
+"""What is foreseen of a hook is what the hook does; what is not understood is left to the hook."""
 
 import importlib.util
 import math
@@ -73,7 +73,7 @@ def day_of(seed: int) -> Rows:
 
 
 def asked_and_foreseen(strategy: Strategy, seed: int = 1) -> tuple[list[int], list[int] | None]:
-    """Return the bars at which a hook requests something, by asking it at each and as foreseen."""
+    """Return the bars at which a hook requests something: asked at each bar, and as foreseen."""
     indicators, asked = IndicatorColumns(), list[int]()
     for rows in (day_of(-seed), day_of(seed)):  # after a day all averages have their history
         asked.clear()

@@ -54,7 +54,7 @@ def difference(
     until: datetime,
     futures: Sequence[list[Bar]] = (PAST + later(-50), PAST + later(50)),
 ) -> str:
-    """Return the first thing that two futures have made different before they began."""
+    """Return the first thing that differs before the two futures begin."""
     one, other = (seen_until(run, future, until) for future in futures)
     for left, right in zip(one, other, strict=False):
         if left != right:

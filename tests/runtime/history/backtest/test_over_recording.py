@@ -85,7 +85,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def played(
     project: Path, *places: str, wake: str = "depth: 5s", **wanted: object
 ) -> BacktestResult:
-    """Backtest a strategy that wakes so on recorded places of the project."""
+    """Backtest a strategy with this wake-up over copies of the project's recording."""
     file = project / "strategies" / "mine.yaml"
     file.write_text(
         f"name: mine\nuse: deep\nsymbols: [HPG]\nwake: {{{wake}}}\n"
@@ -283,8 +283,8 @@ class Deep(Strategy):
 
 
 def future_of(project: Path, state: Path, step: int, *, leaks: bool) -> Future:
-    """Write a recording that goes on otherwise after the cut; in one that leaks, each depth is
-    already the next one's.
+    """Write a recording that goes on differently after the cut; in one that leaks, each depth is
+    already the next one.
     """
     shutil.copytree(project / "all" / f"date={NEXT}", state / "recorded" / f"date={NEXT}")
     [folder] = runs_of(state, NEXT)

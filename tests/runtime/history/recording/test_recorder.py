@@ -1,4 +1,4 @@
-"""The recorder never stands in the way: it drops, says so, and ends rather than hold us up."""
+"""The recorder never stands in the way: it drops rows, says so, and ends rather than hold us up."""
 
 import asyncio
 import threading
@@ -213,7 +213,7 @@ async def test_a_bug_in_the_recorder_ends_the_recording_and_nothing_else(tmp_pat
 
 async def test_a_panic_of_a_library_ends_the_recording_and_nothing_else(tmp_path: Path) -> None:
     class PanicException(BaseException):
-        """As polars raises it: no Exception."""
+        """As polars raises it: not an Exception."""
 
     def panic(_folder: Path) -> int:
         raise PanicException("index out of bounds")

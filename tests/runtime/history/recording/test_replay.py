@@ -78,7 +78,7 @@ def luck() -> Iterator[None]:
 
 
 def rewritten(folder: Path, rows: Sequence[Row], *, parts: int = 1) -> None:
-    """Put other rows in the place of a run's own."""
+    """Put other rows in place of a run's own."""
     for path in folder.glob("part-*"):
         path.unlink()
     for number in range(parts):
@@ -289,7 +289,7 @@ def test_a_run_whose_first_day_is_kept_no_longer_says_so(state: Path) -> None:
 
 
 def day_after(state: Path) -> date:
-    """Let the second half of the first run be of the next day."""
+    """Move the second half of the first run to the next day."""
     first, later = runs_of(state, DAY)[0], DAY + timedelta(days=1)
     rows, second = rows_in(first), state / "recorded" / f"date={later}" / first.name
     second.mkdir(parents=True)

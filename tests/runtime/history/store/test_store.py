@@ -1,4 +1,4 @@
-"""Bars are read from where they lie, whole and in order; what is wrong is told with its place."""
+"""Bars are read from where they are, whole and in order; what is wrong is told with its place."""
 
 import gzip
 import os

@@ -1,4 +1,4 @@
-"""The three fill models on the same snapshots, reckoned by hand; and what none of them may do."""
+"""The three fill models on the same snapshots, worked out by hand; and what none of them may do."""
 
 from dataclasses import dataclass
 from typing import Any
