@@ -1,5 +1,6 @@
 """Rows under an order's id that are about another order, or can't be true."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
@@ -7,8 +8,9 @@ import pytest
 from bot.domain.entry import Decision, Fill, Note, OrderUpdated, Transition
 from bot.domain.message import CancelOrder, PlaceOrder, ReadOrder
 from bot.domain.operations import Action, OperatorActed
-from bot.domain.order import OrderState, Side
+from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted
+from bot.domain.recovery import Recovery, StoredIntent
 from tests.engine.stage import DAY, Stage, report_of, result_of
 
 S = OrderState
@@ -207,3 +209,31 @@ def test_what_is_refused_is_explained_in_the_journal() -> None:
     assert "resume" in told.text
     assert len(stage.all(Transition)) == before
     assert stage.last(Decision).verdict == "PASSED"
+
+
+# --------------------------------------------------------------------------- what a person settles
+
+
+def test_a_quantity_that_a_person_takes_for_the_orders_own_is_read_at_once_and_noted() -> None:
+    stage = Stage()
+    intent = stage.working()
+    _show(stage, "book", report_of(intent, quantity=200))
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "changed in the app", "me"))
+
+    assert ReadOrder("ORD1", "its quantity is right") in stage.done
+    words = "L-0001 (ORD1), BUY 100 HPG at 27,000: a quantity of 200 is taken for its own"
+    assert [n.text for n in stage.new(Note) if n.kind == "RESUME"].count(words) == 1
+
+
+def test_after_a_restart_the_quantity_of_before_an_amendment_is_still_the_orders_own() -> None:
+    first = Stage()
+    intent = first.working(500)
+    row = replace(first.entries_of_order(), quantity=700)
+    stored = (StoredIntent(intent, SendState.ACKED, "ORD1", None),)
+    stage = Stage(recovery=Recovery(DAY, 2, intents=stored, orders=(row,)))
+
+    _show(stage, "book", report_of(intent, executed=100))
+
+    assert "ROW_AMBIGUOUS" not in _alerts(stage)
+    assert stage.last(Fill).quantity == 100

@@ -327,3 +327,9 @@ def test_a_filled_or_ended_order_is_never_open_again(history):
         state = stage.entries_of_order("ORD1").state
         assert not was_ended or state in TERMINAL_STATES
         was_ended = state in TERMINAL_STATES
+
+
+def test_an_order_becomes_at_most_three_parts() -> None:
+    rows = _parts(Stage().buy(), 10, 20, 30, 90)
+
+    assert parts_of(150, rows) == ()

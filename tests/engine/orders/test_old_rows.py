@@ -350,3 +350,40 @@ if __name__ == "__main__":
     for number in range(STORIES):
         _told(number)
     print(f"{STORIES:,} mixes, one end each, 0 halts")  # noqa: T201
+
+
+def test_a_row_that_is_right_again_ends_the_second_looks():
+    stage, intent = _partly_filled()
+    stage.after(1).book(report_of(intent, executed=100))
+
+    stage.after(1).book(report_of(intent, executed=200))
+    stage.pass_time(60)
+
+    assert stage.all(ReadOrder) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_told"),
+    [
+        ({"remaining": 1, "cancelled": 499}, True),
+        ({"remaining": 0, "cancelled": 500}, False),
+        ({"remaining": 500, "state": S.CANCELLED, "status": "CANCELLED"}, False),
+    ],
+    ids=["one share open", "none open", "ended, with shares open"],
+)
+def test_only_a_row_that_shows_an_ended_order_open_again_goes_back(changes, is_told):
+    stage, intent = _cancelled()
+
+    stage.after(1).book(report_of(intent, **changes))
+
+    assert ("STALE_ROW" in _alerts(stage)) is is_told
+
+
+@pytest.mark.parametrize("average", [26_990, 27_000])
+def test_an_average_that_is_corrected_is_no_contradiction(average):
+    stage, intent = _partly_filled()
+
+    stage.after(1).book(report_of(intent, executed=200, average=average, status="MATCHED"))
+
+    assert _alerts(stage) == []
+    assert stage.entries_of_order().executed_amount == 200 * 27_000

@@ -22,13 +22,14 @@ from bot.domain.message import (
     ReadTodaysOrders,
 )
 from bot.domain.order import ORDER_MOVES, SEND_MOVES, OrderState, SendState, Side
-from bot.domain.outcome import Accepted, NotSent, Refused
+from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Refused, Unknown
 from bot.engine.gate import IllegalMove
+from bot.engine.orders import sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.settings import EngineSettings, invoke_plainly
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
-from tests.engine.stage import RULEBOOK, START, Stage, report_of, result_of
+from tests.engine.stage import PLAN, RULEBOOK, START, Stage, report_of, result_of
 from tests.rows import every_row
 
 
@@ -333,3 +334,144 @@ def test_a_cancel_and_its_reason_are_a_decision():
         "changed my mind",
         "L-0001",
     )
+
+
+# ------------------------------------------------------------------- what an order leaves behind it
+
+
+def test_fills_and_ends_are_counted_once_each():
+    stage = Stage()
+    intent = stage.working(500)
+    stage.after(1).book(report_of(intent, executed=200))
+    stage.after(1).book(report_of(intent, executed=500, status="MATCHED"))
+    stage.after(1).book(report_of(intent, executed=500, status="MATCHED_ALL"))
+    lost = stage.after(60).buy(200)
+    stage.send(lost)
+    stage.answer(lost, Unknown("deadline"))
+
+    counts = stage.engine.status().counts
+    ends = {state.lower() for state in OrderState}
+    told = {key: n for key, n in counts.items() if key in ends | {"fills"}}
+    assert told == {"fills": 2, "filled": 1, "unknown": 1}
+
+
+def test_an_order_that_was_accepted_is_known_before_the_next_one_is_sent():
+    stage = Stage()
+    stage.working()
+    later = stage.after(60).buy(200)
+
+    stage.send(later)
+
+    assert "ORD1" in stage.engine._state.intents[later.intent_id].known_ids
+
+
+def test_a_row_that_changes_an_order_has_the_list_read_soon_again():
+    stage = Stage()
+    intent = stage.working(500)
+    for _ in range(60):
+        stage.pass_time(1)
+        stage.book(report_of(intent))
+
+    stage.book(report_of(intent, executed=200))
+
+    assert stage.due() == stage.now + timedelta(seconds=0.5)
+
+
+def test_the_reason_of_an_order_made_elsewhere_is_kept():
+    stage = Stage()
+    other = report_of(Stage().buy(), "APP1", message="Giá")
+
+    stage.after(1).book(other)
+
+    assert stage.entries_of_order("APP1").reason == "Giá"
+    assert stage.all(OrderResultSeen)[-1].order_id == "APP1"
+
+
+@pytest.mark.parametrize("reason", ["Giá", None])
+def test_a_rejection_that_only_a_row_shows_is_told_with_what_the_broker_said(reason):
+    stage = Stage()
+    intent = stage.working()
+    row = report_of(intent, state=OrderState.REJECTED, status="REJECTED", message=reason or "")
+
+    stage.after(1).book(row)
+
+    (kind, rejection) = stage.told[-1]
+    assert (kind, rejection.code, rejection.reason) == ("reject", "REJECTED", reason or "")
+
+
+def test_an_order_whose_first_row_contradicts_itself_keeps_the_status_that_it_shows():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+
+    stage.answer(intent, Accepted(result_of(intent, executed_quantity=900, status="SENT")))
+
+    assert stage.entries_of_order().broker_status == "SENT"
+
+
+# ------------------------------------------------------------------------ an answer and its order
+
+
+def test_a_row_that_was_asked_for_while_the_answer_was_under_way_is_newer_than_it():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.after(5).answer(intent, Accepted(result_of(intent)))
+
+    row = report_of(intent, state=OrderState.CANCELLED, status="CANCELLED", cancelled=100)
+    stage.book(row, asked_at=START + timedelta(seconds=3))
+
+    assert stage.entries_of_order().state is OrderState.CANCELLED
+
+
+def test_a_row_that_was_asked_for_while_a_refusal_was_under_way_contradicts_it():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    no = result_of(intent, state=OrderState.REJECTED, status="REJECTED", code="-900017")
+    stage.after(5).answer(intent, Refused("-900017", "no", 200, no))
+
+    stage.book(report_of(intent), asked_at=START + timedelta(seconds=3))
+
+    assert stage.last(Note).numbers["alert"] == "STALE_ROW"
+
+
+@pytest.mark.parametrize("outcome", [Unknown("lost"), NotSent("no room")])
+def test_an_answer_that_could_not_be_processed_changes_no_order_that_is_settled(outcome):
+    stage = Stage()
+    intent = stage.working()
+    before = stage.engine._state.intents[intent.intent_id].state
+
+    sends.doubt(stage.engine._state, PlaceAnswered(stage.now, intent.intent_id, outcome, None))
+    sends.doubt(stage.engine._state, PlaceAnswered(stage.now, "L-0009", outcome, None))
+
+    assert before is SendState.ACKED
+    assert stage.engine._state.intents[intent.intent_id].state is SendState.ACKED
+
+
+def test_an_answer_to_what_nobody_knows_is_told_and_changes_nothing():
+    stage = Stage()
+    intent = stage.buy()
+
+    stage.handle(PlaceAnswered(stage.now, "L-0009", Accepted(result_of(intent)), None))
+
+    assert stage.last(Note).numbers == {"alert": "ANSWER_NOT_AWAITED", "intent_id": "L-0009"}
+    assert stage.engine.status().open_orders == ()
+
+
+def test_an_order_that_lacked_a_token_and_is_not_held_has_ended():
+    stage = Stage(replace(PLAN, hold_2fa=None))
+    intent = stage.buy()
+    stage.send(intent)
+
+    stage.answer(intent, NotSent(f"{LACKS_2FA} while it waited"))
+
+    assert stage.last(IntentMoved).to_state is SendState.NOT_SENT
+    assert stage.told[-1][1].code == "NOT_SENT"
+
+
+def test_nothing_of_a_strategy_that_is_gone_keeps_its_order_back():
+    stage = Stage()
+    intent = replace(stage.buy(), strategy="gone")
+
+    assert stage.engine.reason_not_to_send(intent) is None

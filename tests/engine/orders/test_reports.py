@@ -4,10 +4,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bot.domain.entry import IntentMoved, Note, OrderUpdated
-from bot.domain.message import ReadOrder, TradingDayStarted
+from bot.domain.message import OrderRead, ReadOrder, TradingDayStarted
 from bot.domain.operations import EarlierOrdersRead
 from bot.domain.order import OrderState, SendState, UnreadRow
 from bot.domain.outcome import Unknown
+from bot.engine.orders import reports
 from tests.engine.stage import DAY, Stage, report_of
 
 
@@ -152,3 +153,55 @@ def test_a_lost_order_whose_row_a_list_shows_twice_is_found() -> None:
     stage.after(1).book(row, row)
 
     assert stage.all(IntentMoved)[-1].to_state is SendState.MATCHED
+
+
+def test_an_id_is_asked_for_from_the_fifth_second_in_which_no_list_shows_it() -> None:
+    stage = Stage()
+    stage.working()
+    stage.book()
+
+    stage.after(4.9).book()
+    early = stage.new(ReadOrder)
+    stage.after(0.1).book()
+
+    assert (early, [one.order_id for one in stage.new(ReadOrder)]) == ([], ["ORD1"])
+
+
+def test_a_list_of_another_account_says_nothing_about_an_order() -> None:
+    stage = Stage()
+    stage.working()
+    order = stage.engine._state.orders["ORD1"]
+    order.row = replace(order.row, account="120C900001.6")
+    stage.book()
+
+    stage.after(60).book()
+
+    assert stage.new(ReadOrder) == []
+    assert _alerts(stage) == []
+
+
+def test_how_long_no_list_has_shown_an_order_is_told_in_seconds() -> None:
+    stage = Stage()
+    stage.working()
+    stage.book()
+    stage.after(50).book()
+    stage.after(10)
+    stage.pass_time(0)
+
+    [standing] = reports.alerts(stage.engine._state)
+
+    assert standing.facts["seconds"] == 60
+
+
+def test_a_row_that_cannot_be_read_is_not_one_that_is_not_there() -> None:
+    stage = Stage()
+    intent = stage.working()
+    stage.book(report_of(intent))
+
+    stage.handle(OrderRead(stage.now, "ORD1", None, is_unreadable=True))
+    stage.pass_time(0.2)
+    unreadable = stage.new(ReadOrder)
+    stage.handle(OrderRead(stage.now, "ORD1", None))
+    stage.pass_time(0.2)
+
+    assert (unreadable, [one.why for one in stage.new(ReadOrder)]) == ([], ["a second look"])

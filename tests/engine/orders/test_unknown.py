@@ -759,3 +759,46 @@ def test_a_restart_goes_on_with_what_is_ambiguous_and_names_its_rows():
 
     [text] = again.engine.status().alerts
     assert "may be ORD1, ORD2" in text
+
+
+@pytest.mark.parametrize(
+    ("count", "why"), [(1, "ORD7 is equal, but of another time (10:30:00)"), (2, "2 equal rows")]
+)
+def test_why_a_question_is_ambiguous_is_told_by_what_was_found(count, why):
+    stage, intent = _unknown()
+    late = START + timedelta(hours=1)
+
+    stage.after(1).book(
+        *(report_of(intent, f"ORD{7 + each}", placed_at=late) for each in range(count))
+    )
+
+    assert stage.last(IntentMoved).reason == why
+
+
+@pytest.mark.parametrize(("reads", "to"), [(2, SendState.EOD_ABSENT), (3, SendState.NOT_PLACED)])
+def test_at_the_days_end_an_unused_nonce_needs_as_many_reads_as_ever(reads, to):
+    stage, intent = _unknown()
+    _burn(stage, intent, Resolution.FRESH)
+    assert stage.engine._state.settings.absent_reads == 3
+    for _ in range(reads):
+        stage.after(2).book()
+
+    tomorrow = DAY + timedelta(days=1)
+    stage.after(86_400).handle(TradingDayStarted(stage.now, tomorrow))
+    stage.handle(EarlierOrdersRead(stage.now, ()))
+    stage.handle(Reconciled(stage.now))
+
+    assert stage.last(IntentMoved).to_state is to
+
+
+def test_two_orders_that_look_alike_may_have_one_row_between_them():
+    stage, first = _unknown()
+    second = replace(first, intent_id="L-0002")
+    stored = StoredIntent(second, SendState.UNKNOWN, None, attempt_of(second, START))
+    also = StoredIntent(first, SendState.UNKNOWN, None, attempt_of(first, START))
+    stage = Stage(recovery=Recovery(DAY, 3, intents=(also, stored)))
+
+    stage.after(1).book(report_of(first, "ORD7"))
+
+    states = {name: one.state for name, one in stage.engine._state.intents.items()}
+    assert states == {"L-0001": SendState.MATCHED, "L-0002": SendState.UNKNOWN}

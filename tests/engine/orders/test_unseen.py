@@ -270,3 +270,19 @@ def test_a_list_of_an_earlier_day_shows_nothing_to_be_absent() -> None:
 
     assert state is SendState.FRESH
     assert stage.all(IntentMoved)[-1].to_state is SendState.NOT_PLACED
+
+
+@pytest.mark.parametrize(
+    ("order_id", "symbol"), [("ORD5", None), (None, "SSI"), (None, None), ("ORD5", "SSI")]
+)
+def test_a_row_that_stays_unreadable_is_told_of_once(
+    order_id: str | None, symbol: str | None
+) -> None:
+    stage = Stage()
+    row = UnreadRow(order_id, symbol, "no side", "{}")
+
+    for _ in range(2):
+        stage.after(1).book(set_aside=[row])
+    stage.after(1).book(set_aside=[replace(row, order_id="ORD6")])
+
+    assert _alerts(stage) == ["ROW_UNREADABLE"] * 2
