@@ -98,6 +98,10 @@ class AccountSnapshot:
     is_snapshot: bool = False
     secured: int | None = None
 
+    def held(self, symbol: str) -> Holding:
+        """Return what it holds of a symbol, which may be nothing."""
+        return self.holdings.get(symbol) or Holding(symbol, 0, 0, 0, 0)
+
 
 Moved = tuple[int, int]
 """Shares and VND by which an order has changed the account."""

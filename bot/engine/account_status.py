@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from bot.domain.account import Break, Holding
+from bot.domain.account import Break
 from bot.domain.entry import OrderUpdated
 from bot.domain.order import SendState
 from bot.domain.rulebook import PPM
@@ -162,7 +162,7 @@ def reconciliation_of(state: State) -> Reconciliation:
         numbers.append(Compared(account, None, 0, cash, seen.cash))
         for symbol in sorted({*expected.holdings, *seen.holdings}):
             ours = expected.holdings.get(symbol)
-            theirs = seen.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
+            theirs = seen.held(symbol)
             total = ours.total if ours else 0
             numbers.append(Compared(account, symbol, own.get(symbol, 0), total, theirs.total))
     books = [read.requested_at for read in state.set_aside.values()]

@@ -178,7 +178,7 @@ class State:
         self.ledgers: dict[str, AccountLedger] = {}
         self.early_flows: list[Flow] = []
         self.rights: dict[str, tuple[ShareholderRight, ...]] = {}
-        self.explained_rights: set[tuple[str, bool]] = set()
+        self.explained_rights: set[tuple[str, str | None]] = set()
         self.index = Index(rulebook)
         self.intents, self.orders = self.index.intents, self.index.orders
         self.chains = Chains()

@@ -166,10 +166,7 @@ def reason_not_to_send(state: State, intent_id: str) -> str | None:
     tracked = state.intents.get(intent_id)
     if tracked is None:
         return f"{intent_id} is not known"
-    reason = sends.reason_not_to_send(state, tracked.intent)
-    if reason is None and state.gate.lacks_token:
-        return gate.refusal(state)[0]
-    return reason
+    return sends.reason_not_to_send(state, tracked.intent)
 
 
 def on_amend_answered(state: State, event: AmendAnswered) -> None:

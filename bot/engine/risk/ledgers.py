@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from bot.domain.account import AccountSnapshot, Holding, base_words
+from bot.domain.account import AccountSnapshot, base_words
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.local_time import local_date
@@ -87,6 +87,9 @@ class Shares:
     sellable: int
     sellable_max: int
     receiving: int
+
+
+_NONE: Final = Shares(0, 0, 0, 0)
 
 
 def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
@@ -181,7 +184,7 @@ def _lifted(state: State, snapshot: AccountSnapshot) -> AccountSnapshot:
     own = own_shares(state, snapshot.account)
     holdings = dict(snapshot.holdings)
     for symbol, shares in own.items():
-        held = holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
+        held = snapshot.held(symbol)
         if held.total < shares:
             holdings[symbol] = replace(held, total=shares, sellable=held.sellable)
     return snapshot if holdings == snapshot.holdings else replace(snapshot, holdings=holdings)
@@ -206,9 +209,8 @@ def _correct(
     if symbol is None:
         ledger.base = replace(base, cash=base.cash + certain.amount)
         return
-    ours = expected.holdings.get(symbol, Shares(0, 0, 0, 0))
-    theirs = snapshot.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
-    was = base.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
+    ours, theirs = expected.holdings.get(symbol, _NONE), snapshot.held(symbol)
+    was = base.held(symbol)
     now = replace(
         was,
         total=was.total + theirs.total - ours.total,
@@ -316,7 +318,7 @@ class _Moved:
 
 
 def _shares(snapshot: AccountSnapshot, symbol: str, moved: _Moved) -> Shares:
-    base = snapshot.holdings.get(symbol) or Holding(symbol, 0, 0, 0, 0)
+    base = snapshot.held(symbol)
     undated = max(0, base.receiving - moved.awaited)
     sellable = base.sellable - moved.sold + moved.come
     return Shares(
@@ -336,8 +338,7 @@ def _differences(
     if snapshot.cash not in expected.explained_cash:
         yield Difference(None, "cash", expected.cash, snapshot.cash)
     for symbol in sorted({*expected.holdings, *snapshot.holdings}):
-        ours = expected.holdings.get(symbol, Shares(0, 0, 0, 0))
-        theirs = snapshot.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
+        ours, theirs = expected.holdings.get(symbol, _NONE), snapshot.held(symbol)
         if theirs.total != ours.total:
             yield Difference(symbol, IN_ALL, ours.total, theirs.total)
             continue
@@ -369,7 +370,7 @@ def explanation(state: State, account: str, symbol: str | None, difference: int)
             worth = (right.dividend - tax, right.dividend)
         elif symbol == right.symbol and right.shares:
             worth = (right.shares,)
-        key = (right.number, symbol is None)
+        key = (right.number, symbol)
         if difference not in worth or key in state.explained_rights:
             continue
         state.explained_rights.add(key)

@@ -22,6 +22,7 @@ from bot.domain.order import Intent, OrderReport, OrderState, OrderType, SendSta
 from bot.domain.outcome import Accepted, Outcome, Refused, Resolution, Unknown
 from bot.domain.recovery import Recovery, StoredAmend, StoredIntent
 from bot.engine import gate
+from bot.engine.orders import amends
 from bot.engine.settings import EngineSettings, UnknownPolicy
 from bot.engine.tracked import AmendVerdict
 from tests.engine.stage import DAY, START, Stage, attempt_of, report_of, result_of
@@ -364,3 +365,70 @@ def test_a_poll_that_shows_nothing_new_of_a_pending_change_is_not_journalled_aga
     stage.after(1).book(row)
 
     assert len(stage.all(OrderUpdated)) == rows
+
+
+def test_an_order_that_ends_at_the_new_value_shows_that_its_change_was_done() -> None:
+    stage, row = _answered(Unknown("lost", None))
+    full = replace(row, price=26_900, executed_quantity=500, executed_amount=500 * 26_900)
+    full = replace(full, average_price=26_900, remaining_quantity=0)
+
+    stage.book(replace(full, state=_S.FILLED, status="MATCHED_ALL"))
+
+    amend = stage.engine.status().amends[-1]
+    assert (amend.verdict, amend.text) == (AmendVerdict.DONE, "the order ended: FILLED (lost)")
+
+
+def test_a_row_without_a_verdict_is_asked_for_at_growing_intervals() -> None:
+    stage, row = _answered(Unknown("lost", None))
+    asked = []
+    for second in range(40):
+        if stage.new(ReadOrder):
+            asked.append(second)
+            stage.row(row)
+        stage.pass_time(1)
+
+    assert asked == [0, 2, 6, 14, 29]
+
+
+def test_what_the_nonce_of_a_lost_put_showed_is_noted() -> None:
+    stage, _ = _answered(Unknown("lost", None))
+
+    stage.handle(NonceBurnt(stage.now, "p", Resolution.REACHED, "it had been used"))
+
+    [note] = [each for each in stage.new(Note) if each.kind == "AMEND"]
+    assert note.text == "ORD1 price 27,000 to 26,900: it had been used"
+
+
+def test_after_a_restart_a_put_is_over_once_it_can_no_longer_arrive() -> None:
+    stage, row = _restarted(None)
+
+    stage.now = START + timedelta(seconds=49)
+    stage.row(row)
+    early = _verdict(stage)
+    stage.after(1).row(row)
+
+    assert (early, _verdict(stage)) == ("", AmendVerdict.NOT_DONE)
+
+
+def test_an_amendment_that_stays_open_is_told_with_both_values() -> None:
+    stage, _ = _answered(Unknown("lost", None))
+    stage.pass_time(200)
+
+    [standing] = amends.alerts(stage.engine._state)
+
+    assert (standing.facts["old"], standing.facts["new"]) == (27_000, 26_900)
+
+
+@pytest.mark.parametrize(
+    ("price", "quantity", "kept"), [(26_900, None, (26_900, 500)), (None, 400, (27_000, 400))]
+)
+def test_a_decided_amendment_names_the_whole_order_that_was_asked_for(
+    price: int | None, quantity: int | None, kept: tuple[int, int]
+) -> None:
+    stage = Stage(settings=ON)
+    stage.working(500, 27_000)
+
+    stage.handle(AmendAsked(stage.now, "ORD1", price, quantity, "operator", "by hand"))
+
+    decision = stage.last(Decision)
+    assert (decision.price, decision.quantity) == kept

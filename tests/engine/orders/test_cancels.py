@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from bot.domain.entry import Decision, Note
+from bot.domain.entry import AttemptFinished, Decision, Note, OrderResultSeen
 from bot.domain.instrument import Phase
 from bot.domain.message import (
     CancelAnswered,
@@ -568,3 +568,27 @@ def test_of_two_cancels_the_one_that_still_waits_for_its_row_is_not_said_to_lack
 def _lacking(stage):
     told = [one for one in _alerts(stage) if one.numbers["alert"] == "CANCEL_NEEDS_TOKEN"]
     return [one.numbers["ids"] for one in told]
+
+
+def test_an_answer_to_a_cancel_is_journalled_with_what_the_broker_said():
+    stage, intent = _expired()
+    stage.row(report_of(intent, executed=200))
+    finished = stage.finished_of(intent)
+
+    stage.handle(CancelAnswered(stage.now, "ORD1", Accepted(result_of(intent)), finished))
+
+    assert stage.new(AttemptFinished) == [finished]
+    assert [(one.source, one.order_id) for one in stage.new(OrderResultSeen)] == [
+        ("cancel", "ORD1")
+    ]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_order_without_a_row_has_the_day_order_book_read_soon(is_there):
+    stage, intent = _expired()
+    stage.pass_time(1)
+    stage.book(report_of(intent, executed=200))
+
+    stage.row(report_of(intent, executed=200) if is_there else None)
+
+    assert (stage.due() == stage.now + timedelta(seconds=0.5)) is not is_there

@@ -345,14 +345,17 @@ def test_fills_and_ends_are_counted_once_each():
     stage.after(1).book(report_of(intent, executed=200))
     stage.after(1).book(report_of(intent, executed=500, status="MATCHED"))
     stage.after(1).book(report_of(intent, executed=500, status="MATCHED_ALL"))
-    lost = stage.after(60).buy(200)
+    refused = stage.after(5).buy(300, 26_000)
+    stage.send(refused)
+    stage.answer(refused, Refused("-100013", "no cash", 400))
+    lost = stage.buy(200)
     stage.send(lost)
     stage.answer(lost, Unknown("deadline"))
 
     counts = stage.engine.status().counts
     ends = {state.lower() for state in OrderState}
     told = {key: n for key, n in counts.items() if key in ends | {"fills"}}
-    assert told == {"fills": 2, "filled": 1, "unknown": 1}
+    assert told == {"fills": 2, "filled": 1, "unknown": 1, "rejected": 1}
 
 
 def test_an_order_that_was_accepted_is_known_before_the_next_one_is_sent():

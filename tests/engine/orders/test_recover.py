@@ -588,3 +588,62 @@ def test_a_changed_limit_is_told_with_both_values_and_by_whom():
 
 def test_who_only_looks_writes_nothing():
     assert _kept_limits(_started(by="")) == []
+
+
+@pytest.mark.parametrize(("count", "more"), [(8, ""), (9, " and 1 more")])
+def test_eight_changed_limits_are_told_in_full(count, more):
+    before = dict.fromkeys((f"gone.{each}" for each in range(count)), 1)
+
+    stage = _started(before={**_OF_A_RUN, **before})
+
+    [text] = told(stage)
+    assert text.split(": ")[1].count("->") == min(count, 8)
+    assert f"-> none{more}. They hold from now on" in text
+
+
+# ------------------------------------------------------------------------------- what a start knows
+
+
+def test_a_start_reads_the_day_order_book_and_the_account():
+    stage = Stage(is_open=False)
+
+    assert {ReadTodaysOrders("start"), ReadAccount("start")} <= set(stage.done)
+
+
+def test_what_was_not_sent_before_the_restart_has_ended():
+    stage = _recovered(SendState.READY)
+
+    move = stage.last(Transition)
+    assert (move.to_state, move.note) == (OrderState.EXPIRED, "restart")
+
+
+def test_orders_of_before_the_restart_are_known_before_the_next_one_is_sent():
+    stage, _ = _working_before(state=OrderState.CANCELLED)
+    later = stage.buy(200)
+
+    stage.send(later)
+
+    assert "ORD1" in stage.engine._state.intents[later.intent_id].known_ids
+
+
+def test_a_refusal_of_the_very_instant_of_the_last_switch_is_not_counted_again():
+    book = RecoveredStrategy(
+        {}, 0, 0, 0, "on", state_since=SENT_AT, refused=(SENT_AT, START), refused_in_a_row=3
+    )
+
+    stage = Stage(recovery=Recovery(DAY, strategies={"test": book}))
+
+    kept = stage.engine._state.strategies["test"]
+    assert (kept.refusals, kept.refused_of_late.count(START)) == (1, 1)
+
+
+def test_what_was_bought_and_sold_today_leaves_a_day_that_began_with_nothing():
+    first = Stage(sellable=200)
+    bought = first.working(100)
+    first.after(1).book(report_of(bought, executed=100))
+    [fill] = first.all(Fill)
+    sold = replace(fill, fill_id="F-0002", side=Side.SELL)
+
+    stage = Stage(recovery=Recovery(DAY, recent_fills=((DAY, fill), (DAY, sold))))
+
+    assert stage.engine._state.strategies["test"].days["HPG"].begun == 0

@@ -239,3 +239,27 @@ def test_an_order_kept_back_for_want_of_a_token_is_held_until_it_comes():
     moves = [move.to_state for move in stage.all(IntentMoved)]
     assert moves == [SendState.HELD, SendState.REFUSED]  # a token is there: it is asked for anew
     assert len(stage.all(PlaceOrder)) == 2
+
+
+def test_refusals_of_the_api_are_told_with_how_many_were_equal_in_a_row():
+    stage = Stage()
+
+    _refuse(stage, HEADER, HEADER, CASH)
+    [strategy] = stage.engine.status().strategies
+    assert strategy.reason.startswith("the broker has refused 3 of its orders in a row")
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "go on", "me", strategy="test"))
+    _refuse(stage, HEADER, HEADER)
+
+    assert "API_CHANGED" not in _told(stage)
+
+
+def test_an_enabled_strategy_is_paused_again_only_after_three_more_refusals():
+    stage = Stage()
+    _refuse(stage, CASH, CASH, CASH)
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "go on", "me", strategy="test"))
+
+    _refuse(stage, CASH, CASH)
+
+    assert stage.engine.status().strategies[0].state == "on"
+    _refuse(stage, CASH)
+    assert stage.engine.status().strategies[0].state == "paused"

@@ -29,7 +29,7 @@ from bot.domain.operations import (
 from bot.domain.order import OrderReport, OrderState, SendState, Side
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.risk import breaks
-from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, START, Stage, report_of
 
 NEXT_DAY = date(2026, 11, 20)
 CLOSED = datetime.fromisoformat("2026-11-19T15:15+07:00")
@@ -557,3 +557,86 @@ def test_numbers_of_an_earlier_run_that_agreed_count_from_there() -> None:
     broker.read(times=2)
 
     assert "expected 0, found 100" in _breaks(stage)["B-0001"]
+
+
+# ---------------------------------------------------------------------------------- what is told
+
+
+@pytest.mark.parametrize(
+    ("damage", "more"),
+    [(("no chain",), ""), (("no chain", "no row"), "; 1 findings more")],
+)
+def test_damage_is_told_by_its_first_finding_and_how_many_more(
+    damage: tuple[str, ...], more: str
+) -> None:
+    stage = Stage(recovery=Recovery(DAY, damage=damage), is_open=False)
+
+    text = f"the journal is damaged, or an older copy of it: no chain{more}"
+    assert _breaks(stage) == {"JOURNAL": text}
+
+
+@pytest.mark.parametrize(("count", "names"), [(5, "5"), (6, "5 and 1 more")])
+def test_a_break_names_five_of_the_orders_that_it_rests_on(count: int, names: str) -> None:
+    ids = tuple(f"ORD{each}" for each in range(1, count + 1))
+    kept = Break("B-0001", "cash", None, None, 1, 2, ids)
+
+    stage = Stage(recovery=Recovery(DAY, breaks=(kept,)), is_open=False)
+
+    told = f"B-0001 cash (orders ORD1, ORD2, ORD3, ORD4, ORD{names})."
+    assert stage.engine.status().alerts[0].startswith(told)
+
+
+def test_a_sale_elsewhere_whose_row_comes_after_the_break_that_it_made_is_counted_once() -> None:
+    stage = Stage(sellable=500)
+    broker = Broker(stage, shares=500).read(times=2)
+    sale = replace(report_of(Stage().buy(500, 26_900), "APP1", executed=500), side=Side.SELL)
+    broker.shares = 0
+    broker.read(times=3)
+    stage.after(5).book(sale)
+
+    for _ in range(3):
+        now = stage.after(60).now
+        stage.book(replace(sale, requested_at=now))
+        stage.handle(AccountRead(now, AccountSnapshot(now, ACCOUNT, broker.cash, CASH, {})))
+
+    found = [text for text in _breaks(stage).values() if text.startswith("HPG")]
+    assert found == ["HPG in all: expected 500, found 0: -500 shares that no order explains"]
+    assert "count once" in "".join(note.text for note in stage.all(Note))
+
+
+def test_a_break_of_before_the_start_explains_no_later_order() -> None:
+    kept = Break("B-0001", "HPG", None, "HPG", 0, 200)
+    stage = Stage(recovery=Recovery(DAY, breaks=(kept,), next_break_number=2))
+    broker = Broker(stage).read(times=2)
+    row = report_of(Stage().buy(200, 26_900), "APP1", executed=200)
+
+    for _ in range(3):
+        now = stage.after(60).now
+        stage.book(replace(row, requested_at=now))
+        stage.handle(AccountRead(now, AccountSnapshot(now, ACCOUNT, broker.cash, CASH, {})))
+
+    texts = [each for name, each in _breaks(stage).items() if name != "B-0001"]
+    assert "HPG in all: expected 200, found 0: -200 shares that no order explains" in texts
+
+
+def test_an_order_made_elsewhere_that_fills_piece_by_piece_explains_each_piece() -> None:
+    stage = Stage()
+    broker = Broker(stage)
+    whole = report_of(Stage().buy(500, 26_900), "APP1", executed=200)
+
+    for executed in (200, 200, 500, 500):
+        row = replace(whole, executed_quantity=executed, executed_amount=executed * 26_900)
+        broker.cash, broker.shares = CASH - _cost(executed), executed
+        _read_with(broker, replace(row, remaining_quantity=500 - executed))
+
+    assert _breaks(stage) == {}
+
+
+def test_between_sessions_two_reads_five_seconds_apart_are_enough() -> None:
+    stage = Stage()
+    stage.now = START.replace(hour=5, minute=15)  # 12:15 local
+    broker = Broker(stage, cash=CASH - 5)
+
+    broker.read(times=2, seconds=5)
+
+    assert len(_breaks(stage)) == 1

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 import pytest
 
 from bot.domain.account import AccountSnapshot, Holding, ShareholderRight
-from bot.domain.entry import Fill, Note, RunState
-from bot.domain.message import AccountRead, TradingDayStarted
-from bot.domain.recovery import Recovery
+from bot.domain.entry import Fill, Note, RunState, StateChanged
+from bot.domain.message import AccountRead, PlaceOrder, TradingDayStarted
+from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.settings import EngineSettings
-from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, START, Stage, report_of
 
 SETTLES = datetime.fromisoformat("2026-11-23T13:00+07:00")
 BOUGHT = 200 * 27_000
@@ -218,3 +218,149 @@ def test_after_a_restart_what_was_bought_before_still_settles():
     broker.read(2)
 
     assert [text.split(":")[0] for text in broker.notes()[start:]] == ["HPG sellable"]
+
+
+# ---------------------------------------------------------------------------------- what is a base
+
+
+def bases(stage: Stage) -> list[datetime]:
+    return [each.at for each in stage.all(StateChanged) if each.scope == f"base:{ACCOUNT}"]
+
+
+def test_the_first_figures_of_an_account_are_kept_as_its_base_and_equal_ones_are_not_again():
+    stage = Stage()
+    first = bases(stage)
+    broker = Broker(stage)
+
+    broker.read(1)  # the price of its shares is another
+    broker.read(3)
+
+    assert (first, len(bases(stage))) == ([START], 2)
+
+
+def test_cash_that_comes_without_an_order_of_today_is_a_base_of_its_own():
+    stage, proceeds = having_sold()
+    Broker(stage).read(1)
+    before = len(bases(stage))
+
+    come_to(stage, SETTLES)
+    Broker(stage, cash=100_000_000 + proceeds).read(3)
+
+    assert len(bases(stage)) == before + 1
+
+
+def having_sold() -> tuple[Stage, int]:
+    """A stage that has sold 200 HPG, and what that brings on T+2."""
+    held = RecoveredStrategy({"HPG": (200, 5_200_000)}, 0, 0, 0, "on")
+    stage = Stage(sellable=200, recovery=Recovery(DAY, strategies={"test": held}))
+    stage.request(lambda s: s.sell(200, limit=27_000))
+    sale = stage.last(PlaceOrder).intent
+    stage.accept(sale)
+    stage.after(1).book(report_of(sale, executed=200))
+    return stage, BOUGHT - RULEBOOK.fee(BOUGHT) - RULEBOOK.sale_tax(BOUGHT)
+
+
+def test_the_money_of_a_sale_may_come_some_hours_early_on_its_day():
+    stage, proceeds = having_sold()
+    broker = Broker(stage)
+    broker.read(1)
+
+    come_to(stage, SETTLES - timedelta(hours=3))
+    broker.read(2, cash=100_000_000 + proceeds)
+
+    assert broker.notes() == []
+
+
+def test_what_settles_in_the_very_instant_of_a_read_counts_once():
+    broker = having_bought()
+
+    come_to(broker.stage, SETTLES - timedelta(seconds=60))
+    broker.read(1, sellable=200)
+    assert broker.stage.now == SETTLES
+    broker.read(3)
+
+    assert broker.notes() == []
+
+
+def test_what_is_certain_in_one_symbol_is_the_base_though_another_is_at_work():
+    stage = Stage()
+    stage.working()
+
+    for _ in range(4):
+        now = stage.after(90).now
+        stage.book(report_of(stage.engine._state.intents["L-0001"].intent))
+        found = {"SSI": Holding("SSI", 300, 300, 0, 20_000)}
+        stage.handle(AccountRead(now, AccountSnapshot(now, ACCOUNT, stage.cash, stage.cash, found)))
+
+    text = "SSI in all: expected 0, found 300: +300 shares that no order explains"
+    assert [each.text for each in stage.engine.reconciliation().breaks] == [text]
+    assert stage.engine.reconciliation().doubts == ()
+    assert [note.text for note in stage.all(Note) if note.kind == "RECONCILE"] == []
+
+
+def test_an_order_on_its_way_in_one_account_holds_up_no_figures_of_another():
+    stage = Stage()
+    stage.send(stage.buy())
+    other = AccountSnapshot(stage.now, "120C900001.6", 5_000_000, 5_000_000, {})
+
+    stage.handle(AccountRead(stage.now, other))
+
+    assert [each.scope for each in stage.new(StateChanged)] == ["base:120C900001.6"]
+
+
+def test_a_difference_that_no_second_read_has_shown_is_named():
+    broker = having_bought()
+
+    broker.read(1, cash=1_000, total=100)
+
+    assert broker.stage.engine.reconciliation().doubts == (
+        "cash: 1,000 at the broker",
+        "HPG in all: 100 at the broker",
+    )
+
+
+# -------------------------------------------------------------------------------- what a right says
+
+
+@pytest.mark.parametrize(("days", "is_named"), [(-8, False), (-7, True), (7, True), (8, False)])
+def test_a_dividend_may_come_a_week_from_the_day_that_the_broker_names(days, is_named):
+    broker = having_bought()
+    broker.read(rights=(replace(DIVIDEND, paid_on=DAY + timedelta(days=days)),))
+
+    broker.read(2, cash=broker.cash + 475_000)
+
+    assert broker.notes()[0].startswith("cash dividend") is is_named
+    assert broker.stage.engine.status().halted_symbols == {}
+
+
+def test_new_shares_of_another_symbol_explain_nothing():
+    broker = having_bought()
+    broker.read(rights=(replace(BONUS, symbol="SSI"),))
+
+    broker.read(2, total=230)
+
+    assert broker.notes()[0].endswith("+30 shares that no order explains")
+
+
+def test_new_shares_that_no_strategy_holds_are_named_and_halt_nothing():
+    stage = Stage(sellable=200)
+    broker = Broker(stage, total=200, sellable=200)
+    broker.read(rights=(BONUS,))
+
+    broker.read(2, total=230)
+
+    assert broker.notes() == ["stock dividend HPG 100:15: +30 shares"]
+    assert stage.engine.status().halted_symbols == {}
+
+
+def test_one_right_may_bring_money_and_shares_once_each():
+    both = replace(BONUS, dividend=500_000)
+    broker = having_bought()
+    broker.read(rights=(both,))
+
+    broker.read(2, cash=broker.cash + 500_000, total=230)
+
+    assert [text.rpartition(": ")[2] for text in broker.notes()] == [
+        "+500,000 before tax",
+        "+30 shares",
+    ]
