@@ -370,6 +370,8 @@ def test_a_new_id_may_show_as_late_as_a_row_may_though_the_put_is_past():
     stage.book(_ended(row), _later(row, 1, quantity=600, executed=600))
 
     assert still is OrderState.PENDING_REPLACE
+    shown = [one for one in stage.all(OrderUpdated) if one.state is still]
+    assert {one.cancelled_quantity for one in shown} == {0}
     assert _counted(stage) == (600, 600, 600 * PRICE)
     assert stage.entries_of_order().state is OrderState.FILLED
     assert _alerts(stage) == []
@@ -506,7 +508,21 @@ def test_what_fits_is_the_new_total_or_what_was_open_of_it(asked, shown, is_like
     assert _codes(stage) == ["AMEND_AMBIGUOUS"] * is_like
 
 
-@pytest.mark.parametrize("changes", [{"price": 26_950}, {"account": "120C999999.1"}])
+@pytest.mark.parametrize(("left", "lives"), [(0, False), (1, True)])
+def test_only_a_new_id_with_shares_open_lives_on(left, lives):
+    stage, row = _resized(executed=200)
+    _look(stage, _ended(row), 120)
+
+    later = _later(row, 1, quantity=600, executed=600 - left)
+    stage.after(1).book(_ended(row), replace(later, remaining_quantity=left))
+
+    assert ("ORDER_LIVES" in _codes(stage)) is lives
+
+
+NOBODYS = [{"price": 26_950}, {"account": "120C999999.1"}, {"quantity": 0, "remaining_quantity": 0}]
+
+
+@pytest.mark.parametrize("changes", NOBODYS)
 def test_a_row_that_shows_something_else_is_somebody_elses(changes):
     stage, row, new = _renamed()
 
@@ -525,6 +541,15 @@ def test_after_the_verdict_a_row_that_fits_is_somebody_elses():
     assert _codes(stage) == []
 
 
+@pytest.mark.parametrize(("seconds", "code"), [(100, ["AMEND_AMBIGUOUS"]), (115, [])])
+def test_a_row_that_comes_after_a_new_id_could_have_is_somebody_elses(seconds, code):
+    stage, row, new = _renamed()
+
+    stage.after(seconds).book(row, _rootless(new))
+
+    assert _codes(stage) == code
+
+
 def test_a_verdict_under_the_own_id_says_that_the_other_row_is_not_ours():
     stage, row, new = _renamed()
     stage.after(1).book(row, _rootless(new))
@@ -535,6 +560,8 @@ def test_a_verdict_under_the_own_id_says_that_the_other_row_is_not_ours():
     assert shown
     assert stage.engine.status().alerts == ()
     assert stage.entries_of_order("ORD9").note == "not placed here"
+    told = "ORD9, BUY 500 HPG at 26,900 is not L-0001: that works under its own id"
+    assert [note.text for note in stage.new(Note) if "is not" in note.text] == [told]
 
 
 def test_when_the_old_id_has_ended_the_row_that_fits_is_named_for_good():

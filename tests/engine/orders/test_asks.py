@@ -4,7 +4,16 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.entry import Decision, Fill, IntentMoved, Note, OrderResultSeen, Verdict
+from bot.domain.account import moved_in
+from bot.domain.entry import (
+    Decision,
+    Fill,
+    IntentMoved,
+    Note,
+    OrderResultSeen,
+    StateChanged,
+    Verdict,
+)
 from bot.domain.message import CancelOrder, NonceBurnt, PlaceOrder
 from bot.domain.operations import Action, CancelAsked, OperatorActed, VerdictAsked
 from bot.domain.order import OrderState, SendState, Side
@@ -13,6 +22,7 @@ from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine.orders import asks
 from tests.engine.orders.test_held import Pair
 from tests.engine.stage import (
+    ACCOUNT,
     DAY,
     RULEBOOK,
     START,
@@ -287,3 +297,23 @@ def test_a_row_of_before_does_not_take_back_what_was_seen_executed_when_it_is_sa
 
     assert stage.last(Fill).quantity == 50
     assert stage.entries_of_order("ORD2").executed_quantity == 50
+
+
+def test_what_a_row_had_matched_before_a_person_named_it_is_counted_once():
+    stage = Stage()
+    intent = _lost(stage)
+    late = report_of(intent, "ORD1", executed=100, placed_at=START + timedelta(hours=1))
+    stage.after(1).book(late)
+    assert _state(stage) is SendState.AMBIGUOUS
+    stage.cash -= 100 * 27_000 + RULEBOOK.fee(100 * 27_000)
+
+    _say(stage, "ORD1")
+    for _ in range(3):
+        stage.after(60).book(late)
+        stage.account(100)
+
+    assert [fill.quantity for fill in stage.all(Fill)] == [100]
+    found = stage.engine.reconciliation()
+    assert (found.breaks, found.doubts, found.external) == ((), (), ())
+    [*_, base] = [one for one in stage.all(StateChanged) if one.scope == f"base:{ACCOUNT}"]
+    assert moved_in(base.reason) == {}

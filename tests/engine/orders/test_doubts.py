@@ -237,3 +237,14 @@ def test_after_a_restart_the_quantity_of_before_an_amendment_is_still_the_orders
 
     assert "ROW_AMBIGUOUS" not in _alerts(stage)
     assert stage.last(Fill).quantity == 100
+
+
+def test_a_row_that_is_the_orders_own_again_is_noted() -> None:
+    stage = Stage()
+    intent = stage.working()
+    _show(stage, "book", report_of(intent, quantity=200))
+
+    _show(stage, "book", report_of(intent))
+
+    words = "L-0001 (ORD1), BUY 100 HPG at 27,000: the broker's row is its own again"
+    assert words in [note.text for note in stage.new(Note) if note.kind == "RESUME"]

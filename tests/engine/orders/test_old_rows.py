@@ -387,3 +387,16 @@ def test_an_average_that_is_corrected_is_no_contradiction(average):
 
     assert _alerts(stage) == []
     assert stage.entries_of_order().executed_amount == 200 * 27_000
+
+
+@pytest.mark.parametrize(("early_s", "is_certain"), [(0, True), (0.5, False)])
+def test_a_second_look_counts_once_no_lagging_node_can_be_so_late(early_s, is_certain):
+    stage, intent = _partly_filled()
+    stage.after(1).book(report_of(intent, executed=100))
+
+    stage.after(LAG_S - 1 - early_s).book(report_of(intent, executed=100))
+
+    corrected = [n for n in stage.all(Note) if n.numbers.get("alert") == "ROW_CORRECTED"]
+    assert _halted(stage) is is_certain
+    words = "the broker's row under its id shows again: executed quantity fell from 200 to 100."
+    assert [words in each.text for each in corrected] == [True] * is_certain

@@ -248,8 +248,11 @@ def test_a_person_may_let_buys_out_although_the_list_is_an_earlier_days() -> Non
     stage, old = _in_a_list_of_yesterday()
 
     stage.handle(OperatorActed(stage.now, Action.RESUME, "the broker says so", "me"))
+    noted = [note.text for note in stage.new(Note) if note.kind == "RESUME"]
     stage.book(old)
 
+    told = "buys go on although the day order book is an earlier day's, until today ends"
+    assert told in noted
     assert _asked(stage)[0] is Verdict.PASSED
     assert [each.code for each in stage.engine.status().standing] == ["BOOK_OF_BEFORE"]
 
@@ -286,3 +289,12 @@ def test_a_row_that_stays_unreadable_is_told_of_once(
     stage.after(1).book(set_aside=[replace(row, order_id="ORD6")])
 
     assert _alerts(stage) == ["ROW_UNREADABLE"] * 2
+
+
+def test_that_every_row_can_be_read_again_is_noted_and_that_buys_go_out_too() -> None:
+    stage = Stage()
+    stage.book(set_aside=[OF_HPG])
+
+    stage.after(1).book()
+
+    assert "every row of the day order book can be read again" in [n.text for n in stage.new(Note)]
