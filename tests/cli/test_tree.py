@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -115,6 +116,14 @@ def modules_after(*arguments: str) -> set[str]:
 
 
 @pytest.mark.process
+def test_each_section_of_the_help_stands_once_and_a_line_is_a_sentence() -> None:
+    sections = [section for section, _ in groupby(section for section, _ in COMMANDS.values())]
+
+    assert len(sections) == len(set(sections))
+    lines = [line for _, line in COMMANDS.values()]
+    assert [line for line in lines if line[0].islower() or line[-1] not in ".?"] == []
+
+
 def test_help_imports_nothing_heavy() -> None:
     assert modules_after("--help").intersection(HEAVY) == set()
 
