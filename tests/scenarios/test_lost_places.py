@@ -1,14 +1,24 @@
 """Stories of a place that got lost while what would explain it is broken too, and stays broken."""
 
+import sqlite3
 from collections.abc import Mapping
+from contextlib import AsyncExitStack, closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, ClassVar
 
+from bot.config.scenario_file import load_scenario
 from bot.domain.entry import IntentMoved, Note
 from bot.domain.order import SendState
+from bot.protocol.signing import HEADER_NONCE
+from bot.runtime.run import run_bot
+from bot.runtime.run_controls import RunOptions
+from bot.runtime.worlds.environment import Access, EnvironmentSpec
+from bot.runtime.worlds.sandbox import wake_sandbox
 from tests.by_hand import Ask, tell_by_hand
 from tests.staging import QUIET
-from tests.story import Story, once, tell, write_project
+from tests.story import InProcessEnvironment, Shown, Story, once, tell, write_project
 
 NEVER_ARRIVES = {
     "match": {"verb": "POST", "path": "*/orders"},
@@ -75,3 +85,42 @@ async def test_a_restart_goes_on_trying_the_nonce_where_the_last_run_ended(
     assert _states(second)[:2] == [SendState.FRESH, SendState.NOT_PLACED]
     assert second.posts() == ["L-0001", "L-0002"]  # its strategy has asked again
     assert len(second.broker_orders()) == 1
+
+
+class Heard(InProcessEnvironment):
+    """Keeps the nonce of each request, in order; None: it had none."""
+
+    nonces: ClassVar[list[str | None]] = []
+
+    async def open(self, stack: AsyncExitStack, /) -> Access:
+        access = await super().open(stack)
+        app = access.app
+        assert app is not None
+
+        async def listening(scope: Mapping[str, Any], *rest: Any) -> None:
+            headers = {name.lower(): value.decode() for name, value in scope["headers"]}
+            self.nonces.append(headers.get(HEADER_NONCE.lower().encode()))
+            await app(scope, *rest)
+
+        return replace(access, app=listening)
+
+
+async def test_a_start_tries_the_nonces_of_lost_places_before_it_asks_anything_else(
+    tmp_path: Path,
+) -> None:
+    faults = [NEVER_ARRIVES, _no_user_until("09:20:55")]
+    config = write_project(tmp_path, scenario={**QUIET, "faults": faults}, strategies=[once()])
+    first = await tell(config, minutes=1, stop_grace_s=0)
+    assert _states(first)[-1] is SendState.UNKNOWN
+    with closing(sqlite3.connect(first.loaded.state_dir / "journal.db")) as connection:
+        [(lost,)] = connection.execute("select nonce from attempts").fetchall()
+    script = load_scenario("story.yaml", first.loaded.base_dir)
+
+    def make(spec: EnvironmentSpec) -> Heard:
+        return Heard(*wake_sandbox(spec, script), spec)
+
+    Heard.nonces = []
+    options = RunOptions(run_for=timedelta(seconds=5), stop_grace_s=0)
+    await run_bot(first.loaded, options, Shown(), make=make)
+
+    assert Heard.nonces[0] == lost
