@@ -817,6 +817,36 @@ def test_an_amendment_that_did_not_arrive_is_over_when_it_can_no_longer():
     assert _order(stage).open_quantity == 300
 
 
+def test_an_amendment_under_a_cancel_counts_on_after_a_restart_and_finds_its_new_id():
+    before, row = _resized()
+    cancelling = {"status": "CANCELLING", "state": OrderState.PENDING_CANCEL}
+    before.after(1).book(replace(row, **cancelling))
+    assert before.entries_of_order().state is OrderState.PENDING_CANCEL
+    stage = _restarted(before, before.last(IntentRecorded).intent, _amend_of_500(before))
+
+    held = _order(stage).open_quantity
+    stage.after(1).book(_ended(row), _later(row, 1, quantity=400))
+
+    assert held == 600 - 200
+    order = stage.entries_of_order()
+    assert (order.quantity, order.executed_quantity) == (600, 200)
+    assert _codes(stage) == []
+
+
+def test_an_amendment_that_had_its_verdict_under_a_cancel_is_over_with_the_first_row():
+    before, row = _resized(executed=0)
+    cancelling = {"status": "CANCELLING", "state": OrderState.PENDING_CANCEL}
+    before.after(1).book(replace(row, **cancelling))
+    amend = replace(_amend_of_500(before), outcome="REFUSED")
+    stage = _restarted(before, before.last(IntentRecorded).intent, amend)
+
+    ended = replace(row, state=OrderState.CANCELLED, remaining_quantity=0, cancelled_quantity=500)
+    stage.after(120).row(ended)
+
+    assert stage.entries_of_order().state is OrderState.CANCELLED
+    assert _order(stage).open_quantity == 0
+
+
 def test_an_amendment_that_was_refused_before_the_restart_needs_only_the_row():
     before, row = _resized()
     amend = replace(_amend_of_500(before), outcome="REFUSED")

@@ -20,11 +20,15 @@ _DECISIONS: Final = tables.decisions
 _RESULTS: Final = tables.order_results
 _FILLS: Final = tables.fills
 _MOVES: Final = tables.transitions
+_MAY_CHANGE: Final = (OrderState.PENDING_REPLACE, OrderState.PENDING_CANCEL)
+"""A cancel that the broker shows hides that an amendment is under way. One that has its verdict is
+over with the next row.
+"""
 
 
 def unsettled_amends(connection: sa.Connection, day: str) -> Iterator[StoredAmend]:
-    """Yield each amendment of today without a verdict, with what was requested."""
-    is_open = (_ORDERS.c.trading_date == day) & (_ORDERS.c.state == OrderState.PENDING_REPLACE)
+    """Yield each amendment of today that may have no verdict, with what was requested."""
+    is_open = (_ORDERS.c.trading_date == day) & _ORDERS.c.state.in_(_MAY_CHANGE)
     puts = (
         sa.select(_ATTEMPTS, _ORDERS.c.order_id.label("first_id"))
         .join(_ORDERS, _ORDERS.c.intent_id == _ATTEMPTS.c.intent_id)

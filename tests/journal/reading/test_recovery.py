@@ -277,8 +277,11 @@ async def _with_a_put(journal: Journal, state: OrderState) -> tuple[Story, Attem
     return story, put
 
 
-async def test_an_amendment_without_a_verdict_comes_back(journal: Journal) -> None:
-    story, put = await _with_a_put(journal, OrderState.PENDING_REPLACE)
+@pytest.mark.parametrize("state", [OrderState.PENDING_REPLACE, OrderState.PENDING_CANCEL])
+async def test_an_amendment_without_a_verdict_comes_back(
+    journal: Journal, state: OrderState
+) -> None:
+    story, put = await _with_a_put(journal, state)
     amend = StoredAmend(
         story.order_id, put, None, None, 600, story.intent.quantity, "operator", "by hand"
     )
