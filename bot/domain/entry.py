@@ -41,6 +41,11 @@ NOTICE_NOTE: Final = "NOTICE"
 """Kind of the note on a notice: whether the channel accepted it."""
 MUTE_NOTE: Final = "MUTE"
 """Kind of the note on muted notices: until when. A start continues with the latest one."""
+RESUME_NOTE: Final = "RESUME"
+BOOK_ACCEPTED: Final = "book_accepted"
+"""In a note of a resume: the day on which buys go out although the day order book is an earlier
+one's.
+"""
 
 
 class Verdict(StrEnum):

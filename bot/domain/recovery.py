@@ -171,6 +171,9 @@ class Recovery:
     """Who started this run; empty: nobody, the journal is only being read."""
     closes: tuple[LastClose, ...] = ()
     """The last price that this bot saw of each symbol on the last day on which it saw the close."""
+    book_accepted_on: date = date.min
+    """The last day on which a person let buys out although the day order book was an earlier one's.
+    """
     cancels: Mapping[str, str] = field(default_factory=dict)
     """today's intent -> why its order is to be cancelled; most of these orders have ended"""
     flatten: StoredFlatten | None = None

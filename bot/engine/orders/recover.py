@@ -82,6 +82,7 @@ def on_recovered(state: State, event: Recovered) -> None:
     for one in recovery.intents:
         guarded(state, f"{one.intent.intent_id} at the start", _take_over, state, one)
     _take_over_usage(state, recovery)
+    state.old_books.accepted_on = recovery.book_accepted_on
     answers.restore(state, recovery.places_seen)
     for amend in recovery.amends:
         guarded(state, f"the amendment of {amend.order_id}", amends.take_over, state, amend)

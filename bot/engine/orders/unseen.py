@@ -15,6 +15,7 @@ the shares of one that gets lost stay reserved.
 from collections.abc import Iterator
 from datetime import date
 
+from bot.domain.entry import BOOK_ACCEPTED, RESUME_NOTE
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.local_time import local_date
 from bot.domain.message import ReadOrder, TodaysOrdersRead
@@ -110,7 +111,7 @@ def accept(state: State) -> None:
     if any(_earlier_day(state, account) for account in state.old_books.days):
         state.old_books.accepted_on = state.trading_date
         text = "buys go on although the day order book is an earlier day's, until today ends"
-        state.note("RESUME", text)
+        state.note(RESUME_NOTE, text, {BOOK_ACCEPTED: state.trading_date.isoformat()})
 
 
 def tell(state: State, account: str) -> None:

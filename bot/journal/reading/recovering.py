@@ -34,6 +34,7 @@ from bot.journal.database.tables import COST, SHARES, total
 from bot.journal.reading.recovering_changes import changes, later_ids, unsettled_amends
 from bot.journal.reading.recovering_state import (
     bases,
+    book_accepted_on,
     closes,
     crashes,
     faults,
@@ -125,6 +126,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         places_seen=_places_seen(connection, day),
         limits=limits.numbers if limits is not None else {},
         closes=closes(connection, day),
+        book_accepted_on=book_accepted_on(connection),
         cancels=_cancels(connection, day),
         flatten=flatten(connection),
         faults=tuple(faults(connection)) if kept.state is RunState.HALTED else (),

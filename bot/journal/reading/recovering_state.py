@@ -8,11 +8,13 @@ import sqlalchemy as sa
 
 from bot.domain.account import AccountSnapshot, Break, Moved, moved_in
 from bot.domain.entry import (
+    BOOK_ACCEPTED,
     CLOSE_NOTE,
     ENTRIES_SCOPE,
     FAULT_NOTE,
     FLATTEN_NOTE,
     REDUCED_SCOPE,
+    RESUME_NOTE,
     Note,
     RunState,
 )
@@ -43,6 +45,15 @@ def closes(connection: sa.Connection, day: str) -> tuple[LastClose, ...]:
                 symbol, int(note.numbers["close"] or 0), date.fromisoformat(shown)
             )
     return tuple(found.values())
+
+
+def book_accepted_on(connection: sa.Connection) -> date:
+    """Return the last day on which a person let buys out although the day order book was an earlier
+    one's; `date.min` if that never was.
+    """
+    resumed = _notes(connection, tables.notes.c.kind == RESUME_NOTE)
+    days = (note.numbers.get(BOOK_ACCEPTED) for note in resumed)
+    return max((date.fromisoformat(str(day)) for day in days if day), default=date.min)
 
 
 def newest_note(connection: sa.Connection, kind: str) -> Note | None:

@@ -659,12 +659,15 @@ def test_a_row_like_an_order_whose_own_id_is_listed_beside_it_is_somebody_elses(
     assert (_told(stage), stage.engine.status().halted_symbols) == ([], {})
 
 
-def test_a_row_of_an_order_that_was_held_for_a_token_and_given_up_is_a_ghost():
+@pytest.mark.parametrize(
+    ("held_s", "state"), [(1, SendState.HELD), (86_400, SendState.EXPIRED_LOCAL)]
+)
+def test_a_row_of_an_order_that_was_held_for_a_token_is_a_ghost(held_s, state):
     stage = Stage()
     intent = stage.buy()
     stage.block_for_token(intent)
-    stage.pass_time(86_400)
-    assert _states(stage)[-1] is SendState.EXPIRED_LOCAL
+    stage.pass_time(held_s)
+    assert _states(stage)[-1] is state
 
     before = len(_told(stage))
     stage.book(report_of(intent, "ORD9"))

@@ -1,11 +1,11 @@
 """What a day order book can't show: rows that can't be read, and a book of an earlier day."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
 
-from bot.domain.entry import Decision, Fill, IntentMoved, Note, OrderUpdated, Verdict
+from bot.domain.entry import BOOK_ACCEPTED, Decision, Fill, IntentMoved, Note, OrderUpdated, Verdict
 from bot.domain.instrument import Phase
 from bot.domain.message import (
     NonceBurnt,
@@ -17,6 +17,7 @@ from bot.domain.message import (
 from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderReport, OrderState, SendState, Side, UnreadRow
 from bot.domain.outcome import Resolution, Unknown
+from bot.domain.recovery import Recovery
 from tests.engine.stage import DAY, Stage, report_of, sell_intent
 
 
@@ -255,6 +256,23 @@ def test_a_person_may_let_buys_out_although_the_list_is_an_earlier_days() -> Non
     assert told in noted
     assert _asked(stage)[0] is Verdict.PASSED
     assert [each.code for each in stage.engine.status().standing] == ["BOOK_OF_BEFORE"]
+
+
+@pytest.mark.parametrize("is_accepted", [False, True])
+def test_what_a_person_has_said_of_such_a_list_holds_over_a_restart(*, is_accepted: bool) -> None:
+    first, _ = _in_a_list_of_yesterday()
+    if is_accepted:
+        first.handle(OperatorActed(first.now, Action.RESUME, "the broker says so", "me"))
+    notes = [n.numbers for n in first.all(Note) if BOOK_ACCEPTED in n.numbers]
+    assert notes == [{BOOK_ACCEPTED: (DAY + timedelta(days=1)).isoformat()}] * is_accepted
+
+    stage = Stage(recovery=Recovery(DAY, book_accepted_on=DAY if is_accepted else date.min))
+    old = report_of(Stage().buy(), remaining=0, trading_date=DAY - timedelta(days=1))
+    stage.book(old)
+
+    assert (_asked(stage)[0] is Verdict.PASSED) is is_accepted
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    assert stage.engine._state.old_books.accepted_on != stage.engine._state.trading_date
 
 
 def test_a_list_of_an_earlier_day_shows_nothing_to_be_absent() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from bot.domain.account import AccountSnapshot, base_words
 from bot.domain.entry import (
+    BOOK_ACCEPTED,
     CLOSE_NOTE,
     FAULT_NOTE,
     FLATTEN_NOTE,
@@ -347,6 +348,18 @@ async def test_the_newest_close_of_before_today_comes_back(journal: Journal) -> 
     recovery = await journal.recover(DAY)
 
     assert recovery.closes == (LastClose("HPG", 27_000, DAY - timedelta(days=1)),)
+
+
+async def test_a_list_of_an_earlier_day_that_a_person_has_accepted_stays_so_for_the_day(
+    journal: Journal,
+) -> None:
+    assert (await journal.recover(DAY)).book_accepted_on == date.min
+    await journal.write([Note(after(1), "RESUME", "", {BOOK_ACCEPTED: DAY.isoformat()})])
+    await journal.write([Note(after(2), "RESUME", "the journal answers again", {})])
+
+    days = [(await journal.recover(day)).book_accepted_on for day in (DAY, NEXT_DAY)]
+
+    assert days == [DAY, DAY]
 
 
 async def test_what_was_to_be_cancelled_comes_back_with_its_reason(journal: Journal) -> None:
