@@ -29,6 +29,10 @@ from bot.engine.tracked import TrackedOrder
 
 FORMER_ENDS_WITHIN: Final = timedelta(seconds=20)
 """How long a former id that still works, or whose row cannot be read, delays the newest one's."""
+REVIVED_AFTER: Final = timedelta(seconds=40)
+"""For so long every read has to show a former id that had ended at work again before it counts as
+such: until then they may be old rows, from a node that lags.
+"""
 
 
 @dataclass(slots=True)
@@ -37,6 +41,7 @@ class Chain:
 
     `total` is the quantity of the whole order when the newest id was assigned; `matched` what was
     known as matched before that, in shares and VND. `gone`: ids without a row at the broker.
+    `revived`: since when a former id that had ended is shown at work again.
     """
 
     ids: list[str]
@@ -45,6 +50,7 @@ class Chain:
     matched: tuple[int, int] = (0, 0)
     rows: dict[str, OrderReport] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    revived: dict[str, datetime] = field(default_factory=dict)
 
     @property
     def current(self) -> str:
@@ -250,14 +256,24 @@ class Chains:
         self._first[report.order_id] = first
 
     def keep(self, report: OrderReport) -> None:
-        """Store the row of an id of a chain, unless a newer one is stored."""
-        chain = self._of.get(self.first(report.order_id))
-        if chain is None or report.order_id not in chain.ids:
+        """Store the row of an id of a chain, unless a newer one is stored, or it is an old one."""
+        order_id, asked_at = report.order_id, report.requested_at
+        chain = self._of.get(self.first(order_id))
+        if chain is None or order_id not in chain.ids:
             return
-        before = chain.rows.get(report.order_id)
-        if before is None or before.requested_at <= report.requested_at:
-            chain.rows[report.order_id] = report
-            chain.gone.discard(report.order_id)
+        before = chain.rows.get(order_id)
+        if before is not None and before.requested_at > asked_at:
+            return
+        is_revived = (
+            before is not None and before.remaining_quantity == 0 < report.remaining_quantity
+        )
+        if is_revived and order_id != chain.ids[-1]:
+            since = chain.revived.setdefault(order_id, asked_at)
+            if asked_at - since < REVIVED_AFTER:
+                return
+        chain.revived.pop(order_id, None)
+        chain.rows[order_id] = report
+        chain.gone.discard(order_id)
 
     def whole(self, first: str, report: OrderReport | None, now: datetime) -> OrderReport | None:
         """Return what a row says about its whole order: the row itself if the id has never changed;

@@ -457,6 +457,34 @@ def test_an_order_whose_newest_id_has_ended_works_on_under_an_older_one():
     assert stage.engine._state.orders["ORD1"].is_open
 
 
+@pytest.mark.parametrize("executed", [600, 300])
+def test_an_old_row_of_a_former_id_that_had_ended_changes_nothing(executed):
+    stage, row = _resized()
+    new = _later(row, 1, quantity=600, executed=executed)
+    stage.after(1).book(_ended(row), new)
+    before = stage.entries_of_order()
+
+    for _ in range(3):
+        stage.after(10).book(row, new)
+        stage.after(10).book(_ended(row), new)
+
+    assert stage.entries_of_order() == before
+    assert before.executed_quantity == executed
+    assert stage.engine.status().halted_symbols == {}
+    assert stage.engine._state.orders["ORD1"].also_open == 0
+
+
+def test_a_former_id_that_every_read_shows_at_work_again_is_believed_at_last():
+    stage, row = _resized()
+    new = _later(row, 1, quantity=600, executed=300)
+    stage.after(1).book(_ended(row), new)
+
+    for _ in range(5):
+        stage.after(10).book(row, new)
+
+    assert stage.engine._state.orders["ORD1"].also_open == 300
+
+
 # --------------------------------------------------------------------------- a row without a root
 
 
