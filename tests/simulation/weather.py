@@ -153,6 +153,60 @@ _ODDS: Mapping[str, Mapping[str, float]] = {
 }
 
 
+@dataclass
+class BadReads:
+    """Reads of orders that are old, and lists that lack their newest row, or show rows twice."""
+
+    app: AsgiApp
+    clock: Clock
+    dice: Random
+    seen: dict[str, list[tuple[datetime, list[Message]]]] = field(default_factory=dict)
+
+    async def __call__(
+        self,
+        scope: Mapping[str, Any],
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        exchange = Exchange(scope, await _whole(receive))
+        answer = await exchange.put_to(self.app)
+        if exchange.verb == "GET" and BOOK in exchange.path and _status(answer) == 200:
+            answer = self._spoilt(exchange.path, answer)
+        for message in answer:
+            await send(message)
+
+    def _spoilt(self, path: str, answer: list[Message]) -> list[Message]:
+        past, now = self.seen.setdefault(path, []), self.clock.now()
+        past.append((now, answer))
+        old = [known for at, known in past if now - at <= LAG]
+        rows, roll = _rows(answer), self.dice.random()
+        if roll < 0.15:
+            return self.dice.choice(old)
+        if rows is None or roll > 0.45:
+            return answer
+        by_age = sorted(rows, key=lambda row: str(row["orderid"]))
+        if roll < 0.25:
+            return _with_rows(answer, by_age[:-1])
+        twins = _rows(self.dice.choice(old)) or []
+        return _with_rows(answer, self.dice.sample(both := [*rows, *twins], len(both)))
+
+
+LAG = timedelta(seconds=30)
+
+
+def _rows(answer: list[Message]) -> list[dict[str, Any]] | None:
+    """Return the rows of a day order book, None for any other answer."""
+    found = json.loads(answer[1]["body"]).get("result")
+    return found if isinstance(found, list) else None
+
+
+def _with_rows(answer: list[Message], rows: list[dict[str, Any]]) -> list[Message]:
+    content = {**json.loads(answer[1]["body"]), "result": rows}
+    headers = [one for one in answer[0]["headers"] if one[0] != b"content-length"]
+    body = {**answer[1], "body": json.dumps(content).encode()}
+    return [{**answer[0], "headers": headers}, body]
+
+
 async def _whole(receive: Callable[[], Awaitable[Message]]) -> bytes:
     body, more = b"", True
     while more:
