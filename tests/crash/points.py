@@ -175,9 +175,9 @@ def carry_out(story: Crashing, flow: str, *, within_s: float | None = None) -> N
     look_at = time.monotonic() + BLOCKED_S
     give_up = time.monotonic() + (within_s or FLOW_S_MAX)
     while story.bot.poll() is None and _answers(story, verb) == before:
-        if flow == "amend" and time.monotonic() > look_at:
+        if not within_s and time.monotonic() > look_at:
             look_at = time.monotonic() + BLOCKED_S
-            if _is_blocked(story, reply):
+            if _is_blocked(story, flow, reply):
                 reply = _begin(story, flow, row)
         if time.monotonic() > give_up:
             last = story.rows("select * from attempts order by seq")[-3:]
@@ -190,21 +190,31 @@ def carry_out(story: Crashing, flow: str, *, within_s: float | None = None) -> N
 def _begin(story: Crashing, flow: str, row: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Ask for what begins the flow; return what the bot said to that."""
     if flow == "place":
+        kept_back = _kept_back(story)
         story.ask_for(RESTING)
-    elif row is not None and flow == "amend":
+        return {"kept_back": kept_back}
+    if row is not None and flow == "amend":
         return story.ask("modify", order_id=row["order_id"], quantity=row["quantity"] + 100)
-    elif row is not None:
+    if row is not None:
         return story.ask("cancel", order_id=row["order_id"])
     return {}
 
 
-def _is_blocked(story: Crashing, reply: Mapping[str, Any]) -> bool:
-    """Whether a change was given up unsent: on a starved machine 15 s of its market pass before
-    the order's row has been read.
+def _is_blocked(story: Crashing, flow: str, reply: Mapping[str, Any]) -> bool:
+    """Whether it was given up unsent: on a starved machine 15 s of its market pass before the
+    order's row has been read, or 10 s before a quote is judged.
     """
-    changes = story.status().get("amends", ())
+    if flow == "place":
+        return _kept_back(story) > int(reply["kept_back"])
+    changes = story.status().get("amends", ()) if flow == "amend" else ()
     asked_at = reply.get("asked_at")
     return any(one["asked_at"] == asked_at and one["verdict"] == "BLOCKED" for one in changes)
+
+
+def _kept_back(story: Crashing) -> int:
+    query = "select intent_id from intents where state in ('DENIED', 'EXPIRED_LOCAL')"
+    blocks = "select seq from decisions where verdict = 'BLOCKED'"
+    return len(story.rows(query)) + len(story.rows(blocks))
 
 
 def _answers(story: Crashing, verb: str) -> int:
