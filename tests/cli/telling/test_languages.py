@@ -48,6 +48,13 @@ def test_an_alert_says_what_the_bot_does_and_what_the_person_must_do(code: str) 
 
 
 @every_row("code", sorted(ALERTS))
+def test_what_each_such_alert_must_say_is_about_no_order_or_symbol_in_particular(code: str) -> None:
+    words = f"{ALERTS[code]['now']} {ALERTS[code]['do']}"
+
+    assert not re.search(r"HPG|L-0|ORD\d", words)
+
+
+@every_row("code", sorted(ALERTS))
 def test_an_alert_names_its_order_in_both_languages(code: str) -> None:
     alert = ALERTS[code]
     named = next((str(alert["facts"][one]) for one in _NAMES if alert["facts"].get(one)), "")
