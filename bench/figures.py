@@ -125,17 +125,29 @@ async def tick_to_trade(base_url: str, folder: Path, rounds: int) -> dict[str, f
 
 
 async def watched(base_url: str, _: Path, rounds: int) -> dict[str, float]:
-    """Measure ticks to trades with and without the invariants of an order, in turns."""
+    """Measure ticks to trades with and without the invariants of an order, and the CPU of an order
+    from its depth to its end with and without all that watches over orders, in turns.
+    """
     bot = await project.start(base_url, symbols=["FPT"])
     project.watch(bot)
+    cpu: dict[int, list[int]] = {}
 
-    async def without() -> float:
-        with project.without_invariants():
-            return await project.tick_to_trade(bot)
+    async def without(swapped: Sequence[project.Swapped]) -> float:
+        begun = time.process_time_ns()
+        with project.without(swapped):
+            found = await project.tick_to_trade(bot)
+        cpu.setdefault(len(swapped), []).append(time.process_time_ns() - begun)
+        return found
 
-    ours, bare = await rounds_of(rounds, CYCLES, lambda: project.tick_to_trade(bot), without)
+    left_out = ((), project.INVARIANTS, project.SAFETY)
+    runs = (partial(without, swapped) for swapped in left_out)
+    ours, unchecked, _unwatched = await rounds_of(rounds, CYCLES, *runs)
     await bot.stop()
-    return {"invariants": statistics.median(ours) / statistics.median(bare)}
+    own, unwatched = statistics.median(cpu[0]), statistics.median(cpu[len(project.SAFETY)])
+    return {
+        "invariants": statistics.median(ours) / statistics.median(unchecked),
+        "safety": own / unwatched,
+    }
 
 
 async def recorded(base_url: str, _: Path, rounds: int) -> dict[str, float]:

@@ -58,7 +58,9 @@ from bot.domain.order import Intent, OrderReport, OrderState, OrderType, Side
 from bot.domain.outcome import Accepted
 from bot.domain.quote import Depth
 from bot.domain.recovery import Recovery
-from bot.engine import invariants
+from bot.engine import belief, invariants
+from bot.engine.orders import answers, doubts, unknown
+from bot.engine.risk import breaks, lags
 from bot.journal.database.connections import SqliteConnection
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
@@ -612,20 +614,43 @@ class EngineAlone:
 # ---------------------------------------------------------------------- stop-watches on an order
 
 
+Swapped = tuple[object, str, Callable[..., object]]
+
+
+def _nothing(*_: object) -> None:
+    """Stand in for a check that finds nothing."""
+
+
+INVARIANTS: Final[Sequence[Swapped]] = (
+    *((invariants, name, _nothing) for name in ("of_answer", "of_approved", "of_all")),
+    (invariants, "of_decided", lambda _, commands: commands),
+)
+SAFETY: Final[Sequence[Swapped]] = (
+    *INVARIANTS,
+    *((belief, name, lambda *_: True) for name in ("takes_quote", "takes_depth")),
+    *((belief, name, _nothing) for name in ("objection", "doubt")),
+    (unknown, "advance", _nothing),
+    *((answers, name, _nothing) for name in ("note_accepted", "note_answer", "note_redirect")),
+    (doubts, "reason_not_to_buy", _nothing),
+    (breaks, "judge", _nothing),
+    (lags, "follow", _nothing),
+)
+"""All that watches over orders and could be left out of the way to one: invariants, the belief in
+data, the watch over unknown sends and ill answers, what rows and account leave in doubt.
+"""
+
+
 @contextmanager
-def without_invariants() -> Iterator[None]:
-    """Disable the second checks of an order."""
-    checked = {name: getattr(invariants, name) for name in ("of_answer", "of_approved", "of_all")}
-    decided = invariants.of_decided
-    for name in checked:
-        setattr(invariants, name, lambda *_: None)
-    setattr(invariants, "of_decided", lambda _, commands: commands)  # noqa: B010
+def without(swapped: Sequence[Swapped]) -> Iterator[None]:
+    """Leave out what watches over orders, as only a benchmark can."""
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in swapped]
+    for owner, name, instead in swapped:
+        setattr(owner, name, instead)
     try:
         yield
     finally:
-        for name, check in checked.items():
-            setattr(invariants, name, check)
-        invariants.of_decided = decided
+        for owner, name, own in before:
+            setattr(owner, name, own)
 
 
 Kind = Callable[..., str] | None

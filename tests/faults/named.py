@@ -1,0 +1,208 @@
+"""How soon each fault that stays is on the screen and in `bot status`; 10 s are wanted.
+
+    python -m tests.faults.named [TEXT]      only the faults whose name has this in it
+
+A bot trades in two symbols until something breaks for the rest of the day; its status is read every
+second. The clock runs from the moment at which the bot could know: from the first answer that is
+wrong, or from the deadline of the first that does not come. Where a route is dead that nothing
+needs just then, the bot does without it, and says so only once something does.
+"""
+
+import asyncio
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from bot.clock import performance_s
+from bot.domain.entry import Note, StateChanged
+from tests.by_hand import Ask, HandStory, tell_by_hand
+from tests.simulation.simulate import MEMORY
+from tests.simulation.traders import write_plugins
+from tests.staging import QUIET
+from tests.story import write_project
+
+WITHIN_S: Final = 10.0
+READ_DEADLINE_S: Final = 8.0
+BREAKS_S: Final = 60
+LOOKS_S: Final = 40
+"""For how long the status is read after something broke."""
+MINUTES: Final = 2
+_BOOK: Final = "/trading/*/order-book"
+_QUOTE: Final = "/market/quotes/stocks/HPG"
+_WAYS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "500": {"do": "status", "status": 500},
+    "404": {"do": "status", "status": 404, "code": "NOT_FOUND"},
+    "hangs": {"do": "hang", "seconds": 9},
+}
+
+
+@dataclass(frozen=True)
+class Stays:
+    """A fault that stays. `words`: what the bot has to name, nothing where it does without what is
+    broken; `also`: what else is broken, as the bot would never meet the fault without it.
+    """
+
+    match: Mapping[str, Any]
+    words: str
+    ways: Mapping[str, Mapping[str, Any]]
+    also: Sequence[Mapping[str, Any]] = ()
+
+
+def _route(path: str, words: str, also: Sequence[Mapping[str, Any]] = ()) -> Stays:
+    return Stays({"verb": "GET", "path": path}, words, _WAYS, also)
+
+
+def _one(words: str, verb: str, path: str, **action: Any) -> Stays:
+    return Stays({"verb": verb, "path": path}, words, {"": action})
+
+
+_LOST: Final = {"match": {"verb": "POST", "path": "*/orders"}, "action": {"do": "rst"}}
+STAYING: Final[Mapping[str, Stays]] = {
+    "list of the day's orders": _route(_BOOK, "day order book"),
+    "detail of an order": _route(f"{_BOOK}/*", ""),
+    "portfolio": _route("*/portfolio", "the account"),
+    "summary": _route("*/summary", "the account"),
+    "quote": _route(_QUOTE, "the quote"),
+    "depth": _route(f"{_QUOTE}/order-book", "the depth"),
+    "users/me": _route("/users/v1/users/me", "no answer that proves anything", [_LOST]),
+    "a quote that stands still": _one(
+        "not believed",
+        "GET",
+        _QUOTE,
+        do="set_fields",
+        fields={"updated_at": "2026-11-18T09:00:00+07:00"},
+    ),
+    "a quote ten times too high": _one(
+        "not believed", "GET", _QUOTE, do="set_fields", fields={"price": 270_000}
+    ),
+    "answers lost of all orders": _one("no answer", "POST", "*/orders", do="rst"),
+    "orders refused with 400": _one(
+        "API changed|refused", "POST", "*/orders", do="status", status=400, code="NEEDS_HEADER"
+    ),
+    "cancels answer 500": _one("still open", "DELETE", "*/orders/*", do="status", status=500),
+    "rows of other orders": _one(
+        "may be another order's|can't be true", "GET", _BOOK, do="set_fields", fields={"qtty": 900}
+    ),
+    "an unknown status": _one(
+        "PONDERING", "GET", f"{_BOOK}*", do="status_override", status="PONDERING"
+    ),
+    "429 to everything": _one("429|quota", None, "*", do="too_many", reset_s=120),  # type: ignore[arg-type]
+    "our clock 12 s off": _one("our clock", None, "*", do="date_header", offset=12.0),  # type: ignore[arg-type]
+    "our clock 25 s off": _one("our clock", None, "*", do="date_header", offset=25.0),  # type: ignore[arg-type]
+    "nothing gets through": Stays(
+        {"path": "*"},
+        "nothing can be read|cut this",
+        {"": {"do": "rst", "point": "accept"}},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Named:
+    """When a fault first struck, and how many seconds after the bot could know it was named."""
+
+    struck_s: float | None
+    screen_s: float | None
+    status_s: float | None
+    words: str
+
+
+async def name(folder: Path, stays: Stays, action: Mapping[str, Any]) -> Named:
+    """Break it, and look."""
+    config = _project(folder, stays, action)
+    looks = [Ask(timedelta(seconds=BREAKS_S + n), {"do": "status"}) for n in range(LOOKS_S)]
+    told = await tell_by_hand(config, *looks, minutes=MINUTES)
+    [*struck] = (line for line in told.story.ledger() if line["kind"] == "fault")
+    firsts = [str(line["first"]) for line in struck if line["rule"] == 0 and line["struck"]]
+    if not firsts:
+        return Named(None, None, None, "")
+    start = _at(told)
+    first = datetime.fromisoformat(firsts[0])
+    known = first + timedelta(seconds=READ_DEADLINE_S if action["do"] == "hang" else 0)
+    pattern = re.compile(stays.words or ".", re.IGNORECASE)
+    shown = [(note.at, note.text) for note in told.story.shown.all(Note) if note.kind == "ALERT"]
+    shown += [(change.at, change.reason) for change in told.story.shown.all(StateChanged)]
+    screen = [(at, text) for at, text in shown if at >= first and pattern.search(text)]
+    status = [
+        (start + look.after, text)
+        for look, reply in zip(looks, told.replies, strict=False)
+        for text in _words_of(reply)
+        if start + look.after >= first and pattern.search(text)
+    ]
+    return Named(
+        (first - start).total_seconds(),
+        _after(known, screen),
+        _after(known, status),
+        min([*screen, *status], default=(first, ""))[1],
+    )
+
+
+def _at(told: HandStory) -> datetime:
+    head = next(line for line in told.story.ledger() if line["kind"] == "head")
+    return datetime.fromisoformat(str(head["at"]))
+
+
+def _after(known: datetime, found: Sequence[tuple[datetime, str]]) -> float | None:
+    return max((min(found)[0] - known).total_seconds(), 0.0) if found else None
+
+
+def _words_of(reply: Mapping[str, Any]) -> Sequence[str]:
+    """What a person reads of what is wrong."""
+    status = reply.get("status", {})
+    halted = [f"{symbol}: {why}" for symbol, why in status.get("halted_symbols", {}).items()]
+    trouble = [status["trouble"]["text"]] if status.get("trouble") else []
+    rows = [f"{row['order_id']} {row['broker_status']}" for row in status.get("open_orders", ())]
+    return [*status.get("alerts", ()), *halted, *trouble, *rows, str(status.get("reason", ""))]
+
+
+def _project(folder: Path, stays: Stays, action: Mapping[str, Any]) -> Path:
+    at = {"at": f"09:2{BREAKS_S // 60}:{BREAKS_S % 60:02d}", "times": 0}
+    point = {"point": action["point"]} if "point" in action else {}
+    does = {key: value for key, value in action.items() if key != "point"}
+    faults = [{"match": {**stays.match, **at}, **point, "action": does}]
+    faults += [{**each, "match": {**each["match"], **at}} for each in stays.also]
+    strategy = {
+        "name": "busy",
+        "use": "busy",
+        "symbols": ["HPG", "SHS"],
+        "params": {"seed": 1, "until": 2_000_000_000},
+        "wake": {"quote": "5s", "depth": "5s"},
+        "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "30s"},
+    }
+    config = write_project(
+        folder, scenario={**QUIET, "seed": 1, "faults": faults}, strategies=[strategy]
+    )
+    write_plugins(folder)
+    return config
+
+
+def main(text: str = "") -> int:
+    """Print a row a fault; fail where one is named later than it should, or not at all."""
+    begun, late, shelf = performance_s(), 0, MEMORY if Path(MEMORY).is_dir() else None
+    sys.stdout.write(f"{'':34}{'struck':>7}{'screen':>8}{'status':>8}  seconds\n")
+    rows = [(what, stays, way) for what, stays in STAYING.items() for way in stays.ways]
+    for what, stays, way in rows:
+        if text not in f"{what} {way}":
+            continue
+        with TemporaryDirectory(dir=shelf) as folder:
+            found = asyncio.run(name(Path(folder), stays, stays.ways[way]))
+        seconds = (found.screen_s, found.status_s)
+        is_late = bool(stays.words) and any(each is None or each > WITHIN_S for each in seconds)
+        late += is_late
+        cells = "".join(
+            f"{'-' if each is None else f'{each:.1f}':>8}" for each in (found.struck_s, *seconds)
+        )
+        mark = " LATE" if is_late else ""
+        sys.stdout.write(f"{f'{what} {way}':33}{cells}{mark}  {found.words[:90]}\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"{late} late or not named, {performance_s() - begun:.0f} s\n")
+    return 1 if late else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
