@@ -23,7 +23,7 @@ from bot.domain.message import (
     OrderRead,
     ReadOrder,
 )
-from bot.domain.order import OrderReport
+from bot.domain.order import OrderReport, OrderState
 from bot.domain.recovery import StoredChanges
 from bot.engine.tracked import TrackedOrder
 
@@ -31,7 +31,8 @@ FORMER_ENDS_WITHIN: Final = timedelta(seconds=20)
 """How long a former id that still works, or whose row cannot be read, delays the newest one's."""
 REVIVED_AFTER: Final = timedelta(seconds=40)
 """For so long every read has to show a former id that had ended at work again before it counts as
-such: until then they may be old rows, from a node that lags.
+such: until then they may be old rows, from a node that lags. If the newest id was refused it counts
+at once: a halt must not miss an order that is open.
 """
 
 
@@ -59,6 +60,12 @@ class Chain:
         if (row := self.rows.get(newest)) is not None and row.remaining_quantity == 0:
             return next((each for each in reversed(self.ids) if self._is_live(each)), newest)
         return newest
+
+    @property
+    def is_newest_refused(self) -> bool:
+        """True if the amendment came to nothing: then the id before it may work again."""
+        row = self.rows.get(self.ids[-1])
+        return row is not None and row.state is OrderState.REJECTED
 
     def _is_live(self, order_id: str) -> bool:
         row = self.rows.get(order_id)
@@ -235,8 +242,8 @@ class Chains:
         for report in sorted(new.values(), key=lambda one: one.remaining_quantity > 0):
             self._add(known[self.first(report.root_order_id)], report, now)
         if self._of:
-            for report in reports:
-                self.keep(report)
+            for report in sorted(reports, key=lambda one: self.is_former(one.order_id)):
+                self.keep(report)  # the newest id's row says whether an older one may work again
         return [*new.values()]
 
     def _add(self, order: TrackedOrder, report: OrderReport, now: datetime) -> None:
@@ -267,7 +274,7 @@ class Chains:
         is_revived = (
             before is not None and before.remaining_quantity == 0 < report.remaining_quantity
         )
-        if is_revived and order_id != chain.ids[-1]:
+        if is_revived and order_id != chain.ids[-1] and not chain.is_newest_refused:
             since = chain.revived.setdefault(order_id, asked_at)
             if asked_at - since < REVIVED_AFTER:
                 return

@@ -457,6 +457,19 @@ def test_an_order_whose_newest_id_has_ended_works_on_under_an_older_one():
     assert stage.engine._state.orders["ORD1"].is_open
 
 
+def test_an_older_id_that_works_again_as_the_newest_was_refused_is_seen_by_a_halt():
+    stage, row = _resized()
+    new = _later(row, 1, quantity=600, executed=200)
+    stage.after(1).book(_ended(row), new)
+    undone = replace(new, remaining_quantity=0, status="REJECTED", state=OrderState.REJECTED)
+
+    stage.after(5).book(row, undone)
+    stage.handle(OperatorActed(stage.now, Action.HALT, "enough", "me"))
+
+    assert stage.engine._state.orders["ORD1"].is_open
+    assert [each.order_id for each in stage.new(ReadOrderToCancel)] == ["ORD1"]
+
+
 @pytest.mark.parametrize("executed", [600, 300])
 def test_an_old_row_of_a_former_id_that_had_ended_changes_nothing(executed):
     stage, row = _resized()
