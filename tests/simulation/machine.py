@@ -14,6 +14,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextvars import Context
+from heapq import heappush
 from typing import Any, Final, TypeVar
 
 import bot.clock
@@ -46,15 +48,46 @@ BACKGROUND: Final = frozenset({"MainThread", "heads", "hooks", "log", "recorder"
 T = TypeVar("T")
 
 
+class _Timer(asyncio.TimerHandle):
+    """A timer that comes after those of the same instant that were set before it."""
+
+    __slots__ = ("number",)
+    number: int
+    _scheduled: bool
+
+    def __lt__(self, other: object) -> bool:
+        assert isinstance(other, _Timer)
+        return (self.when(), self.number) < (other.when(), other.number)
+
+
 class MachineLoop(asyncio.SelectorEventLoop):
     """The loop, whose time is the machine's."""
 
+    _scheduled: list[_Timer]
+    """asyncio's own heap, in which the order of timers of one instant is nobody's promise."""
+
     def __init__(self) -> None:
         self.seconds = BOOTED_S
+        self._timers = 0
         super().__init__(_Selector(self))
 
     def time(self) -> float:
         return self.seconds
+
+    def call_at(  # type: ignore[override]
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Set a timer; of those due at one instant the first that was set comes first."""
+        timer = _Timer(when, callback, args, self, context)
+        self._timers += 1
+        timer.number = self._timers
+        heappush(self._scheduled, timer)
+        timer._scheduled = True
+        return timer
 
     def run_in_executor(
         self, _: object, func: Callable[..., T], *args: object

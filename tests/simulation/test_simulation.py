@@ -1,5 +1,6 @@
 """Some seeds of the simulation, and that it is one; many: make simulate SEEDS=200."""
 
+import asyncio
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.runtime.state_dir import LEDGER
+from tests.simulation.machine import MachineLoop
 from tests.simulation.plan import LASTING_FAULTS, SHORT_FAULTS, plan_of
 from tests.simulation.simulate import (
     Result,
@@ -39,6 +41,23 @@ def test_a_story_of_faults_that_stay_breaks_no_promise(seed: int) -> None:
 @pytest.mark.long
 def test_the_same_seed_is_the_same_story() -> None:
     assert not run_twice(plan_of(ALIKE)).faults
+
+
+def test_timers_of_one_instant_end_in_the_order_in_which_they_were_set() -> None:
+    came: list[int] = []
+
+    async def set_them(loop: MachineLoop) -> None:
+        timers = [loop.call_at(2_000.0, came.append, number) for number in range(40)]
+        for timer in timers[::2]:
+            timer.cancel()
+        await asyncio.sleep(1_001)
+
+    with asyncio.Runner(loop_factory=MachineLoop) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, MachineLoop)
+        runner.run(set_them(loop))
+
+    assert came == list(range(1, 40, 2))
 
 
 def test_a_story_that_goes_another_way_the_second_time_is_named_with_its_first_other_row() -> None:
