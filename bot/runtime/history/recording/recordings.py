@@ -224,8 +224,8 @@ def read_head(folder: Path) -> tuple[Head, Codecs]:
         ways = codecs() if shapes == codecs().shapes else Codecs(shapes)
         head = ways.head.read(facts["head"])
     except UnknownShape as error:
-        text = f"{path}: recorded by vnbot {version}, with {error}: replay it with that release"
-        raise Unusable(text) from error
+        text = f"{path}: recorded by vnbot {version}, with {error}"
+        raise Unusable(f"{text}: replay it with the program that recorded it") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Unusable(f"{path} can't be read ({type(error).__name__}: {error})") from error
     assert isinstance(head, Head)

@@ -251,7 +251,8 @@ def test_an_event_that_this_release_does_not_have_is_named(state: Path) -> None:
     shapes = {**facts["shapes"], "Head": [*facts["shapes"]["Head"], "moon"]}
     head.write_text(json.dumps({**facts, "shapes": shapes, "version": "7.1"}))
 
-    assert "by vnbot 7.1, with a Head with moon" in replay_day(state, DAY).runs[0].damage
+    damage = replay_day(state, DAY).runs[0].damage
+    assert "by vnbot 7.1, with a Head with moon: replay it with the program that" in damage
 
 
 def test_a_day_without_a_recording_names_those_that_have_one(state: Path) -> None:
