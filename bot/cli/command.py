@@ -10,6 +10,7 @@ are given: `bot --json orders` and `bot orders --json` are the same.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -127,8 +128,10 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
     """Return the options that every command takes; `hidden` ones are not shown in its help."""
 
     def keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
-        if parameter.name == "config" and isinstance(value, Path) and value.is_dir():
-            value = value / OWN  # somebody in a hurry to halt may name the folder
+        if parameter.name == "config" and isinstance(value, Path):
+            with suppress(PermissionError):  # told by the command, which knows what it means
+                # Somebody in a hurry to halt may name the folder.
+                value = value / OWN if value.is_dir() else value
         if value and parameter.name is not None:
             setattr(context.ensure_object(Invocation), parameter.name, value)
 

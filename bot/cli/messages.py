@@ -73,6 +73,7 @@ HALT_UNSEEN: Final = (
     "But a HALT file is in place now: a bot running there will halt and cancel what is open; if "
     "none is running, the next start will. Once that is fixed, see what happened: bot status"
 )
+HALT_NOT: Final = "NOTHING WAS HALTED: a bot running there goes on trading"
 FLATTEN_UNKNOWN: Final = (
     "the bot is HALTED but sells nothing: it is still starting and does not know yet what its "
     "strategies hold. Once bot status shows the positions: bot halt --flatten"

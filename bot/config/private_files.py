@@ -5,6 +5,7 @@ along the path as written and where its links lead. Contents never appear in a m
 """
 
 import os
+import pwd
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +32,14 @@ _CREDENTIAL: Final = _Bits(file=0o037, folder=0o022)
 """systemd lets a service's user read through an access list, which shows as group read permission
 (systemd.exec(5), LoadCredential=).
 """
+
+
+def name_of(user: int) -> str:
+    """Return a user's name, or the number where it has none."""
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
 
 
 def read_private(file: Path) -> str:

@@ -140,6 +140,14 @@ def is_raised(state_dir: Path) -> bool:
     return reason_of_flag(state_dir) is not None
 
 
+def is_in_place(state_dir: Path) -> bool:
+    """Return whether the file exists for certain; False also if that cannot be seen."""
+    try:
+        return bool(flags_in(state_dir))
+    except OSError:
+        return False
+
+
 def reason_of_flag(state_dir: Path) -> str | None:
     """Return the file's text, or a description of it; None without one.
 

@@ -37,7 +37,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import RunState
 from bot.domain.local_time import clock_of, minute_of
 from bot.domain.plan import StrategyMode
-from bot.runtime.brake import is_raised, lower_flag, raise_flag, within
+from bot.runtime.brake import is_in_place, is_raised, lower_flag, raise_flag, within
 
 CANCELS_S: Final = 8.0
 """How long to wait for the ends of the cancelled orders."""
@@ -64,12 +64,16 @@ def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> in
     Exit code 11 when an order is still open or its outcome is unknown.
     """
     invocation.patience_s = PATIENCE_S
-    if not yes and not invocation.no_input and sys.stdin.isatty():
-        ask_bot(invocation, "status")
-        which = which_bot(invocation)
-        if not confirm(f"Halt {which}: cancel all open orders and send no new ones?"):
-            raise click.Abort
-    _ask_to_halt(invocation, own_state_dir(invocation), reason)
+    try:
+        state_dir = own_state_dir(invocation)
+        if not yes and not invocation.no_input and sys.stdin.isatty():
+            ask_bot(invocation, "status")
+            which = which_bot(invocation)
+            if not confirm(f"Halt {which}: cancel all open orders and send no new ones?"):
+                raise click.Abort
+    except OperatorMistake as mistake:
+        raise _unreached(invocation, mistake) from mistake
+    _ask_to_halt(invocation, state_dir, reason)
     asked = _open(find_status(invocation))
     over = {RunState.HALTED, RunState.STOPPED}
     found = wait_until(invocation, lambda now: now.text("state") in over)
@@ -190,19 +194,23 @@ def _ask_to_halt(invocation: Invocation, state_dir: Path, reason: str) -> None:
     """Block by the file, then have the bot halt. Raises OperatorMistake if it does not."""
     was_raised = is_raised(state_dir)
     raising = partial(raise_flag, state_dir, reason)
-    if state_dir.is_dir() and (trouble := within(FLAG_S, raising, state_dir)):
+    try:
+        may_raise = state_dir.is_dir()
+    except PermissionError:
+        may_raise = True  # so that it is told why there is no file
+    if may_raise and (trouble := within(FLAG_S, raising, state_dir)):
         write_line(trouble, err=True)
     try:
         reply = find_bot(invocation, "halt", strategy=None, reason=reason, by=OPERATOR)
     except OperatorMistake as silence:
-        if silence.exit_code is ExitCode.CONFIG and is_raised(state_dir):  # nobody answers there
+        if silence.exit_code is ExitCode.CONFIG and is_in_place(state_dir):  # nobody answers there
             show_mistake(silence)
             message = messages.HALT_LATER.format(state_dir=state_dir)
             raise OperatorMistake.of("E-RUN-001", message, ExitCode.NOT_RUNNING) from silence
-        if silence.problems[0].code == NOT_OURS and is_raised(state_dir):
-            _print_open(invocation)
-            text = f"{silence.problems[0].message}. {messages.HALT_UNSEEN}"
-            raise OperatorMistake.of(NOT_OURS, text, silence.exit_code) from silence
+        if silence.problems[0].code == NOT_OURS:
+            if is_in_place(state_dir):
+                _print_open(invocation)
+            raise _unreached(invocation, silence) from silence
         if silence.exit_code is not ExitCode.TIMED_OUT:
             raise
         _print_open(invocation)
@@ -212,18 +220,30 @@ def _ask_to_halt(invocation: Invocation, state_dir: Path, reason: str) -> None:
         mistake = no_bot(invocation)
         if mistake.exit_code is ExitCode.USAGE and not was_raised:
             lower_flag(state_dir)  # another bot is running and may be meant
-        if not is_raised(state_dir):
+        if not is_in_place(state_dir):
             raise mistake
         _print_open(invocation)
         message = messages.HALT_LATER.format(state_dir=state_dir)
         raise OperatorMistake.of("E-RUN-001", message, mistake.exit_code)
     if not reply.get("ok"):
         mistake = refusal(invocation, reply)
-        if reply.get("code") != NOT_YET or not is_raised(state_dir):
+        if reply.get("code") != NOT_YET or not is_in_place(state_dir):
             raise mistake
         message = mistake.problems[0].message
         kept = messages.HALT_KEPT.format(message=message, state_dir=state_dir)
         raise OperatorMistake.of(NOT_YET, kept, mistake.exit_code)
+
+
+def _unreached(invocation: Invocation, mistake: OperatorMistake) -> OperatorMistake:
+    """Return why the bot could not be asked, and say whether a file halts it all the same."""
+    if mistake.problems[0].code == NOT_OURS:
+        is_halted = is_in_place(own_state_dir(invocation))
+        told = messages.HALT_UNSEEN if is_halted else messages.HALT_NOT
+        text = f"{mistake.problems[0].message}. {told}"
+        return OperatorMistake.of(NOT_OURS, text, mistake.exit_code)
+    if mistake.exit_code is ExitCode.CONFIG:
+        write_line(messages.HALT_NOT, err=True)
+    return mistake
 
 
 def _require_running(invocation: Invocation, found: Fields) -> None:
@@ -231,7 +251,7 @@ def _require_running(invocation: Invocation, found: Fields) -> None:
     if found.text("state") != RunState.STOPPED:
         return
     mistake, state_dir = no_bot(invocation), own_state_dir(invocation)
-    if not is_raised(state_dir):
+    if not is_in_place(state_dir):
         raise mistake
     _print_open(invocation)
     message = f"{messages.HALT_ENDED} {messages.HALT_LATER.format(state_dir=state_dir)}"

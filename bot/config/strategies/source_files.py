@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import bot
+from bot.config.private_files import name_of
 from bot.config.problems import OperatorMistake, Problem, shown_path
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _complaint(path: Path, *, may_be_sticky: bool) -> str:
     found, ours = path.stat(), {os.geteuid(), 0, Path(bot.__file__).stat().st_uid}
     mode, place = found.st_mode, shlex.quote(str(path))
     if others := {found.st_uid, path.lstat().st_uid} - ours:
-        owner, me = _name_of(others.pop()), _name_of(os.geteuid())
+        owner, me = name_of(others.pop()), name_of(os.geteuid())
         return f"{owner} owns this, not you. Do: sudo chown -h {me} {place}, or run as {owner}"
     if may_be_sticky and mode & stat.S_ISVTX:
         return ""
@@ -117,13 +118,6 @@ def _complaint(path: Path, *, may_be_sticky: bool) -> str:
     sudo = "" if os.geteuid() in {found.st_uid, 0} else "sudo "
     how = f"Do: {sudo}chmod {change} {place}. If that is not possible, move the bot to your home"
     return f"{who} can write here. {how}"
-
-
-def _name_of(user: int) -> str:
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return str(user)
 
 
 def _is_private(group: int, owner: int) -> bool:

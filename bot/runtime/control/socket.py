@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from bot.config.private_files import name_of
 from bot.config.problems import ExitCode, OperatorMistake
 
 Request = Mapping[str, object]
@@ -68,13 +69,28 @@ def control_folder(state_dir: Path) -> Iterator[Path]:
     try:
         found = os.fstat(descriptor)
         if found.st_uid != os.geteuid():
-            raise not_ours(f"{folder} belongs to user {found.st_uid}: run this as that user")
+            raise not_ours(_run_as(folder, found.st_uid))
         if found.st_mode & _OTHERS:
             mode = found.st_mode & 0o777
             raise not_ours(f"{folder} is open to others (mode {mode:04o}). Do: chmod 700 {folder}")
         yield Path(f"/proc/self/fd/{descriptor}")
     finally:
         os.close(descriptor)
+
+
+def _run_as(folder: Path, owner: int) -> str:
+    return f"{folder} belongs to user {name_of(owner)}: run this as that user"
+
+
+def _whose(path: Path) -> str:
+    """Return which folder on the way to a path keeps this user out, if another one owns it."""
+    for folder in path.parents:
+        try:
+            owner = folder.stat().st_uid
+        except PermissionError:
+            continue
+        return "" if owner == os.geteuid() else _run_as(folder, owner)
+    return ""
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
@@ -107,7 +123,7 @@ def ask(
     that does not answer at once.
 
     Raises NoBotRunning, TimeoutError, OperatorMistake if it is not certainly ours or the request is
-    too long, and PermissionError for another user's bot.
+    too long, and PermissionError for a folder of this user's own.
     """
     path = state_dir / FOLDER / SOCKET
     said = json.dumps(dict(request)).encode() + b"\n"
@@ -120,7 +136,7 @@ def ask(
             connection.connect(str(folder / SOCKET))
             process, user = peer_of(connection)
             if user != os.geteuid():
-                raise not_ours(f"a process of user {user}, not of yours, listens at {path}")
+                raise not_ours(f"a process of user {name_of(user)}, not yours, listens at {path}")
             connection.sendall(said)
             if timeout_s > SILENT_S and not select.select([connection], [], [], SILENT_S)[0]:
                 on_silence(process)
@@ -132,6 +148,8 @@ def ask(
     except (FileNotFoundError, NotADirectoryError, ConnectionError) as error:
         raise NoBotRunning(state_dir) from error
     except PermissionError as error:
+        if theirs := _whose(path):
+            raise not_ours(theirs) from error
         raise PermissionError(error.errno, error.strerror, str(path)) from error
     if not line.endswith(b"\n"):
         raise NoBotRunning(state_dir)

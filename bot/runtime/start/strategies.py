@@ -11,7 +11,6 @@ separate note, from the engine.
 """
 
 import os
-import pwd
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from bot.config.private_files import name_of
 from bot.config.problems import OperatorMistake, Problem
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import Settings
@@ -127,10 +127,8 @@ def note_start(
 
 def _facts(loaded: Loaded, files: Mapping[str, Hashes]) -> Iterator[tuple[str, Number]]:
     user = os.geteuid()
-    try:
-        yield _WHO, f"{pwd.getpwuid(user).pw_name} ({user})"
-    except KeyError:
-        yield _WHO, str(user)
+    name = name_of(user)
+    yield _WHO, name if name == str(user) else f"{name} ({user})"
     yield "mode", loaded.settings.mode
     project = project_of(loaded.base_dir)
     for strategy, hashes in files.items():
@@ -143,11 +141,7 @@ def _facts(loaded: Loaded, files: Mapping[str, Hashes]) -> Iterator[tuple[str, N
 
 def user_name() -> str:
     """Return who runs this process, by name or, where it has none, by number."""
-    user = os.getuid()
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return str(user)
+    return name_of(os.getuid())
 
 
 def show_config(

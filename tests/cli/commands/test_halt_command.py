@@ -1,7 +1,9 @@
 """What `bot halt` says about the open orders."""
 
 import asyncio
+import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,6 +15,7 @@ from bot.runtime.control.server import ControlServer
 from bot.runtime.control.socket import FOLDER, Reply, Request, refused
 from tests.cli.stage import call
 
+SOMEBODY_ELSE = 65_534
 OPEN = {"order_id": "ORD10000008", "intent_id": "L-0008"}
 
 
@@ -64,6 +67,37 @@ def test_a_halt_beside_a_dead_bot_and_a_broken_configuration_says_that_it_holds(
     assert "unknown key 'riks'" in ran.err
     assert "A HALT file is in place now: the next start will be HALTED" in ran.err
     assert is_raised(tmp_path / "state")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as two users")
+@pytest.mark.parametrize(
+    ("closed", "why"),
+    [
+        ("state/control", "state/control belongs to user root: run this as that user. Nothing was"),
+        ("state", "state belongs to user root: run this as that user. Nothing was sent"),
+        ("", "bot.yaml: E-CFG-001 cannot read this file: permission denied"),
+    ],
+)
+def test_a_halt_by_another_user_says_that_nothing_was_halted(closed: str, why: str) -> None:
+    words = ["halt", "--yes", "-c"]
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "bot.yaml").write_text("mode: sandbox\nstate_dir: state\n", "utf-8")
+        (folder / "state" / FOLDER).mkdir(mode=0o755, parents=True)
+        folder.chmod(0o755)
+        call(*words, str(folder / "bot.yaml"))  # imports what somebody else may not read
+        (folder / "state" / "HALT").unlink()
+        (folder / closed).chmod(0o700)
+        os.seteuid(SOMEBODY_ELSE)
+        try:
+            ran = call(*words, str(folder / "bot.yaml"))
+        finally:
+            os.seteuid(0)
+
+        assert ran.code == (ExitCode.DATABASE if closed else ExitCode.CONFIG)
+        assert str(folder / why) in ran.err
+        assert "NOTHING WAS HALTED: a bot running there goes on trading\n" in ran.err
+        assert not is_raised(folder / "state")
 
 
 def test_a_halt_at_a_control_folder_open_to_others_says_that_the_file_holds(config: Path) -> None:

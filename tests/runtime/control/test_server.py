@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from bot.cli.target import require_none_running, when_given_up
+from bot.config.private_files import name_of
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.runtime.control.server import LOOK_S, ControlServer, handlers_of
 from bot.runtime.control.socket import (
@@ -177,7 +178,7 @@ async def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path / FOLDER, SOMEBODY_ELSE, SOMEBODY_ELSE)
 
     for text in await refused_by_both_sides(tmp_path):
-        assert f"belongs to user {SOMEBODY_ELSE}" in text
+        assert f"belongs to user {name_of(SOMEBODY_ELSE)}: run this as that user" in text
 
 
 LISTEN = f"""
@@ -201,7 +202,8 @@ def test_nothing_is_sent_to_a_process_of_somebody_else(tmp_path: Path) -> None:
         assert thief.stdout is not None
         assert thief.stdout.readline() == b"ready\n"
 
-        with pytest.raises(OperatorMistake, match=f"a process of user {SOMEBODY_ELSE}"):
+        theirs = f"a process of user {name_of(SOMEBODY_ELSE)}, not yours"
+        with pytest.raises(OperatorMistake, match=theirs):
             ask(tmp_path, {"do": "ping"})
 
         assert thief.stdout.read() == b"b''\n"
