@@ -188,6 +188,8 @@ def run(arguments: Sequence[str]) -> int:
         return BROKEN_PIPE
     except OSError as error:
         refused = system_mistake(error)
+        if error.filename is None and _is_of_output(error):
+            sys.stdout = None  # what is left in it would fail once more at the end
         return _show(refused, invocation) if refused else _report_bug(error, invocation)
     except Exception as error:
         return _report_bug(error, invocation)

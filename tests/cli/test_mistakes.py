@@ -320,7 +320,8 @@ def test_what_the_system_refuses_is_told_with_its_file(errno: int) -> None:
     assert str(mistake).startswith(f"E-SYS-001 /var/lib/vnbot: {strerror(errno).lower()}. ")
 
 
-def test_output_that_finds_no_room_is_told_as_that(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_finds_no_room_is_told_as_that(tmp_path: Path, unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
         ran = subprocess.run(
             [sys.executable, "-m", "bot", "errors"],
@@ -328,6 +329,7 @@ def test_output_that_finds_no_room_is_told_as_that(tmp_path: Path) -> None:
             stderr=subprocess.PIPE,
             text=True,
             cwd=tmp_path,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             check=False,
         )
 
