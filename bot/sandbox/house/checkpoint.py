@@ -169,7 +169,7 @@ class Checkpoints(Generic[T]):
         written.write(sha256(written.getbuffer()).digest())
         writing = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         with os.fdopen(os.open(self._unfinished, writing, 0o600), "wb") as file:
-            file.write(written.getbuffer())
+            file.write(written.getvalue())
             file.flush()
             os.fsync(file.fileno())
         if self._newest.exists():

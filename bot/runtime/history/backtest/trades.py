@@ -204,7 +204,7 @@ def write_trades(path: Path, result: BacktestResult) -> int:
             columns = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
             packed = BytesIO()  # so that a full disk raises OSError and not a polars error
             pl.DataFrame(dict(zip(COLUMNS, columns, strict=True))).write_parquet(packed)
-            beside.write_bytes(packed.getbuffer())
+            beside.write_bytes(packed.getvalue())
         else:
             with beside.open("w", encoding="utf-8", newline="") as file:
                 writer = csv.writer(file, lineterminator="\n")

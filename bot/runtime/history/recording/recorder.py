@@ -216,6 +216,10 @@ class Recorder:
         # a bug here must not affect the order path, nor one in polars
         except BaseException as error:
             self._give_up(f"a bug of ours ({type(error).__name__}: {error})")
+        finally:
+            with suppress(sqlite3.Error):
+                if self._part is not None:
+                    self._part.let_go()
 
     def _give_up(self, why: str) -> None:
         if not self._tape.is_open:

@@ -266,9 +266,9 @@ class OpenPart:
 
     def close(self, *, parquet: bool) -> None:
         """Close it; if wanted as Parquet, written beside it and renamed into place."""
-        self._connection.execute("pragma journal_mode=delete")
-        rows = list(_rows_in(self._connection, self._path)) if parquet else []
-        self._connection.close()
+        with closing(self._connection):
+            self._connection.execute("pragma journal_mode=delete")
+            rows = list(_rows_in(self._connection, self._path)) if parquet else []
         if not parquet:
             return
         import polars as pl
@@ -280,10 +280,14 @@ class OpenPart:
         pl.DataFrame(columns, schema=schema).write_parquet(packed, compression_level=9)
         new = self._folder / f"{self._name}.new"
         new.touch(0o600)
-        new.write_bytes(packed.getbuffer())
+        new.write_bytes(packed.getvalue())
         name = sha256(new.read_bytes()).hexdigest()[:16]
         new.replace(self._folder / f"{self._name}-{name}.parquet")
         self._path.unlink()
+
+    def let_go(self) -> None:
+        """Close it as it is. Raises sqlite3.Error."""
+        self._connection.close()
 
 
 def rows_of(path: Path) -> Iterator[Row]:

@@ -130,7 +130,7 @@ def write_parquet(path: Path, bars: Iterable[BarColumns]) -> None:
     packed = BytesIO()  # so that a full disk raises OSError and not a polars error
     pl.concat(frames).write_parquet(packed, row_group_size=PART_BARS, compression="zstd")
     with written_beside(path) as file:
-        file.write(packed.getbuffer())
+        file.write(packed.getvalue())
 
 
 def _local_time(column: "pl.Expr", kind: "pl.DataType", path: Path) -> "pl.Expr":

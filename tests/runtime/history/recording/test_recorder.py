@@ -75,6 +75,12 @@ class Recording:
         return [row.kind for part in parts_of(folder) for row in rows_of(part)]
 
 
+def open_in(folder: Path) -> list[Path]:
+    """The files of a folder that this process holds open."""
+    held = [each.resolve() for each in Path("/proc/self/fd").iterdir()]
+    return [each for each in held if each.is_relative_to(folder)]
+
+
 async def until(is_so: Callable[[], bool]) -> None:
     """Wait for the thread to come to it."""
     ends_s = monotonic_s() + PATIENCE_S
@@ -240,6 +246,20 @@ async def test_copies_that_somebody_made_of_a_recording_are_none(tmp_path: Path)
     assert next_run(tmp_path) == 2
     assert runs_of(tmp_path, DAY) == (folder,)
     assert len(parts_of(folder)) == 1
+
+
+async def test_a_recording_that_is_given_up_keeps_no_file_open(tmp_path: Path) -> None:
+    room = [PLENTY, 0]
+    told = Recording(tmp_path, free_bytes=lambda _: room.pop(0))
+    told.pass_time(3)
+    told.recorder.start()
+    told.recorder.hurry()
+    await until(lambda: not told.tape.calls)
+    told.pass_time(1)
+    told.recorder.stop()
+    await until(lambda: bool(told.said))
+
+    assert open_in(tmp_path) == []
 
 
 async def test_days_are_kept_as_long_as_is_wanted(tmp_path: Path) -> None:
