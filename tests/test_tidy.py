@@ -8,6 +8,7 @@ import ast
 import functools
 import itertools
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -362,6 +363,8 @@ def no_function_is_long(source: Source) -> Iterator[str]:
 def tracked() -> Mapping[str, str]:
     """Return the text by path of every file that is committed or by the next `git add` would be."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
     listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if listing.returncode != 0:
         pytest.skip("this is not a git work tree")

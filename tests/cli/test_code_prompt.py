@@ -174,11 +174,11 @@ async def test_a_terminal_that_was_closed_has_no_code_mailed_and_is_no_bug() -> 
 
 
 IN_THE_BACKGROUND = f"""
-import asyncio, fcntl, os, termios
+import asyncio, fcntl, functools, os, termios
 from bot.cli.code_prompt import CodePrompt
 
 async def ask():
-    prompt = CodePrompt(print)
+    prompt = CodePrompt(functools.partial(print, flush=True))
     prompt.start(print, {NOTHING_OUT})
     prompt.ask("", {NOTHING_OUT})
     prompt.restore()
