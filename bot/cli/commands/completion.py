@@ -23,6 +23,9 @@ ORDERS_MAX: Final = 30
 """The newest ones are suggested; an older one has to be typed."""
 
 
+_ZSH_READY: Final = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i }"
+
+
 class OrderId(click.ParamType[str]):
     """An order, by the broker's id or ours."""
 
@@ -93,6 +96,8 @@ def script_of(root: click.Command, shell: str) -> str:
     asking = kind(root, {}, PROGRAM, VARIABLE)
     # For its own help texts fish would show only the part before the first comma.
     template = asking.source_template.replace('string split ","', 'string split -m 1 ","')
+    # A plain zsh has completion switched off, and would complain of this at each start.
+    template = template.replace("    compdef", f"    {_ZSH_READY}\n    compdef")
     return template % asking.source_vars()
 
 

@@ -1,5 +1,6 @@
 """TAB behind `bot`: commands, options, strategies and orders, as a shell asks for them."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -80,3 +81,19 @@ def test_bash_itself_completes(tmp_path: Path) -> None:
     ran = subprocess.run([bash, "-c", asks], capture_output=True, text=True, check=True)
 
     assert ran.stdout.split() == ["secret"]
+
+
+@pytest.mark.process
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="not installed: zsh")
+def test_a_plain_zsh_takes_the_script_without_a_complaint(tmp_path: Path) -> None:
+    (tmp_path / ".zshrc").write_text(call("completion", "zsh").out, "utf-8")
+
+    ran = subprocess.run(
+        ["zsh", "-i", "-c", "print $_comps[bot]"],
+        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TERM": "dumb"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ran.stdout, ran.stderr) == ("_bot_completion\n", "")
