@@ -114,3 +114,11 @@ def test_a_restart_goes_on_with_it_and_with_its_end() -> None:
     assert broker.standing() == []
     stage = Stage(recovery=Recovery(DAY, places_seen=(bad, lost, good, good, good)))
     assert Ill(stage).standing() == []
+
+
+def test_one_late_answer_of_before_a_restart_is_no_illness() -> None:
+    late, good = PlaceSeen(START, False, 9_000), PlaceSeen(START, False, 40)
+
+    stage = Stage(recovery=Recovery(DAY, places_seen=(good, late, good)))
+
+    assert Ill(stage).standing() == []

@@ -640,3 +640,13 @@ def test_between_sessions_two_reads_five_seconds_apart_are_enough() -> None:
     broker.read(times=2, seconds=5)
 
     assert len(_breaks(stage)) == 1
+
+
+def test_a_break_that_was_accepted_is_journalled_as_over() -> None:
+    stage = Stage()
+    Broker(stage, cash=CASH + 1).read(times=2)
+
+    _accept(stage, "B-0001", "a fee")
+
+    [over] = [each for each in stage.new(StateChanged) if each.scope == "break:B-0001"]
+    assert (over.to_state, over.reason, over.by) == (RunState.RUNNING, "a fee", "me")
