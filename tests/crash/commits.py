@@ -5,17 +5,19 @@ stored.
 
 Between bot and server stands a proxy. In each run the next COMMIT breaks, before it reaches the
 server or after it was carried out, while an order is placed, amended or cancelled. The bot has to
-find out by itself what is stored; at the end journal and ledger are compared.
+find out by itself what is stored; at the end journal and ledger are compared. The third journal
+lost within half an hour of the market halts entries, and a person resumes them.
 """
 
 import argparse
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from random import Random
-from typing import Final
+from typing import Any, Final
 
-from tests.crash.harness import LOOK_S, crashing, databases
+from tests.crash.harness import LOOK_S, QUIET_S_MAX, Crashing, crashing, databases
 from tests.crash.points import FLOWS, carry_out, prepare, show
 from tests.journal.breaking_proxy import Break, breaking_proxy
 
@@ -31,6 +33,7 @@ def break_often(url: str, runs: int, seed: int) -> tuple[Counter[str], list[str]
         for run in range(runs):
             flow = dice.choice([flow for flow, verb in FLOWS.items() if verb])
             how = dice.choice([Break.BEFORE, Break.AFTER])
+            counts["resumed by a person"] += _resumed(story)
             prepare(story, flow)
             time.sleep(dice.uniform(0, 0.05))
             proxy.armed = how
@@ -44,6 +47,22 @@ def break_often(url: str, runs: int, seed: int) -> tuple[Counter[str], list[str]
         for row in story.rows("select verb, outcome from attempts"):
             counts[f"{row['verb']} {row['outcome'] or 'unheard'}"] += 1
         return counts, list(story.judge())
+
+
+def _resumed(story: Crashing) -> bool:
+    """Allow entries again if journals that were lost have halted them."""
+
+    def is_back(found: Mapping[str, Any]) -> bool:
+        nonlocal is_halted
+        is_halted = found["state"] == "HALTED"
+        return is_halted or found["state"] == "RUNNING"
+
+    is_halted = False
+    story.until(is_back, QUIET_S_MAX)
+    if is_halted:
+        assert "journal could not be written" in story.status()["reason"], story.status()
+        story.ask("resume", reason="the database is back")
+    return is_halted
 
 
 def main() -> int:
