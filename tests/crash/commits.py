@@ -52,17 +52,18 @@ def break_often(url: str, runs: int, seed: int) -> tuple[Counter[str], list[str]
 def _resumed(story: Crashing) -> bool:
     """Allow entries again if journals that were lost have halted them."""
 
-    def is_back(found: Mapping[str, Any]) -> bool:
-        nonlocal is_halted
-        is_halted = found["state"] == "HALTED"
-        return is_halted or found["state"] == "RUNNING"
+    seen = ""
 
-    is_halted = False
+    def is_back(found: Mapping[str, Any]) -> bool:
+        nonlocal seen
+        seen = str(found["state"])
+        return seen in {"HALTED", "RUNNING"}
+
     story.until(is_back, QUIET_S_MAX)
-    if is_halted:
+    if seen == "HALTED":
         assert "journal could not be written" in story.status()["reason"], story.status()
         story.ask("resume", reason="the database is back")
-    return is_halted
+    return seen == "HALTED"
 
 
 def main() -> int:
