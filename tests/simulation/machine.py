@@ -2,8 +2,9 @@
 
 Waiting on asyncio's timers takes no time: if nothing is left to do, the machine's clock advances to
 the next timer. `bot/clock.py` reads this clock. The journal's work is done between two steps of the
-loop instead of on a thread, and a disk that hangs is work that is done later. So one seed is one
-story, and ten seconds of a deadline cost nothing.
+loop instead of on a thread, and a disk that hangs is work that is done later; whatever else has a
+thread (`in_time`, `begin`) is done at once. So one seed is one story, and ten seconds of a deadline
+cost nothing.
 """
 
 import asyncio
@@ -26,9 +27,8 @@ import bot.runtime.health.onlookers
 from bot.clock import monotonic_s
 from bot.journal.writing.storing import Store
 from bot.journal.writing.thread import ENTRIES_MAX, Job, WriterThread
-from bot.runtime import brake, process, supervisor, token_file, watches
+from bot.runtime import brake, supervisor, watches
 from bot.runtime.health.process_log import LogWatch
-from bot.runtime.history.warming import kept
 from bot.runtime.history.warming.kept import KeptBars, append
 
 BOOTED_S: Final = 1_000.0
@@ -38,10 +38,8 @@ RUN_S_MAX: Final = 50_000.0
 """Only who waits for the wall moves this clock: a run with more of it goes round in circles."""
 STUCK: Final = 4
 """The code of a process in which everything waits."""
-FILES: Final = (watches, token_file, kept)
-"""What reads or writes a file on a thread while the bot trades."""
-ASIDE: Final = (bot.journal.writing.thread, brake, process, supervisor)
-"""What begins threads that have an answer to give."""
+ASIDE: Final = (bot.journal.writing.thread, brake, supervisor)
+"""What begins threads that have an answer to give: `in_time` is in the first of them."""
 BACKGROUND: Final = frozenset({"MainThread", "heads", "hooks", "log", "recorder"})
 """Threads that nobody waits for. Any other has an answer to give: until then no time passes."""
 
@@ -221,22 +219,13 @@ class NoLogWatch(LogWatch):
         """See nothing."""
 
 
-async def at_once(work: Callable[[], T], _timeout_s: float | None = None) -> T:
-    """Do without a thread what may block on a disk: this one does not."""
-    return work()
-
-
-def begin_listed(work: Callable[[], object]) -> threading.Event:
-    """Begin a thread that Python lists: no time passes before its answer is there."""
+def begin_at_once(work: Callable[[], object]) -> threading.Event:
+    """Do at once what would have a thread: nobody's turn may come before or after its answer by how
+    soon that thread gets a core.
+    """
+    work()
     over = threading.Event()
-
-    def run() -> None:
-        try:
-            work()
-        finally:
-            over.set()
-
-    threading.Thread(target=run, daemon=True).start()
+    over.set()
     return over
 
 
@@ -252,8 +241,6 @@ def run_on_machine(work: Coroutine[Any, Any, T]) -> T:
         setattr(bot.runtime.health.onlookers, "LogWatch", NoLogWatch)  # noqa: B010
         # A hook that gets no core for 5 s of the wall is none that hangs.
         setattr(watches, "HOOK_LOOK_S", threading.TIMEOUT_MAX)  # noqa: B010
-        for module in FILES:  # whose thread may answer before or after somebody else's turn
-            setattr(module, "in_time", at_once)  # noqa: B010
         for module in ASIDE:
-            setattr(module, "begin", begin_listed)  # noqa: B010
+            setattr(module, "begin", begin_at_once)  # noqa: B010
         return runner.run(work)

@@ -1,7 +1,9 @@
 """Some seeds of the simulation, and that it is one; many: make simulate SEEDS=200."""
 
 import asyncio
+import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +11,15 @@ import pytest
 
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
+from bot.journal.writing.thread import in_time
 from bot.runtime.state_dir import LEDGER
-from tests.simulation.machine import MachineLoop
+from tests.simulation.machine import MachineLoop, run_on_machine
 from tests.simulation.plan import LASTING_FAULTS, SHORT_FAULTS, plan_of
 from tests.simulation.simulate import (
     Result,
     _project,
     _told_secrets,
+    in_child,
     run_seed,
     run_twice,
     seeds_of,
@@ -58,6 +62,30 @@ def test_timers_of_one_instant_end_in_the_order_in_which_they_were_set() -> None
         runner.run(set_them(loop))
 
     assert came == list(range(1, 40, 2))
+
+
+def test_an_answer_from_a_thread_comes_in_the_same_turn_however_long_it_takes() -> None:
+    async def turns_before(work: Callable[[], None]) -> list[str]:
+        came = list[str]()
+
+        async def ask() -> None:
+            await in_time(work, 5)
+            came.append("the answer")
+
+        async def take_turns() -> None:
+            for _ in range(5):
+                await asyncio.sleep(0)
+                came.append("a turn")
+
+        await asyncio.gather(ask(), take_turns())
+        return came
+
+    async def twice() -> None:
+        soon, late = await turns_before(lambda: None), await turns_before(lambda: time.sleep(0.05))
+        assert soon == late
+        assert soon[-1] == "a turn"
+
+    assert in_child(lambda: run_on_machine(twice())) == 0
 
 
 def test_a_story_that_goes_another_way_the_second_time_is_named_with_its_first_other_row() -> None:
