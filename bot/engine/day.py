@@ -206,9 +206,10 @@ def _close_day(state: State, event: AccountRead) -> None:
     own = [o for o in state.orders.values() if o.is_own]
     today = [o for o in own if o.row.trading_date == state.trading_date]
     shown = {state.chains.first(report.order_id) for report in book.reports}
-    for order in today:
-        if order.row.order_id not in shown:
-            row = order.row
+    for row in (order.row for order in today):
+        # An order that was refused with an id need not become a row: nothing of it can have traded.
+        is_refused = row.state is OrderState.REJECTED and not row.executed_quantity
+        if row.order_id not in shown and not is_refused:
             text = f"{row.order_id} ({row.side} {row.symbol}) is in no row of the day order book"
             breaks.begin(state, text, row.symbol, ours=None, theirs=None)
     left = [f"{one.intent.intent_id} is {one.state}" for one in state.pending_intents()]

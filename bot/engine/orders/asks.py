@@ -348,7 +348,7 @@ def _verdict_checks(state: State, ask: VerdictAsked) -> Iterator[CheckResult]:
         return
     row, order_id = _listed_row(state, tracked, ask.order_id), ask.order_id
     yield judged("VERDICT_ROW", row is not None, order_id=order_id, why="not in today's order book")
-    order = state.orders.get(order_id)
+    order = state.orders.get(state.chains.first(order_id))
     is_free = order is None or not order.is_own
     yield judged("VERDICT_ROW", is_free, order_id=order_id, why="another order of this bot")
     is_later = order_id not in tracked.known_ids

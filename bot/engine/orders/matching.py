@@ -254,10 +254,12 @@ def is_in_time(state: State, tracked: TrackedIntent, row: OrderReport) -> bool:
 
 def is_unseen(state: State, tracked: TrackedIntent) -> bool:
     """Return whether the broker has accepted it under an id that neither the day order book nor its
-    detail has shown so far.
+    detail has shown so far. After a restart only the journal knows: it gives the send of such an
+    order, and of no other accepted one.
     """
     own = state.orders.get(tracked.order_id or "")
-    return tracked.state is SendState.ACKED and own is not None and not own.shown.rows
+    is_accepted = tracked.state is SendState.ACKED and tracked.sent_at is not None
+    return is_accepted and own is not None and not own.shown.rows
 
 
 def candidates(state: State, tracked: TrackedIntent) -> list[str]:

@@ -317,3 +317,32 @@ def test_what_a_row_had_matched_before_a_person_named_it_is_counted_once():
     assert (found.breaks, found.doubts, found.external) == ((), (), ())
     [*_, base] = [one for one in stage.all(StateChanged) if one.scope == f"base:{ACCOUNT}"]
     assert moved_in(base.reason) == {}
+
+
+def test_an_id_that_an_amendment_gave_to_another_order_is_not_the_lost_one():
+    stage = Stage()
+    amended = stage.working(100, 26_900)
+    lost = stage.buy(100, 26_950)
+    stage.send(lost)
+    stage.after(1).answer(lost, Unknown("deadline"))
+    stage.handle(NonceBurnt(stage.now, lost.intent_id, Resolution.REACHED, "used"))
+    gone = report_of(amended, remaining=0, state=OrderState.CANCELLED, status="CANCELLED")
+    stage.after(1).book(gone, report_of(amended, "ORD2", root_order_id="ORD1"))
+
+    check = _say(stage, "ORD2", intent_id=lost.intent_id)
+
+    assert check is not None
+    assert "another order of this bot" in check.text
+
+
+def test_after_a_restart_no_other_row_is_said_to_be_an_order_whose_own_id_was_shown_before():
+    first = Stage()
+    intent = first.working()
+    stored = StoredIntent(intent, SendState.ACKED, "ORD1", None)
+    stage = Stage(recovery=Recovery(DAY, intents=(stored,), orders=(first.entries_of_order(),)))
+    stage.after(1).book(report_of(intent, "ORD7"))
+
+    check = _say(stage, "ORD7")
+
+    assert check is not None
+    assert check.text.startswith("L-0001 is accepted by the broker: its rows say")

@@ -27,9 +27,10 @@ from bot.domain.operations import (
     TradingDayEnded,
 )
 from bot.domain.order import OrderReport, OrderState, SendState, Side
+from bot.domain.outcome import Refused
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.risk import breaks
-from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, START, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, START, Stage, report_of, result_of
 
 NEXT_DAY = date(2026, 11, 20)
 CLOSED = datetime.fromisoformat("2026-11-19T15:15+07:00")
@@ -504,6 +505,20 @@ def test_an_order_of_ours_that_the_days_book_does_not_show_is_a_break() -> None:
     Broker(stage).read()
 
     assert "ORD1 (BUY HPG) is in no row" in _breaks(stage)["B-0001"]
+
+
+def test_a_refused_order_with_an_id_need_not_be_in_the_days_book() -> None:
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    rejected = {"status": "REJECTED", "state": OrderState.REJECTED, "code": "-300025"}
+    result = result_of(intent, **rejected)
+    stage.after(1).answer(intent, Refused("-300025", "refused", 200, result))
+
+    _end_day(stage)
+    Broker(stage).read()
+
+    assert (_breaks(stage), "DAY_UNSETTLED" in _closing_words(stage)) == ({}, False)
 
 
 def test_a_day_that_no_good_read_ended_is_said_the_next_morning() -> None:
