@@ -71,8 +71,8 @@ class ShareholderRight:
 class Break:
     """An unexplained difference between journal and broker, until a person accepts it.
 
-    `symbol` None: cash. `ours` and `theirs` are VND or shares, None where no number differs or
-    where an earlier run found the difference. `rests_on`: today's orders that it concerns.
+    `symbol` None: cash. `ours` and `theirs` are VND or shares, None where no number differs.
+    `rests_on`: the orders of its day that it concerns.
     """
 
     break_id: str

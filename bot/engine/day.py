@@ -12,7 +12,7 @@ a person has accepted the differences. Strategies come last: no hook is called b
 from collections.abc import Iterator
 from dataclasses import replace
 
-from bot.domain.entry import DAY_NOTE, LAST_PRICE, Number, RunState
+from bot.domain.entry import DAY_NOTE, LAST_PRICE, RECONCILE_NOTE, Number, RunState
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import (
     AccountRead,
@@ -151,7 +151,7 @@ def _open_or_hold(state: State) -> None:
         is_news = state.gate.causes[RunState.STARTING].reason != text
         gate.close(state, RunState.STARTING, text, "reconcile")
         if is_news and RunState.HALTED in state.gate.causes:  # nothing else is shown
-            state.note("RECONCILE", f"the start is held, too: {text}", {"breaks": names})
+            state.note(RECONCILE_NOTE, f"the start is held, too: {text}", {"breaks": names})
     elif open_doubts := "; ".join(breaks.doubts(state)):
         text = f"the account is not as expected, it is read again: {open_doubts}"
         gate.close(state, RunState.STARTING, text, "reconcile")
@@ -227,7 +227,7 @@ def _close_day(state: State, event: AccountRead) -> None:
         state.alert("DAY_UNSETTLED", f"{text}. {advice}", numbers)
     else:
         text = f"{state.trading_date}: journal, day order book, shares and cash agree"
-        state.note("RECONCILE", text, numbers)
+        state.note(RECONCILE_NOTE, text, numbers)
     note_summary(state)
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, Break
-from bot.domain.entry import Numbers, RunState, StateChanged
+from bot.domain.entry import EXPLAINED, RECONCILE_NOTE, Numbers, RunState, StateChanged
 from bot.domain.message import ReadAccount, ReadTodaysOrders
 from bot.domain.operations import BreakAccepted
 from bot.domain.order import Side
@@ -51,12 +51,13 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
         held = own.get(symbol, 0) if symbol is not None else 0
         if named or not is_number:
             if symbol not in totals or is_number:
-                state.note("RECONCILE", named or each.text, facts, symbol=symbol)
+                state.note(RECONCILE_NOTE, named or each.text, facts, symbol=symbol)
             if named and held > 0 and symbol is not None:
                 state.halt_symbol(symbol, named)
             continue
-        if known := _found_before(state, account, each):
-            state.note("RECONCILE", known, facts, symbol=symbol)
+        if before := _found_before(state, account, each):
+            name, known = before
+            state.note(RECONCILE_NOTE, known, {**facts, EXPLAINED: name}, symbol=symbol)
             continue
         hint = "" if symbol is not None else _fee_hint(state, each.amount)
         found_one = begin(state, each.text + hint, symbol, ours=each.expected, theirs=each.found)
@@ -71,9 +72,9 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
                 gate.close(state, RunState.PAUSED, each.text, "engine")
 
 
-def _found_before(state: State, account: str, each: Difference) -> str:
-    """Return which break already contains these shares: the order behind it was in no day order
-    book then, and moved our own figures a second time when it appeared. Empty if none does.
+def _found_before(state: State, account: str, each: Difference) -> tuple[str, str] | None:
+    """Return which break already contains these shares, and in words: the order behind it was in no
+    day order book then, and moved our own figures a second time when it appeared.
     """
     for one in state.reconciling.breaks.values():
         if one.symbol is None or one.symbol != each.symbol or one.break_id in state.reconciling.met:
@@ -85,11 +86,12 @@ def _found_before(state: State, account: str, each: Difference) -> str:
             is_later = one.at is not None and row.at > one.at
             if is_its and is_later and each.amount == -amount == -moved:
                 state.reconciling.met.add(one.break_id)
-                return (
+                text = (
                     f"{row.order_id} came later than {one.break_id}, which is its {amount:+,} "
                     f"{row.symbol}: they count once"
                 )
-    return ""
+                return one.break_id, text
+    return None
 
 
 def _fee_hint(state: State, amount: int) -> str:
@@ -157,7 +159,7 @@ def on_accepted(state: State, event: BreakAccepted) -> None:
     )
     numbers = {"break": event.break_id, "by": event.by}
     text = f"{event.break_id} accepted: {event.reason} ({found.text})"
-    state.note("RECONCILE", text, numbers, symbol=found.symbol)
+    state.note(RECONCILE_NOTE, text, numbers, symbol=found.symbol)
 
 
 def objection(state: State, event: BreakAccepted) -> str:

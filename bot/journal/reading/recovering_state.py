@@ -1,6 +1,7 @@
 """Reads what a start has to know about earlier runs: closes, halts, breaks, faults in the bot."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -11,8 +12,10 @@ from bot.domain.entry import (
     BOOK_ACCEPTED,
     CLOSE_NOTE,
     ENTRIES_SCOPE,
+    EXPLAINED,
     FAULT_NOTE,
     FLATTEN_NOTE,
+    RECONCILE_NOTE,
     REDUCED_SCOPE,
     RESUME_NOTE,
     Note,
@@ -141,14 +144,39 @@ def reduced(connection: sa.Connection, day: date) -> dict[str, str]:
 
 
 def open_breaks(connection: sa.Connection) -> tuple[tuple[Break, ...], int]:
-    """Return the unaccepted breaks, and the number of the next one."""
+    """Return the unaccepted breaks, and the number of the next one.
+
+    Their alerts have the numbers; one that a later row has explained explains no other.
+    """
     newest = newest_by_scope(connection, "break:")
-    found = tuple(
-        Break(name, row["reason"], instant_of(row["at"]))
+    found = {
+        name: Break(name, row["reason"], instant_of(row["at"]))
         for name, row in newest.items()
         if row["to_state"] == HALTED
-    )
-    return found, len(newest) + 1
+    }
+    is_told = tables.notes.c.kind.in_(("ALERT", RECONCILE_NOTE))
+    for note in _notes(connection, is_told) if found else ():
+        told = note.numbers
+        known = found.get(str(told.get(EXPLAINED) or told.get("break")))
+        if known is None or known.at is None or note.at < known.at:
+            continue
+        if told.get(EXPLAINED):
+            found[known.break_id] = replace(known, ours=None, theirs=None)
+        elif told.get("alert") == "BREAK":
+            ours, theirs = (_number_of(told.get(name)) for name in ("ours", "theirs"))
+            rests_on = tuple(str(told.get("rests_on") or "").split(", "))
+            found[known.break_id] = replace(
+                known,
+                symbol=note.symbol,
+                ours=ours,
+                theirs=theirs,
+                rests_on=rests_on if rests_on != ("",) else (),
+            )
+    return tuple(found.values()), len(newest) + 1
+
+
+def _number_of(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str, Moved]]]:

@@ -619,7 +619,32 @@ def test_a_sale_elsewhere_whose_row_comes_after_the_break_that_it_made_is_counte
     assert "count once" in "".join(note.text for note in stage.all(Note))
 
 
-def test_a_break_of_before_the_start_explains_no_later_order() -> None:
+@pytest.mark.parametrize(("ours", "theirs", "is_one"), [(0, 200, True), (None, None, False)])
+def test_after_a_restart_a_late_row_and_the_break_that_it_made_count_once(
+    ours: int | None, theirs: int | None, *, is_one: bool
+) -> None:
+    first = Stage()
+    broker = Broker(first).read()
+    broker.cash, broker.shares = CASH - _cost(200), 200
+    broker.read(times=2)
+    base = first.engine._state.ledgers[ACCOUNT].base
+    [kept] = [each for each in first.engine.reconciliation().breaks if each.symbol == "HPG"]
+    kept = replace(kept, ours=ours, theirs=theirs)
+    recovery = Recovery(DAY, bases=(base,), breaks=(kept,), next_break_number=3)
+    stage = broker.stage = Stage(recovery=recovery, is_open=False)
+    stage.now = first.now
+    row = report_of(Stage().buy(200, 26_900), "APP1", executed=200)
+
+    for _ in range(3):
+        _read_with(broker, row)
+
+    met = [note.numbers["met"] for note in stage.all(Note) if "count once" in note.text]
+    texts = [text for name, text in _breaks(stage).items() if name != kept.break_id]
+    assert met == [kept.break_id] * is_one
+    assert any(text.startswith("HPG") for text in texts) is not is_one
+
+
+def test_a_break_of_an_unknown_time_explains_no_later_order() -> None:
     kept = Break("B-0001", "HPG", None, "HPG", 0, 200)
     stage = Stage(recovery=Recovery(DAY, breaks=(kept,), next_break_number=2))
     broker = Broker(stage).read(times=2)

@@ -5,13 +5,15 @@ from datetime import date, timedelta
 
 import pytest
 
-from bot.domain.account import AccountSnapshot, base_words
+from bot.domain.account import AccountSnapshot, Break, base_words
 from bot.domain.entry import (
     BOOK_ACCEPTED,
     CLOSE_NOTE,
+    EXPLAINED,
     FAULT_NOTE,
     FLATTEN_NOTE,
     LIMITS_NOTE,
+    RECONCILE_NOTE,
     REDUCED_SCOPE,
     AccountSeen,
     AttemptStarted,
@@ -556,3 +558,23 @@ async def test_refusals_of_the_day_come_back_but_those_of_key_and_quota(journal:
 
     assert (len(found.refused), found.refused_in_a_row) == (2, 1)
     assert (await journal.recover(NEXT_DAY)).strategies["depth-hpg"].refused == ()
+
+
+async def test_an_open_break_comes_back_with_its_numbers_until_a_row_has_explained_it(
+    journal: Journal,
+) -> None:
+    facts: Numbers = {"alert": "BREAK", "break": "B-0001", "ours": 0, "theirs": 200}
+    facts = {**facts, "rests_on": "ORD1, ORD2"}
+    told = Note(after(1), "ALERT", "B-0001 HPG …", facts, "HPG")
+    await journal.write([state(RunState.HALTED, "HPG in all", "break:B-0001"), told])
+    await journal.write([state(RunState.HALTED, "cash", "break:B-0002")])
+
+    found = (await journal.recover(NEXT_DAY)).breaks
+
+    whole = Break("B-0001", "HPG in all", after(1), "HPG", 0, 200, ("ORD1", "ORD2"))
+    assert found == (whole, Break("B-0002", "cash", after(1)))
+
+    await journal.write([Note(after(2), RECONCILE_NOTE, "they count once", {EXPLAINED: "B-0001"})])
+
+    met = (await journal.recover(NEXT_DAY)).breaks[0]
+    assert met == but(whole, ours=None, theirs=None)
