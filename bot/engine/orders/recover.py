@@ -109,16 +109,34 @@ def _tell_of_gone(state: State) -> None:
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield which strategies have open orders, or some of unknown outcome, and do not run."""
+    """Yield which open orders, or unknown ones, no strategy of this run looks after, as it or its
+    symbol is gone; and which are of an account that this run does not read.
+    """
+    accounts = {strategy.plan.account for strategy in state.strategies.values()}
+    elsewhere: dict[str, list[str]] = {}
     left: dict[str, list[str]] = {}
-    for order in state.open_orders():
-        if order.is_own and order.row.trading_date == state.trading_date:
-            left.setdefault(order.row.strategy or "", []).append(order.name)
-    for tracked in state.pending_intents():
-        if tracked.intent.trading_date == state.trading_date:
-            left.setdefault(tracked.intent.strategy, []).append(tracked.intent.intent_id)
-    for name in sorted(left.keys() - state.strategies.keys()):
-        orders = ", ".join(left[name])
+    dropped: dict[tuple[str, str], list[str]] = {}
+    for row, order_name in _todays_open(state):
+        name = row.strategy or ""
+        strategy = state.strategies.get(name)
+        if accounts and row.account not in accounts:
+            elsewhere.setdefault(row.account, []).append(order_name)
+        elif strategy is None:
+            left.setdefault(name, []).append(order_name)
+        elif row.symbol not in strategy.instances:
+            dropped.setdefault((name, row.symbol), []).append(order_name)
+    for account, names in sorted(elsewhere.items()):
+        orders, ours = ", ".join(names), ", ".join(sorted(each[-5:] for each in accounts))
+        text = (
+            f"this run trades on the account …{ours}, and these orders are open on …{account[-5:]}:"
+            f" {orders}. The bot does not see their fills and their ends, and can't cancel them: it"
+            " reads and writes its own account alone. Look after them in the broker's app, or put "
+            "broker.account back as it was and start again"
+        )
+        facts: Numbers = {"account": account[-5:], "trades_on": ours, "orders": orders}
+        yield Standing("OTHER_ACCOUNT", text, facts)
+    for name, names in sorted(left.items()):
+        orders = ", ".join(names)
         held = [
             f"{each.shares:,} {symbol}"
             for (strategy, symbol), each in sorted(state.unloaded.items())
@@ -130,8 +148,28 @@ def alerts(state: State) -> Iterator[Standing]:
             f"now: {', '.join(held) or 'none'}). If {name} was renamed, give it its name back "
             "and start again; if nobody wants an order: bot cancel ID"
         )
-        facts: Numbers = {"strategy": name, "orders": orders, "held": ", ".join(held) or 0}
+        facts = {"strategy": name, "orders": orders, "held": ", ".join(held) or 0}
         yield Standing("STRATEGY_GONE", text, facts)
+    for (name, symbol), names in sorted(dropped.items()):
+        orders, shares = ", ".join(names), state.position_of(name, symbol).shares
+        text = (
+            f"{name} does not trade {symbol} any more, and it has open orders in it: {orders}. The "
+            "bot follows them to their end, no strategy looks after them, and what they fill is "
+            f"sold by none (its shares now: {shares:,}). Put {symbol} back into its file and start "
+            "again; if nobody wants an order: bot cancel ID"
+        )
+        facts = {"strategy": name, "symbol": symbol, "orders": orders, "held": shares}
+        yield Standing("SYMBOL_GONE", text, facts)
+
+
+def _todays_open(state: State) -> Iterator[tuple[OrderUpdated | Intent, str]]:
+    """Yield our orders of today that may be open, with their names."""
+    for order in state.open_orders():
+        if order.is_own and order.row.trading_date == state.trading_date:
+            yield order.row, order.name
+    for tracked in state.pending_intents():
+        if tracked.intent.trading_date == state.trading_date:
+            yield tracked.intent, tracked.intent.intent_id
 
 
 def _halt_crash_loop(state: State, crashes: int) -> None:

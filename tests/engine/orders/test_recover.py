@@ -238,6 +238,44 @@ def test_an_order_without_an_answer_of_a_strategy_that_does_not_run_is_told():
     assert "open orders: L-0001" in _left(_gone(state=SendState.REACHED))[0]
 
 
+def _changed(state=SendState.ACKED, **changes):
+    """A stage after a run whose files were others; its order is open, or has no answer."""
+    intent = _intent(created_at=SENT_AT, **changes)
+    rows = (replace(_open_row(), **changes),) if state is SendState.ACKED else ()
+    stored = StoredIntent(intent, state, "ORD1" if rows else None, attempt_of(intent, SENT_AT))
+    own = RecoveredStrategy({intent.symbol: (300, 8_100_000)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, 2, 1, intents=(stored,), orders=rows, strategies={"test": own})
+    return Stage(recovery=recovery)
+
+
+@pytest.mark.parametrize("state", [SendState.ACKED, SendState.REACHED])
+def test_an_open_order_in_a_symbol_that_its_strategy_trades_no_more_is_told_until_it_ends(state):
+    stage = _changed(state, symbol="FPT")
+
+    [told] = [each for each in stage.engine.status().standing if each.code == "SYMBOL_GONE"]
+    assert told.text.startswith(
+        "test does not trade FPT any more, and it has open orders in it: L-"
+    )
+    assert "(its shares now: 300)" in told.text
+    assert told.text in [note.text for note in stage.all(Note)]
+    row = report_of(_intent(symbol="FPT", created_at=SENT_AT), cancelled=100)
+    stage.after(60).book(replace(row, state=OrderState.CANCELLED, status="CANCELLED"))
+    assert "SYMBOL_GONE" not in [each.code for each in stage.engine.status().standing]
+
+
+@pytest.mark.parametrize("state", [SendState.ACKED, SendState.REACHED])
+@pytest.mark.parametrize("strategy", ["test", "gone"])
+def test_an_open_order_on_an_account_that_this_run_does_not_read_is_told(strategy, state):
+    stage = _changed(state, account="120C900001.6", strategy=strategy)
+
+    codes = [each.code for each in stage.engine.status().standing]
+    assert "OTHER_ACCOUNT" in codes
+    assert "STRATEGY_GONE" not in codes, "the bot does not follow it to its end"
+    [told] = [n for n in stage.all(Note) if n.numbers.get("alert") == "OTHER_ACCOUNT"]
+    assert told.text.startswith("this run trades on the account …001.1, and these orders are open")
+    assert told.numbers["account"] == "001.6"
+
+
 def test_an_order_of_an_earlier_day_needs_no_strategy():
     stage = _gone(row=_open_row(), day=DAY + timedelta(days=1))
 
