@@ -42,8 +42,10 @@ from bot.engine.tracked import TrackedIntent
 
 NONCE_UNUSED: Final = "nonce unused"
 """Prefix of a proof by the nonce."""
-ALERT_AFTER: Final = timedelta(seconds=10)
-"""An order of unknown outcome is reported after this time."""
+ALERT_AFTER: Final = timedelta(seconds=9)
+"""An order of unknown outcome is reported after this time: on the screen and in the status within
+10 s of what it is about.
+"""
 _S = SendState
 OPEN_QUESTIONS: Final = frozenset({_S.UNKNOWN, _S.FRESH, _S.REACHED, _S.AMBIGUOUS})
 _ASK_THE_NONCE: Final = frozenset({_S.SENDING, _S.UNKNOWN, _S.AMBIGUOUS, _S.REFUSED})
