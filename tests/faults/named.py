@@ -227,4 +227,4 @@ def main(text: str = "", staying: Mapping[str, Stays] = STAYING) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main("".join(sys.argv[1:2])))
