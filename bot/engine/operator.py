@@ -46,7 +46,9 @@ def on_operator(state: State, event: OperatorActed) -> None:
 
 
 def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
-    """Resume one symbol that was halted, or whose market data was not trusted."""
+    """Resume one symbol that was halted, whose market data was not trusted, or in which an order
+    has another quantity than the bot asked for.
+    """
     facts = {"action": event.action, "symbol": symbol}
     if event.action is not Action.RESUME or not event.reason.strip():
         why = "only a resume takes a symbol, with a reason"
@@ -55,10 +57,11 @@ def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
         state.alert("SYMBOL_RESUME", text, {**facts, "why": why}, symbol=symbol)
         return
     is_released = belief.resume(state, symbol, event.reason)
+    is_accepted = doubts.accept_in(state, symbol)
     is_halted = symbol in state.halted_symbols
     if is_halted:
         state.resume_symbols(event.reason, event.by, only=symbol)
-    if not is_released and not is_halted:
+    if not (is_released or is_halted or is_accepted):
         why = "it is not halted and its data is believed"
         text = f"resume {symbol}: {why}; nothing was changed. See: bot status"
         state.alert("SYMBOL_RESUME", text, {**facts, "why": why}, symbol=symbol)
@@ -67,6 +70,7 @@ def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
 def objection_to_resume(state: State, symbol: str) -> str:
     """Return why there is nothing to resume in a symbol, empty if there is."""
     is_doubted = belief.is_held(state, symbol) or ex_dates.is_doubted(state, symbol)
+    is_doubted = is_doubted or doubts.is_in_question(state, symbol)
     if symbol in state.halted_symbols or is_doubted:
         return ""
     if symbol not in state.instruments:

@@ -211,14 +211,34 @@ def accept(state: State) -> None:
     earlier day holds no buy of today back any more.
     """
     unseen.accept(state)
-    for order in state.open_orders():
-        shown, row = order.shown, order.row
-        if shown.doubt and shown.doubted > 0:
-            shown.totals.add(shown.doubted)
-            text = f"{row_words(row)}: a quantity of {shown.doubted:,} is taken for its own"
-            shown.doubt = ""
-            state.note("RESUME", text, symbol=row.symbol)
-            state.command(ReadOrder(row.order_id, "its quantity is right"))
+    for order in _in_question(state):
+        _accept(state, order)
+
+
+def accept_in(state: State, symbol: str) -> bool:
+    """A person has looked at the orders of a symbol; return whether one was in question."""
+    found = [order for order in _in_question(state) if order.row.symbol == symbol]
+    for order in found:
+        _accept(state, order)
+    return bool(found)
+
+
+def is_in_question(state: State, symbol: str) -> bool:
+    """Return whether a person can say that the shown quantity of an order in a symbol is right."""
+    return any(order.row.symbol == symbol for order in _in_question(state))
+
+
+def _in_question(state: State) -> list[TrackedOrder]:
+    return [each for each in state.open_orders() if each.shown.doubt and each.shown.doubted > 0]
+
+
+def _accept(state: State, order: TrackedOrder) -> None:
+    shown, row = order.shown, order.row
+    shown.totals.add(shown.doubted)
+    text = f"{row_words(row)}: a quantity of {shown.doubted:,} is taken for its own"
+    shown.doubt = ""
+    state.note("RESUME", text, symbol=row.symbol)
+    state.command(ReadOrder(row.order_id, "its quantity is right"))
 
 
 def reason_not_to_buy(state: State, account: str, symbol: str, side: Side) -> str | None:
@@ -270,8 +290,8 @@ def _ambiguous(order: TrackedOrder) -> str:
     return (
         f"{row_words(row)}: the broker's row under its id may be another order's:"
         f" {order.shown.doubt}. Nothing of it is taken and nothing is bought in {row.symbol} until"
-        " a row is its own again. If you changed this order elsewhere, say so: bot resume --reason"
-        " …, and its rows are taken again."
+        " a row is its own again. If you changed this order elsewhere, say so: bot resume"
+        f" {row.symbol} --reason …, and its rows are taken again; no halt ends by it."
     )
 
 

@@ -80,6 +80,14 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
     if is_fresh and tracked.state in {_S.MATCHED, _S.AMBIGUOUS}:
         row = f"its row is there ({tracked.order_id})" if tracked.order_id else "it has rows"
         distrust_nonces(state, tracked, row)
+    if is_fresh and tracked.state is _S.MATCHED:
+        name, symbol = intent_words(tracked.intent), tracked.intent.symbol
+        why = (
+            f"{tracked.order_id} was taken for {name} by its looks, and by its nonce that never"
+            f" arrived. If {tracked.order_id} is somebody else's, its fills are no strategy's, and"
+            " a halt cancels it all the same: look in the broker's app"
+        )
+        state.halt_symbol(symbol, why)
     tracked.is_fenced = is_fresh
     if tracked.state is not _S.UNKNOWN:
         return
@@ -94,9 +102,13 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
 
 
 def is_asked_after(state: State, intent_id: str) -> bool:
-    """Return whether the nonce result of a POST matters; for an unknown one it may."""
+    """Return whether the nonce result of a POST matters; for an unknown one it may. It also does
+    for an order found by its looks: unused, it shows that the row may be somebody else's.
+    """
     tracked = state.intents.get(intent_id)
-    return tracked is None or tracked.state in _ASK_THE_NONCE
+    if tracked is None or tracked.state in _ASK_THE_NONCE:
+        return True
+    return tracked.state is _S.MATCHED and not tracked.burn
 
 
 def distrust_nonces(state: State, tracked: TrackedIntent, row: str) -> None:

@@ -226,6 +226,26 @@ def test_a_quantity_that_a_person_takes_for_the_orders_own_is_read_at_once_and_n
     assert [n.text for n in stage.new(Note) if n.kind == "RESUME"].count(words) == 1
 
 
+def test_a_changed_order_is_taken_for_ones_own_by_its_symbol_and_a_halt_goes_on() -> None:
+    stage = Stage()
+    intent = stage.working()
+    _show(stage, "book", report_of(intent, quantity=300))
+    stage.handle(OperatorActed(stage.now, Action.HALT, "enough", "me"))
+    assert stage.engine.objection_to_resume("HPG") == ""
+
+    resume = OperatorActed(stage.now, Action.RESUME, "changed in the app", "me", symbol="HPG")
+    stage.handle(resume)
+    ended = report_of(intent, quantity=300, cancelled=300, state=S.CANCELLED, status="CANCELLED")
+    _show(stage, "book", ended)
+
+    assert "SYMBOL_RESUME" not in _alerts(stage)
+    assert (stage.engine.status().state, stage.engine.status().open_orders) == ("HALTED", ())
+    assert (
+        stage.engine.objection_to_resume("HPG")
+        == "HPG is not halted and its market data is believed"
+    )
+
+
 def test_after_a_restart_the_quantity_of_before_an_amendment_is_still_the_orders_own() -> None:
     first = Stage()
     intent = first.working(500)

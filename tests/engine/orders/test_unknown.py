@@ -584,7 +584,21 @@ def test_an_unused_nonce_beside_a_row_that_is_ours_is_no_nonce_to_trust():
     _burn(stage, intent, Resolution.FRESH)
 
     assert _states(stage)[-1] is SendState.MATCHED
-    assert _told(stage) == ["NONCE_BROKEN"]
+    assert _told(stage) == ["NONCE_BROKEN", "SYMBOL_HALTED"]
+    why = "ORD7 was taken for BUY 100 HPG LIMIT 27,000 (L-0001) by its looks, and by its nonce"
+    assert stage.engine.status().halted_symbols["HPG"].startswith(why)
+
+
+@pytest.mark.parametrize("resolution", list(Resolution))
+def test_the_nonce_of_an_order_found_by_its_looks_is_tried_until_it_has_answered(resolution):
+    stage, intent = _unknown()
+    stage.after(1).book(report_of(intent, "ORD7"))
+    is_asked_before = stage.engine.is_asked_after(intent.intent_id)
+
+    _burn(stage, intent, resolution)
+
+    assert is_asked_before
+    assert not stage.engine.is_asked_after(intent.intent_id)
 
 
 def test_a_row_of_an_order_released_by_its_nonce_is_a_ghost_and_ends_trust_in_nonces():
