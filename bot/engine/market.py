@@ -29,7 +29,6 @@ from bot.engine import belief, ex_dates, wake
 from bot.engine.bars import BarSeries
 from bot.engine.findings import DepthSeen, PhaseSeen, QuoteSeen
 from bot.engine.gate import ON
-from bot.engine.orders import held
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import means_of, note_holdings
 from bot.engine.state import Instance, State, StrategyState
@@ -74,7 +73,6 @@ def on_quote(state: State, event: QuoteReceived) -> None:
     for strategy, instance in state.instances.get(quote.symbol, ()):
         if wake.is_time(state, instance, "on_quote", strategy.plan.wake.quote):
             wake.wake(state, strategy, instance, "on_quote", quote)
-    held.on_fresh_quote(state, quote.symbol)
 
 
 def on_depth(state: State, event: DepthReceived) -> None:

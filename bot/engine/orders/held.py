@@ -39,7 +39,7 @@ GIVEN_UP: Final = (HELD_TOO_LONG, PRICE_MOVED, PHASE_CHANGED, SIGNAL_GONE)
 
 def hold(state: State, tracked: TrackedIntent, code: str, why: str) -> None:
     """A 403 OTP code is a definite refusal: hold the order for a while, or drop it. If a token has
-    come meanwhile the order is requested again at once.
+    come meanwhile the order is requested again with this very event.
     """
     intent = tracked.intent
     tracked.refusal_code = code
@@ -59,9 +59,7 @@ def hold(state: State, tracked: TrackedIntent, code: str, why: str) -> None:
     tracked.basis = (followed.basis if followed else None) or basis_of(state, intent)
     state.counts["held"] += 1
     decide(state, intent, Verdict.HELD, code, {"until": held_until.isoformat()})
-    if not state.gate.lacks_token:
-        tracked.is_waiting_to_resume = True
-        _resume(state, tracked)
+    tracked.is_waiting_to_resume = not state.gate.lacks_token
 
 
 def hold_span(state: State, intent: Intent) -> timedelta | None:
@@ -91,7 +89,6 @@ def on_two_factor_ready(state: State, event: TwoFactorReady) -> None:
     cancels.advance(state)
     for tracked in held_orders(state):
         tracked.is_waiting_to_resume = True
-        _resume(state, tracked)
 
 
 def held_orders(state: State) -> list[TrackedIntent]:
@@ -99,13 +96,6 @@ def held_orders(state: State) -> list[TrackedIntent]:
     return sorted(
         state.index.held.of(True), key=lambda t: (not is_exit(t.intent), t.intent.intent_id)
     )
-
-
-def on_fresh_quote(state: State, symbol: str) -> None:
-    """A quote has come that a held order of the symbol was waiting for."""
-    for tracked in held_orders(state):
-        if tracked.is_waiting_to_resume and tracked.intent.symbol == symbol:
-            _resume(state, tracked)
 
 
 def _is_fresh(state: State, tracked: TrackedIntent) -> bool:
@@ -155,7 +145,7 @@ def _is_over(state: State, tracked: TrackedIntent) -> bool:
 
 def advance(state: State) -> None:
     """Process what waits for a token: the question to a person, the time of held orders, and those
-    that wait for cancels.
+    that wait for cancels, a fresh quote or an open gate.
     """
     two_factor.advance(state)
     expire_held(state)

@@ -18,13 +18,15 @@ from bot.domain.message import (
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import Intent, OrderState
 from bot.domain.outcome import Refused
+from bot.domain.plan import Wake
+from bot.domain.quote import Quote
 from bot.domain.recovery import Recovery
 from bot.engine.engine import Engine
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.engine.state import Position
 from bot.engine.tracked import CancelStage, Hindrance
 from bot.strategy import Strategy
-from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, Stage, report_of
+from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, START, Stage, report_of
 
 PATIENT = replace(PLAN, hold_2fa=timedelta(hours=3))
 
@@ -454,3 +456,30 @@ def test_a_held_order_is_judged_by_a_quote_of_its_full_age(late_s: float, is_sen
     stage.after(age_s + late_s).token()
 
     assert (follows(stage) == [None, "L-0001"]) is is_sent
+
+
+def test_an_order_that_does_not_wait_for_a_token_ends_and_its_strategy_is_told() -> None:
+    stage = Stage(replace(PLAN, hold_2fa=None))
+
+    stage.block_for_token(stage.buy())
+
+    [(kind, told)] = stage.told
+    assert (kind, told.intent_id, told.code) == ("reject", "L-0001", "OTP_SESSION_EXPIRED")
+    assert stage.last(Transition).to_state is OrderState.REJECTED
+    assert stage.engine.status().held == ()
+
+
+def test_what_the_strategy_wants_at_the_quote_that_was_waited_for_counts_first() -> None:
+    def opposite(strategy: Strategy, quote: Quote) -> None:
+        if quote.updated_at != START:
+            strategy.sell(100, limit=27_000, why="out")
+
+    waking = replace(PATIENT, wake=Wake(quote=timedelta(seconds=1)))
+    stage = Stage(waking, sellable=500, hooks={"on_quote": opposite})
+    stage.block_for_token(stage.buy())
+    stage.after(60).token()
+
+    stage.after(1).quote()
+
+    assert given_up(stage) == [("SIGNAL_GONE", "its strategy wants to SELL by now: out")]
+    assert follows(stage) == [None]
