@@ -12,7 +12,7 @@ from bot.domain.entry import Numbers, RunState
 from bot.domain.errors import Fault
 from bot.domain.operations import CodesCounted
 from bot.domain.order import Side
-from bot.domain.recovery import PlaceSeen
+from bot.domain.recovery import PLACES_JUDGED, PlaceSeen
 from bot.engine.settings import LONG_AGO
 
 PRIORITY: Final = (
@@ -155,7 +155,7 @@ class TrackedFault:
 class Places:
     """How the day's last orders were answered, the newest last; `since`: when they became bad."""
 
-    last: deque[PlaceSeen] = field(default_factory=deque)
+    last: deque[PlaceSeen] = field(default_factory=lambda: deque(maxlen=PLACES_JUDGED))
     since: datetime | None = None
 
 

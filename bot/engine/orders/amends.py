@@ -72,7 +72,6 @@ def _advance(state: State, amend: TrackedAmend) -> None:
     order = state.orders.get(amend.name)
     if order is None:
         amend.stage = AmendStage.OVER
-        state.amends.pop(amend.name, None)
     elif not order.is_open:
         is_done = amend.stage is not AmendStage.READING and _value(amend.ask, order) == amend.new
         verdict = AmendVerdict.DONE if is_done else AmendVerdict.ENDED

@@ -21,7 +21,7 @@ from typing import Final
 from bot.domain.entry import ACCOUNT_SCOPE, AttemptFinished, Numbers
 from bot.domain.local_time import clock_of
 from bot.domain.outcome import NotSent, Outcome, Refused, Unknown
-from bot.domain.recovery import PLACES_JUDGED, PlaceSeen
+from bot.domain.recovery import PlaceSeen
 from bot.engine import gate
 from bot.engine.account_state import OF_LATE, REFUSALS_MAX, REFUSALS_OF_LATE_MAX, Recent
 from bot.engine.control_state import BY_ENGINE, Standing
@@ -32,7 +32,7 @@ from bot.engine.tracked import TrackedIntent
 LATE_MS: Final = 5_000
 """Half of the time that an answer may take: a healthy broker needs well under a second."""
 ILL_MIN: Final = 3
-"""So many of the last `PLACES_JUDGED`."""
+"""So many of the last few, `PLACES_JUDGED`."""
 GOOD_AGAIN: Final = 3
 """So many in a row are answered in time before it is over."""
 _OF_THE_API: Final = frozenset({400, 404, 405, 422})
@@ -122,8 +122,8 @@ def note_answer(state: State, outcome: Outcome, finished: AttemptFinished | None
     """Record how one order was answered; an order that was not sent does not count."""
     if finished is None or isinstance(outcome, NotSent):
         return
-    _add(state, PlaceSeen(state.now, isinstance(outcome, Unknown), finished.latency_ms))
     places = state.places
+    places.last.append(PlaceSeen(state.now, isinstance(outcome, Unknown), finished.latency_ms))
     if places.since is None and _is_ill(state):
         places.since = next(each.at for each in places.last if _is_bad(each))
         told = _standing(state)
@@ -136,7 +136,7 @@ def note_answer(state: State, outcome: Outcome, finished: AttemptFinished | None
 def restore(state: State, seen: tuple[PlaceSeen, ...]) -> None:
     """Restore the answers to the day's last orders from before the restart."""
     for each in seen:
-        _add(state, each)
+        state.places.last.append(each)
         if state.places.since is None and _is_ill(state):
             state.places.since = next(one.at for one in state.places.last if _is_bad(one))
         elif not _is_ill(state):
@@ -153,13 +153,6 @@ def alerts(state: State) -> Iterator[Standing]:
     """Yield the alert while orders are answered late or not at all."""
     if state.places.since is not None:
         yield _standing(state)
-
-
-def _add(state: State, seen: PlaceSeen) -> None:
-    last = state.places.last
-    last.append(seen)
-    while len(last) > PLACES_JUDGED:
-        last.popleft()
 
 
 def _is_bad(seen: PlaceSeen) -> bool:

@@ -229,7 +229,7 @@ def is_in_question(state: State, symbol: str) -> bool:
 
 
 def _in_question(state: State) -> list[TrackedOrder]:
-    return [each for each in state.open_orders() if each.shown.doubt and each.shown.doubted > 0]
+    return [each for each in state.open_orders() if each.shown.doubt and each.shown.doubted]
 
 
 def _accept(state: State, order: TrackedOrder) -> None:

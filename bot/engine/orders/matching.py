@@ -52,11 +52,10 @@ def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUp
     if report.executed_quantity > row.executed_quantity:
         executed, amount = report.executed_quantity, report.executed_amount
         known = replace(row, executed_quantity=executed, executed_amount=amount)
-        if executed + row.cancelled_quantity > row.quantity:
-            # More was traded than was left of an order that had ended, or was amended meanwhile.
-            total = report.quantity if executed > row.quantity else row.quantity
-            cancelled = min(row.cancelled_quantity, total - executed)
-            known = replace(known, quantity=total, cancelled_quantity=cancelled)
+        # More may be traded than was left of an order that had ended, or was amended meanwhile.
+        total = report.quantity if executed > row.quantity else row.quantity
+        cancelled = min(row.cancelled_quantity, total - executed)
+        known = replace(known, quantity=total, cancelled_quantity=cancelled)
     executed = known.executed_quantity
     if row.state in TERMINAL_STATES:
         # The same end under another name, or one only reported now: MATCHED_ALL, COMPLETED.

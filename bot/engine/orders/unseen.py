@@ -132,7 +132,7 @@ def _earlier_day(state: State, account: str) -> date | None:
     was requested today and some exchange is not closed. An earlier request is only the last read.
     """
     day = state.old_books.days.get(account)
-    if day is None or day >= state.trading_date:
+    if day is None:
         return None
     is_asked_today = local_date(state.set_aside[account].requested_at) >= state.trading_date
     phase_at, now = state.rulebook.phase_at, state.now

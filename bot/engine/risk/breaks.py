@@ -48,7 +48,7 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
         )
         is_number = symbol is None or each.what == IN_ALL
         named = explanation(state, account, symbol, each.amount) if is_number else ""
-        held = own.get(symbol, 0) if symbol is not None else 0
+        held = own.get(symbol or "", 0)
         if named or not is_number:
             if symbol not in totals or is_number:
                 state.note(RECONCILE_NOTE, named or each.text, facts, symbol=symbol)

@@ -21,7 +21,7 @@ tax, new shares count from the ex-date on. An unexplained difference is a break
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -75,8 +75,8 @@ class Expected:
 
     cash: int
     explained_cash: frozenset[int]
-    sooner: int = 0
-    holdings: dict[str, "Shares"] = field(default_factory=dict)
+    sooner: int
+    holdings: dict[str, "Shares"]
 
 
 @dataclass(frozen=True, slots=True)
