@@ -141,17 +141,17 @@ def read_results(file: Path, every: Iterable[Mutant]) -> dict[Mutant, str]:
 
 
 def table(results: Mapping[Mutant, str], every: Sequence[Mutant]) -> Iterator[str]:
-    """Yield a line a module, then the places that were let pass."""
+    """Yield a line a module, then the places that were let pass: `same` and `left` as judged."""
     reasons, _ = judged(every)
-    yield f"{'':38}{'places':>8}{'tried':>8}{'noticed':>9}{'same':>6}{'let pass':>10}"
+    yield f"{'':38}{'places':>8}{'tried':>8}{'noticed':>9}{'same':>6}{'left':>6}{'not judged':>12}"
     for module in (*MODULES, "all"):
         places = [each for each in every if module in {each.module, "all"}]
         tried = [each for each in places if each in results]
         passed = [each for each in tried if results[each] == LET_PASS]
-        same = sum(reasons.get(each, ("", ""))[0] == "same" for each in passed)
+        kinds = Counter(reasons.get(each, ("",))[0] for each in passed)
         counts = f"{len(places):>8,}{len(tried):>8,}{len(tried) - len(passed):>9,}"
-        yield f"{module:38}{counts}{same:>6,}{len(passed) - same:>10,}"
+        yield f"{module:38}{counts}{kinds['same']:>6,}{kinds['left']:>6,}{kinds['']:>12,}"
     for each in sorted(results, key=lambda one: (one.module, one.start)):
-        if results[each] != NOTICED:
+        if results[each] == LET_PASS:
             kind, reason = reasons.get(each, ("not judged", each.code))
             yield f"{results[each]}: {each}\n    {kind}: {reason}"

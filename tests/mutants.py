@@ -2,10 +2,13 @@
 
     python -m tests.mutants 100 [SEED]
     python -m tests.mutants all --results FILE
+    python -m tests.mutants all --results FILE --again --only 'held.py:6|asks.py' --tests tests/X
 
 With a file of results, a run can be interrupted and goes on where it ended: a place that is in the
 file is not tried again, or with `--again` only if it was let pass. What is let pass and has been
-judged is listed with the reason in mutants.yaml, by the text of the place.
+judged is listed with the reason in mutants.yaml, by the text of the place. With `--only` no other
+place is tried than those that it matches as they are printed; with `--tests` only the tests there
+run, and what they let pass is not written down, since another test may notice it.
 
 A place is a comparison, a condition, a number or a call in one of the modules below. The tests are
 collected once, and run once with nothing broken to see which of them reaches which line. Each
@@ -18,6 +21,7 @@ those on a real socket too, and those that fail with nothing broken: they would 
 import os
 import pickle
 import random
+import re
 import resource
 import signal
 import sys
@@ -101,9 +105,12 @@ class Reached:
 class Trial:
     """Takes over what pytest has collected."""
 
-    def __init__(self, mutants: Sequence[Mutant], told: Callable[[Mutant, str, str], None]) -> None:
+    def __init__(
+        self, mutants: Sequence[Mutant], told: Callable[[Mutant, str, str], None], workers: int
+    ) -> None:
         self._mutants = mutants
         self._told = told
+        self._workers = workers
         self._failed: set[str] = set()
         self._answer: int | None = None
         self._noticed_by = Counter[tuple[str, str]]()
@@ -138,7 +145,7 @@ class Trial:
         found: dict[str, Reached] = {}
         with TemporaryDirectory() as folder:
             modules = sorted({item.location[0] for item in items})
-            shares = [set(modules[number::WORKERS]) for number in range(WORKERS)]
+            shares = [set(modules[each :: self._workers]) for each in range(self._workers)]
             children = []
             for number, share in enumerate(shares):
                 if (child := os.fork()) == 0:
@@ -182,7 +189,7 @@ class Trial:
         running: dict[int, tuple[Mutant, float, int]] = {}
         waiting = list(reversed(self._mutants))
         while waiting or running:
-            while waiting and len(running) < WORKERS:
+            while waiting and len(running) < self._workers:
                 mutant = waiting.pop()
                 # What is made when the module is loaded reaches every test, and none by a line.
                 tests = at_line.get((mutant.module, mutant.line)) or items
@@ -251,7 +258,18 @@ def _be_quiet() -> None:
 @click.argument("seed", type=int, default=1)
 @click.option("--results", type=click.Path(path_type=Path), help="Go on with this file.")
 @click.option("--again", is_flag=True, help="Try what is let pass in the file again, and first.")
-def main(count: str, seed: int, results: Path | None, again: bool) -> None:
+@click.option("--only", metavar="REGEX", default="", help="Try no other places than these.")
+@click.option("--tests", multiple=True, default=TESTS, help="Go by these tests alone.")
+@click.option("--workers", default=WORKERS, help="So many processes at a time.")
+def main(
+    count: str,
+    seed: int,
+    results: Path | None,
+    again: bool,
+    only: str,
+    tests: Sequence[str],
+    workers: int,
+) -> None:
     """Break so many places, one at a time; exit 1 where under 90 of 100 are noticed."""
     every = [each for module in MODULES for each in mutants_of(module)]
     size = len(every) if count == "all" else min(int(count), len(every))
@@ -260,25 +278,32 @@ def main(count: str, seed: int, results: Path | None, again: bool) -> None:
     to_try = [each for each in drawn if each not in found]
     if again:
         to_try[:0] = [each for each, verdict in found.items() if verdict != NOTICED]
+    to_try = [each for each in to_try if re.search(only, str(each))]
 
     def told(mutant: Mutant, verdict: str, test: str) -> None:
+        if verdict == LET_PASS and tests != TESTS:
+            return
         found[mutant] = verdict
         if results:
             with results.open("a") as file:
                 file.write(f"{verdict}\t{mutant.key}\t{test}\n")
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    trial = Trial(to_try, told)
-    options = ["-qq", "--capture=no", "--no-header", "--no-summary", "-p", "no:cacheprovider"]
-    options += ["--timeout=0"]  # others may use the CPU: what fails for want of time proves nothing
-    ended = pytest.main([*options, "-m", WITHOUT_PROCESSES, *TESTS], plugins=[trial])
-    if ended not in {pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED}:
-        raise click.ClickException(f"the tests can't be collected: pytest ended with {ended!r}")
+    ended = _try_all(Trial(to_try, told, workers), tests) if to_try else pytest.ExitCode.OK
     click.echo("\n".join(table(found, every)))
     noticed = sum(verdict != LET_PASS for verdict in found.values())
     click.echo(f"{noticed:,} of {len(found):,} of {len(every):,} places noticed, seed {seed}")
     if noticed < 0.9 * len(found) or ended == pytest.ExitCode.INTERRUPTED:
         raise SystemExit(1)
+
+
+def _try_all(trial: Trial, tests: Sequence[str]) -> int | pytest.ExitCode:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    options = ["-qq", "--capture=no", "--no-header", "--no-summary", "-p", "no:cacheprovider"]
+    options += ["--timeout=0"]  # others may use the CPU: what fails for want of time proves nothing
+    ended = pytest.main([*options, "-m", WITHOUT_PROCESSES, *tests], plugins=[trial])
+    if ended not in {pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED}:
+        raise click.ClickException(f"the tests can't be collected: pytest ended with {ended!r}")
+    return ended
 
 
 if __name__ == "__main__":
