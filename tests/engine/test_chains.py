@@ -536,6 +536,7 @@ FITS = [
     ({"total": 600}, {"quantity": 400, "price": 26_900}, False),
     ({"total": 400}, {"quantity": 200}, True),
     ({"total": 400}, {"quantity": 300}, False),
+    ({"total": 400}, {"quantity": 1}, True),
 ]
 
 

@@ -1,7 +1,7 @@
 """What an amendment's verdict may rest on: each guard of it, by the case that only it stops."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -142,11 +142,15 @@ def test_a_new_id_may_be_as_late_as_the_book_lags(after_s: int, is_ended: bool) 
 
 
 def _restarted(
-    outcome: str | None, *, old: int | None = 27_000, **changes: object
+    outcome: str | None,
+    *,
+    old: int | None = 27_000,
+    sent_at: datetime = START,
+    **changes: object,
 ) -> tuple[Stage, OrderReport]:
     before, row = _answered(Unknown("lost", None))
     placed = stored_intent(before)
-    attempt = replace(attempt_of(placed, START), verb="PUT", order_id="ORD1")
+    attempt = replace(attempt_of(placed, sent_at), verb="PUT", order_id="ORD1")
     amend = StoredAmend("ORD1", attempt, outcome, 26_900, None, old, "operator", "by hand")
     order = replace(before.entries_of_order(), **changes)  # type: ignore[arg-type]
     intents = (StoredIntent(placed, SendState.ACKED, "ORD1", None),)
@@ -400,9 +404,9 @@ def test_what_the_nonce_of_a_lost_put_showed_is_noted() -> None:
 
 
 def test_after_a_restart_a_put_is_over_once_it_can_no_longer_arrive() -> None:
-    stage, row = _restarted(None)
+    stage, row = _restarted(None, sent_at=START - timedelta(seconds=30))
 
-    stage.now = START + timedelta(seconds=49)
+    stage.now = START + timedelta(seconds=19)
     stage.row(row)
     early = _verdict(stage)
     stage.after(1).row(row)

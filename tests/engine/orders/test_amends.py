@@ -1,7 +1,7 @@
 """Asks by hand: what is refused and why, and what becomes of an amendment that was sent."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import time, timedelta
 
 import pytest
 
@@ -33,6 +33,7 @@ from bot.domain.message import (
 from bot.domain.operations import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.domain.order import OrderState, OrderType, SendState
 from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
+from bot.domain.plan import When
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine.risk.accounts import means_of
 from bot.engine.settings import EngineSettings, UnknownPolicy
@@ -141,6 +142,34 @@ def test_an_ask_is_refused_with_a_code_and_its_numbers(code, asked, numbers):
     assert stage.decided() == (Verdict.BLOCKED, code)
     assert stage.last(Decision).numbers.items() >= numbers.items()
     assert stage.new(ReadOrder) == []
+
+
+TIMES = [
+    ({"price": 27_050}, (Verdict.BLOCKED, "WINDOW")),
+    ({"quantity": 600}, (Verdict.BLOCKED, "WINDOW")),
+    ({"price": 26_950}, (Verdict.PASSED, "AMEND")),
+    ({"quantity": 400}, (Verdict.PASSED, "AMEND")),
+]
+
+
+@every_row(("asked", "decided"), TIMES)
+def test_after_the_strategys_hours_a_buy_may_only_become_smaller_or_cheaper(asked, decided):
+    stage = _stage(replace(PLAN, when=When(end=time(9, 31))))
+    stage.working(500, 27_000)
+    stage.after(60).quote()
+
+    _ask(stage, **asked)
+
+    assert stage.decided() == decided
+
+
+def test_an_odd_lot_may_become_a_single_share():
+    stage = _stage()
+    stage.working(50, 27_000)
+
+    _ask(stage, quantity=1)
+
+    assert stage.decided() == (Verdict.PASSED, "AMEND")
 
 
 LIMITS = [

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from bot.domain.entry import Note
 from bot.domain.message import TradingDayStarted
 from bot.domain.order import Intent
@@ -122,3 +124,44 @@ def test_one_late_answer_of_before_a_restart_is_no_illness() -> None:
     stage = Stage(recovery=Recovery(DAY, places_seen=(good, late, good)))
 
     assert Ill(stage).standing() == []
+
+
+@pytest.mark.parametrize(("latency_ms", "is_told"), [(4_999, False), (5_000, True)])
+def test_an_answer_is_late_from_five_seconds_on(latency_ms: int, is_told: bool) -> None:
+    seen = (PlaceSeen(START, False, latency_ms),) * 3
+
+    stage = Stage(recovery=Recovery(DAY, places_seen=seen))
+
+    assert (Ill(stage).standing() == ["PLACES_ILL"]) is is_told
+
+
+def test_what_is_told_of_late_answers_names_how_many_they_were_and_the_slowest() -> None:
+    lost, slow = PlaceSeen(START, True, 10_000), PlaceSeen(START, False, 60_460)
+
+    stage = Stage(recovery=Recovery(DAY, places_seen=(lost, slow, replace(slow, latency_ms=9_000))))
+
+    [told] = stage.engine.status().standing
+    counts = {"of": 3, "lost": 1, "late": 2, "slowest_s": 60.5, "late_s": 5}
+    assert told.facts == {"since": START.isoformat(), **counts}
+
+
+@pytest.mark.parametrize(("good", "is_told"), [(2, True), (3, False)])
+def test_three_bad_answers_are_told_of_among_the_last_five_and_not_among_six(
+    good: int, is_told: bool
+) -> None:
+    bad, fine = PlaceSeen(START, False, 9_000), PlaceSeen(START, False, 40)
+    seen = (bad, *[fine] * (good - 1), bad, fine, bad)
+
+    stage = Stage(recovery=Recovery(DAY, places_seen=seen))
+
+    assert (Ill(stage).standing() == ["PLACES_ILL"]) is is_told
+
+
+def test_answers_of_the_day_before_count_no_more() -> None:
+    broker = Ill()
+    broker.answers(LATE, LATE)
+
+    broker.stage.after(86_400)
+    broker.stage.handle(TradingDayStarted(broker.stage.now, DAY + timedelta(days=1)))
+
+    assert not broker.stage.engine._state.places.last

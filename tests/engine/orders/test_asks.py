@@ -346,3 +346,27 @@ def test_after_a_restart_no_other_row_is_said_to_be_an_order_whose_own_id_was_sh
 
     assert check is not None
     assert check.text.startswith("L-0001 is accepted by the broker: its rows say")
+
+
+def test_an_order_that_a_person_has_found_in_the_list_is_missed_no_more():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.after(1).answer(intent, Accepted(result_of(intent, "ORD99")))
+    for _ in range(5):
+        stage.after(15).book(report_of(intent, "ORD7"))
+    codes = {each.code for each in stage.engine.status().standing}
+
+    _say(stage, "ORD7")
+
+    assert "ACCEPTED_NOT_LISTED" in codes
+    assert "ACCEPTED_NOT_LISTED" not in {each.code for each in stage.engine.status().standing}
+
+
+def test_the_id_that_a_person_names_is_journalled_though_its_row_shows_nothing_new():
+    stage, _ = _under_another_id()
+
+    _say(stage, "ORD7")
+
+    seen = [(each.order_id, each.intent_id) for each in stage.new(OrderResultSeen)]
+    assert seen == [("ORD7", "L-0001")]

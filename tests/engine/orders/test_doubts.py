@@ -268,3 +268,13 @@ def test_a_row_that_is_the_orders_own_again_is_noted() -> None:
 
     words = "L-0001 (ORD1), BUY 100 HPG at 27,000: the broker's row is its own again"
     assert words in [note.text for note in stage.new(Note) if note.kind == "RESUME"]
+
+
+def test_of_two_rows_that_were_asked_for_at_once_the_later_one_raises_a_doubt_too() -> None:
+    stage = Stage()
+    intent = stage.working()
+    stage.after(1).book(report_of(intent))
+
+    stage.row(report_of(intent, quantity=200))
+
+    assert _alerts(stage) == ["ROW_AMBIGUOUS"]

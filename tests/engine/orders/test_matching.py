@@ -55,6 +55,15 @@ def test_an_earlier_row_of_an_enlarged_order_does_not_end_it():
     assert (after.quantity, after.executed_quantity, after.state) == (600, 550, S.PENDING_REPLACE)
 
 
+def test_an_order_that_was_made_smaller_is_filled_by_what_an_earlier_row_shows_of_the_larger_one():
+    intent, row = _partly_filled()
+    reduced = replace(row, quantity=300)
+
+    after = merged(reduced, report_of(intent, executed=300), is_newer=False)
+
+    assert (after.quantity, after.executed_quantity, after.state) == (300, 300, S.FILLED)
+
+
 OTHERS = [
     ({"symbol": "SSI"}, "it is about SSI, the order is in HPG"),
     ({"side": Side.SELL}, "it is a SELL, the order a BUY"),
@@ -124,6 +133,14 @@ def test_a_price_in_another_unit_cannot_be_true(changes, text):
     report = report_of(stage.working(500), **changes)
 
     assert contradiction(stage.entries_of_order(), report, {500}, [27_000, 26_950]) == text
+
+
+@pytest.mark.parametrize("price", [5_400, 135_000])
+def test_a_price_that_is_five_times_off_is_not_more_than_that(price):
+    stage = Stage()
+    report = report_of(stage.working(500), price=price)
+
+    assert contradiction(stage.entries_of_order(), report, {500}, [27_000]) is None
 
 
 def test_a_price_near_the_symbols_last_one_may_be_far_off_the_orders_own():

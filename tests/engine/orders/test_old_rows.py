@@ -400,3 +400,12 @@ def test_a_second_look_counts_once_no_lagging_node_can_be_so_late(early_s, is_ce
     assert _halted(stage) is is_certain
     words = "the broker's row under its id shows again: executed quantity fell from 200 to 100."
     assert [words in each.text for each in corrected] == [True] * is_certain
+
+
+def test_a_status_of_before_the_end_with_nothing_open_is_no_order_at_work_again():
+    stage, intent = _cancelled()
+
+    row = report_of(intent, state=S.PENDING_CANCEL, status="CANCELLING", remaining=0)
+    stage.after(1).book(row)
+
+    assert _alerts(stage) == []

@@ -25,7 +25,7 @@ from bot.domain.order import ORDER_MOVES, SEND_MOVES, OrderState, SendState, Sid
 from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Refused, Unknown
 from bot.engine.gate import IllegalMove
 from bot.engine.orders import sends
-from bot.engine.orders.orders import move_intent, move_unplaced
+from bot.engine.orders.orders import claim, external_order, move_intent, move_unplaced
 from bot.engine.settings import EngineSettings, invoke_plainly
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
@@ -478,3 +478,25 @@ def test_nothing_of_a_strategy_that_is_gone_keeps_its_order_back():
     intent = replace(stage.buy(), strategy="gone")
 
     assert stage.engine.reason_not_to_send(intent) is None
+
+
+def test_one_share_that_an_earlier_row_had_shown_is_ours_with_the_row_that_is_said_to_be_ours():
+    stage = Stage()
+    theirs = report_of(stage.buy(), "ORD7", executed=100)
+    external_order(stage.engine._state, theirs, "not placed here")
+    before = replace(theirs, executed_quantity=99, executed_amount=99 * 27_000)
+
+    claimed = claim(stage.engine._state, replace(before, remaining_quantity=1))
+
+    assert claimed == replace(theirs, requested_at=claimed.requested_at)
+    assert (claimed.executed_quantity, claimed.remaining_quantity) == (100, 0)
+
+
+def test_what_an_earlier_row_had_shown_leaves_no_share_less_than_none_open():
+    stage = Stage()
+    theirs = report_of(stage.buy(), "ORD7", executed=100)
+    external_order(stage.engine._state, theirs, "not placed here")
+
+    claimed = claim(stage.engine._state, replace(theirs, executed_quantity=50))
+
+    assert (claimed.executed_quantity, claimed.remaining_quantity) == (100, 0)

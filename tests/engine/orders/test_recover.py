@@ -228,6 +228,7 @@ def test_an_open_order_of_a_strategy_that_does_not_run_is_told_until_it_ends():
         "cancel ID"
     )
     assert _left(stage) == [told.text]
+    assert told.numbers["held"] == "300 HPG"
     stage.after(1).book(
         report_of(Stage().buy(), state=OrderState.CANCELLED, status="CANCELLED", cancelled=100)
     )
@@ -274,6 +275,18 @@ def test_an_open_order_on_an_account_that_this_run_does_not_read_is_told(strateg
     [told] = [n for n in stage.all(Note) if n.numbers.get("alert") == "OTHER_ACCOUNT"]
     assert told.text.startswith("this run trades on the account …001.1, and these orders are open")
     assert told.numbers["account"] == "001.6"
+
+
+def test_what_a_strategy_that_does_not_run_holds_is_told_without_the_shares_of_another():
+    none = RecoveredStrategy({"HPG": (0, 0)}, 0, 0, 0, "on")
+    others = RecoveredStrategy({"SSI": (200, 4_000_000)}, 0, 0, 0, "on")
+    row = replace(_open_row(), strategy="gone")
+    recovery = Recovery(DAY, 2, 1, orders=(row,), strategies={"gone": none, "other": others})
+
+    [told] = [one for one in Stage(recovery=recovery).all(Note) if one.kind == "ALERT"]
+
+    assert "(its shares now: none)" in told.text
+    assert told.numbers["held"] == 0
 
 
 def test_an_order_of_an_earlier_day_needs_no_strategy():
@@ -685,3 +698,11 @@ def test_what_was_bought_and_sold_today_leaves_a_day_that_began_with_nothing():
     stage = Stage(recovery=Recovery(DAY, recent_fills=((DAY, fill), (DAY, sold))))
 
     assert stage.engine._state.strategies["test"].days["HPG"].begun == 0
+
+
+def test_an_order_that_had_ended_before_the_restart_is_not_one_that_works_on_under_a_new_id():
+    stage, intent = _working_before(state=OrderState.CANCELLED, cancelled_quantity=100)
+
+    stage.after(1).book(report_of(intent))
+
+    assert [n.numbers["alert"] for n in stage.all(Note) if n.kind == "ALERT"] == ["STALE_ROW"]

@@ -263,3 +263,27 @@ def test_an_enabled_strategy_is_paused_again_only_after_three_more_refusals():
     assert stage.engine.status().strategies[0].state == "on"
     _refuse(stage, CASH)
     assert stage.engine.status().strategies[0].state == "paused"
+
+
+def test_an_order_that_is_taken_between_refusals_shows_that_the_api_is_the_old_one():
+    stage = Stage()
+    _refuse(stage, HEADER, HEADER)
+    accepted = _place(stage, 3)
+    stage.accept(accepted)
+    row = report_of(accepted, cancelled=accepted.quantity)
+    stage.book(replace(row, state=OrderState.CANCELLED, status="CANCELLED"))
+
+    _refuse(stage, HEADER, HEADER)
+
+    assert _told(stage) == []
+
+
+def test_a_refused_order_was_not_redirected():
+    stage = Stage()
+    intent = _place(stage, 1)
+    stage.send(intent)
+
+    stage.answer(intent, HEADER, replace(stage.finished_of(intent), http_status=400))
+
+    assert _told(stage) == []
+    assert _place(stage, 2) is not None

@@ -662,6 +662,17 @@ def test_a_list_that_was_asked_for_before_the_answer_does_not_say_under_which_id
     assert {row.order_id for row in stage.engine.status().open_orders} == {"ORD1", "ORD7"}
 
 
+def test_a_list_of_the_instant_of_the_answer_says_under_which_id_an_order_stands():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.after(1).answer(intent, Accepted(result_of(intent, "ORD1")))
+
+    stage.book(report_of(intent, "ORD7"))
+
+    assert _told(stage) == ["OTHER_ID", "SYMBOL_HALTED"]
+
+
 def test_a_row_like_an_order_whose_own_id_is_listed_beside_it_is_somebody_elses():
     stage = Stage()
     intent = stage.buy()
@@ -819,3 +830,18 @@ def test_two_orders_that_look_alike_may_have_one_row_between_them():
 
     states = {name: one.state for name, one in stage.engine._state.intents.items()}
     assert states == {"L-0001": SendState.MATCHED, "L-0002": SendState.UNKNOWN}
+
+
+def test_of_two_lost_orders_that_look_alike_the_one_that_was_sent_first_gets_the_first_row():
+    _, first = _unknown()
+    second = replace(first, intent_id="L-0002")
+    stored = [
+        StoredIntent(one, SendState.UNKNOWN, None, attempt_of(one, START - timedelta(seconds=age)))
+        for one, age in ((first, 5), (second, 9))
+    ]
+    stage = Stage(recovery=Recovery(DAY, 3, intents=tuple(stored)))
+
+    stage.after(1).book(report_of(first, "ORD7"), report_of(first, "ORD8"))
+
+    owners = {name: one.order_id for name, one in stage.engine._state.intents.items()}
+    assert owners == {"L-0001": "ORD8", "L-0002": "ORD7"}

@@ -316,3 +316,29 @@ def test_that_every_row_can_be_read_again_is_noted_and_that_buys_go_out_too() ->
     stage.after(1).book()
 
     assert "every row of the day order book can be read again" in [n.text for n in stage.new(Note)]
+
+
+def _next_morning(hour: int) -> tuple[Stage, OrderReport]:
+    """A stage that has begun the next day at an hour, and a row of the day before."""
+    stage = Stage()
+    old = report_of(stage.working(), cancelled=100, state=OrderState.CANCELLED, status="CANCELLED")
+    stage.book(old)
+    stage.now += timedelta(hours=24 - 9 + hour, minutes=-30)
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    return stage, old
+
+
+def test_before_the_exchanges_open_a_list_of_the_day_before_is_as_it_should_be() -> None:
+    stage, old = _next_morning(7)
+
+    stage.book(old)
+
+    assert stage.engine.status().standing == ()
+
+
+def test_a_list_that_was_asked_for_the_day_before_says_nothing_about_todays() -> None:
+    stage, old = _next_morning(10)
+
+    stage.book(old, asked_at=stage.now - timedelta(hours=12))
+
+    assert stage.engine.status().standing == ()

@@ -260,6 +260,17 @@ def test_a_broker_who_has_taken_the_money_of_one_buy_holds_none_back(day: Day) -
     assert day.alerts() == ["ACCOUNT_OLD"]
 
 
+def test_money_of_a_buy_that_was_gone_and_is_there_again_is_that_of_an_old_account(
+    day: Day,
+) -> None:
+    day.fill(300)
+    day.read(300, CASH - paid(300))
+
+    day.read(300, CASH, times=5, secured=None)
+
+    assert day.alerts() == ["ACCOUNT_OLD"]
+
+
 def test_a_portfolio_with_shares_of_the_owner_that_stands_still_is_told_of() -> None:
     stage = Stage(settings=EngineSettings(account_limits=AGE), sellable=1_000)
     day = Day(stage, stage.working(1_000, 27_000))

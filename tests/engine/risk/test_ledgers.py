@@ -9,6 +9,8 @@ from bot.domain.account import AccountSnapshot, Holding, ShareholderRight
 from bot.domain.entry import Fill, Note, RunState, StateChanged
 from bot.domain.message import AccountRead, PlaceOrder, TradingDayStarted
 from bot.domain.recovery import RecoveredStrategy, Recovery
+from bot.engine.flows import AccountLedger, Flow
+from bot.engine.risk.ledgers import Expected, Shares, expected_at
 from bot.engine.settings import EngineSettings
 from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, START, Stage, report_of
 
@@ -364,3 +366,36 @@ def test_one_right_may_bring_money_and_shares_once_each():
         "+500,000 before tax",
         "+30 shares",
     ]
+
+
+# ------------------------------------------------------------------------------- our own numbers
+
+
+def test_more_may_be_sellable_by_what_was_on_its_way_before_the_base_and_by_no_share_besides():
+    held = {"HPG": Holding("HPG", 300, 100, 200, 0), "SSI": Holding("SSI", 50, 50, 0, 0)}
+    ledger = AccountLedger(AccountSnapshot(START, ACCOUNT, 0, 0, held))
+
+    ours = expected_at(ledger, START)
+
+    assert ours.holdings == {"HPG": Shares(300, 100, 300, 200), "SSI": Shares(50, 50, 50, 0)}
+
+
+def test_in_its_very_instant_a_buy_of_before_has_settled_and_holds_back_no_money():
+    base = AccountSnapshot(START - timedelta(days=5), ACCOUNT, 100_000_000, 0, {})
+    bought = Flow(START - timedelta(days=3), ACCOUNT, "HPG", COST, 0, 0, 200, START)
+
+    ours = expected_at(AccountLedger(base, [bought]), START)
+
+    cash = 100_000_000 - COST
+    assert ours == Expected(cash, frozenset({cash}), 0, {"HPG": Shares(200, 200, 200, 0)})
+
+
+def test_shares_that_came_some_hours_early_do_not_come_again_at_their_hour():
+    broker = having_bought()
+    come_to(broker.stage, SETTLES - timedelta(hours=3))
+    broker.read(3, sellable=200)
+
+    come_to(broker.stage, SETTLES)
+    broker.read(3)
+
+    assert broker.notes() == []
