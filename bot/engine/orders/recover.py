@@ -260,7 +260,6 @@ def _restore_order(
     order.shown.totals.update(changes.quantities)
     order.shown.lives = changes.had_ended and not order.is_open
     state.index.track_order(order)
-    state.seen_ids.add(row.order_id)
     if order.is_own and order.is_open:
         order.poll = BackOff(state.now)
         if intent is not None and intent.expire_after is not None:
