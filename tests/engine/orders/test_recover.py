@@ -273,7 +273,8 @@ def test_an_open_order_on_an_account_that_this_run_does_not_read_is_told(strateg
     assert "OTHER_ACCOUNT" in codes
     assert "STRATEGY_GONE" not in codes, "the bot does not follow it to its end"
     [told] = [n for n in stage.all(Note) if n.numbers.get("alert") == "OTHER_ACCOUNT"]
-    assert told.text.startswith("this run trades on the account …001.1, and these orders are open")
+    where = "this run trades on the account …001.1, and these orders are open on …001.6: "
+    assert told.text.startswith(where)
     assert told.numbers["account"] == "001.6"
 
 

@@ -690,3 +690,6 @@ def test_a_break_that_was_accepted_is_journalled_as_over() -> None:
 
     [over] = [each for each in stage.new(StateChanged) if each.scope == "break:B-0001"]
     assert (over.to_state, over.reason, over.by) == (RunState.RUNNING, "a fee", "me")
+    [told] = [note for note in stage.new(Note) if note.kind == "RECONCILE"]
+    assert told.text.startswith(f"B-0001 accepted: a fee (cash: expected {CASH:,}, found")
+    assert told.numbers == {"break": "B-0001", "by": "me"}
