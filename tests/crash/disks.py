@@ -27,6 +27,8 @@ MANNERS: Final = ("", "+")
 FAULT_S: Final = 1.0
 """How long a flow is watched under the fault."""
 MISSES_MAX: Final = 2
+LATE: Final = "2026-11-19T04:00"
+"""From 11:00 of the market on a new morning is begun: at lunch nothing can be placed."""
 
 
 @dataclass
@@ -50,21 +52,22 @@ class Refused:
 def refuse_all(flow: str, *, step: int = 1, first: int = 1) -> Refused:
     """Refuse every `step`th write of the journal in each manner, and judge."""
     found = Refused(flow)
-    with crashing(plugin="Once") as story:
-        story.start_up("-q")
-        for error, manner in itertools.product(ERRORS, MANNERS):
-            at, misses = first, 0
-            while misses < MISSES_MAX:
-                show(f"{flow} {error}{manner} at {at}")
-                if refuse(story, flow, f"error={error}", f"{at}{manner}", found):
-                    found.strikes[f"{error} {'for good' if manner else 'once'}"] += 1
-                    at, misses = at + step, 0
-                else:
-                    misses += 1
-        story.come_to_rest()
-        found.problems += story.judge()
-        for row in story.rows("select verb, outcome from attempts"):
-            found.answers[f"{row['verb']} {row['outcome'] or 'unheard'}"] += 1
+    for error, manner in itertools.product(ERRORS, MANNERS):
+        at, misses = first, 0
+        while misses < MISSES_MAX:
+            with crashing(plugin="Once") as story:
+                story.start_up("-q")
+                while misses < MISSES_MAX and story.status().get("at", "") < LATE:
+                    show(f"{flow} {error}{manner} at {at}")
+                    if refuse(story, flow, f"error={error}", f"{at}{manner}", found):
+                        found.strikes[f"{error} {'for good' if manner else 'once'}"] += 1
+                        at, misses = at + step, 0
+                    else:
+                        misses += 1
+                story.come_to_rest()
+                found.problems += story.judge()
+                for row in story.rows("select verb, outcome from attempts"):
+                    found.answers[f"{row['verb']} {row['outcome'] or 'unheard'}"] += 1
     return found
 
 

@@ -32,6 +32,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from bot.config.problems import ExitCode
 from tests.crash.harness import BAD_WEATHER, READY_S_MAX, SPEED, Crashing, crashing, databases
 
 LIBRARY: Final = "LD_PRELOAD"
@@ -41,6 +42,13 @@ TIMES_AS_LONG: Final = 10
 NOT_HERE: Final = "no C compiler: the sleep of the machine is left out\n"
 LOAD_S: Final = 3.0
 AFTER_S: Final = 3.0
+REFUSED: Final = (ExitCode.NOT_RUNNING, ExitCode.TIMED_OUT)
+"""By the lease; in the same folder by the first bot, which does not answer who it is."""
+NONE: Final = (
+    "orders while it stood still",
+    "orders of the refused one",
+    "requests of the first once woken up",
+)
 _END_OTHERS: Final = """
     select count(pg_terminate_backend(pid)) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()
@@ -144,7 +152,7 @@ def stand_aside(story: Crashing, url: str | None, dice: Random) -> dict[str, Any
     second = story.start("-q")
     _, told = second.communicate()
     found = {
-        "second bot refused": second.returncode == 10,
+        "second bot refused": second.returncode in REFUSED,
         "with the words": told.strip().splitlines()[0],
         "orders of the refused one": posts(story) - before,
     }
@@ -189,6 +197,8 @@ def main() -> int:
             sys.stdout.write(NOT_HERE)
         found = slept | stand_still(story, asked.seconds, dice) | stand_aside(story, url, dice)
         story.come_to_rest()
+        wrong += [f"{name}: {found[name]}" for name in NONE if found.get(name)]
+        wrong += [] if found["second bot refused"] else ["the second bot was not refused"]
         problems = [*wrong, *story.judge()]
     lines = [f"{name:<44}{value!s:>10}" for name, value in found.items()]
     sys.stdout.write("\n".join((*lines, *problems, f"{len(problems)} problems", "")))
