@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from bot.domain.entry import DAY_NOTE, LAST_PRICE, RECONCILE_NOTE, Number, RunState
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import local_date
 from bot.domain.message import (
     AccountRead,
     ReadAccount,
@@ -106,7 +107,10 @@ def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
             _lapse(state, order)
     # Keep only what may still matter: the broker may give out the ids of earlier days again.
     state.index.forget_ended(before=today)
-    state.seen_ids = SeenIds(state.orders)
+    # A row of today that could not be read is in no order: it, too, was there before what is sent.
+    reads = [read for read in state.set_aside.values() if local_date(read.requested_at) >= today]
+    unread = [row.order_id for read in reads for row in read.set_aside if row.order_id]
+    state.seen_ids = SeenIds([*state.orders, *unread])
 
 
 def _lapse(state: State, order: TrackedOrder) -> None:

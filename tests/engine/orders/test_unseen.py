@@ -17,7 +17,7 @@ from bot.domain.message import (
 from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderReport, OrderState, SendState, Side, UnreadRow
 from bot.domain.outcome import Resolution, Unknown
-from bot.domain.recovery import Recovery
+from bot.domain.recovery import RecoveredStrategy, Recovery
 from tests.engine.stage import DAY, Stage, report_of, sell_intent
 
 
@@ -170,6 +170,24 @@ def test_a_row_seen_unreadable_before_the_send_is_never_taken_for_the_order() ->
     assert stage.entries_of_order("ORD9").state is OrderState.ACCEPTED
     assert stage.entries_of_order("ORD9").intent_id is None
     assert stage.now - stage.entries_of_order("ORD9").at == timedelta(0)
+
+
+def test_a_row_that_the_start_could_not_read_is_never_taken_for_a_sale_that_gets_lost() -> None:
+    own = RecoveredStrategy({"HPG": (500, 10_000_000)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": own})
+    stage = Stage(sellable=500, is_open=False, recovery=recovery)
+    stage.book(set_aside=[OF_HPG])
+    stage.open()
+    stage.request(lambda s: s.sell(100, limit=27_000, why="out"))
+    sale = stage.last(PlaceOrder).intent
+    stage.send(sale)
+    stage.after(1).answer(sale, Unknown("deadline"))
+    stage.handle(NonceBurnt(stage.now, sale.intent_id, Resolution.REACHED, "used"))
+
+    stage.after(1).book(report_of(sale, "ORD9"))
+
+    assert stage.all(IntentMoved)[-1].to_state is SendState.REACHED
+    assert stage.entries_of_order("ORD9").intent_id is None
 
 
 # ------------------------------------------------------------------------ a book of an earlier day
