@@ -169,7 +169,7 @@ async def set_stage(
         broker.client,
         account,
         clock,
-        clock,
+        timedelta,
         Health(clock, events.append),
         events.append,
         lambda: clock.now().timestamp(),

@@ -54,12 +54,13 @@ class ClockOffset:
 
     `value` is the estimate: zero when the clocks may agree, positive when the broker is ahead.
     `applied` is what signatures go by: zero, too, while the broker refuses those by the estimate.
+    `of_sends` is the last estimate by which orders could leave, so that of whatever was sent.
     """
 
     def __init__(
         self, wire: Clock, on_skew: OnSkew | None = None, *, max_offset: timedelta = MAX_OFFSET
     ) -> None:
-        self.value = _ZERO
+        self.value = self.of_sends = _ZERO
         self._wire = wire
         self._on_skew = on_skew
         self._max_offset = max_offset
@@ -115,6 +116,8 @@ class ClockOffset:
         self.value = _ZERO if low <= _ZERO <= high else (low + high) / 2
         self._is_refused = self._is_refused and abs(self.value - before) <= _SECOND
         distance, most = abs(self.value), self._max_offset
+        if distance < most:
+            self.of_sends = self.value
         passed = (distance >= WARN_OFFSET) + (distance >= most)
         not_back = (distance > WARN_OFFSET - _BACK_BY) + (distance > most - _BACK_BY)
         now_passed = max(passed, min(self._passed, not_back))

@@ -47,7 +47,8 @@ class Outcome:
 
     def doubtful(self) -> frozenset[str]:
         """Return the orders that the bot has reported as of unknown owner: those that look like one
-        in doubt, one found by its looks, or one that the broker had refused.
+        in doubt, also one given up as such with its day, one found by its looks, or one that the
+        broker had refused.
 
         A proxy's duplicate may be accepted while the original is refused. Its row looks like one
         placed by a person who saw the refusal: the bot names it, halts its symbol and does not
@@ -57,6 +58,15 @@ class Outcome:
             select order_id from orders natural join (
                 select symbol, side, quantity from intents where state = 'AMBIGUOUS'
             ) where intent_id is null
+            union
+            select asked.order_id from orders asked join intents given_up
+                on substr(asked.note || ' ', 1, length(given_up.intent_id) + 8)
+                        = 'may be ' || given_up.intent_id || ' '
+                    and given_up.state = 'EOD_ABSENT'
+            where asked.intent_id is null
+                and exists (select 1 from notes where kind = 'ALERT' and symbol = asked.symbol
+                    and instr(text, given_up.intent_id) and instr(text, 'none of ')
+                    and instr(text, asked.order_id))
             union
             select ghost.order_id from orders ghost join intents refused
                 on substr(ghost.note || ' ', 1, length(refused.intent_id) + 12)

@@ -62,7 +62,7 @@ def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
     if is_halted:
         state.resume_symbols(event.reason, event.by, only=symbol)
     if not (is_released or is_halted or is_accepted):
-        why = "it is not halted and its data is believed"
+        why = "it is not halted, its data is believed and no order of it is in question"
         text = f"resume {symbol}: {why}; nothing was changed. See: bot status"
         state.alert("SYMBOL_RESUME", text, {**facts, "why": why}, symbol=symbol)
 
@@ -76,7 +76,7 @@ def objection_to_resume(state: State, symbol: str) -> str:
     if symbol not in state.instruments:
         known = ", ".join(sorted(state.instruments))
         return f"no strategy trades '{symbol}' (they trade {known})"
-    return f"{symbol} is not halted and its market data is believed"
+    return f"{symbol} is not halted, its market data is believed, no order of it is in question"
 
 
 def _pause(state: State, event: OperatorActed) -> None:

@@ -129,9 +129,9 @@ class DayOrderBook:
     client: BrokerClient
     account: SubAccount
     clock: Clock
-    brokers_clock: Clock
-    """The clock by which the broker stamps its rows: the market's, corrected by the
-    known offset.
+    offset: Callable[[], timedelta]
+    """Returns how far the clock that stamped the rows of our orders is ahead of ours: by an
+    estimate that lets no order leave, no row of one may be judged.
     """
     health: Health
     post: Post
@@ -194,7 +194,7 @@ class DayOrderBook:
         self.ids.update([each.order_id for each in found.reports if each.trading_date >= day])
         self.ids.update([row.order_id for row in found.set_aside if row.order_id])
         account, at = self.account.extended_id, self.clock.now()
-        reports, offset = found.reports, self.brokers_clock.now() - at
+        reports, offset = found.reports, self.offset()
         if abs(offset) >= ROW_TIMES_STEP:
             reports = tuple([_by_our_clock(each, offset) for each in reports])
         self.post(TodaysOrdersRead(at, account, reports, asked_at, found.set_aside))

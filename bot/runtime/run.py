@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -312,8 +312,8 @@ class Run:
         settings, guard = loaded.settings, self._faults.guard
         market, client = environment.market, broker.client
         health = Health(market, post, environment.elapsed_s)
-        brokers = broker.offset if environment.has_machines_time else market
-        book = DayOrderBook(client, account, market, brokers, health, post, environment.elapsed_s)
+        offset = (lambda: broker.offset.of_sends) if environment.has_machines_time else timedelta
+        book = DayOrderBook(client, account, market, offset, health, post, environment.elapsed_s)
         of_account = partial(replace, account=account.extended_id)
         strategies = [replace(each, plan=of_account(each.plan)) for each in self._strategies]
         clocks, speed = (market, environment.wire), environment.quota_speed

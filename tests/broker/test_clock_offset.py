@@ -77,6 +77,19 @@ def test_a_step_of_a_clock_is_followed_after_two_answers():
     assert abs(value + timedelta(seconds=600)) <= timedelta(seconds=1)
 
 
+def test_rows_of_what_was_sent_are_judged_by_the_last_estimate_by_which_it_could_leave():
+    bench = Bench()
+    for _ in range(5):
+        bench.answer(7)
+    sent_by = bench.offset.of_sends
+
+    for _ in range(2):
+        bench.answer(3_600)
+
+    assert abs(sent_by - timedelta(seconds=7)) <= timedelta(seconds=1)
+    assert (bench.offset.blocks_writes, bench.offset.of_sends) == (True, sent_by)
+
+
 def test_a_slow_drift_is_followed():
     bench = Bench()
 

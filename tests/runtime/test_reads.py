@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 
-from bot.clock import SimulatedClock
 from bot.domain.message import Event, OrderRead, TodaysOrdersRead
 from bot.runtime.activity import RightOfWay
 from bot.runtime.reads import DayOrderBook, Health, Reads
@@ -67,11 +66,11 @@ async def test_a_poll_of_the_market_lets_an_order_go_first() -> None:
 async def test_a_rows_own_time_is_told_by_our_clock_where_the_brokers_is_known_to_be_off() -> None:
     posted: list[Event] = []
     bench = desk(*[Reply({"error_code": "0", "result": [ROW_JSON]})] * 2)
-    now, ahead = bench.clock.now(), timedelta(seconds=12)
-    for brokers in (bench.clock, SimulatedClock(now + ahead)):
+    ahead = timedelta(seconds=12)
+    for offset in (timedelta, lambda: ahead):
         health = Health(bench.clock, posted.append)
         book = DayOrderBook(
-            bench.broker.client, ACCOUNT, bench.clock, brokers, health, posted.append, lambda: 0.0
+            bench.broker.client, ACCOUNT, bench.clock, offset, health, posted.append, lambda: 0.0
         )
         await book.read()
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from bot.domain.entry import LIMITS_NOTE, Decision, Numbers, OrderUpdated, RunState, Verdict
 from bot.domain.local_time import local_of
-from bot.domain.message import ReadAccount, ReadTodaysOrders, Recovered
+from bot.domain.message import BurnNonce, ReadAccount, ReadTodaysOrders, Recovered
 from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredChanges, StoredIntent
 from bot.engine import flatten, gate
@@ -305,8 +305,16 @@ def _take_over(state: State, stored: StoredIntent) -> None:
             sends.ask_after(state, tracked, "the bot ended before an answer came")
         case SendState.UNKNOWN:
             sends.ask_after(state, tracked, "the bot was started again")
-        case SendState.FRESH | SendState.REACHED | SendState.AMBIGUOUS:
+        case SendState.MATCHED if (
+            attempt is not None
+        ):  # by its looks: its nonce may not bear it out
+            state.command(BurnNonce(intent.intent_id))
+        case SendState.FRESH | SendState.REACHED:
             tracked.poll = BackOff(state.now)
+        case SendState.AMBIGUOUS:
+            tracked.poll = BackOff(state.now)
+            if attempt is not None:
+                state.command(BurnNonce(intent.intent_id))
 
 
 def _restore_flows(state: State, recovery: Recovery) -> None:

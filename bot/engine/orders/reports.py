@@ -6,7 +6,8 @@ until a row says otherwise. An id that the broker does not know yet is read agai
 """
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from bot.domain.message import (
@@ -187,9 +188,8 @@ def _adopt(state: State, row: OrderReport) -> None:
     amendment asked for may be ours.
     """
     look = row.account, row.trading_date, row.symbol, row.side, row.quantity
-    dead = state.index.not_placed.of(look)
-    ghost = next((tracked for tracked in dead if is_alike(state, tracked, row)), None)
-    ghost = ghost or _twin_of(state, row)
+    dead = [each for each in state.index.not_placed.of(look) if is_alike(state, each, row)]
+    ghost = max(dead, key=partial(_likeness, state, row), default=None) or _twin_of(state, row)
     if ghost is None:
         ours = matching.predecessor_of(state, row)
         note = matching.note_for(ours) if ours else "not placed here"
@@ -226,6 +226,16 @@ def _adopt(state: State, row: OrderReport) -> None:
     state.halt_symbol(row.symbol, f"{row.order_id} {looks}, which {was}")
     if ghost.state is SendState.NOT_PLACED and ghost.is_fenced and is_in_time(state, ghost, row):
         unknown.distrust_nonces(state, ghost, f"{row.order_id} is in the day order book")
+
+
+def _likeness(
+    state: State, row: OrderReport, tracked: TrackedIntent
+) -> tuple[bool, bool, datetime]:
+    """Rank the dead orders that a row looks like: one whose bytes may have left before one of which
+    none did, one of its time before one of another, the latest before earlier ones.
+    """
+    may_have_left = tracked.state is not SendState.NOT_SENT
+    return may_have_left, is_in_time(state, tracked, row), tracked.sent_at or state.now
 
 
 def _twin_of(state: State, row: OrderReport) -> TrackedIntent | None:

@@ -83,7 +83,7 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
     if is_fresh and tracked.state is _S.MATCHED:
         name, symbol = intent_words(tracked.intent), tracked.intent.symbol
         why = (
-            f"{tracked.order_id} was taken for {name} by its looks, and by its nonce that never"
+            f"{tracked.order_id} was taken for {name}, whose nonce was unused: so that never"
             f" arrived. If {tracked.order_id} is somebody else's, its fills are no strategy's, and"
             " a halt cancels it all the same: look in the broker's app"
         )

@@ -364,10 +364,8 @@ def has_open_work(recovery: Recovery) -> bool:
 
 
 def lost_places(recovery: Recovery) -> list[AttemptStarted]:
-    """Return the POSTs whose nonces the journal has no result for, and the PUTs without a trusted
-    answer.
-    """
-    asked = {SendState.SENDING, SendState.UNKNOWN}
+    """Return the POSTs whose nonces still tell something, and the PUTs without a trusted answer."""
+    asked = {SendState.SENDING, SendState.UNKNOWN, SendState.MATCHED, SendState.AMBIGUOUS}
     posts = [one.attempt for one in recovery.intents if one.attempt and one.state in asked]
     puts = [one.attempt for one in recovery.amends if one.outcome in {None, "UNKNOWN"}]
     return [*posts, *puts]

@@ -242,7 +242,7 @@ def test_a_changed_order_is_taken_for_ones_own_by_its_symbol_and_a_halt_goes_on(
     assert (stage.engine.status().state, stage.engine.status().open_orders) == ("HALTED", ())
     assert (
         stage.engine.objection_to_resume("HPG")
-        == "HPG is not halted and its market data is believed"
+        == "HPG is not halted, its market data is believed, no order of it is in question"
     )
 
 

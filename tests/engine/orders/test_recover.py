@@ -96,6 +96,18 @@ def test_a_lost_answer_is_fenced_before_anything_else(state):
     assert {type(one) for one in commands} == {BurnNonce, ReadTodaysOrders, ReadAccount}
 
 
+@pytest.mark.parametrize("state", [SendState.MATCHED, SendState.AMBIGUOUS])
+def test_the_nonce_of_an_order_that_only_its_looks_tell_is_tried_on_after_a_restart(state):
+    intent = _intent(created_at=SENT_AT)
+    found = "ORD1" if state is SendState.MATCHED else None
+    stored = StoredIntent(intent, state, found, attempt_of(intent, SENT_AT))
+
+    stage = Stage(recovery=Recovery(DAY, 2, 1, intents=(stored,)))
+
+    assert stage.all(BurnNonce) == [BurnNonce("L-0001")]
+    assert stage.engine.is_asked_after("L-0001")
+
+
 def test_a_lost_order_is_found_in_the_day_book():
     stage = _recovered(SendState.SENDING)
     intent = _intent()

@@ -310,6 +310,26 @@ def test_a_row_that_looks_like_a_dead_order_halts_the_symbol():
     assert stage.decided() == (Verdict.BLOCKED, "SYMBOL_HALTED")
 
 
+def test_a_row_looks_like_the_dead_order_whose_bytes_may_have_left():
+    stage = Stage()
+    kept = stage.buy()
+    stage.send(kept)
+    stage.answer(kept, NotSent("our clock is 3593 s behind the broker's"))
+    stage.after(70).quote()
+    sent = stage.buy()
+    stage.send(sent)
+    stage.answer(sent, Refused("-900017", "no", 200))
+    stage.after(70).quote()
+    later = stage.buy()
+    stage.send(later)
+    stage.answer(later, NotSent("the signal was 7 s old"))
+    assert later.intent_id == "L-0003"
+
+    stage.after(1).book(report_of(sent, "ORD9"))
+
+    assert "looks like L-0002" in stage.engine.status().halted_symbols["HPG"]
+
+
 @pytest.mark.parametrize(
     ("order_type", "price", "is_match"),
     [("MTL", None, True), ("MP", None, True), ("LO", 27_050, True), ("ATO", None, False)],
@@ -585,7 +605,7 @@ def test_an_unused_nonce_beside_a_row_that_is_ours_is_no_nonce_to_trust():
 
     assert _states(stage)[-1] is SendState.MATCHED
     assert _told(stage) == ["NONCE_BROKEN", "SYMBOL_HALTED"]
-    why = "ORD7 was taken for BUY 100 HPG LIMIT 27,000 (L-0001) by its looks, and by its nonce"
+    why = "ORD7 was taken for BUY 100 HPG LIMIT 27,000 (L-0001), whose nonce was unused"
     assert stage.engine.status().halted_symbols["HPG"].startswith(why)
 
 
@@ -598,6 +618,7 @@ def test_the_nonce_of_an_order_found_by_its_looks_is_tried_until_it_has_answered
     _burn(stage, intent, resolution)
 
     assert is_asked_before
+    assert stage.engine.is_asked_after("L-0999")  # an intent of which this run does not know
     assert not stage.engine.is_asked_after(intent.intent_id)
 
 
