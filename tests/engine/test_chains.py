@@ -29,6 +29,7 @@ from bot.domain.operations import Action, AmendAsked, CancelAsked, EarlierOrders
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Refused, Unknown
 from bot.domain.recovery import Recovery, StoredAmend, StoredChanges, StoredIntent
+from bot.engine.chains import FORMER_ENDS_WITHIN, Chain
 from bot.engine.settings import EngineSettings
 from bot.engine.tracked import AmendVerdict
 from tests.engine.stage import DAY, START, Stage, attempt_of, report_of, result_of
@@ -966,3 +967,40 @@ def test_a_restart_knows_the_quantities_that_amendments_have_asked_for():
 
     assert stage.entries_of_order().quantity == 700
     assert _codes(stage) == []
+
+
+# ------------------------------------------------------------------------- the rows of former ids
+
+
+def _rows_of_two(*, matched, former, quantity, executed):
+    """A chain whose amendment asked for 300: what was known as matched, and what the rows show."""
+    row = report_of(Stage(settings=ON).working(500, PRICE), executed=200)
+    rows = {"ORD1-1": _later(row, 1, quantity=quantity, executed=executed)}
+    if former is not None:
+        rows["ORD1"] = _ended(row, former)
+    return Chain(["ORD1", "ORD1-1"], 300, START, (matched, matched * PRICE), rows)
+
+
+def test_a_count_below_that_of_a_former_ids_row_begins_at_zero():
+    chain = _rows_of_two(matched=200, former=250, quantity=300, executed=225)
+
+    whole = chain.whole(START)
+
+    assert (whole.quantity, whole.executed_quantity) == (550, 475)
+    assert whole.executed_amount == 475 * PRICE
+
+
+def test_a_count_below_what_was_known_begins_at_zero_though_the_former_id_has_no_row():
+    chain = _rows_of_two(matched=200, former=None, quantity=300, executed=100)
+    chain.gone.add("ORD1")
+
+    whole = chain.whole(START)
+
+    assert (whole.quantity, whole.executed_quantity) == (500, 300)
+
+
+def test_a_former_id_without_a_row_delays_the_newest_one_only_for_so_long():
+    chain = _rows_of_two(matched=200, former=None, quantity=100, executed=50)
+
+    assert chain.whole(START + FORMER_ENDS_WITHIN - timedelta(seconds=1)) is None
+    assert chain.whole(START + FORMER_ENDS_WITHIN).executed_quantity == 250
