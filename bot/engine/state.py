@@ -89,7 +89,7 @@ class StrategyState:
     `refusals` the broker's, in a row; `repeats` today's orders filled on a side of a symbol since
     it was last switched on; `days` today's trades; `recent_buys` the values of its last buys;
     `refused_rows` the sides and codes of limit refusals that have rows, today and since a symbol's
-    last order.
+    last order; `asked_of_late` how many requests it has made since `asked_since`, a second at most.
     """
 
     plan: StrategyPlan
@@ -110,6 +110,8 @@ class StrategyState:
     positions: dict[str, Position] = field(default_factory=dict)
     days: dict[str, DayTrade] = field(default_factory=dict)
     recent_buys: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_BUYS))
+    asked_since: datetime | None = None
+    asked_of_late: int = 0
 
     def position(self, symbol: str) -> Position:
         """Return the own position in a symbol; an empty one, not stored, if there is none."""

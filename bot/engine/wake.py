@@ -18,11 +18,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from bot.domain.entry import Decision, Numbers, Verdict
+from bot.domain.entry import Numbers
 from bot.domain.instrument import Phase
 from bot.domain.local_time import clock_of
 from bot.domain.quote import BarsRead, ReadBars
-from bot.engine import ex_dates, requests
+from bot.engine import ex_dates, hook_faults, requests
 from bot.engine.bars import BarSeries, bars_of
 from bot.engine.control_state import Standing
 from bot.engine.gate import DISABLED, ON, guarded, switch
@@ -44,9 +44,6 @@ ORDER_NEWS: Final = frozenset({"on_fill", "on_reject"})
 NEWS_HOOKS: Final = ORDER_NEWS | {"on_stop"}
 HOOK_ROUNDS_MAX: Final = 20
 """How many rounds of hooks one event may cause."""
-REQUESTS_MAX: Final = 100
-"""How many requests of one call are accepted; a plug-in with more is in a loop."""
-
 MustYield = Callable[[], bool]
 """Returns whether something else should get a turn before the next hook."""
 
@@ -132,16 +129,14 @@ def _call(state: State, due: HookCall) -> None:
     if hook in MARKET_HOOKS and reads:
         instance.bars_needed = max(map(bars_of, cold), default=0)
     if fault is not None and fault.is_stuck:
-        _disable_stuck(state, strategy, symbol, hook, fault)
+        hook_faults.disable_stuck(state, strategy, symbol, hook, fault)
     elif cold and not (fault and fault.is_overrun):
         why = f"not enough bars yet for {', '.join(map(_named, cold))}"
         note_wait(state, strategy, instance, why)
     elif fault is not None:
-        _count_fault(state, strategy, symbol, hook, fault)
-    elif len(wanted) > REQUESTS_MAX:
-        error = f"{len(wanted):,} requests in one call, at most {REQUESTS_MAX} are taken: none was"
-        fault = StrategyFault(error, is_overrun=False)
-        _count_fault(state, strategy, symbol, hook, fault)
+        hook_faults.count_fault(state, strategy, symbol, hook, fault)
+    elif hook_faults.runs_away(state, strategy, wanted):
+        hook_faults.disable_runaway(state, strategy, symbol, hook, len(wanted))
     elif not wanted and hook in MARKET_HOOKS:
         requests.note_skip(state, strategy, symbol, "NO_SIGNAL", reason_of(reads, hook), reads)
     else:
@@ -210,39 +205,6 @@ def _named(read: str) -> str:
     name, _, period = read.removesuffix(")").partition("(")
     sides = {"bid_volume": "bids", "ask_volume": "asks"}
     return sides.get(name) or f"{name.upper()}{period}"
-
-
-def _count_fault(
-    state: State, strategy: StrategyState, symbol: str, hook: str, fault: StrategyFault
-) -> None:
-    """Journal a fault; the third one disables the strategy until an operator resumes it."""
-    strategy.faults += 1
-    state.counts["faults"] += 1
-    code = "OVERRUN" if fault.is_overrun else "EXCEPTION"
-    why, name = f"{hook}: {fault.error}", strategy.plan.name
-    numbers = {"faults": strategy.faults, "faults_max": state.settings.faults_until_disabled}
-    state.record(Decision(state.now, name, symbol, Verdict.FAILED, code, why, numbers))
-    if strategy.faults >= state.settings.faults_until_disabled:
-        switch(state, strategy, DISABLED, f"{strategy.faults} faults, the last in {why}", "engine")
-
-
-def _disable_stuck(
-    state: State, strategy: StrategyState, symbol: str, hook: str, fault: StrategyFault
-) -> None:
-    """Journal a hook that had to be interrupted. Once is enough: nobody else had a turn meanwhile,
-    and the strategy's work is half done.
-    """
-    why, name = f"{hook}: {fault.error}", strategy.plan.name
-    state.counts["faults"] += 1
-    state.record(Decision(state.now, name, symbol, Verdict.FAILED, "STUCK", why, {}))
-    text = (
-        f"{name} is disabled: its {hook} of {symbol} {fault.error}. Nothing that it asked for there"
-        " was sent; its open orders stay, other strategies go on. Mend its file and start the bot"
-        f" again; or, if it was the machine: bot resume --strategy {name}"
-    )
-    facts: Numbers = {"strategy": name, "hook": hook, "symbol": symbol, "error": fault.error}
-    state.alert("STRATEGY_STUCK", text, facts, symbol=symbol)
-    switch(state, strategy, DISABLED, why, "engine")
 
 
 # --------------------------------------------------------------------------------- waiting for bars

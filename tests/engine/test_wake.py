@@ -34,7 +34,7 @@ from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, Depth, DepthLevel
 from bot.domain.recovery import RecoveredStrategy, Recovery
-from bot.engine import gate, wake
+from bot.engine import gate, hook_faults, wake
 from bot.engine.engine import Engine
 from bot.engine.settings import (
     EngineSettings,
@@ -83,19 +83,21 @@ def test_a_hook_that_was_stuck_disables_its_strategy_at_once_and_nothing_it_aske
     )
 
 
-def test_a_hook_that_requests_without_end_is_a_fault_and_nothing_is_taken():
+def test_a_hook_that_requests_without_end_disables_its_strategy_and_nothing_is_taken():
     stage = Stage()
 
     def request(count: int) -> None:
         stage.request(*[lambda s: s.skip("and on")] * count)
 
-    request(wake.REQUESTS_MAX)
-    assert len(stage.new(Decision)) == wake.REQUESTS_MAX
-    request(wake.REQUESTS_MAX + 1)
+    request(hook_faults.REQUESTS_MAX)
+    assert len(stage.new(Decision)) == hook_faults.REQUESTS_MAX
+    request(hook_faults.REQUESTS_MAX + 1)
 
     [decision] = stage.new(Decision)
-    assert (decision.verdict, decision.code) == (Verdict.FAILED, "EXCEPTION")
-    assert decision.why == "on_timer: 101 requests in one call, at most 100 are taken: none was"
+    assert (decision.verdict, decision.code) == (Verdict.FAILED, "RUNAWAY")
+    assert decision.why == "on_timer: 101 requests within a second"
+    assert [one.state for one in stage.new(StrategySwitched)] == ["disabled"]
+    assert [one.numbers["alert"] for one in stage.new(Note)] == ["STRATEGY_RUNAWAY"]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from sys import getrefcount
 from typing import Final
 
 from bot.domain.quote import Bar, Depth, Quote
+from bot.engine.hook_faults import REQUESTS_MAX
 from bot.engine.market import Hearer
-from bot.engine.wake import REQUESTS_MAX
 from bot.runtime.history.backtest.foreseen import Foreseen
 from bot.runtime.history.backtest.indicator_columns import IndicatorColumns, Ready
 from bot.runtime.history.backtest.rows import Series

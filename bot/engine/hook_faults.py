@@ -1,0 +1,88 @@
+"""What disables a strategy: hooks that fail thrice, one that hangs, one that requests without end.
+
+A fault disables its strategy and no other. Nothing that was asked for in the faulty call is taken.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from bot.domain.entry import Decision, Numbers, Verdict
+from bot.engine.gate import DISABLED, switch
+from bot.engine.settings import StrategyFault
+from bot.engine.state import State, StrategyState
+from bot.strategy import Request, RequestKind
+
+REQUESTS_MAX: Final = 100
+"""How many requests of one call are accepted; a plug-in with more is in a loop."""
+REQUESTS_OF_SYMBOL_MAX: Final = 10
+"""How many requests for each of its symbols a strategy may make within a second, `REQUESTS_MAX` at
+least. Quotes come once a second: whoever has more to say runs away.
+"""
+_SECOND: Final = timedelta(seconds=1)
+
+
+def count_fault(
+    state: State, strategy: StrategyState, symbol: str, hook: str, fault: StrategyFault
+) -> None:
+    """Journal a fault; the third one disables the strategy until an operator resumes it."""
+    strategy.faults += 1
+    state.counts["faults"] += 1
+    code = "OVERRUN" if fault.is_overrun else "EXCEPTION"
+    why, name = f"{hook}: {fault.error}", strategy.plan.name
+    numbers = {"faults": strategy.faults, "faults_max": state.settings.faults_until_disabled}
+    state.record(Decision(state.now, name, symbol, Verdict.FAILED, code, why, numbers))
+    if strategy.faults >= state.settings.faults_until_disabled:
+        switch(state, strategy, DISABLED, f"{strategy.faults} faults, the last in {why}", "engine")
+
+
+def disable_stuck(
+    state: State, strategy: StrategyState, symbol: str, hook: str, fault: StrategyFault
+) -> None:
+    """Journal a hook that had to be interrupted. Once is enough: nobody else had a turn meanwhile,
+    and the strategy's work is half done.
+    """
+    why, name = f"{hook}: {fault.error}", strategy.plan.name
+    _fail(state, strategy, symbol, "STUCK", why)
+    text = (
+        f"{name} is disabled: its {hook} of {symbol} {fault.error}. Nothing that it asked for there"
+        " was sent; its open orders stay, other strategies go on. Mend its file and start the bot"
+        f" again; or, if it was the machine: bot resume --strategy {name}"
+    )
+    facts: Numbers = {"strategy": name, "hook": hook, "symbol": symbol, "error": fault.error}
+    state.alert("STRATEGY_STUCK", text, facts, symbol=symbol)
+    switch(state, strategy, DISABLED, why, "engine")
+
+
+def runs_away(state: State, strategy: StrategyState, wanted: Sequence[Request]) -> bool:
+    """Count what a call requests; return whether it is too much for one call or one second."""
+    if strategy.asked_since is None or state.now - strategy.asked_since >= _SECOND:
+        strategy.asked_since, strategy.asked_of_late = state.now, 0
+    strategy.asked_of_late += sum(each.kind is not RequestKind.SKIP for each in wanted)
+    most = max(REQUESTS_MAX, REQUESTS_OF_SYMBOL_MAX * len(strategy.instances))
+    return len(wanted) > REQUESTS_MAX or strategy.asked_of_late > most
+
+
+def disable_runaway(
+    state: State, strategy: StrategyState, symbol: str, hook: str, count: int
+) -> None:
+    """Journal requests without end. Once is enough: limits hold the orders back, but each request
+    costs the others time, and three seconds of them are thousands.
+    """
+    name, asked = strategy.plan.name, max(count, strategy.asked_of_late)
+    _fail(state, strategy, symbol, "RUNAWAY", why := f"{hook}: {asked:,} requests within a second")
+    text = (
+        f"{name} is disabled: it made {asked:,} requests within a second, the last in {hook} of "
+        f"{symbol}. Nothing that it asked for there was sent; its open orders stay, other "
+        "strategies go on. Look at bot orders, mend its file and start the bot again; or: bot "
+        f"strategy enable {name}"
+    )
+    facts: Numbers = {"strategy": name, "hook": hook, "symbol": symbol, "count": asked}
+    state.alert("STRATEGY_RUNAWAY", text, facts, symbol=symbol)
+    switch(state, strategy, DISABLED, why, "engine")
+
+
+def _fail(state: State, strategy: StrategyState, symbol: str, code: str, why: str) -> None:
+    state.counts["faults"] += 1
+    verdict, name = Verdict.FAILED, strategy.plan.name
+    state.record(Decision(state.now, name, symbol, verdict, code, why, {}))
