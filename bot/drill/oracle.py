@@ -65,8 +65,9 @@ class Outcome:
                     and given_up.state = 'EOD_ABSENT'
             where asked.intent_id is null
                 and exists (select 1 from notes where kind = 'ALERT' and symbol = asked.symbol
-                    and instr(text, given_up.intent_id) and instr(text, 'none of ')
-                    and instr(text, asked.order_id))
+                    and replace(text, given_up.intent_id, '') <> text
+                    and replace(text, 'none of ', '') <> text
+                    and replace(text, asked.order_id, '') <> text)
             union
             select ghost.order_id from orders ghost join intents refused
                 on substr(ghost.note || ' ', 1, length(refused.intent_id) + 12)
