@@ -141,8 +141,10 @@ class Bot:
         return bool(sum(self.inbox.waiting.values()) > QUEUED_MAX * inflight)
 
     def fresh(self) -> None:
-        """Make the day order book count as just read."""
+        """Make the day order book count as just read, and no strategy as one that runs away."""
         self.parts.day_order_book._read_s = self.parts.environment.elapsed_s()
+        for strategy in self.parts.engine._state.strategies.values():
+            strategy.asked_since = None
 
     def stale(self) -> None:
         """Make it too old for a send."""

@@ -15,9 +15,10 @@ from bot.strategy import Request, RequestKind
 
 REQUESTS_MAX: Final = 100
 """How many requests of one call are accepted; a plug-in with more is in a loop."""
+REQUESTS_PER_SECOND_MAX: Final = 500
 REQUESTS_OF_SYMBOL_MAX: Final = 10
-"""How many requests for each of its symbols a strategy may make within a second, `REQUESTS_MAX` at
-least. Quotes come once a second: whoever has more to say runs away.
+"""How many requests a strategy may make within a second: so many, or so many for each of its
+symbols where that is more. Quotes come once a second: whoever has more to say runs away.
 """
 _SECOND: Final = timedelta(seconds=1)
 
@@ -59,7 +60,7 @@ def runs_away(state: State, strategy: StrategyState, wanted: Sequence[Request]) 
     if strategy.asked_since is None or state.now - strategy.asked_since >= _SECOND:
         strategy.asked_since, strategy.asked_of_late = state.now, 0
     strategy.asked_of_late += sum(each.kind is not RequestKind.SKIP for each in wanted)
-    most = max(REQUESTS_MAX, REQUESTS_OF_SYMBOL_MAX * len(strategy.instances))
+    most = max(REQUESTS_PER_SECOND_MAX, REQUESTS_OF_SYMBOL_MAX * len(strategy.instances))
     return len(wanted) > REQUESTS_MAX or strategy.asked_of_late > most
 
 

@@ -40,10 +40,11 @@ def ids_of(node_id: str) -> list[str]:
 
 def times(fault: str, few: int) -> int:
     """Return how often a test is to strike: a few times, in full as often as the row asks."""
-    return int(rows_of_catalogue()[fault]["asked"]) if _is_in_full() else few
+    return int(rows_of_catalogue()[fault]["asked"]) if is_in_full() else few
 
 
-def _is_in_full() -> bool:
+def is_in_full() -> bool:
+    """Whether each fault is to strike as often as the failure catalogue asks."""
     return os.environ.get(WANTED) == IN_FULL
 
 

@@ -63,7 +63,7 @@ def test_a_thousand_signals_a_second_are_orders_to_the_limit_and_the_end_of_thei
         made += in_a_call
         stage.after(in_a_call / 1_000)
 
-    calls = 100 // in_a_call
+    calls = 500 // in_a_call if in_a_call <= 100 else 0
     assert len(stage.all(PlaceOrder)) == min(most, calls)
     [switched] = stage.all(StrategySwitched)
     assert (switched.state, switched.at - START < SECOND) == ("disabled", True)
@@ -81,9 +81,9 @@ def _buy(strategy: Strategy, limit: int) -> None:
 def test_a_strategy_of_many_symbols_has_room_for_each_of_them() -> None:
     stage = _stage()
     [strategy] = stage.engine._state.strategies.values()
-    strategy.instances.update({f"S{number}": strategy.instances["HPG"] for number in range(49)})
+    strategy.instances.update({f"S{number}": strategy.instances["HPG"] for number in range(99)})
 
-    for _ in range(5):
+    for _ in range(10):
         stage.request(*[partial(_buy, limit=27_000)] * 100)
 
     assert _disabled(stage) == []
