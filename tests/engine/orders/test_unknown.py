@@ -310,22 +310,20 @@ def test_a_row_that_looks_like_a_dead_order_halts_the_symbol():
     assert stage.decided() == (Verdict.BLOCKED, "SYMBOL_HALTED")
 
 
-def test_a_row_looks_like_the_dead_order_whose_bytes_may_have_left():
-    stage = Stage()
-    kept = stage.buy()
-    stage.send(kept)
-    stage.answer(kept, NotSent("our clock is 3593 s behind the broker's"))
-    stage.after(70).quote()
-    sent = stage.buy()
-    stage.send(sent)
-    stage.answer(sent, Refused("-900017", "no", 200))
-    stage.after(70).quote()
-    later = stage.buy()
-    stage.send(later)
-    stage.answer(later, NotSent("the signal was 7 s old"))
-    assert later.intent_id == "L-0003"
+_KEPT, _REFUSED = NotSent("our clock is 3593 s behind"), Refused("-900017", "no", 200)
 
-    stage.after(1).book(report_of(sent, "ORD9"))
+
+@pytest.mark.parametrize("outcomes", [(_KEPT, _REFUSED, _KEPT), (_REFUSED, _REFUSED)])
+def test_a_row_looks_like_the_latest_dead_order_whose_bytes_may_have_left(outcomes):
+    stage = Stage()
+    for outcome in outcomes:
+        stage.after(70).quote()
+        intent = stage.buy()
+        stage.send(intent)
+        stage.answer(intent, outcome)
+    assert intent.intent_id == f"L-000{len(outcomes)}"
+
+    stage.after(1).book(report_of(intent, "ORD9"))
 
     assert "looks like L-0002" in stage.engine.status().halted_symbols["HPG"]
 
