@@ -25,7 +25,7 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
-from bot.domain.order import OrderState, OrderType, SendState, Side
+from bot.domain.order import Intent, OrderState, OrderType, SendState, Side
 from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.plan import OrderPlan
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
@@ -315,15 +315,15 @@ _KEPT, _REFUSED = NotSent("our clock is 3593 s behind"), Refused("-900017", "no"
 
 @pytest.mark.parametrize("outcomes", [(_KEPT, _REFUSED, _KEPT), (_REFUSED, _REFUSED)])
 def test_a_row_looks_like_the_latest_dead_order_whose_bytes_may_have_left(outcomes):
-    stage = Stage()
+    stage, intents = Stage(), list[Intent]()
     for outcome in outcomes:
         stage.after(70).quote()
-        intent = stage.buy()
-        stage.send(intent)
-        stage.answer(intent, outcome)
-    assert intent.intent_id == f"L-000{len(outcomes)}"
+        intents.append(stage.buy())
+        stage.send(intents[-1])
+        stage.answer(intents[-1], outcome)
+    assert len({intent.intent_id for intent in intents}) == len(outcomes)
 
-    stage.after(1).book(report_of(intent, "ORD9"))
+    stage.after(1).book(report_of(intents[-1], "ORD9"))
 
     assert "looks like L-0002" in stage.engine.status().halted_symbols["HPG"]
 
