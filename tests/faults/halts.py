@@ -26,8 +26,10 @@ from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
+from bot.cli.commands.status import knows_what_is_held
+from bot.cli.target import Fields
 from bot.clock import performance_s
 from bot.domain.account import AccountSnapshot, Holding, base_words
 from bot.domain.entry import AccountSeen, RunState, StateChanged
@@ -314,6 +316,11 @@ async def _bought_last_week(state_dir: Path) -> None:
     lease.release()
 
 
+def _sold_all(status: Mapping[str, Any]) -> bool:
+    found = Fields(status)  # one that is still starting has not loaded what is held
+    return found["state"] == "HALTED" and not found.each("positions") and knows_what_is_held(found)
+
+
 async def flattening(folder: Path, tally: Tally, random: Random) -> None:
     """Kill a bot while it sells: the next one continues, and nothing is sold twice."""
     make_state_dir(folder / "state")
@@ -327,7 +334,7 @@ async def flattening(folder: Path, tally: Tally, random: Random) -> None:
         await asyncio.sleep(random.random() * 0.3)
         await hanging.kill()
         hanging.start_again()
-        await hanging.until(lambda it: it["state"] == "HALTED" and not it.get("positions", held))
+        await hanging.until(_sold_all)
         rows = {it["order"]: it for it in read_ledger(hanging.ledger) if it["kind"] == "order"}
         sold = [it["executed"] for it in rows.values() if it["side"] == "SELL"]
         if sum(map(int, map(str, sold))) != HELD:

@@ -16,6 +16,7 @@ import click
 from bot.cli import messages
 from bot.cli.command import Invocation, define_command
 from bot.cli.commands.orders import ended_words
+from bot.cli.commands.status import knows_what_is_held
 from bot.cli.operating import OPERATOR, print_accepted, print_state, wait_until
 from bot.cli.options import reason_option
 from bot.cli.show import ask_shown, confirm, print_json, show_mistake, write_line
@@ -129,12 +130,6 @@ def _flatten(invocation: Invocation, found: Fields, *, yes: bool, reason: str) -
         return any(row.text("code") == "FLATTEN" for row in now.each("standing"))
 
     return wait_until(invocation, is_begun)
-
-
-def knows_what_is_held(found: Fields) -> bool:
-    """Return whether the bot has loaded what its strategies hold; a starting one has not."""
-    is_starting = any(row.text("state") == RunState.STARTING for row in found.each("causes"))
-    return "positions" in found and not is_starting
 
 
 def what_is_sold(found: Fields) -> tuple[list[str], list[str]]:

@@ -191,7 +191,15 @@ def _strategy(say: Say, row: Fields) -> str:
     return f"{line} · {say(messages.CHANGED, files=', '.join(changed))}" if changed else line
 
 
+def knows_what_is_held(found: Fields) -> bool:
+    """Return whether the bot has loaded what its strategies hold; a starting one has not."""
+    is_starting = any(row.text("state") == RunState.STARTING for row in found.each("causes"))
+    return "positions" in found and not is_starting
+
+
 def _positions(say: Say, found: Fields) -> str:
+    if not found.each("positions") and not knows_what_is_held(found):
+        return say("not loaded yet, the bot is still starting; as last written: bot positions")
     shown = []
     for row in found.each("positions"):
         unrealised = row.maybe_whole("unrealised")

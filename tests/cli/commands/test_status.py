@@ -96,6 +96,23 @@ def test_market_data_that_was_passed_over_is_told_with_what_waits() -> None:
     assert last == "inbox       1,200 waiting, 31 quotes passed over for newer ones"
 
 
+def test_a_starting_bot_does_not_say_that_nothing_is_held() -> None:
+    starting = {**RUNNING["causes"][1], "state": "STARTING", "by": "engine", "reason": "starting"}
+    halted = {**RUNNING, "state": "HALTED", "positions": [], "causes": [starting]}
+
+    (told,) = (line for line in lines_of(halted, WHICH) if line.startswith("positions"))
+    (known,) = (
+        line
+        for line in lines_of({**halted, "positions": RUNNING["positions"]}, WHICH)
+        if line.startswith("positions")
+    )
+
+    assert told == (
+        "positions   not loaded yet, the bot is still starting; as last written: bot positions"
+    )
+    assert known == "positions   FPT 300 +126,000   day P&L +134,000"
+
+
 def test_a_running_bot_known_reason() -> None:
     assert list(lines_of(RUNNING, WHICH)) == [
         f"NEEDS_2FA  {WHICH}  since 09:14 (24m)  HOSE continuous",
