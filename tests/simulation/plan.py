@@ -119,6 +119,8 @@ class Plan:
 
 Draw = Callable[[Random], tuple[Mapping[str, Any], Mapping[str, Any]]]
 """Draws what a fault matches and what it does."""
+Kind = tuple[str, Draw]
+"""The ids of the failure catalogue that it plays, if any, and how it is drawn."""
 
 
 def plan_of(seed: int) -> Plan:
@@ -163,7 +165,7 @@ def _time(day: Day, second: float) -> str:
 def _short(seed: int, number: int, name: str, day: Day, busy_s: float) -> Fault:
     """A fault that passes: a while in which some of what it is about is struck."""
     dice = Random(f"fault {seed} {number}")
-    match, action = _SHORT[name](dice)
+    match, action = _SHORT[name][1](dice)
     at_s = dice.uniform(0, busy_s * 0.9)
     until_s = min(at_s + dice.uniform(20, 240), busy_s)
     window = {"at": _time(day, at_s), "until": _time(day, until_s), "prob": dice.uniform(0.1, 0.7)}
@@ -173,7 +175,7 @@ def _short(seed: int, number: int, name: str, day: Day, busy_s: float) -> Fault:
 def _lasting(seed: int, number: int, name: str, day: Day, busy_s: float) -> Fault:
     """A fault that stays until everything is mended."""
     dice = Random(f"lasting {seed} {number}")
-    match, action = _LASTING[name](dice)
+    match, action = _LASTING[name][1](dice)
     at_s = dice.uniform(busy_s * 0.2, busy_s * 0.8)
     window = {"at": _time(day, at_s), "until": _time(day, busy_s)}
     return Fault(name, True, _rule({**window, **match}, action))
@@ -270,54 +272,82 @@ def _slip(dice: Random) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     }
 
 
-_SHORT: Final[Mapping[str, Draw]] = {
-    "place: answer lost": _kind(_ORDERS, "POST", do="rst"),
-    "place: lost on its way": _kind(_ORDERS, "POST", point="accept", do="rst"),
-    "place: 503": _kind(_ORDERS, "POST", do="status", status=503),
-    "place: 400": _kind(_ORDERS, "POST", do="status", status=400, code="BAD"),
-    "place: rejected": _kind(_ORDERS, "POST", do="reject", code="-900017"),
-    "place: cut": _kind(_ORDERS, "POST", do="truncate", length=60),
-    "place: doubled": _kind(_ORDERS, "POST", do="dup_request", answer="second"),
-    "place: too late": _kind(_ORDERS, "POST", do="hang", seconds=11),
-    "place: row hidden": _kind(_ORDERS, "POST", do="hide_row", seconds=40),
-    "place: no token": _kind(_ORDERS, "POST", do="drop_2fa"),
-    "place: redirected": _kind(_ORDERS, "POST", do="redirect", to="http://127.0.0.1:9/"),
-    "place: 429": _kind(_ORDERS, "POST", do="too_many", reset_s=7),
-    "cancel: answer lost": _kind(f"{_ORDERS}/*", "DELETE", do="rst"),
-    "cancel: 500": _kind(f"{_ORDERS}/*", "DELETE", do="status", status=500),
-    "cancel: doubled": _kind(f"{_ORDERS}/*", "DELETE", do="dup_request"),
-    "amend: answer lost": _kind(f"{_ORDERS}/*", "PUT", do="rst"),
-    "reads: 429": _kind("*", "GET", do="too_many", reset_s=20),
-    "reads: lost": _kind("*", "GET", do="fin"),
-    "book: stale": _kind(f"{_BOOK}*", "GET", do="stale_read", seconds=12),
-    "book: other order": _kind(f"{_BOOK}", "GET", do="reorder", of="rows"),
-    "book: unknown word": _kind(f"{_BOOK}*", "GET", do="status_override", status="PONDERING"),
-    "book: 404": _kind(f"{_BOOK}/*", "GET", do="status", status=404, code="NOT_FOUND"),
-    "burn: 503": _kind("/users/v1/users/me", "GET", do="status", status=503),
-    "date: an hour off": _kind("*", "GET", do="date_header", offset=3_600.0),
-    "garbage": _garbage,
-    "quote: a slip of the unit": _slip,
-}
-_LASTING: Final[Mapping[str, Draw]] = {
-    "detail route dead": _dead(f"{_BOOK}/*"),
-    "list route dead": _dead(_BOOK),
-    "portfolio dead": _dead("*/portfolio"),
-    "summary dead": _dead("*/summary"),
-    "quotes of one symbol dead": _dead("/market/quotes/stocks/SHS"),
-    "depth of one symbol dead": _dead("/market/quotes/stocks/HPG/order-book"),
-    "users/me dead": _dead("/users/v1/users/me"),
-    "a lagging node": lambda _: (
-        {"path": f"{_BOOK}*", "verb": "GET", "prob": 0.1},
-        {"do": "stale_read", "seconds": 8},
+_SHORT: Final[Mapping[str, Kind]] = {
+    "place: answer lost": ("T1", _kind(_ORDERS, "POST", do="rst")),
+    "place: lost on its way": ("T2", _kind(_ORDERS, "POST", point="accept", do="rst")),
+    "place: 503": ("S3", _kind(_ORDERS, "POST", do="status", status=503)),
+    "place: 400": ("", _kind(_ORDERS, "POST", do="status", status=400, code="BAD")),
+    "place: rejected": ("S1", _kind(_ORDERS, "POST", do="reject", code="-900017")),
+    "place: cut": ("T7", _kind(_ORDERS, "POST", do="truncate", length=60)),
+    "place: doubled": ("T5 A4", _kind(_ORDERS, "POST", do="dup_request", answer="second")),
+    "place: too late": ("T10", _kind(_ORDERS, "POST", do="hang", seconds=11)),
+    "place: row hidden": ("S5", _kind(_ORDERS, "POST", do="hide_row", seconds=40)),
+    "place: no token": ("A1", _kind(_ORDERS, "POST", do="drop_2fa")),
+    "place: redirected": ("T12", _kind(_ORDERS, "POST", do="redirect", to="http://127.0.0.1:9/")),
+    "place: 429": ("S4", _kind(_ORDERS, "POST", do="too_many", reset_s=7)),
+    "cancel: answer lost": ("", _kind(f"{_ORDERS}/*", "DELETE", do="rst")),
+    "cancel: 500": ("", _kind(f"{_ORDERS}/*", "DELETE", do="status", status=500)),
+    "cancel: doubled": ("", _kind(f"{_ORDERS}/*", "DELETE", do="dup_request")),
+    "amend: answer lost": ("S12", _kind(f"{_ORDERS}/*", "PUT", do="rst")),
+    "reads: 429": ("S4", _kind("*", "GET", do="too_many", reset_s=20)),
+    "reads: lost": ("", _kind("*", "GET", do="fin")),
+    "book: stale": ("S6", _kind(f"{_BOOK}*", "GET", do="stale_read", seconds=12)),
+    "book: other order": ("S6", _kind(f"{_BOOK}", "GET", do="reorder", of="rows")),
+    "book: unknown word": (
+        "S7",
+        _kind(f"{_BOOK}*", "GET", do="status_override", status="PONDERING"),
     ),
-    "rows about other orders": _other_row,
-    "places refused: 400": _kind(_ORDERS, "POST", do="status", status=400, code="NEEDS_HEADER"),
-    "cancels dead": _kind(f"{_ORDERS}/*", "DELETE", do="status", status=500),
-    "frozen quote": _kind(
-        "/market/quotes/stocks/HPG",
-        "GET",
-        do="set_fields",
-        fields={"updated_at": "2026-11-18T09:00:00+07:00"},
-    ),
-    "date 12 s off": _kind("*", "GET", do="date_header", offset=12.0),
+    "book: 404": ("S10", _kind(f"{_BOOK}/*", "GET", do="status", status=404, code="NOT_FOUND")),
+    "burn: 503": ("", _kind("/users/v1/users/me", "GET", do="status", status=503)),
+    "date: an hour off": ("C1", _kind("*", "GET", do="date_header", offset=3_600.0)),
+    "garbage": ("T8", _garbage),
+    "quote: a slip of the unit": ("M1", _slip),
 }
+_LASTING: Final[Mapping[str, Kind]] = {
+    "detail route dead": ("T14", _dead(f"{_BOOK}/*")),
+    "list route dead": ("T14", _dead(_BOOK)),
+    "portfolio dead": ("T14", _dead("*/portfolio")),
+    "summary dead": ("T14", _dead("*/summary")),
+    "quotes of one symbol dead": ("T14", _dead("/market/quotes/stocks/SHS")),
+    "depth of one symbol dead": ("T14", _dead("/market/quotes/stocks/HPG/order-book")),
+    "users/me dead": ("T14", _dead("/users/v1/users/me")),
+    "a lagging node": (
+        "S6 S17",
+        lambda _: (
+            {"path": f"{_BOOK}*", "verb": "GET", "prob": 0.1},
+            {"do": "stale_read", "seconds": 8},
+        ),
+    ),
+    "rows about other orders": ("S15", _other_row),
+    "places refused: 400": (
+        "S13",
+        _kind(_ORDERS, "POST", do="status", status=400, code="NEEDS_HEADER"),
+    ),
+    "cancels dead": ("", _kind(f"{_ORDERS}/*", "DELETE", do="status", status=500)),
+    "frozen quote": (
+        "M1",
+        _kind(
+            "/market/quotes/stocks/HPG",
+            "GET",
+            do="set_fields",
+            fields={"updated_at": "2026-11-18T09:00:00+07:00"},
+        ),
+    ),
+    "date 12 s off": ("C1", _kind("*", "GET", do="date_header", offset=12.0)),
+}
+CLOCK_OFF: Final = "clock: off"
+KILL: Final = "machine: killed"
+STOOD_STILL: Final = "machine: stood still"
+WALL_STEPPED: Final = "machine: wall stepped"
+DISK_HANGS: Final = "machine: disk hangs"
+STRANGER: Final = "stranger: order by hand"
+PLAYS: Final[Mapping[str, str]] = {
+    **{name: ids for table in (_SHORT, _LASTING) for name, (ids, _) in table.items()},
+    CLOCK_OFF: "C1",
+    KILL: "P1",
+    STOOD_STILL: "C2 P9",
+    WALL_STEPPED: "C1 P9",
+    DISK_HANGS: "D7",
+    STRANGER: "O1",
+}
+"""The ids that each kind plays, with the kinds that no rule of the sandbox makes."""

@@ -39,7 +39,7 @@ from bot.sandbox.library.library import Library
 from bot.sandbox.sandbox import Sandbox
 from tests.engine.plain_scan import require_equal
 from tests.simulation.machine import Disk
-from tests.simulation.plan import Act, Plan
+from tests.simulation.plan import DISK_HANGS, STOOD_STILL, STRANGER, WALL_STEPPED, Act, Plan
 from tests.story import InProcessEnvironment
 
 KILLED: Final = 137
@@ -48,6 +48,8 @@ LOADED_LATE: Final = (Library, indicators)
 """What a run loads when it first asks for it: here once, instead of in every child."""
 BY_HAND: Final = "by_hand.jsonl"
 """The ids of the orders that a stranger placed, a line each."""
+STRUCK: Final = "struck.txt"
+"""What struck that is no rule of the sandbox, a line each time."""
 
 
 @dataclass
@@ -285,10 +287,13 @@ class People:
         if change.result.order_id:
             with Path(self.spec.loaded.state_dir, BY_HAND).open("a") as file:
                 file.write(json.dumps(change.result.order_id) + "\n")
+            self._strike(STRANGER)
 
     async def _disk_hangs(self, facts: Mapping[str, Any]) -> None:
         """The database takes what it is given and answers nothing, for so long."""
         Disk.hangs_until = asyncio.get_running_loop().time() + facts["seconds"]
+        if facts["seconds"] > self.spec.loaded.settings.journal.write_timeout_s:
+            self._strike(DISK_HANGS)
 
     async def _stood_still(self, facts: Mapping[str, Any]) -> None:
         """The machine was suspended: time went on without us."""
@@ -297,10 +302,16 @@ class People:
         self.environment._clock.advance_to(to)
         self.late.advance(to)
         self._tell(StoodStill(to, span))
+        self._strike(STOOD_STILL)
 
     async def _wall_stepped(self, facts: Mapping[str, Any]) -> None:
         ahead = timedelta(seconds=facts["seconds"])
         self._tell(ClockStepped(self.environment.market.now(), ahead))
+        self._strike(WALL_STEPPED)
+
+    def _strike(self, kind: str) -> None:
+        with Path(self.spec.loaded.state_dir, STRUCK).open("a") as file:
+            file.write(f"{kind}\n")
 
     def _tell(self, event: ClockStepped | StoodStill) -> None:
         if self.post is not None:

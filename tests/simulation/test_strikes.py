@@ -1,0 +1,61 @@
+"""Which ids of the failure catalogue a simulation plays, and when a night fails for one."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from tests.faults.strikes import rows_of_catalogue
+from tests.simulation.plan import PLAYS
+from tests.simulation.simulate import Result, report
+from tests.simulation.strikes import NIGHT, STRIKES_MIN, by_id, too_rare
+
+OFTEN = Counter(dict.fromkeys(PLAYS, STRIKES_MIN))
+
+
+def test_what_is_played_is_in_the_catalogue() -> None:
+    played = {each for ids in PLAYS.values() for each in ids.split()}
+
+    assert played <= rows_of_catalogue().keys()
+    assert played == by_id({}).keys()
+
+
+def test_the_kinds_that_play_an_id_count_together_and_one_that_plays_two_counts_for_both() -> None:
+    counts = by_id({"reads: 429": 3, "place: 429": 4, "place: doubled": 2, "reads: lost": 9})
+
+    assert {each: count for each, count in counts.items() if count} == {"T5": 2, "S4": 7, "A4": 2}
+
+
+def test_a_night_fails_for_each_id_that_struck_fewer_than_fifty_times() -> None:
+    assert too_rare(OFTEN, NIGHT) == []
+    assert too_rare({**OFTEN, "place: rejected": 49}, NIGHT) == ["S1 (49)"]
+    assert too_rare({**OFTEN, "place: doubled": 0}, NIGHT) == ["T5 (0)", "A4 (0)"]
+    assert set(too_rare({}, NIGHT)) == {f"{each} (0)" for each in by_id({})}
+
+
+def test_fewer_seeds_than_a_night_has_fail_for_no_id() -> None:
+    assert too_rare({}, NIGHT - 1) == []
+
+
+def test_a_night_that_fails_for_an_id_ends_with_code_one_and_names_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    quiet = Result(
+        seed=0,
+        found=(),
+        digest="",
+        struck=Counter(),
+        lasting=0,
+        market_s=0.0,
+        cpu_s=0.0,
+        kills=0,
+        starts=0,
+        intents=0,
+    )
+    often = [replace(quiet, struck=OFTEN), *[quiet] * (NIGHT - 1)]
+    seldom = [replace(quiet, struck=OFTEN - Counter(["place: rejected"])), *often[1:]]
+
+    codes = [report(often, of=NIGHT), report(seldom, of=NIGHT), report(seldom[1:], of=NIGHT - 1)]
+
+    assert codes == [0, 1, 0]
+    assert capsys.readouterr().out.splitlines().count("struck fewer than 50 times: S1 (49)") == 1
