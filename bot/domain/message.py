@@ -169,12 +169,13 @@ class CancelAnswered:
 
 @dataclass(frozen=True, slots=True)
 class AmendAnswered:
-    """A PUT was answered. The verdict comes from the detail row."""
+    """A PUT was answered. The verdict comes from the detail row. `asked_at`: as in the command."""
 
     at: datetime
     order_id: str
     outcome: Outcome
     finished: AttemptFinished | None
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +325,9 @@ class CancelOrder:
 
 @dataclass(frozen=True, slots=True)
 class AmendOrder:
-    """Send a PUT that changes exactly one field; the other is None."""
+    """Send a PUT that changes exactly one field; the other is None. `asked_at` tells the amendments
+    of one order apart: the answer has it too.
+    """
 
     order_id: str
     intent_id: str
@@ -332,6 +335,7 @@ class AmendOrder:
     limit_price: int | None
     quantity: int | None
     reason: str
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,7 +287,7 @@ class LiveLoop:
                 waiting.append((at, command))
             elif was_cut and isinstance(command, AmendOrder):  # an order has a TTL, this has none
                 never = NotSent("the journal was out of reach")
-                self._inbox.post(AmendAnswered(at, command.order_id, never, None))
+                self._inbox.post(AmendAnswered(at, command.order_id, never, None, command.asked_at))
             else:
                 self._start(at, command)
         self._held[:0] = waiting

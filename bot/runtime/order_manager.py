@@ -291,17 +291,16 @@ class OrderManager:
         Like a place, and unlike a cancel, it is stopped by anything that closes the gate before its
         first byte: according to the engine, and to the journal in the transaction of its attempt.
         """
+        price, quantity = command.limit_price, command.quantity
         signed = self._writer.prepare_amend(
-            self._account,
-            command.order_id,
-            limit_price=command.limit_price,
-            quantity=command.quantity,
+            self._account, command.order_id, limit_price=price, quantity=quantity
         )
         started = self._started(signed, command.intent_id, command.order_id)
         committing = self._commit([], [Send((started,), self._epoch, fingerprint="")])
         objection = partial(self._amend_objection, started)
         change = self._change(signed, started, committing, classify_amend, objection)
-        self._post(AmendAnswered(self._now(), command.order_id, *await change))
+        result = await change
+        self._post(AmendAnswered(self._now(), command.order_id, *result, command.asked_at))
 
     async def _change(
         self,

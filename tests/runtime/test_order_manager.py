@@ -281,7 +281,8 @@ async def _ready_to_amend(stage: Stage) -> AmendOrder:
     outcome = _answer(stage).outcome
     assert isinstance(outcome, Accepted)
     order_id, price = outcome.result.order_id, (wanted.limit_price or 0) - 50
-    return AmendOrder(order_id, wanted.intent_id, wanted.account, price, None, "a test")
+    account, at = wanted.account, wanted.created_at
+    return AmendOrder(order_id, wanted.intent_id, account, price, None, "a test", at)
 
 
 def _amended(stage: Stage) -> AmendAnswered:
@@ -295,6 +296,7 @@ async def test_an_amendment_leaves_while_the_gate_is_open(stage: Stage) -> None:
     await stage.orders.amend(command)
 
     assert isinstance(_amended(stage).outcome, Accepted)
+    assert _amended(stage).asked_at == command.asked_at
     assert stage.orders_in_ledger()[-1]["price"] == command.limit_price
 
 

@@ -152,6 +152,7 @@ def _send(state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderR
             limit_price=ask.limit_price,
             quantity=ask.quantity,
             reason=ask.reason,
+            asked_at=ask.at,
         )
     )
 
@@ -184,8 +185,9 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
             raw = outcome.result.raw
             state.record(OrderResultSeen(state.now, "amend", order_id, intent_id, None, raw))
     amend, order = state.amends.get(order_id), state.orders.get(order_id)
-    if amend is None or order is None or amend.stage is AmendStage.OVER:
-        state.command(ReadOrder(order_id, "after amend"))
+    is_over = amend is None or amend.stage is AmendStage.OVER
+    if amend is None or order is None or is_over or event.asked_at not in {None, amend.ask.at}:
+        state.command(ReadOrder(order_id, "after amend"))  # it may be late, of one before
         return
     amend.since, amend.step = state.now, 0
     _set_hopeless(state, amend, state.now)

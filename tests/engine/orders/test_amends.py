@@ -104,7 +104,7 @@ def test_the_row_is_read_before_one_field_is_sent():
     stage.row(report_of(intent))
 
     assert stage.new(AmendOrder) == [
-        AmendOrder("ORD1", "L-0001", ACCOUNT, 26_900, None, "by hand"),
+        AmendOrder("ORD1", "L-0001", ACCOUNT, 26_900, None, "by hand", stage.now),
     ]
     assert stage.entries_of_order().state is _S.PENDING_REPLACE
 
@@ -419,6 +419,27 @@ def test_a_row_outranks_a_refusal():
     stage.after(0.1).row(replace(row, price=26_900))
 
     assert _amended(stage).verdict == "DONE"
+
+
+def test_a_late_answer_to_an_earlier_amendment_says_nothing_about_this_one():
+    stage, _, row = _sent(price=26_900)
+    first, shown = stage.all(AmendOrder)[-1], replace(row, price=26_900)
+    stage.pass_time(31)
+    stage.row(shown)
+    assert _amended(stage).verdict == "DONE"
+    stage.after(1).quote()
+    _ask(stage, price=26_800)
+    stage.row(shown)
+    second = stage.new(AmendOrder)[0]
+
+    late = NotSent("it was signed 31.0 s ago (limit 20 s)")
+    stage.after(1).handle(AmendAnswered(stage.now, "ORD1", late, None, first.asked_at))
+    stage.after(0.1).row(shown)
+    assert (_amended(stage).new, _amended(stage).verdict) == (26_800, "")
+
+    stage.after(1).handle(AmendAnswered(stage.now, "ORD1", late, None, second.asked_at))
+    stage.after(0.1).row(shown)
+    assert _amended(stage).verdict == "REFUSED"
 
 
 def test_a_lost_answer_is_polled_until_it_can_no_longer_arrive():
