@@ -66,9 +66,7 @@ class DepthReceived:
 
 @dataclass(frozen=True, slots=True)
 class BarClosed:
-    """A whole bar of a history (live ones are built from quotes). A `warm_up` bar wakes no
-    strategy.
-    """
+    """A whole bar of a history (live ones are built from quotes). `warm_up`: it wakes nobody."""
 
     at: datetime
     bar: Bar
@@ -325,9 +323,7 @@ class CancelOrder:
 
 @dataclass(frozen=True, slots=True)
 class AmendOrder:
-    """Send a PUT that changes exactly one field; the other is None. `asked_at` tells the amendments
-    of one order apart: the answer has it too.
-    """
+    """Send a PUT that changes exactly one field; the other is None. `asked_at` marks its answer."""
 
     order_id: str
     intent_id: str

@@ -39,7 +39,8 @@ def command() -> None:
 def serve(port: int, scenario: str, seed: int | None, speed: float | None, now: str | None) -> None:
     """Serve the broker's API on loopback until SIGTERM or Ctrl-C.
 
-    The first line on stdout is JSON: base_url, api_key, api_secret, otp, accounts.
+    Started again, it knows no earlier order. The first line on stdout is JSON: base_url, api_key,
+    api_secret, otp, accounts.
     """
     # The sandbox and its server: slow to import, and help pages do not need them.
     from bot.runtime.worlds.standalone import PaperPlan, serve_paper

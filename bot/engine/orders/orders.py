@@ -16,6 +16,7 @@ from bot.domain.order import (
     TERMINAL_STATES,
     OrderReport,
     OrderState,
+    OrderType,
     SendState,
     Side,
 )
@@ -250,11 +251,8 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         state.alert("STATUS_UNKNOWN", text, facts, about=about, symbol=symbol)
     if after is before or after == before:
         return True
-    cancel, note = state.cancels.get(before.order_id), after.note
-    if cancel is not None and after.state is OrderState.CANCELLED:
-        left, kept = after.quantity - after.executed_quantity, after.executed_quantity
-        ended = f"{kept:,} filled, {left:,} cancelled" if kept else f"{left:,} cancelled unfilled"
-        note = f"{cancel.reason}: {ended}"
+    is_end = after.state is OrderState.CANCELLED and after.state is not before.state
+    note = _end_words(state, after) if is_end and order.is_own else after.note
     if (after.at, after.note) != (state.now, note):
         after = replace(after, at=state.now, note=note)
     fill = _fill_of(state, before, after)
@@ -264,6 +262,21 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     _record(state, after, before.state, report, source)
     _follow(state, order, before, fill)
     return True
+
+
+def _end_words(state: State, after: OrderUpdated) -> str:
+    """Return why an order of ours was cancelled, and how much of it. An order without a price may
+    be cancelled by the exchange, as its type says.
+    """
+    left, kept = after.quantity - after.executed_quantity, after.executed_quantity
+    ended = f"{kept:,} filled, {left:,} cancelled" if kept else f"{left:,} cancelled unfilled"
+    if (cancel := state.cancels.get(after.order_id)) is not None:
+        return f"{cancel.reason}: {ended}"
+    if after.broker_status in BY_BROKER:
+        return f"cancelled by the broker: {ended}"
+    if after.order_type == OrderType.LO:
+        return f"not cancelled by this bot: {ended}"
+    return ended
 
 
 def _row_after(state: State, order: TrackedOrder, after: OrderUpdated) -> OrderUpdated:

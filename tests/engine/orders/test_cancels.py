@@ -23,6 +23,7 @@ from bot.engine.orders import cancels
 from bot.engine.orders.cancels import LOOKS_MAX
 from bot.engine.tracked import Hindrance
 from tests.engine.stage import ACCOUNT, PLAN, START, Stage, report_of, result_of
+from tests.rows import every_row
 
 EXPIRING = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=3)))
 WHY = "expire 3m"
@@ -81,6 +82,24 @@ def test_a_cancelled_order_without_a_fill_ends_unfilled():
     stage.after(1).row(report_of(intent, cancelled=500))
 
     assert stage.entries_of_order().note == "expire 3m: 500 cancelled unfilled"
+
+
+@every_row(
+    ("order_type", "status", "said"),
+    [
+        ("LO", "CANCELLED", "not cancelled by this bot: 200 filled, 300 cancelled"),
+        ("LO", "INTERNAL_CANCELLED", "cancelled by the broker: 200 filled, 300 cancelled"),
+        ("MAK", "CANCELLED", "200 filled, 300 cancelled"),
+    ],
+)
+def test_an_end_that_the_bot_did_not_ask_for_is_said(order_type, status, said):
+    stage = Stage(EXPIRING)
+    intent = stage.working(500, 27_050)
+    report = report_of(intent, executed=200, cancelled=300)
+
+    stage.after(1).row(replace(report, order_type=order_type, status=status))
+
+    assert stage.entries_of_order().note == said
 
 
 def test_an_order_that_was_filled_meanwhile_is_not_cancelled():
