@@ -345,7 +345,7 @@ def _project(
         "start": "09:20:00",
         "speed": SPEED,
         "seed": seed,
-        "quota": "PRO",
+        "quota": "ENTERPRISE",  # a bot that starts every second must not wait for the next minute
         "symbols": symbols,
         "accounts": [account],
         "faults": list(faults),
