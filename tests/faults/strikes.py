@@ -3,7 +3,9 @@
 A case of a test struck once, a table of rows as often as it has rows; a test that strikes more
 often says so itself (`record_property(STRIKES, n)`). With FAULT_STRIKES=all, as in a run of
 everything, a fault that never struck fails the run. With FAULT_STRIKES=full a test whose row has
-`asked` strikes as often as the failure catalogue asks: `FAULT_STRIKES=full pytest --timeout 0 …`.
+`asked` strikes as often as the failure catalogue asks, and a row that struck less often than that
+fails the run: `FAULT_STRIKES=full pytest --timeout 0 …`. A case whose name begins with a fault
+(`[T1 rst]`) counts for that one alone.
 """
 
 import os
@@ -33,9 +35,11 @@ def rows_of_catalogue() -> Mapping[str, Mapping[str, Any]]:
 
 
 def ids_of(node_id: str) -> list[str]:
-    """Return the faults that a test shows; of a parametrized one any case."""
-    name = node_id.partition("[")[0].removeprefix("tests/")
-    return [each for each, row in rows_of_catalogue().items() if name in row.get("tests", ())]
+    """Return the faults that a case shows: the one that it names, else all of its test."""
+    name, _, case = node_id.removeprefix("tests/").partition("[")
+    found = [each for each, row in rows_of_catalogue().items() if name in row.get("tests", ())]
+    named = case.partition(" ")[0]
+    return [named] if named in found else found
 
 
 def times(fault: str, few: int) -> int:
@@ -45,7 +49,11 @@ def times(fault: str, few: int) -> int:
 
 def is_in_full() -> bool:
     """Whether each fault is to strike as often as the failure catalogue asks."""
-    return os.environ.get(WANTED) == IN_FULL
+    return _wanted() == IN_FULL
+
+
+def _wanted() -> str:
+    return os.environ.get(WANTED, "")
 
 
 class StrikeCounter:
@@ -76,18 +84,28 @@ class StrikeCounter:
         rows = rows_of_catalogue()
         return [each for each, row in rows.items() if row.get("tests") and not self.struck[each]]
 
+    def lacking(self, wanted: str) -> list[str]:
+        """Return what fails a run: the faults that struck too seldom for what is wanted of it."""
+        if wanted == "all" and (never := self.never()):
+            return [f"never struck: {', '.join(never)}"]
+        asked = {each: int(row.get("asked", 0)) for each, row in rows_of_catalogue().items()}
+        return [
+            f"{each} struck {self.struck[each]:,} times, asked are {most:,}"
+            for each, most in asked.items()
+            if wanted == IN_FULL and 0 < self.struck[each] < most
+        ]
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a run of everything in which a fault never struck."""
-        is_worker = hasattr(session.config, "workerinput")
-        if os.environ.get(WANTED) == "all" and not is_worker and self.never():
+        """Fail a run in which a fault struck too seldom."""
+        if self.lacking(_wanted()) and not hasattr(session.config, "workerinput"):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table, where any fault has struck."""
         for line in lines_of(self.struck) if self.struck else ():
             terminalreporter.write_line(line)
-        if os.environ.get(WANTED) == "all" and (never := self.never()):
-            terminalreporter.write_line(f"never struck: {', '.join(never)}", red=True)
+        for line in self.lacking(_wanted()):
+            terminalreporter.write_line(line, red=True)
 
 
 def lines_of(struck: Counter[str]) -> list[str]:

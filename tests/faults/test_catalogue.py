@@ -32,10 +32,13 @@ def test_the_tests_that_are_named_are_there(name: str) -> None:
     assert f"def {test}(" in _text(path)
 
 
-def test_a_case_is_counted_for_each_fault_that_its_test_shows() -> None:
+def test_a_case_is_counted_for_the_fault_that_it_names_or_for_all_that_its_test_shows() -> None:
     places = "tests/faults/test_t1_t2_t5_t7_t12_s1_s2_s3_places.py::test_one_post_and_the_truth"
+    storms = "tests/simulation/test_storms.py::test_no_order_is_lost_and_none_is_doubled"
 
-    assert ids_of(f"{places}[T1 rst]") == ["T1", "T2", "T5", "T7", "T12", "S1", "S2", "S3"]
+    assert ids_of(f"{places}[T1 rst]") == ["T1"]
+    assert ids_of(f"{places}[T12 taken]") == ["T12"]
+    assert ids_of(f"{storms}[0]") == ids_of(storms) == ["T1", "T4"]
     assert ids_of("tests/test_rows.py::test_none_of_the_catalogue") == []
 
 
@@ -48,3 +51,16 @@ def test_a_fault_that_never_struck_is_named_and_the_table_has_all() -> None:
     assert counter.never() == ["S15"]
     assert all(f"{name} " in told for name in ROWS)
     assert "S15 0" in told
+
+
+def test_a_run_in_full_fails_for_a_row_that_struck_and_less_often_than_asked() -> None:
+    counter = StrikeCounter()
+    counter.struck.update({name: int(row.get("asked", 3)) for name, row in ROWS.items()})
+    assert counter.lacking("full") == counter.lacking("all") == []
+
+    del counter.struck["V2"], counter.struck["S15"]
+    counter.struck["S11"] = 999
+
+    assert counter.lacking("full") == ["S11 struck 999 times, asked are 1,000"]
+    assert counter.lacking("all") == ["never struck: S15, V2"]
+    assert counter.lacking("") == []
