@@ -3,22 +3,24 @@
     python -m tests.simulation.expiries [expiries] [first seed]      400, seed 0
 
 Each story has three strategies that buy, sell and cancel all the time, and four moments at which
-the broker ends the session with one of its four words (it mails five codes a day, one is for the
-start). A person answers after a while. A seed gives the same story on any machine. Counted are only
-the moments at which a write was refused and the gate closed; required of each:
+the broker ends the session, with each of its four words once (it mails five codes a day, one is for
+the start). A person answers after a while. A seed gives the same story on any machine. Counted are
+only the moments at which a write was refused and the gate closed; required of each:
 
-- the alert is in the journal within 5 s of the refusal, and names every open order;
+- the alert is in the journal within 5 s of the refusal, and names every open order; meanwhile
+  `bot status` says NEEDS_2FA, the broker's word, and what is held;
 - nothing is sent until there is a token; the bot runs again within 5 s of it;
 - what was held goes out at most once, as a new intent with a whole list of passed checks that were
   made after the token came; nothing that was asked for meanwhile is ever sent;
-- an order that was held and given up has a code of its own, and never a POST.
+- an order that was held and given up has a code of its own, and never a POST;
+- in the end journal and ledger agree, as the oracle wants it.
 """
 
 import asyncio
 import sqlite3
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -41,12 +43,17 @@ from bot.domain.entry import (
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import Intent
 from bot.domain.outcome import TWO_FACTOR_CODES
+from bot.drill.oracle import faults_in, outcome_of
 from bot.engine.orders.held import GIVEN_UP
-from tests.story import Story, once, tell, write_project
+from tests.by_hand import Ask, tell_by_hand
+from tests.story import Story, once, write_project
 
 SECONDS_MAX: Final = timedelta(seconds=5)
 MINUTES: Final = 16
-PER_STORY: Final = 4
+CODES: Final = sorted(TWO_FACTOR_CODES)
+LOOKS_S: Final = (1, 10, 30)
+"""When the status is read after a session was ended: the first write after it may be refused later.
+"""
 BEGIN: Final = datetime.combine(date(2026, 11, 19), datetime.min.time(), EXCHANGE_TZ).replace(
     hour=10
 )
@@ -85,6 +92,8 @@ class Tally:
     codes: Counter[str] = field(default_factory=Counter)
     verbs: Counter[str] = field(default_factory=Counter)
     missed: int = 0
+    looks: int = 0
+    """At the status, while there was no token."""
     posts: int = 0
     alert_s: float = 0
     resume_s: float = 0
@@ -94,13 +103,13 @@ class Tally:
 def live_through(seed: int, tally: Tally, most: int) -> None:
     """Live through the story of a seed, and look at what it has left; count `most` at most."""
     random = Random(seed)
-    moments = sorted(random.sample(range(30, MINUTES * 60 - 150), PER_STORY))
+    moments = sorted(random.sample(range(30, MINUTES * 60 - 150), len(CODES)))
     faults = [
         {
             "match": {"at": f"{BEGIN + timedelta(seconds=second):%H:%M:%S}"},
-            "action": {"do": "drop_2fa", "code": random.choice(sorted(TWO_FACTOR_CODES))},
+            "action": {"do": "drop_2fa", "code": code},
         }
-        for second in moments
+        for second, code in zip(moments, random.sample(CODES, len(CODES)), strict=True)
     ]
     symbols = [("HPG", "HOSE", 27_000), ("FPT", "HOSE", 120_000), ("SHS", "HNX", 18_500)]
     scenario = {
@@ -131,11 +140,20 @@ def live_through(seed: int, tally: Tally, most: int) -> None:
     with TemporaryDirectory() as folder:
         config = write_project(Path(folder), scenario=scenario, strategies=strategies)
         (Path(folder) / "strategies" / "trader.py").write_text(TRADER)
-        story = asyncio.run(tell(config, minutes=MINUTES, answer_otp_after=answered))
-        _look_at(story, seed, tally, most)
+        looks = [
+            Ask(timedelta(seconds=second + after), {"do": "status"})
+            for second in moments
+            for after in LOOKS_S
+        ]
+        told = asyncio.run(tell_by_hand(config, *looks, minutes=MINUTES, answer_otp_after=answered))
+        _look_at(told.story, told.replies, seed, tally, most)
+        wrong = faults_in(outcome_of(told.story.loaded.state_dir))
+        tally.wrong.extend(f"seed {seed}: {each}" for each in wrong)
 
 
-def _look_at(story: Story, seed: int, tally: Tally, most: int) -> None:
+def _look_at(
+    story: Story, replies: Sequence[Mapping[str, object]], seed: int, tally: Tally, most: int
+) -> None:
     def require(is_right: bool, *what: object) -> None:
         if not is_right:
             tally.wrong.append(f"seed {seed}: {' '.join(map(str, what))}")
@@ -171,7 +189,30 @@ def _look_at(story: Story, seed: int, tally: Tally, most: int) -> None:
         require(opened.to_state is RunState.RUNNING, "the token opened", opened)
         require(opened.at - token <= SECONDS_MAX, "resumed too late", opened)
         tally.resume_s = max(tally.resume_s, (opened.at - token).total_seconds())
+    _look_at_status(replies, states, tally, require=require)
     _look_at_orders(story, attempts, pauses, tokens, tally, require=require)
+
+
+def _look_at_status(
+    replies: Sequence[Mapping[str, object]],
+    states: Sequence[StateChanged],
+    tally: Tally,
+    *,
+    require: Callable[..., None],
+) -> None:
+    for reply in replies:
+        status = reply["status"]
+        assert isinstance(status, Mapping)
+        at = _instant(str(status["at"]))
+        last = next((each for each in reversed(states) if each.at < at), None)
+        moves = any(each.at == at for each in states)
+        if moves or last is None or last.to_state is not RunState.NEEDS_2FA:
+            continue
+        tally.looks += 1
+        said = (status["state"], last.reason.startswith(status["reason"]))
+        require(said == ("NEEDS_2FA", True), "the status says", status["reason"], "at", at)
+        held = {each["code"] for each in status["held"]}
+        require(held <= TWO_FACTOR_CODES, "the status says of what is held", held, "at", at)
 
 
 @dataclass(frozen=True)
@@ -263,6 +304,7 @@ def main(expiries: int, first_seed: int) -> int:
             f"{performance_s() - begun_s:.0f} s: refused {dict(tally.verbs)}, {dict(tally.codes)}\n"
             f"{tally.posts:,} POSTs, {tally.held} held, {tally.sent_after} sent after a full "
             f"check, given up: {given_up or 'none'}; {tally.missed} signals missed\n"
+            f"{tally.looks} looks at the status without a token; "
             f"alert after at most {tally.alert_s:g} s, resumed after at most {tally.resume_s:g} s"
         ),
         *tally.wrong,
