@@ -11,6 +11,7 @@ from random import Random
 
 from bot.broker.broker import Broker, open_broker
 from bot.broker.budget import RequestBudget, SystemWaiter
+from bot.broker.link import AsgiApp
 from bot.broker.signer import Credentials
 from bot.clock import Clock, SimulatedClock
 from bot.config.rulebook import load_rulebook
@@ -135,9 +136,15 @@ def commits_of(
 
 
 async def set_stage(
-    folder: Path, url: str, script: Scenario | None = None, brake: Brake | None = None
+    folder: Path,
+    url: str,
+    script: Scenario | None = None,
+    brake: Brake | None = None,
+    around: Callable[[AsgiApp], AsgiApp] = lambda app: app,
 ) -> Stage:
-    """Put the parts together over a migrated journal at `url`."""
+    """Put the parts together over a migrated journal at `url`; the bot calls what is `around` the
+    sandbox's application.
+    """
     clock = SimulatedClock(START)
     sandbox = Sandbox(
         script or scenario(), load_rulebook(), clock=clock, wire=clock, ledger=folder / "ledger"
@@ -150,7 +157,7 @@ async def set_stage(
         wire=clock,
         waiter=waiter,
         budget=RequestBudget(per_minute=3_000, waiter=waiter, jitter=Random(1)),
-        app=sandbox.app,
+        app=around(sandbox.app),
     )
     ticket = await broker.client.request_otp()
     token = await broker.client.verify_otp(ticket.ticket_id, Secret(given.otp_code))
