@@ -7,6 +7,7 @@ tables are ours.
 """
 
 import re
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, date
 from email.utils import parsedate_to_datetime
@@ -59,13 +60,14 @@ def classify_place(
     answer: Answer | NoAnswer,
     *,
     today: date,
-    known_ids: frozenset[str],
+    known_ids: AbstractSet[str],
     account: SubAccount,
 ) -> Outcome:
     """Return what is known about the intent's single POST.
 
-    `known_ids` are the order ids of the day order book before the send: an answer that names one of
-    them is about another order. `today` is the trading date in market time.
+    `known_ids` are the order ids of the day order book before the send, and those of our other
+    orders since: an answer that names one of them is about another order. `today` is the trading
+    date in market time.
     """
 
     result = _result_or_outcome(PLACE_ORDER, answer)

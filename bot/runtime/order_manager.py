@@ -201,12 +201,11 @@ class OrderManager:
                 intent,
                 answer,
                 today=intent.trading_date,
-                known_ids=frozenset(started.known_ids),
+                known_ids=self._day_order_book.answered.union(started.known_ids),
                 account=self._account,
             )
             if isinstance(outcome, Accepted | Refused) and outcome.result is not None:
-                # heard again, it counts as old
-                self._day_order_book.ids.add(outcome.result.order_id)
+                self._day_order_book.note_answered(outcome.result.order_id)
             self._answer_place(intent, outcome, finished(started, outcome, answer, self._now()))
 
     def _attempt(self, intent: Intent) -> Attempt:

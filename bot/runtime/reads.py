@@ -139,10 +139,20 @@ class DayOrderBook:
     """For ages, which are durations: the market clock may step or run faster."""
     ids: set[str] = field(default_factory=set, init=False)
     """Every order id of the day so far; ours are added before the book shows them."""
+    answered: set[str] = field(default_factory=set, init=False)
+    """Of these, the ids that the answers to our places have named."""
     _day: date | None = field(default=None, init=False)
     _read_s: float | None = field(default=None, init=False)
     _failure: str = field(default="", init=False)
     _ahead: asyncio.Task[None] | None = field(default=None, init=False)
+
+    def note_answered(self, order_id: str) -> None:
+        """Remember the id that an answer has named: heard again, it is another order's. A refused
+        place need not have one.
+        """
+        if order_id:
+            self.ids.add(order_id)
+            self.answered.add(order_id)
 
     async def read_first(self) -> None:
         """Read it for the first time of a day. Raises BrokerError on failure."""
@@ -190,7 +200,7 @@ class DayOrderBook:
         self._read_s, self._failure = asked_s, ""
         day = asked_at.astimezone(EXCHANGE_TZ).date()
         if day != self._day:  # the broker may reuse the ids of another day
-            self._day, self.ids = day, set()
+            self._day, self.ids, self.answered = day, set(), set()
         self.ids.update([each.order_id for each in found.reports if each.trading_date >= day])
         self.ids.update([row.order_id for row in found.set_aside if row.order_id])
         account, at = self.account.extended_id, self.clock.now()

@@ -602,6 +602,54 @@ async def test_ids_of_another_day_are_forgotten(stage: Stage) -> None:
     assert stage.day_order_book.ids == set()
 
 
+FIRST = "ORD10000001"
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        [
+            {
+                "match": {**POST, "nth": 2},
+                "action": {"do": "swap_row", "field": "order_id", "value": FIRST},
+            },
+        ]
+    ],
+    indirect=True,
+)
+async def test_an_answer_with_the_id_of_an_order_that_left_beside_it_is_unknown(
+    stage: Stage,
+) -> None:
+    both = [
+        await stage.ready(intent(number, limit_price=25_900 + number * 50)) for number in (1, 2)
+    ]
+
+    await asyncio.gather(*map(stage.orders.place, both))
+
+    answers = [event for event in stage.events if isinstance(event, PlaceAnswered)]
+    outcomes = {answer.intent_id: answer.outcome for answer in answers}
+    assert isinstance(outcomes["L-0001"], Accepted)
+    assert outcomes["L-0002"] == Unknown("the answer names an order that was known before", 200)
+    await stage.day_order_book.read()
+    assert stage.day_order_book.ids == {FIRST, "ORD10000002"}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+async def test_refusals_without_an_order_id_are_refusals(
+    tmp_path: Path, sqlite_url: str, number: int
+) -> None:
+    reject = {"match": {**POST, "times": 0}, "action": {"do": "reject"}}
+    script = scenario(faults=[reject], switches={"rejected_order_id": "empty"})
+    stage = await set_stage(tmp_path, sqlite_url, script)
+
+    for each in range(1, number + 1):
+        await stage.orders.place(await stage.ready(intent(each, limit_price=25_900 + each * 50)))
+
+    outcomes = [event.outcome for event in stage.events if isinstance(event, PlaceAnswered)]
+    assert [type(outcome) for outcome in outcomes] == [Refused] * number
+    await stage.strike()
+
+
 YESTERDAYS = {"txdate": "2026-11-18"}
 
 
