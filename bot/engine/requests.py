@@ -56,7 +56,11 @@ def consider(
         orders = state.working_orders(strategy.plan.name, symbol)
         waiting = state.waiting_closes.pop((strategy.plan.name, symbol), None)
         for order in orders:
-            cancel_requests.request(state, order, why)
+            if cancel_requests.is_in_doubt(state, order):
+                doubt = f"{order.row.order_id} may be somebody else's ({why})"
+                note_skip(state, strategy, symbol, "IN_DOUBT", doubt)
+            else:
+                cancel_requests.request(state, order, why)
         is_taken_back = two_factor.take_back(state, strategy.plan.name, symbol, None, why)
         if not orders and waiting is None and not is_taken_back:
             note_skip(state, strategy, symbol, "NOTHING_TO_CANCEL", why)

@@ -72,7 +72,8 @@ class TrackedIntent(Watched):
 
     `known_ids` are the ids of every row seen before its bytes left: none of them can be its own.
     `burn` is its nonce's result in words, `is_fenced`: it was unused; `doubt` is why its outcome is
-    unknown, reported at `alert_due`; its nonce is tried again at `burn_due`.
+    unknown, reported at `alert_due`; its nonce is tried again at `burn_due`. `may_be_anothers`: its
+    row was found by its looks, and then its nonce was unused.
     """
 
     WATCHED = frozenset({"state", "order_id", "poll"})
@@ -94,6 +95,7 @@ class TrackedIntent(Watched):
     burn_due: datetime | None = None
     burn: str = ""
     is_fenced: bool = False
+    may_be_anothers: bool = False
     doubt: str = ""
 
     @property

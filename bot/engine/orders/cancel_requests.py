@@ -26,6 +26,9 @@ from bot.engine.risk.losses import limit_of
 from bot.engine.state import State
 from bot.engine.tracked import TrackedCancel, TrackedOrder
 
+DOUBT_LOOK: Final = timedelta(seconds=15)
+"""How long after its symbol was resumed an order whose time is over may wait for its cancel."""
+
 
 def request(state: State, order: TrackedOrder, reason: str) -> None:
     """Request the cancel of an own order; a repeated request is still one cancel."""
@@ -126,12 +129,24 @@ def take_up(state: State, wanted: Mapping[str, str]) -> None:
 
 
 def request_expired(state: State) -> None:
-    """Request the cancel of orders that have worked long enough."""
+    """Request the cancel of orders that have worked long enough, unless a person has to look."""
     for order in state.index.expiries.ripe(state.now):
+        if is_in_doubt(state, order):
+            order.expires_at = state.now + DOUBT_LOOK
+            continue
         order.expires_at = None
         tracked = state.intents.get(order.row.intent_id or "")
         after = tracked.intent.expire_after if tracked else None
         request(state, order, f"expire {_length(after)}" if after else "expire")
+
+
+def is_in_doubt(state: State, order: TrackedOrder) -> bool:
+    """Return whether an order that was taken for ours by its looks may be somebody else's, and
+    nobody has resumed its symbol since. Only a person or a halt cancels it then.
+    """
+    tracked = state.intents.get(order.row.intent_id or "")
+    is_found = tracked is not None and tracked.may_be_anothers
+    return is_found and order.row.symbol in state.halted_symbols
 
 
 def _length(span: timedelta) -> str:

@@ -84,9 +84,11 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
         name, symbol = intent_words(tracked.intent), tracked.intent.symbol
         why = (
             f"{tracked.order_id} was taken for {name}, whose nonce was unused: so that never"
-            f" arrived. If {tracked.order_id} is somebody else's, its fills are no strategy's, and"
-            " a halt cancels it all the same: look in the broker's app"
+            f" arrived. If {tracked.order_id} is somebody else's, its fills are no strategy's:"
+            " neither its time nor its strategy cancels it now, a halt does all the same. Look in"
+            " the broker's app"
         )
+        tracked.may_be_anothers = True
         state.halt_symbol(symbol, why)
     tracked.is_fenced = is_fresh
     if tracked.state is not _S.UNKNOWN:

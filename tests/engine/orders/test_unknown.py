@@ -15,8 +15,10 @@ from bot.domain.entry import (
 )
 from bot.domain.message import (
     BurnNonce,
+    CancelOrder,
     NonceBurnt,
     PlaceOrder,
+    ReadOrder,
     ReadTodaysOrders,
     Reconciled,
     Record,
@@ -605,6 +607,55 @@ def test_an_unused_nonce_beside_a_row_that_is_ours_is_no_nonce_to_trust():
     assert _told(stage) == ["NONCE_BROKEN", "SYMBOL_HALTED"]
     why = "ORD7 was taken for BUY 100 HPG LIMIT 27,000 (L-0001), whose nonce was unused"
     assert stage.engine.status().halted_symbols["HPG"].startswith(why)
+
+
+def _found_and_doubted():
+    expiring = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=1)))
+    stage, intent = _unknown(Stage(expiring))
+    stage.after(1).book(report_of(intent, "ORD7"))
+    _burn(stage, intent, Resolution.FRESH)
+    return stage, intent
+
+
+def _deletes(stage):
+    return [one.order_id for one in stage.all(CancelOrder)]
+
+
+def _cancels_in_time(stage, intent, seconds):
+    for _ in range(seconds // 5):
+        stage.pass_time(5)
+        if stage.new(ReadOrder):
+            stage.row(report_of(intent, "ORD7"), "ORD7")
+    return _deletes(stage)
+
+
+def test_what_may_be_somebody_elses_is_cancelled_by_neither_its_time_nor_its_strategy():
+    stage, intent = _found_and_doubted()
+
+    stage.request(lambda s: s.cancel(why="changed my mind"))
+    skipped = stage.decided()
+
+    assert _cancels_in_time(stage, intent, 300) == []
+    assert skipped == ("SKIPPED", "IN_DOUBT")
+    assert "neither its time nor its strategy" in stage.engine.status().halted_symbols["HPG"]
+
+
+def test_its_time_cancels_it_once_a_person_has_resumed_its_symbol():
+    stage, intent = _found_and_doubted()
+    before = _cancels_in_time(stage, intent, 300)
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "it is ours", "me", symbol="HPG"))
+
+    assert before == []
+    assert _cancels_in_time(stage, intent, 60)[:1] == ["ORD7"]
+
+
+def test_a_halt_cancels_it_all_the_same():
+    stage, intent = _found_and_doubted()
+
+    stage.handle(OperatorActed(stage.now, Action.HALT, "wrong prices", "me"))
+
+    assert _cancels_in_time(stage, intent, 60)[:1] == ["ORD7"]
 
 
 @pytest.mark.parametrize("resolution", list(Resolution))
