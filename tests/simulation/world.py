@@ -17,7 +17,6 @@ from random import Random
 from typing import Any, Final
 
 import sqlalchemy as sa
-from pydantic import JsonValue
 from sqlalchemy.pool import Pool
 
 from bot.broker.link import AsgiApp
@@ -37,6 +36,7 @@ from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.house.ledger import resumed_at
 from bot.sandbox.library.library import Library
 from bot.sandbox.sandbox import Sandbox
+from tests.by_hand import place_elsewhere
 from tests.engine.plain_scan import require_equal
 from tests.simulation.machine import Disk
 from tests.simulation.plan import DISK_HANGS, STOOD_STILL, STRANGER, WALL_STEPPED, Act, Plan
@@ -264,29 +264,10 @@ class People:
             self.place_by_hand(*found)
 
     def place_by_hand(self, symbol: str, side: str, quantity: int, limit: int) -> None:
-        sandbox = self.late.sandbox
-        account = sandbox.scenario.accounts[0]
-        body: dict[str, JsonValue] = {
-            "sub_account": account.extended_id,
-            "symbol": symbol,
-            "side": side,
-            "quantity": quantity,
-            "order_type": "LO",
-            "limit_price": limit,
-        }
-        at = sandbox.now.isoformat()
-        line: dict[str, JsonValue] = {
-            "kind": "place",
-            "at": at,
-            "wire": at,
-            "account": account.id,
-            "body": body,
-        }
-        change = sandbox._carry_out(line)
-        assert change is not None, "an order input changes an order"
-        if change.result.order_id:
+        order_id = place_elsewhere(self.late.sandbox, symbol, side, quantity, limit)
+        if order_id is not None:
             with Path(self.spec.loaded.state_dir, BY_HAND).open("a") as file:
-                file.write(json.dumps(change.result.order_id) + "\n")
+                file.write(json.dumps(order_id) + "\n")
             self._strike(STRANGER)
 
     async def _disk_hangs(self, facts: Mapping[str, Any]) -> None:
