@@ -4,7 +4,8 @@
 
 A bot trades in two symbols until something breaks for the rest of the day; its status is read every
 second. The clock runs from the moment at which the bot could know: from the first answer that is
-wrong, or from the deadline of the first that does not come. Where a route is dead that nothing
+wrong, or from the deadline of the first that does not come; where one bad answer to an order is no
+illness yet, but told of that order, from the third. Where a route is dead that nothing
 needs just then, the bot does without it, and says so only once something does. A fault that never
 struck was not measured, which fails as well.
 """
@@ -20,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from bot.clock import performance_s
-from bot.domain.entry import Note, StateChanged
+from bot.domain.entry import AttemptFinished, Note, StateChanged
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.simulation.simulate import MEMORY
 from tests.simulation.traders import write_plugins
@@ -46,7 +47,8 @@ _WAYS: Final[Mapping[str, Mapping[str, Any]]] = {
 class Stays:
     """A fault that stays. `words`: what the bot has to name, nothing where it does without what is
     broken; `also`: what else is broken, as the bot would never meet the fault without it;
-    `deadline_s`: how long it waits for an answer that does not come.
+    `deadline_s`: how long it waits for an answer that does not come. `orders`: how many have to be
+    answered badly before it shows (S13: three).
     """
 
     match: Mapping[str, Any]
@@ -54,6 +56,7 @@ class Stays:
     ways: Mapping[str, Mapping[str, Any]]
     also: Sequence[Mapping[str, Any]] = ()
     deadline_s: float = READ_DEADLINE_S
+    orders: int = 0
 
 
 def _route(path: str, words: str) -> Stays:
@@ -64,8 +67,9 @@ def _one(words: str, verb: str, path: str, **action: Any) -> Stays:
     return Stays({"verb": verb, "path": path}, words, {"": action})
 
 
+_PLACES: Final = {"verb": "POST", "path": "*/orders"}
 _LOST: Final = {
-    "match": {"verb": "POST", "path": "*/orders"},
+    "match": _PLACES,
     "point": "accept",
     "action": {"do": "rst"},
 }
@@ -94,9 +98,12 @@ STAYING: Final[Mapping[str, Stays]] = {
     "a quote ten times too high": _one(
         "not believed", "GET", _QUOTE, do="set_fields", fields={"price": 270_000}
     ),
-    "answers lost of all orders": _one("no answer", "POST", "*/orders", do="rst"),
-    "orders refused with 400": _one(
-        "API changed|refused", "POST", "*/orders", do="status", status=400, code="NEEDS_HEADER"
+    "answers lost of all orders": Stays(_PLACES, "no answer", {"": {"do": "rst"}}, orders=3),
+    "orders refused with 400": Stays(
+        _PLACES,
+        "API changed|refused",
+        {"": {"do": "status", "status": 400, "code": "NEEDS_HEADER"}},
+        orders=3,
     ),
     "cancels answer 500": _one("still open", "DELETE", "*/orders/*", do="status", status=500),
     "rows of other orders": _one(
@@ -147,6 +154,12 @@ async def name(folder: Path, stays: Stays, action: Mapping[str, Any]) -> Named:
     start = _at(told)
     first = datetime.fromisoformat(firsts[0])
     known = first + timedelta(seconds=stays.deadline_s if action["do"] == "hang" else 0)
+    if stays.orders:
+        known = sorted(
+            each.at
+            for each in told.story.shown.all(AttemptFinished)
+            if each.at >= first and each.outcome in {"UNKNOWN", "REFUSED"}
+        )[stays.orders - 1]
     pattern = re.compile(stays.words or ".", re.IGNORECASE)
     shown = [(note.at, note.text) for note in told.story.shown.all(Note) if note.kind == "ALERT"]
     shown += [(change.at, change.reason) for change in told.story.shown.all(StateChanged)]
