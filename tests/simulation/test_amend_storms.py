@@ -43,6 +43,8 @@ IDS: Mapping[str, Mapping[str, str]] = {
 MODES = list(itertools.product(IDS, ("matched", "unmatched"), ("heard", "lost", "bad reads")))
 MINUTES = 6
 """Until the last lost PUT is settled: 50 s in which it may arrive, 60 s of the book's lag."""
+MINUTES_MORE = 4
+"""After a kill: the strategy orders once more, and by then that order has ended and been seen."""
 ASKS = 6
 KILLS_MAX = 3
 POINTS_MAX = 260
@@ -150,11 +152,12 @@ def _tell(config: Path, asks: list[Ask], trap: Trap, dice: Random, answers: str)
     begun = begun_at(ledger)
     past = (resumed_at(ledger) or begun) - begun if begun else timedelta()
     left = [Ask(one.after - past, one.request) for one in asks if one.after > past]
+    minutes = max(MINUTES, past / timedelta(minutes=1) + MINUTES_MORE)
 
     def make(spec: EnvironmentSpec) -> Amended:
         return Amended(spec, dice, trap, answers)
 
-    asyncio.run(tell_by_hand(config, *left, minutes=MINUTES, place_in=make, may_fault=True))
+    asyncio.run(tell_by_hand(config, *left, minutes=minutes, place_in=make, may_fault=True))
 
 
 def _wrong(outcome: Outcome) -> list[str]:
