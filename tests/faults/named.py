@@ -167,7 +167,7 @@ async def name(folder: Path, stays: Stays, action: Mapping[str, Any]) -> Named:
     status = [
         (start + look.after, text)
         for look, reply in zip(looks, told.replies, strict=False)
-        for text in _words_of(reply)
+        for text in words_of(reply)
         if start + look.after >= first and pattern.search(text)
     ]
     return Named(
@@ -187,7 +187,7 @@ def _after(known: datetime, found: Sequence[tuple[datetime, str]]) -> float | No
     return max((min(found)[0] - known).total_seconds(), 0.0) if found else None
 
 
-def _words_of(reply: Mapping[str, Any]) -> Sequence[str]:
+def words_of(reply: Mapping[str, Any]) -> Sequence[str]:
     """What a person reads of what is wrong."""
     status = reply.get("status", {})
     halted = [f"{symbol}: {why}" for symbol, why in status.get("halted_symbols", {}).items()]
