@@ -3,17 +3,12 @@
 A place whose outcome was lost is fenced first; what was never sent, or was held for a token, is
 given up: nothing is sent because of an earlier run. `engine/day.py` describes what follows, which
 is the same after a start and after a night.
-
-A limit is changed in a file and applies from the next start, so a change since the last run is
-journalled here, and reported with who started this one.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
-from datetime import timedelta
 from typing import Final
 
-from bot.domain.entry import LIMITS_NOTE, Decision, Numbers, OrderUpdated, RunState, Verdict
+from bot.domain.entry import Decision, Numbers, OrderUpdated, RunState, Verdict
 from bot.domain.local_time import local_of
 from bot.domain.message import BurnNonce, ReadAccount, ReadTodaysOrders, Recovered
 from bot.domain.order import Intent, OrderState, SendState, Side
@@ -23,12 +18,12 @@ from bot.engine.account_state import DayTrade
 from bot.engine.control_state import BY_ENGINE, LASTING, Standing, TrackedFault
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
+from bot.engine.limit_changes import note_limits
 from bot.engine.orders import amends, answers, cancel_requests, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import flow_of, restore
-from bot.engine.risk.codes import or_none
 from bot.engine.state import Position, State
 from bot.engine.tracked import BackOff, TrackedIntent, TrackedOrder
 
@@ -97,7 +92,7 @@ def on_recovered(state: State, event: Recovered) -> None:
     if recovery.flatten is not None and recovery.run_state is RunState.HALTED:
         guarded(state, "a flatten at the start", flatten.take_up, state, recovery.flatten)
     if recovery.started_by:
-        _note_limits(state, recovery.limits, recovery.started_by)
+        note_limits(state, recovery.limits, recovery.started_by)
     guarded(state, "orders of strategies that do not run", _tell_of_gone, state)
     state.command(ReadTodaysOrders("start"))
     state.command(ReadAccount("start"))
@@ -320,52 +315,3 @@ def _take_over(state: State, stored: StoredIntent) -> None:
 def _restore_flows(state: State, recovery: Recovery) -> None:
     flows = (flow_of(state, fill, day) for day, fill in recovery.recent_fills)
     state.early_flows += [flow for flow in flows if flow is not None]
-
-
-# ----------------------------------------------------------------------------------- changed limits
-
-Limit = int | str | None
-CHANGES_TOLD_MAX: Final = 8
-"""How many changes are listed in full; all of them are in the journal."""
-
-
-def _note_limits(state: State, before: Numbers, by: str) -> None:
-    """Store the limits of this run if they differ from the last one's, and report how."""
-    now = dict(_limits(state))
-    changes = [
-        f"{key} {or_none(_plain(before.get(key)))} -> {or_none(now.get(key))}"
-        for key in sorted({*before, *now})
-        if before.get(key) != now.get(key)
-    ]
-    if not changes:
-        return
-    state.note(LIMITS_NOTE, f"limits of the run that {by} has started", now)
-    if before:
-        more = len(changes) - CHANGES_TOLD_MAX
-        told = ", ".join(changes[:CHANGES_TOLD_MAX]) + (f" and {more} more" if more > 0 else "")
-        text = (
-            f"limits have changed since the last run: {told}. They hold from now on, {by} has "
-            "started this run. Nothing to do if it was meant; see bot limits"
-        )
-        facts: Numbers = {"changes": told, "by": by, "count": len(changes)}
-        state.alert("LIMITS_CHANGED", text, facts)
-
-
-def _limits(state: State) -> Iterator[tuple[str, Limit]]:
-    """Yield each limit that is set: the account's, and those of each strategy."""
-    shared = state.settings.account_limits
-    for field in fields(shared):
-        if (value := getattr(shared, field.name)) is not None:
-            yield f"account.{field.name}", _plain(value)
-    for strategy in state.strategies.values():
-        for field in fields(strategy.limits):
-            if (value := getattr(strategy.limits, field.name)) is not None:
-                yield f"{strategy.plan.name}.{field.name}", value
-
-
-def _plain(value: object) -> Limit:
-    if isinstance(value, timedelta):
-        return round(value.total_seconds())
-    if isinstance(value, frozenset):
-        return " ".join(sorted(value))
-    return value if isinstance(value, int) or value is None else str(value)

@@ -650,13 +650,24 @@ def test_a_changed_limit_is_told_with_both_values_and_by_whom():
     assert _kept_limits(stage)[0]["account.max_order_value"] == 50_000_000
 
 
+def test_a_strategy_that_does_not_run_keeps_the_limits_of_its_last_run():
+    before = {**_OF_A_RUN, "other.capital": 10_000_000, "account.min_cash": 1}
+
+    stage = _started(before=before)
+
+    [kept] = _kept_limits(stage)
+    assert kept == {**_OF_A_RUN, "other.capital": 10_000_000}
+    [text] = told(stage)
+    assert "last run: account.min_cash 1 -> none. They" in text
+
+
 def test_who_only_looks_writes_nothing():
     assert _kept_limits(_started(by="")) == []
 
 
 @pytest.mark.parametrize(("count", "more"), [(8, ""), (9, " and 1 more")])
 def test_eight_changed_limits_are_told_in_full(count, more):
-    before = dict.fromkeys((f"gone.{each}" for each in range(count)), 1)
+    before = dict.fromkeys((f"test.old_{each}" for each in range(count)), 1)
 
     stage = _started(before={**_OF_A_RUN, **before})
 
