@@ -132,3 +132,8 @@ LIVE_KEY: Final = (
 
 CHANGED: Final = "{files} changed since the start: restart the bot to pick up the change"
 """About a running strategy."""
+RAISED: Final = "real money, and limits that allow more than in the last run:"
+TYPE_RAISED: Final = "Type the new value of {key}, or Ctrl-C to start nothing"
+NOT_RAISED_SO: Final = (
+    "not the same: {where} says {new}. If that is the mistake, Ctrl-C and correct it"
+)

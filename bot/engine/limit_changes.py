@@ -1,13 +1,14 @@
 """The limits of a run as the journal keeps them, and how they differ from those of the last run.
 
 A limit is changed in a file and applies from the next start, so a change since the last run is
-journalled at a start, and reported with who started it.
+journalled at a start, and reported with who started it. With real money the start has a person
+type those that allow more (`runtime/start/raised.py`).
 
 A name is that of a strategy, or `account`, a dot, and the limit's field. The limits of a strategy
 that does not run stay those of its last run, so that it cannot come back with others unseen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from datetime import timedelta
 from typing import Final
@@ -21,6 +22,8 @@ Limit = int | str | None
 ACCOUNT: Final = "account"
 CHANGES_TOLD_MAX: Final = 8
 """How many changes are listed in full; all of them are in the journal."""
+_MINIMA: Final = frozenset({"min_cash", "last_entry"})
+"""Limits of which a smaller value allows more."""
 
 
 def note_limits(state: State, before: Numbers, by: str) -> None:
@@ -57,6 +60,26 @@ def limits_of(account: AccountLimits, strategies: Mapping[str, Limits]) -> dict[
         for field in fields(limits)
         if (value := getattr(limits, field.name)) is not None
     }
+
+
+def looser(
+    before: Numbers, now: Mapping[str, Limit], owners: Collection[str]
+) -> Iterator[tuple[str, Limit, Limit]]:
+    """Yield the limits of `owners` that allow more than before, or are gone: name, old and new.
+
+    What had no limit before is stricter with one.
+    """
+    for name, value in before.items():
+        old, new = _plain(value), now.get(name)
+        if _owner(name) in owners and old is not None and _allows_more(name, old, new):
+            yield name, old, new
+
+
+def _allows_more(name: str, old: int | str, new: Limit) -> bool:
+    if isinstance(old, int) and isinstance(new, int):
+        return new < old if name.rpartition(".")[2] in _MINIMA else new > old
+    allowed, asked = str(old).split(), str(new or "").split()
+    return new is None or not set(asked) <= set(allowed)
 
 
 def _owner(name: str) -> str:

@@ -6,7 +6,7 @@ bot on the same journal is refused before any request is made, or waits as its s
 
 import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,6 +17,7 @@ from bot.broker.broker import Broker
 from bot.broker.writes import DryWriter, OrderWriter
 from bot.clock import SystemClock, performance_s
 from bot.config.masking import masked_url
+from bot.config.problems import ExitCode
 from bot.config.rulebook import on_later_rules, rulebook_of
 from bot.config.settings.load import Loaded
 from bot.config.strategies.load import UnknownSymbols
@@ -27,7 +28,7 @@ from bot.domain.errors import Fault
 from bot.domain.local_time import local_of
 from bot.domain.message import FaultFound
 from bot.domain.recovery import Recovery
-from bot.journal.errors import LeaseLost, Unreachable, WrittenByAnother
+from bot.journal.errors import JournalError, LeaseLost, Unreachable, WrittenByAnother
 from bot.journal.journal import Journal
 from bot.journal.writing.emergency import EmergencyJournal
 from bot.journal.writing.thread import in_time
@@ -71,6 +72,7 @@ from bot.runtime.start.opening import (
     open_journal,
     recovered_here,
 )
+from bot.runtime.start.raised import require_typed
 from bot.runtime.start.strategies import (
     Broken,
     make_engine,
@@ -151,18 +153,10 @@ class Run:
         self._stack.enter_context(self._brake.on_signal())
         show_config(loaded, self._found, self._screen.row, self._screen.trouble)
         server = ControlServer(loaded.state_dir, handlers_of(self._fields), {"bot": loaded.bot})
-        with journal_errors(origin, what_to_do=TO_RUN):
-            opened = await open_journal(
-                *(loaded, server, self._screen, self._supervisor, self._stack, self._fields),
-                child=child,
-                is_standby=self._options.is_standby,
-                lose=lambda why: self._commits.lose(why) if self._commits else None,
-            )
-            if isinstance(opened, str):
-                return opened
-            journal = opened.journal
-            if words := await take_over(journal, self._emergency, ask):
-                self._screen.row("emergency", words)
+        opened = await self._open_journal(server, child)
+        if isinstance(opened, str):
+            return opened
+        journal = opened.journal
         # From here on the socket represents the bot: the lease has proved that it is the only one.
         if not self._options.is_standby:
             await server.start()
@@ -202,6 +196,28 @@ class Run:
             except (LeaseLost, WrittenByAnother) as error:
                 raise taken_over(error) from error
         return await self._write_end(journal, run_id, parts, [*commits.beside, *daemon.unwritten])
+
+    async def _open_journal(self, server: ControlServer, child: int | None) -> Opened | str:
+        """Return our journal, or why the wait for it ended. Raises OperatorMistake."""
+        loaded, is_standby = self._loaded, self._options.is_standby
+        ask = partial(answer, loaded.journal_url)
+        typed = partial(require_typed, loaded, self._strategies, self._options.typed)
+        with journal_errors(loaded.origin_of("journal.url"), what_to_do=TO_RUN):
+            if is_standby:
+                with suppress(JournalError):  # what can't be read yet is read at the takeover
+                    await ask(typed())
+            opened = await open_journal(
+                *(loaded, server, self._screen, self._supervisor, self._stack, self._fields),
+                child=child,
+                is_standby=is_standby,
+                lose=lambda why: self._commits.lose(why) if self._commits else None,
+            )
+            if isinstance(opened, Opened):
+                if words := await take_over(opened.journal, self._emergency, ask):
+                    self._screen.row("emergency", words)
+                # A service starts again after REFUSED, so a standby reads its files anew.
+                await ask(typed(ExitCode.REFUSED if is_standby else ExitCode.CONFIG))
+        return opened
 
     async def _record_start(self, opened: Opened) -> tuple[int, Recovery]:
         """Begin the journal's new run; return its number, and the state from which it continues."""

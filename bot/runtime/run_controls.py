@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -62,13 +62,15 @@ class AskCode(Protocol):
 class RunOptions:
     """What a command line adds to the settings. Durations are market time, seconds wall time.
 
-    `is_service`: nobody watches the start, so it waits for its broker.
+    `is_service`: nobody watches the start, so it waits for its broker. `typed`: the values of
+    raised limits as a person has typed them, by key.
     """
 
     dry_run: bool = False
     is_standby: bool = False
     is_service: bool = False
     only: tuple[str, ...] = ()
+    typed: Mapping[str, str] = field(default_factory=dict)
     run_for: timedelta | None = None
     answer_otp_after: timedelta | None = None
     ask_code: AskCode | None = None

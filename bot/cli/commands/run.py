@@ -1,8 +1,9 @@
 """`bot run`: the daemon in the foreground."""
 
 import os
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -10,10 +11,14 @@ from bot import __version__
 from bot.cli import messages
 from bot.cli.command import Invocation, define_command
 from bot.cli.foreground import ending_while_it_starts, run_in_foreground, with_free_port
-from bot.cli.show import say
+from bot.cli.show import ask_shown, is_attended, say, write_line
 from bot.cli.target import load, name_demo, require_none_running, runs
+from bot.cli.telling.languages import phrases
 from bot.cli.telling.wording import span_of
 from bot.config.problems import ExitCode, OperatorMistake
+
+if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
 
 OWN_FOLDER: Final = (
     "a bot is already running on {state_dir}, and a standby beside it needs its own state_dir: "
@@ -21,6 +26,19 @@ OWN_FOLDER: Final = (
 )
 _PLAYED: Final = {"paper": timedelta(seconds=5)}
 """Modes with simulated 2FA: nobody has to supply a code each morning."""
+TRIES: Final = 3
+"""How often the value of a raised limit may be mistyped."""
+
+
+def raised_values(
+    _context: click.Context, _option: click.Parameter, given: Sequence[str]
+) -> dict[str, str]:
+    """Return what `--raised` was given: values by key."""
+    for each in given:
+        if not all(each.partition("=")):
+            text = f"{each!r}: wanted NAME=VALUE, like risk.account.max_order_value=50000000"
+            raise click.BadParameter(text)
+    return {each.partition("=")[0]: each.partition("=")[2] for each in given}
 
 
 @define_command("run", example="bot run -c config/bot.yaml --dry-run")
@@ -29,8 +47,21 @@ _PLAYED: Final = {"paper": timedelta(seconds=5)}
 @click.option(
     "--standby", is_flag=True, help="Wait for another bot's journal, and take over from it."
 )
+@click.option(
+    "--raised",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=raised_values,
+    help="In live mode: a limit that was raised, and to what (repeatable). Asked for if left out.",
+)
 @click.pass_obj
-def command(invocation: Invocation, dry_run: bool, only: tuple[str, ...], standby: bool) -> None:
+def command(
+    invocation: Invocation,
+    dry_run: bool,
+    only: tuple[str, ...],
+    standby: bool,
+    raised: Mapping[str, str],
+) -> None:
     """Run the bot until SIGTERM or Ctrl-C, which stop it cleanly.
 
     A second Ctrl-C ends it at once. `mode` in the configuration says which broker it trades
@@ -55,9 +86,42 @@ def command(invocation: Invocation, dry_run: bool, only: tuple[str, ...], standb
         options = RunOptions(
             dry_run=dry_run,
             only=only,
+            typed=_typed(invocation, loaded, only, raised),
             is_standby=standby,
             is_service="NOTIFY_SOCKET" in os.environ,
             answer_otp_after=_PLAYED.get(mode),
         )
         end = run_in_foreground(invocation, loaded, options)
     say(invocation, f"stopped by {end.reason} after {span_of(timedelta(seconds=end.seconds))}")
+
+
+def _typed(
+    invocation: Invocation, loaded: "Loaded", only: Sequence[str], given: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return the values of raised limits, `given` or typed here; the start itself judges them.
+
+    Nobody is asked without a terminal, or if the journal cannot be read, which the start reports.
+    """
+    from bot.journal.errors import JournalError
+    from bot.runtime.start.raised import last_limits, raised_limits
+    from bot.runtime.start.strategies import strategies_to_run
+
+    try:
+        before = last_limits(loaded) if is_attended(invocation) else {}
+    except JournalError:
+        return given
+    strategies = strategies_to_run(loaded, only).strategies if before else ()
+    raised = raised_limits(loaded, strategies, before)
+    asked = [each for each in raised if not each.is_typed(given)]
+    told, typed = phrases(invocation.lang), dict(given)
+    if asked:
+        write_line(told(messages.RAISED), err=True)
+    for each in asked:
+        write_line(f"  {each.key}: {each.old} -> {each.new} ({each.where})", err=True)
+    for each in asked:
+        for _ in range(TRIES):
+            typed[each.key] = ask_shown(told(messages.TYPE_RAISED, key=each.key))
+            if each.is_typed(typed):
+                break
+            write_line(told(messages.NOT_RAISED_SO, new=each.new, where=each.where), err=True)
+    return typed
