@@ -229,7 +229,8 @@ class People:
     async def _newest(self) -> Mapping[str, Any] | None:
         found = (await self._ask({"do": "status"})).get("status")
         orders = found.get("open_orders", []) if isinstance(found, dict) else []
-        return orders[-1] if orders else None
+        ours = [order for order in orders if order["intent_id"] is not None]
+        return ours[-1] if ours else None
 
     async def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Ask at the control socket; a bot that has none yet, or none any more, is not asked."""
