@@ -176,6 +176,8 @@ def database_errors(url: str) -> Iterator[None]:
         if sqlstate in DAMAGED_POSTGRES or sqlite_code(error.orig) in DAMAGED_SQLITE:
             raise Corrupt(f"{parse(url).database}: {reason}") from error
         raise unreachable(url, reason) from error
+    except UnicodeDecodeError as error:  # a stored text, or SQLite's own message that quotes one
+        raise Corrupt(f"{parse(url).database}: a text in it can't be read ({error})") from error
 
 
 def sqlite_code(error: BaseException | None) -> int:

@@ -133,6 +133,7 @@ def _problems(
         for (finding,) in connection.exec_driver_sql("PRAGMA integrity_check(10)"):
             if finding != "ok":
                 yield f"the file is damaged: {finding}"
+        yield from _unreadable_definitions(connection)
     if missing := missing_guards(connection):
         yield f"triggers that keep rows from being changed are missing: {', '.join(missing)}"
     for table in tables.CHAINED:
@@ -160,6 +161,17 @@ def _problems(
     twice = posted.group_by(attempts.c.intent_id).having(sa.func.count() > 1)
     for row in stream(connection, twice):
         yield f"intent {row['intent_id']}: was sent more than once"
+
+
+def _unreadable_definitions(connection: sa.Connection) -> Iterator[str]:
+    """Yield the tables whose definition is no text of ours: no check of SQLite's looks into the
+    words that a column may hold, and one that is lost refuses rows later.
+    """
+    query = "SELECT name, CAST(sql AS BLOB) FROM sqlite_master WHERE sql IS NOT NULL"
+    for name, words in connection.exec_driver_sql(query):
+        text = "".join(words.decode(errors="replace").split())
+        if not text.isprintable() or "\N{REPLACEMENT CHARACTER}" in text:
+            yield f"the file is damaged: the definition of {name} can't be read"
 
 
 def missing_guards(connection: sa.Connection) -> list[str]:
@@ -312,6 +324,7 @@ def _damage(connection: sa.Connection, kept: KeptHeads | None, epoch: int) -> It
             for (finding,) in connection.exec_driver_sql(f"PRAGMA {check}"):
                 if finding != "ok":
                     yield f"the file is damaged: {finding}"
+        yield from _unreadable_definitions(connection)
     if missing := missing_guards(connection):
         yield f"triggers that keep rows from being changed are missing: {', '.join(missing)}"
     heads = read_heads(connection)

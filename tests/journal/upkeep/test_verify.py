@@ -13,7 +13,8 @@ from bot.domain.order import SendState
 from bot.journal.database import tables
 from bot.journal.database.encoding import Plain
 from bot.journal.database.engines import writing_engine
-from bot.journal.errors import NeedsMigration, Unreachable
+from bot.journal.database.schema import check
+from bot.journal.errors import Corrupt, NeedsMigration, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.upkeep.verify import (
     GONE_ON_FROM,
@@ -335,6 +336,32 @@ def test_a_file_with_bytes_that_were_flipped_is_damaged(filled_url: str, tmp_pat
             missed.append(page)
 
     assert missed == []
+
+
+def test_a_definition_with_bytes_that_are_no_text_is_damage(
+    filled_url: str, tmp_path: Path
+) -> None:
+    file, kept = tmp_path / "journal.db", _kept(filled_url)
+    whole = file.read_bytes()
+    assert b"'REFUSED'" in whole
+
+    found = []
+    for letter in (b"\xf9", b"\x01"):
+        file.write_bytes(whole.replace(b"'REFUSED'", b"'REF" + letter + b"SED'"))
+        found.append((damage_of(filled_url, kept, 1), verify(filled_url).problems))
+
+    words = "the file is damaged: the definition of intents can't be read"
+    assert all(words in damage and words in problems for damage, problems in found)
+
+
+def test_a_file_whose_very_tables_have_names_that_are_no_text_is_corrupt(
+    filled_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "journal.db"
+    file.write_bytes(file.read_bytes().replace(b"CREATE TABLE", b"CREATE \xf9\xf9BLE"))
+
+    with pytest.raises(Corrupt):
+        check(filled_url)
 
 
 def test_an_account_is_named_as_it_may_be_shown(filled_url: str) -> None:
