@@ -37,6 +37,7 @@ from bot.broker.link import (
     Unusable,
     UnusableAnswer,
     ms_since,
+    unconnected_words,
 )
 from bot.clock import boottime_s, performance_s
 from bot.protocol.envelope import Answer, NoAnswer
@@ -154,7 +155,7 @@ class Carrier:
         except TimeoutError:
             self._no_connection(f"no connection within {bounds.connect_s:.1f} s")
         except OSError as error:
-            self._no_connection(f"{type(error).__name__}: {error}")
+            self._no_connection(unconnected_words(error, self._origin))
         else:
             self._connections.add(made)
             if made.is_closing():

@@ -31,6 +31,7 @@ from bot.broker.link import (
     UnusableAnswer,
     ms_since,
     too_long,
+    unconnected_words,
 )
 from bot.clock import performance_s
 from bot.domain.errors import require
@@ -101,6 +102,7 @@ class HttpxLink:
         # it isn't there. It is said only here, by when strategies have imported what they need.
         if importlib.util.find_spec("sniffio") is None:
             sys.modules["sniffio"] = None  # type: ignore[assignment]
+        self._links_to = origin
         self._origin = httpx.URL(f"{origin.scheme}://{origin.name}")
         self._traffic = traffic
         self._make = make
@@ -143,6 +145,8 @@ class HttpxLink:
         except Unusable as error:
             self._retire(pool)
             return silence(UnusableAnswer, str(error))
+        except httpx.ConnectError as error:
+            return silence(NoAnswer, unconnected_words(error, self._links_to))
         except (httpx.TransportError, OSError) as error:
             return silence(NoAnswer, f"{type(error).__name__}: {error}")
         finally:

@@ -10,6 +10,8 @@ that says whether any byte of the request may have left.
 """
 
 import asyncio
+import socket
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -178,6 +180,32 @@ class Traffic:
                 while self._under_way:
                     self._is_over.clear()
                     await self._is_over.wait()
+
+
+def unconnected_words(error: BaseException, origin: Origin) -> str:
+    """Return why no connection came about, in words for a person: what to look at differs.
+
+    A carrier may have wrapped what the system said: the innermost cause counts.
+    """
+    found = [error]
+    while (cause := found[-1].__cause__ or found[-1].__context__) is not None:
+        found.append(cause.exceptions[0] if isinstance(cause, ExceptionGroup) else cause)
+    name = origin.name
+    match next((each for each in reversed(found) if isinstance(each, OSError)), error):
+        case ssl.SSLCertVerificationError() as refusal:
+            why = refusal.verify_message.rstrip(".")
+            return f"the certificate shown by {name} is not good: {why}. It may not be the broker"
+        case ssl.SSLError() as refusal:
+            return f"{name} offers no TLS that is good enough: {refusal.reason or refusal}"
+        case socket.gaierror() as refusal:
+            return f"the name {origin.host} was not found: {refusal.strerror or refusal}"
+        case ConnectionRefusedError():
+            return f"nothing listens at {name}: the connection was refused"
+        case ConnectionResetError() | ConnectionAbortedError():
+            return f"{name} cut the connection while it was being opened"
+        case OSError() as refusal:
+            return f"no connection to {name}: {refusal.strerror or refusal}"
+    return f"no connection to {name}: {type(error).__name__}: {error}"
 
 
 def ms_since(started_s: float) -> int:

@@ -176,6 +176,8 @@ async def test_a_closed_port_means_that_no_byte_left(link_to: LinkTo):
 
     assert isinstance(answer, NoAnswer)
     assert not answer.is_sent
+    address = base_url.removeprefix("http://")
+    assert answer.reason == f"nothing listens at {address}: the connection was refused"
 
 
 @pytest.mark.wire

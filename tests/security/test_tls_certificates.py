@@ -50,8 +50,8 @@ SAYS = {
 }
 
 
-def certificate(folder: Path, kind: str) -> tuple[Path, Path]:
-    """Make a self-signed one; `expired` ended in 2020."""
+def certificate(folder: Path, kind: str, common_name: str = "localhost") -> tuple[Path, Path]:
+    """Make a self-signed one; `expired` ended in 2020. Who trusts several tells them by name."""
     openssl = which("openssl")
     if openssl is None:
         pytest.skip("there is no openssl to make a certificate")
@@ -62,7 +62,7 @@ def certificate(folder: Path, kind: str) -> tuple[Path, Path]:
     if kind == "expired":
         days = ["-startdate", "20190101000000Z", "-enddate", "20200101000000Z"]
     asks = f"req -new -nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -keyout {key}"
-    asks += f" -out {asked} -subj /CN=localhost -addext subjectAltName={NAMES[kind]}"
+    asks += f" -out {asked} -subj /CN={common_name} -addext subjectAltName={NAMES[kind]}"
     signs = f"ca -batch -selfsign -config {folder / 'ca.cnf'} -keyfile {key} -in {asked}"
     for words in (asks.split(), [*f"{signs} -out {made}".split(), *days]):
         subprocess.run([openssl, *words], check=True, capture_output=True)
