@@ -20,7 +20,16 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+READ_BY: Final = (
+    time,
+    (
+        *("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"),
+        *("clock_gettime", "clock_gettime_ns", "sleep"),
+    ),
+)
+"""Where libraries read the time too: nobody may replace these (`runtime/surroundings.py`)."""
 
 
 class Clock(Protocol):

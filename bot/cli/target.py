@@ -23,7 +23,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.places import find_config, last_run, state_dir_at_sight
 from bot.config.shipped import DEMO, shipped, shipped_dir
 from bot.domain.entry import RunState
-from bot.runtime.control.socket import ASK_TIMEOUT_S, SAFER, NoBotRunning, ask
+from bot.runtime.control.socket import ASK_TIMEOUT_S, SAFER, NoBotRunning, ask, stuck_words
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -278,9 +278,10 @@ def _reply_of(
 
     def tell(process: int) -> None:
         state = messages.PROCESS_STATES.get(_state_of(process), messages.SILENT)
+        state = stuck_words(state_dir) or state.format(process=process)
         who = f"the bot on {state_dir} (process {process}) does not answer"
         waits = f"waiting up to {patience_s:g} s for '{request['do']}', Ctrl-C to give up"
-        write_line(f"{who}: {state.format(process=process)}; {waits}: {later}", err=True)
+        write_line(f"{who}: {state}; {waits}: {later}", err=True)
 
     try:
         return Fields(ask(state_dir, request, timeout_s=patience_s, on_silence=tell))

@@ -36,7 +36,7 @@ from bot.runtime.activity import Activity, RightOfWay, Tasks, TimeSlice
 from bot.runtime.brake import Brake
 from bot.runtime.commits import Commits
 from bot.runtime.control.operations import Operations
-from bot.runtime.control.server import ControlServer, EarlyHalt, handlers_of
+from bot.runtime.control.server import ControlServer, EarlyHalt, handlers_of, tell_stuck
 from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon
 from bot.runtime.health.onlookers import Onlookers
@@ -124,20 +124,20 @@ class Run:
         self._options = options
         self._supervisor = Supervisor()
         self._screen = Onlookers(loaded, screen, self._supervisor, options.hidden_by)
-        self._stack = stack
-        self._make = make
+        self._stack, self._make = stack, make
         self._activity = Activity()
         self._inbox = Inbox(Activity())  # nobody uses it yet, so no clock may wait for it
         self._faults = FaultGuard(loaded.state_dir, self._screen.hiding.text)
         self._brake = Brake(loaded.state_dir)
-        self._hooks = HookWatch(lambda: self._brake.is_on)
+        say = self._screen.trouble
+        self._hooks = HookWatch(lambda: self._brake.is_on, tell=partial(tell_stuck, loaded, say))
         self._rulebook = rulebook_of(loaded)
         self._emergency = EmergencyJournal(loaded.state_dir)
         self._codes_asked: list[datetime] = []
         self._down_since: datetime | None = None
         self._commits: Commits | None = None
-        self._trouble = Trouble(self.now, self._screen.trouble)
-        self._notices = Notices(loaded, options.told, self._screen.trouble)
+        self._trouble = Trouble(self.now, say)
+        self._notices = Notices(loaded, options.told, say)
         self._found = strategies_to_run(loaded, options.only)
         self._strategies = self._found.strategies
         self._broken = Broken(self._found.broken)

@@ -16,7 +16,7 @@ from typing import Final
 
 from bot.broker.budget import RequestBudget
 from bot.clock import SteadyClock, boottime_s
-from bot.config.strategies.invoke import Interrupted, invoke, is_inside
+from bot.config.strategies.invoke import Interrupted, file_of, invoke, is_inside
 from bot.domain.entry import Note, Number
 from bot.domain.local_time import clock_of
 from bot.domain.message import Noted
@@ -26,6 +26,7 @@ from bot.engine.health import LOW_BYTES
 from bot.engine.settings import StrategyFault
 from bot.journal.writing.thread import in_time
 from bot.runtime.activity import Post
+from bot.runtime.surroundings import Surroundings
 from bot.runtime.worlds.environment import Environment
 from bot.strategy import Strategy
 
@@ -40,10 +41,10 @@ STILL_MAX_S: Final = 5.0
 and a shorter one is just a slow machine.
 """
 HOOK_LOOK_S: Final = 0.25
-HOOK_S_MAX: Final = 5.0
-"""How long a hook may take."""
-HALTED_S_MAX: Final = 1.0
-"""The same while a halt waits for it."""
+HOOK_S_MAX: Final = 4.0
+"""How long a hook may take. A person knows of one that hangs within 5 s."""
+HALTED_S_MAX: Final = 0.75
+"""The same while a halt waits for it, which it does for no longer than a second."""
 END_S: Final = 1.0
 """How long the end waits for the last check: finding out whether a halt waits needs a disk, too."""
 TOLD_FROM: Final = timedelta(seconds=45)
@@ -144,24 +145,37 @@ class HookWatch:
     a row, it sends a signal whose handler raises `Interrupted` inside the hook, and nowhere else:
     not in the engine, which may be in the middle of something, and not in the next hook. Checks are
     counted, not seconds, since a process that was stopped for a while has no slow hook. A hook that
-    catches even that, with a bare `except:`, is interrupted at each further check. Only C code that
-    never returns to Python cannot be reached: then `bot halt` blocks from outside.
+    catches even that, with a bare `except:`, is interrupted at each further check, and `tell` gets
+    its name, and an empty text when it has returned. Only C code that never returns to Python
+    cannot be reached: then `bot halt` blocks from outside.
+
+    What a hook has changed of the whole process is put back after it, and is a fault of it.
     """
 
-    def __init__(self, is_urgent: Callable[[], bool], hook_s_max: float = HOOK_S_MAX) -> None:
+    def __init__(
+        self,
+        is_urgent: Callable[[], bool],
+        hook_s_max: float = HOOK_S_MAX,
+        tell: Callable[[str], object] = lambda _: None,
+    ) -> None:
         self._is_urgent = is_urgent
         self._hook_s_max = hook_s_max
-        self._called: object = None
-        self._condemned: object = None
+        self._tell = tell
+        self._called: tuple[Strategy, str] | None = None
+        self._condemned: tuple[Strategy, str] | None = None
+        self._around: Surroundings | None = None
         self._over = threading.Event()
 
     def invoke(
         self, strategy: Strategy, hook: str, argument: object | None
     ) -> StrategyFault | None:
         """Call a hook, within its time limit."""
-        self._called = object()
-        try:
+        if self._around is None:
             return invoke(strategy, hook, argument)
+        self._around.enter()
+        self._called = strategy, hook
+        try:
+            return invoke(strategy, hook, argument, self._around.put_back)
         finally:
             self._called = None
 
@@ -169,6 +183,7 @@ class HookWatch:
     def at_work(self) -> Iterator[None]:
         """Watch the hooks called by this (the main) thread."""
         before = signal.signal(_SIGNAL, self._interrupt)
+        self._around = Surroundings()
         looking = threading.Thread(
             target=self._look, args=(threading.get_ident(),), name="hooks", daemon=True
         )
@@ -178,23 +193,42 @@ class HookWatch:
         finally:
             self._over.set()
             looking.join(END_S)
+            self._around.close()
+            self._around = None
             signal.signal(_SIGNAL, before)
 
     def _look(self, main: int) -> None:
-        seen, looks = None, 0
+        seen, looks, told = None, 0, False
         while not self._over.wait(HOOK_LOOK_S):
             called = self._called
             looks = looks + 1 if called is seen else 0
             seen = called
+            if told and not looks:
+                self._tell("")
+                told = False
             limit_s = min(self._hook_s_max, HALTED_S_MAX if self._is_urgent() else self._hook_s_max)
             is_long = looks * HOOK_LOOK_S >= limit_s
             if called is not None and is_long and not self._over.is_set():
+                if self._condemned is called and not told:
+                    self._tell(_stubborn(called, looks * HOOK_LOOK_S))
+                    told = True
                 self._condemned = called
                 signal.pthread_kill(main, _SIGNAL)
 
     def _interrupt(self, _number: int, frame: FrameType | None) -> None:
         if self._condemned is self._called and is_inside(frame):
             raise Interrupted
+
+
+def _stubborn(called: tuple[Strategy, str], seconds: float) -> str:
+    """Name a hook that goes on although it was interrupted."""
+    strategy, hook = called
+    return (
+        f"{hook} of {type(strategy).__name__} ({file_of(strategy)}) has not returned for "
+        f"{seconds:.0f} s, although it was interrupted. The bot does nothing else meanwhile: no "
+        "order leaves, no cancel, no read. If that lasts: bot halt, then end this process and mend "
+        "the file"
+    )
 
 
 class QuotaWatch:

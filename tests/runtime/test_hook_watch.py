@@ -27,9 +27,40 @@ class Stuck(Strategy):
 
 class Stubborn(Strategy):
     def on_stop(self) -> None:
-        for _ in range(2):
+        for _ in range(3):
             with suppress(BaseException):
                 time.sleep(60)
+
+
+def _block(*_: object) -> None:
+    time.sleep(60)
+
+
+HOOKS = sorted(name for name in vars(Strategy) if name.startswith("on_"))
+Everywhere: type[Strategy] = type("Everywhere", (Strategy,), dict.fromkeys(HOOKS, _block))
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_whatever_hook_blocks_is_interrupted(hook: str) -> None:
+    watch = HookWatch(lambda: False, LIMIT_S)
+    argument = None if hook in {"on_start", "on_stop"} else object()
+    with watch.at_work():
+        fault = watch.invoke(Everywhere(), hook, argument)
+
+    assert fault is not None
+    assert fault.is_stuck
+
+
+def test_a_hook_that_goes_on_is_named_until_it_returns() -> None:
+    told = list[str]()
+    watch = HookWatch(lambda: False, LIMIT_S, told.append)
+    with watch.at_work():
+        watch.invoke(Stubborn(), "on_stop", None)
+        while told[-1]:
+            time.sleep(0.05)
+
+    assert told[0].startswith("on_stop of Stubborn (test_hook_watch.py) has not returned for ")
+    assert told[1:] == [""]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +105,7 @@ def test_what_is_no_hook_is_never_interrupted_however_long_it_takes() -> None:
     with watch.at_work():
         for _ in range(100):
             assert watch.invoke(Strategy(), "on_stop", None) is None
-        watch._called = watch._condemned = object()  # as if one were condemned
+        watch._called = watch._condemned = (Strategy(), "on_stop")  # as if one were condemned
         time.sleep(0.6)
         watch._called = None
 

@@ -3,8 +3,9 @@
 Strategies are trusted code in our process; a plug-in can do anything, and the docs say so. This
 module guards against mistakes: an exception or a slow callback stops its strategy, not the others.
 Whatever a hook raises is its own, even a `CancelledError` or `SystemExit`, since nobody cancels a
-synchronous call. Only a keyboard interrupt passes through. The reported line is in the plug-in's
-own file, even if one of our functions raised: it is the line that the author can fix.
+synchronous call. Only a keyboard interrupt passes through, where Ctrl-C raises one: in a run it
+does not. The reported line is in the plug-in's own file, even if one of our functions raised: it is
+the line that the author can fix.
 """
 
 import inspect
@@ -32,26 +33,49 @@ class Interrupted(BaseException):
     """Raised inside a hook or an import that does not return, by its watchdog."""
 
 
-def invoke(strategy: Strategy, hook: str, argument: object | None) -> StrategyFault | None:
-    """Call `hook`; return what went wrong, None if nothing did."""
-    call = getattr(strategy, hook)
+def nothing_changed() -> str:
+    """Put nothing back."""
+    return ""
+
+
+def invoke(
+    strategy: Strategy,
+    hook: str,
+    argument: object | None,
+    put_back: Callable[[], str] = nothing_changed,
+) -> StrategyFault | None:
+    """Call `hook`; return what went wrong, None if nothing did. Whatever happens, `put_back` is
+    called next, and returns in words what the hook has done to the process.
+    """
+    call, done = getattr(strategy, hook), ""
     started = performance_s()
     try:
-        _carry_out(call, argument)
-    except KeyboardInterrupt:
-        raise
+        try:
+            _carry_out(call, argument)
+        finally:
+            done = put_back()
     except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and _ctrl_c_raises():
+            raise
         file, line = place_of(error, type(strategy), hook)
         place = f"{file.name}:{line}" if file else type(strategy).__name__
+        also = f"; it has also {done}" if done else ""
         if isinstance(error, Interrupted):
             took = performance_s() - started
-            stuck = f"did not return for {took:.0f} s and was interrupted ({place})"
+            stuck = f"did not return for {took:.0f} s and was interrupted ({place}){also}"
             return StrategyFault(stuck, is_overrun=False, is_stuck=True)
-        return StrategyFault(error=f"{words_of(error)} ({place})", is_overrun=False)
+        return StrategyFault(error=f"{words_of(error)} ({place}){also}", is_overrun=False)
+    if done:
+        return StrategyFault(error=f"{done} ({file_of(strategy)})", is_overrun=False)
     took = performance_s() - started
     if took > BUDGET_S:
         return StrategyFault(error=f"took longer than {BUDGET_S:.2f} s", is_overrun=True)
     return None
+
+
+def _ctrl_c_raises() -> bool:
+    """Return whether a keyboard interrupt may be a person's."""
+    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _carry_out(call: Callable[..., object], argument: object | None) -> None:
@@ -115,6 +139,11 @@ def place_of(
     if code is None or Path(code.co_filename) not in own:
         return next(iter(own), None), 1
     return Path(code.co_filename), code.co_firstlineno
+
+
+def file_of(strategy: Strategy) -> str:
+    """Return the name of the file in which a strategy's class is."""
+    return next((file.name for file in files_of(type(strategy))), type(strategy).__name__)
 
 
 def files_of(factory: type[Strategy]) -> tuple[Path, ...]:

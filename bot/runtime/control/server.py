@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.config.problems import OperatorMistake
+from bot.config.settings.load import Loaded
 from bot.domain.account import Break
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.operations import Action, OperatorActed
@@ -29,6 +30,7 @@ from bot.runtime.control.socket import (
     LINE_MAX,
     SAFER,
     SOCKET,
+    STUCK,
     Handler,
     Reply,
     Request,
@@ -44,6 +46,7 @@ REMOVE_S: Final = 1.0
 LOOK_S: Final = 1.0
 """How often a running bot looks for its socket: one that somebody tidied away is made again."""
 _ROOT: Final = 0
+_LEAVE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _GIVEN_UP: Final = refused("E-CTL-003", "who asked has given up; nothing was done")
 _NOT_YOURS: Final = refused("E-CTL-004", "this bot answers its own user only")
 _NOT_YET: Final = (
@@ -97,6 +100,7 @@ class ControlServer:
         (self._state_dir / FOLDER).mkdir(mode=0o700, exist_ok=True)
         with control_folder(self._state_dir) as folder:
             (folder / SOCKET).unlink(missing_ok=True)
+            (folder / STUCK).unlink(missing_ok=True)
             listening = socket.socket(socket.AF_UNIX)
             try:
                 listening.bind(str(folder / SOCKET))
@@ -150,6 +154,25 @@ class ControlServer:
                 return _GIVEN_UP
             request = {**request, "flatten": False}
         return await handler(request)
+
+
+def leave_word(state_dir: Path, words: str) -> None:
+    """Leave word for whoever asks a bot that can't answer; without words, take it back. Any thread
+    may, and where the disk refuses, nobody is told less than without it.
+    """
+    path = state_dir / FOLDER / STUCK
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+        if words:
+            with os.fdopen(os.open(path, _LEAVE, 0o600), "w", encoding="utf-8") as file:
+                file.write(words)
+
+
+def tell_stuck(loaded: Loaded, say: Callable[[str], object], words: str) -> None:
+    """Tell of a hook that does not return, while the loop can't; without words, it has returned."""
+    leave_word(loaded.state_dir, words)
+    if words:
+        say(words)
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from typing import Final
 
 from bot.config.private_files import name_of
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.domain.visible import visible
 
 Request = Mapping[str, object]
 Reply = Mapping[str, object]
@@ -34,6 +35,7 @@ def refused(code: str, message: str) -> Reply:
 
 
 LINE_MAX: Final = 1 << 20
+STUCK_MAX: Final = 1_000
 REPLY_MAX: Final = 1 << 26
 """More than the largest broker answer that a bot passes on."""
 ASK_TIMEOUT_S: Final = 30.0
@@ -43,6 +45,8 @@ SAFER: Final = frozenset({"halt", "pause"})
 """What a bot does even if the client has given up; but it sells nothing for such a request."""
 FOLDER: Final = "control"
 SOCKET: Final = "socket"
+STUCK: Final = "stuck"
+"""Beside the socket while a hook keeps the bot from answering: which one."""
 _OTHERS: Final = 0o077
 _CREDENTIALS: Final = struct.Struct("3i")
 """Process, user and group, as SO_PEERCRED gives them."""
@@ -110,6 +114,15 @@ def has_hung_up(connection: socket.socket) -> bool:
 def not_ours(text: str) -> OperatorMistake:
     """Say why nothing was sent or answered."""
     return OperatorMistake.of("E-CTL-004", f"{text}. Nothing was sent", ExitCode.DATABASE)
+
+
+def stuck_words(state_dir: Path) -> str:
+    """Return what a bot that can't answer has left there; empty if nothing."""
+    try:
+        text = (state_dir / FOLDER / STUCK).read_text("utf-8", errors="replace")
+    except OSError:
+        return ""
+    return visible(text, STUCK_MAX)
 
 
 def ask(

@@ -1,0 +1,154 @@
+"""What a hook has changed of the whole process is put back after it, and counts as its fault."""
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bot.runtime.surroundings import FUNCTIONS, SIGNALS
+from bot.runtime.watches import HookWatch
+from bot.strategy import Strategy
+from tests.rows import every_row
+
+pytestmark = pytest.mark.process
+
+
+class Hostile(Strategy):
+    """Does what a test tells it to."""
+
+    act: Callable[[], object]
+
+    def on_stop(self) -> None:
+        self.act()
+
+
+def _after(act: Callable[[], object]) -> str:
+    """Return the fault of a hook that does this."""
+    strategy = Hostile()
+    strategy.act = act
+    watch = HookWatch(lambda: False)
+    with watch.at_work():
+        fault = watch.invoke(strategy, "on_stop", None)
+        again = watch.invoke(Strategy(), "on_stop", None)
+    assert again is None
+    return fault.error if fault is not None else ""
+
+
+def test_a_hook_that_leaves_all_as_it_was_has_no_fault() -> None:
+    assert _after(lambda: None) == ""
+
+
+def test_functions_are_put_back() -> None:
+    for module, names in FUNCTIONS:
+        for name in names:
+            before = getattr(module, name)
+
+            told = _after(partial(setattr, module, name, None))
+
+            assert told == (
+                f"changed {module.__name__}.{name}, of the whole process, which was put back "
+                "(test_surroundings.py)"
+            )
+            assert getattr(module, name) is before
+
+
+@every_row("number", SIGNALS)
+def test_handlers_of_signals_are_put_back(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+
+    told = _after(lambda: signal.signal(number, signal.SIG_IGN))
+
+    assert f"the handler of {number.name}" in told
+    assert signal.getsignal(number) is before
+
+
+def test_the_descriptor_that_signals_wake_is_put_back() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        before = signal.set_wakeup_fd(ours.fileno())
+        told = _after(lambda: signal.set_wakeup_fd(-1))
+        found = signal.set_wakeup_fd(before)
+
+    assert "the descriptor that signals wake" in told
+    assert found == ours.fileno() or found != -1
+
+
+def test_a_closed_stream_is_opened_again_on_the_same_file() -> None:
+    before = os.fstat(1)
+
+    told = _after(lambda: os.close(1))
+
+    assert "the stream 1" in told
+    assert os.path.samestat(os.fstat(1), before)
+    assert sys.stdout is not None
+
+
+def test_the_folder_is_put_back_even_from_one_that_is_gone(tmp_path: Path) -> None:
+    before = Path.cwd()
+
+    def leave() -> None:
+        (tmp_path / "gone").mkdir()
+        os.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+
+    assert "the current folder" in _after(leave)
+    assert Path.cwd() == before
+
+
+def test_the_copy_of_a_hook_that_forks_ends_at_once(tmp_path: Path) -> None:
+    lived = tmp_path / "lived"
+
+    def fork() -> None:
+        if (child := os.fork()) == 0:
+            lived.touch()
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+
+    assert _after(fork) == "forked the bot's process (test_surroundings.py)"
+    assert not lived.exists()
+
+
+def test_outside_of_hooks_a_fork_is_nobodys_business() -> None:
+    watch = HookWatch(lambda: False)
+    with watch.at_work():
+        watch.invoke(Strategy(), "on_stop", None)
+        if (child := os.fork()) == 0:
+            os._exit(7)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_what_a_hook_raises_is_told_beside_what_it_has_changed() -> None:
+    def both() -> None:
+        time.sleep = None  # type: ignore[assignment]
+        raise ValueError("no")
+
+    told = _after(both)
+
+    with suppress(ValueError):
+        time.sleep(0)
+    assert told.startswith("ValueError: no (test_surroundings.py:")
+    assert told.endswith(
+        "; it has also changed time.sleep, of the whole process, which was put back"
+    )
+
+
+def test_a_plug_ins_own_keyboard_interrupt_ends_no_run() -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # as in a run
+    try:
+        assert _after(interrupt).startswith("KeyboardInterrupt")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        _after(interrupt)
