@@ -26,7 +26,7 @@ from bot.journal.reading.reader import JournalReader
 from bot.runtime.start.strategies import engine_settings_of
 from tests.cli.stage import call
 from tests.engine.stage import DAY, PLAN, Stage, report_of
-from tests.faults.strikes import STRIKES, times
+from tests.faults.strikes import STRIKES, is_in_full, times
 from tests.live_project import ACCOUNT, EVERY, OWN, contacts, project, run
 from tests.rows import every_row
 
@@ -75,10 +75,8 @@ def _sane(dice: Random) -> Asked:
     return Asked(side, dice.randrange(100, 701, 100), price)
 
 
-def test_a_thousandfold_quantity_or_price_never_leaves(
-    record_property: Any,
-) -> None:
-    dice, count = Random(3), times("O3", 60)
+def test_a_thousandfold_quantity_or_price_never_leaves(record_property: Any) -> None:
+    dice, count = Random(3), -(-times("O3", 420) // 7)
     passed = []
 
     for _ in range(count):
@@ -139,9 +137,7 @@ def test_a_thousandfold_change_by_hand_never_leaves(quantity: int, power: int) -
     assert not sends(None, quantity * THOUSAND)
 
 
-def test_a_number_on_the_command_line_is_the_one_that_is_read_or_none(
-    record_property: Any,
-) -> None:
+def test_a_number_on_the_command_line_is_the_one_that_is_read_or_none(record_property: Any) -> None:
     dice, count, read = Random(5), times("O3", 3_000), whole_from("a number")
 
     for _ in range(count):
@@ -150,7 +146,7 @@ def test_a_number_on_the_command_line_is_the_one_that_is_read_or_none(
             number = read(typed)
         except click.BadParameter:
             continue
-        assert typed.lstrip("0").replace(",", "_") in {str(number), f"{number:_}"}
+        assert typed.replace(",", "_").lstrip("0_") in {str(number), f"{number:_}"}
     record_property(STRIKES, count)
 
 
@@ -189,7 +185,7 @@ async def test_no_hundredfold_limit_starts_unless_it_is_typed(
 ) -> None:
     await run(project(tmp_path))
 
-    for section, key, new in RAISES:
+    for number, (section, key, new) in enumerate(RAISES):
         of = {"risk.account": "account", "risk.limits": "every", "once": "own"}[section]
         base = {"account": ACCOUNT, "every": EVERY, "own": OWN}[of]
         changed: dict[str, Any] = {of: {**base, key: new}}
@@ -200,13 +196,14 @@ async def test_no_hundredfold_limit_starts_unless_it_is_typed(
         if "E-CFG-056" in said:
             assert f"{name} is " in said
             assert f"--raised {name}=VALUE" in said
-            for wrong in {"", str(old), "7", "none" if new else "0"}:
+        if "E-CFG-056" in said and (is_in_full() or number % 5 == 0):
+            for wrong in {str(old), "none" if new else "0"}:
                 assert f"typed was {wrong}" in await _refused(config, typed={name: wrong}), name
             right = " ".join(sorted(new)) if isinstance(new, list) else str(new or "null")
             assert await contacts(config, typed={name: right}), name
     with JournalReader(load_settings(project(tmp_path)).journal_url) as reader:
         assert len(reader.runs()) == 1
-    record_property(STRIKES, len(RAISES) * 5)
+    record_property(STRIKES, len(RAISES))
 
 
 def _typed(config: Path, *answers: str) -> tuple[int, str]:
