@@ -143,11 +143,14 @@ async def test_a_standby_is_refused_before_it_waits(tmp_path: Path, own_postgres
     config = project(tmp_path, **at, **with_account(max_order_value=50_000_000))
 
     try:
-        [said, _] = await refused(config, is_standby=True)
+        with pytest.raises(OperatorMistake) as mistake:
+            await contacts(config, is_standby=True)
     finally:
         lease.release()
 
-    assert said.startswith(ORDER)
+    # one that has waited and taken over ends with REFUSED
+    assert mistake.value.exit_code == ExitCode.CONFIG
+    assert mistake.value.problems[0].message.startswith(ORDER)
 
 
 async def test_what_was_raised_while_a_standby_waited_ends_it_with_a_code_that_is_restarted(
