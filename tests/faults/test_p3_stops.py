@@ -1,18 +1,25 @@
-"""P3: a stop waits for an answer that may still come, for as long as an order may take."""
+"""P3: a stop waits for an answer that may still come, for as long as an order may take.
+
+`python -m tests.crash.stops` stops as often as the catalogue asks, on either database.
+"""
 
 import asyncio
 import sqlite3
 import time
 from collections import Counter
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.crash.stops import STOPS_OF_A_STORY, stop_often
 from tests.faults.hanging import WITHIN_S, trading
+from tests.faults.strikes import STRIKES, times
 
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
 
+FEW = 3
 LATE = [
     {
         "match": {"verb": "POST", "path": "*/orders", "times": 0},
@@ -40,3 +47,18 @@ async def test_answers_of_nine_seconds_are_journalled_before_the_end(tmp_path: P
     assert attempts == {("POST", "ACCEPTED"): 2}
     assert states == [("ACKED",)]
     assert "BUY 100 HPG (L-0001)" in err
+
+
+@pytest.mark.long
+def test_a_stop_at_a_moment_of_chance_leaves_no_request_without_its_answer(
+    record_property: Callable[[str, object], None],
+) -> None:
+    stops, seed, seconds, problems = times("P3", FEW), 5, list[float](), list[str]()
+
+    while len(seconds) < stops:
+        few = min(STOPS_OF_A_STORY, stops - len(seconds))
+        more, wrong = stop_often(few, seed, nullcontext())
+        seconds, problems, seed = seconds + more, problems + wrong, seed + 1
+
+    assert problems == []
+    record_property(STRIKES, len(seconds))
