@@ -190,11 +190,14 @@ def unconnected_words(error: BaseException, origin: Origin) -> str:
     found = [error]
     while (cause := found[-1].__cause__ or found[-1].__context__) is not None:
         found.append(cause.exceptions[0] if isinstance(cause, ExceptionGroup) else cause)
-    name = origin.name
-    match next((each for each in reversed(found) if isinstance(each, OSError)), error):
+    name, waits = origin.name, (ssl.SSLWantReadError, ssl.SSLWantWriteError)  # of before the cause
+    causes = (each for each in reversed(found) if isinstance(each, OSError))
+    match next((each for each in causes if not isinstance(each, waits)), error):
         case ssl.SSLCertVerificationError() as refusal:
             why = refusal.verify_message.rstrip(".")
             return f"the certificate shown by {name} is not good: {why}. It may not be the broker"
+        case ssl.SSLEOFError() | ssl.SSLZeroReturnError():
+            return f"{name} cut the connection while it was being opened"
         case ssl.SSLError() as refusal:
             return f"{name} offers no TLS that is good enough: {refusal.reason or refusal}"
         case socket.gaierror() as refusal:

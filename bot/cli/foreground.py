@@ -1,7 +1,8 @@
 """Runs the bot in the foreground of a terminal: session lines on stdout, all else on stderr.
 
 On a terminal one status line is drawn below; it is erased before a line is printed and redrawn
-after it. With `--json` each journal entry is one JSON value per line, as stored.
+after it. With `--json` each journal entry is one JSON value per line, as stored. Where nobody reads
+on, lines are left out, as the bot must not wait for its screen (`unread.py`).
 """
 
 import asyncio
@@ -35,9 +36,10 @@ from bot.cli.show import (
     write_json,
     write_line,
 )
-from bot.cli.telling.languages import ENGLISH, told
+from bot.cli.telling.languages import ENGLISH, phrases, told
 from bot.cli.telling.narrator import Narrator
 from bot.cli.telling.wording import LINE_MAX
+from bot.cli.unread import STDERR, STDOUT, Unread
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
@@ -182,6 +184,8 @@ class TerminalScreen:
         self._has_status_line = is_terminal and not is_hidden
         self._drawn = ""
         self._trouble = ""
+        self._language = language
+        self._unread = Unread()
 
     def entry(self, entry: Entry) -> None:
         self._trouble = ""
@@ -189,14 +193,16 @@ class TerminalScreen:
         with _going_on():
             if self._invocation.json:
                 value = {"entry": type(entry).__name__, **fields_of(entry)}
-                write_json(json.dumps(value, ensure_ascii=False, default=str))
-            elif lines:
+                text = json.dumps(value, ensure_ascii=False, default=str)
+                if self._is_read(STDOUT, size=len(text.encode())):
+                    write_json(text)
+            elif lines and self._is_read(STDOUT, size=len(" ".join(lines)), lines=len(lines)):
                 self._wipe()
                 for line in lines:
                     dye = _colored if self._is_colored else str
                     write_line(line, dye=dye, color=self._is_colored)
                 self._draw()
-            elif self._has_status_line and self._status() != self._drawn:
+            elif self._is_status_due() and self._is_read(STDERR, lines=0):
                 self._wipe()
                 self._draw()
 
@@ -206,7 +212,8 @@ class TerminalScreen:
 
     def row(self, name: str, text: str) -> None:
         with _going_on():
-            say(self._invocation, f" ok {name:<9} {text}")
+            if self._is_read(STDERR):
+                say(self._invocation, f" ok {name:<9} {text}")
 
     def trouble(self, text: str) -> None:
         """Show what is wrong now, once until something else happens."""
@@ -214,21 +221,39 @@ class TerminalScreen:
             return
         self._trouble = text
         with _going_on():
-            self._wipe()
-            write_line(f" !! {text}", err=True)
-            self._draw()
+            if self._is_read(STDERR):
+                self._wipe()
+                write_line(f" !! {text}", err=True)
+                self._draw()
 
     def talk(self, text: str) -> None:
         with _going_on():
-            self._wipe()
-            say(self._invocation, text)
+            if self._is_read(STDERR):
+                self._wipe()
+                say(self._invocation, text)
 
     def close(self) -> None:
         """Leave the terminal clean, and what is left of it alone."""
         leave_a_closed_window()
         with _going_on():
-            self._wipe()
+            if self._is_read(STDERR, lines=0):
+                self._wipe()
         self._has_status_line = False
+
+    def _is_read(self, stream: int, *, size: int = 0, lines: int = 1) -> bool:
+        """Return whether lines can be shown now, and say first how many could not."""
+        streams = {stream, STDERR} if self._has_status_line else {stream}
+        if not self._unread.has_room(streams, size, lines):
+            return False
+        if self._unread.count and self._unread.has_room({STDERR}, 0, 0):
+            text = phrases(self._language)(messages.UNREAD, count=self._unread.count)
+            self._unread.count = 0
+            self._wipe()
+            write_line(text, err=True)
+        return True
+
+    def _is_status_due(self) -> bool:
+        return self._has_status_line and self._status() != self._drawn
 
     def _wipe(self) -> None:
         if self._has_status_line:
@@ -253,7 +278,7 @@ def _going_on() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise
-    except OSError:
+    except (OSError, ValueError):  # a plug-in may have closed the stream itself: a ValueError
         return
 
 

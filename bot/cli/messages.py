@@ -137,3 +137,7 @@ TYPE_RAISED: Final = "Type the new value of {key}, or Ctrl-C to start nothing"
 NOT_RAISED_SO: Final = (
     "not the same: {where} says {new}. If that is the mistake, Ctrl-C and correct it"
 )
+UNREAD: Final = (
+    "nobody read this output for a while (Ctrl-S, marked text, a pager), and lines were left out "
+    "({count:,}). The bot went on; see bot status, bot orders, bot decisions"
+)

@@ -13,7 +13,6 @@ import fcntl
 import os
 import signal
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +27,6 @@ SIGNALS: Final = tuple(
 FUNCTIONS: Final[tuple[tuple[ModuleType, tuple[str, ...]], ...]] = (
     READ_BY,
     (socket, ("socket", "socketpair", "getaddrinfo", "create_connection")),
-    (sys, ("stdin", "stdout", "stderr")),
 )
 """By module, what the bot and its libraries look up there at each use."""
 _STREAMS: Final = (0, 1, 2)
@@ -49,16 +47,27 @@ class _Forks:
 
     def _end_copy(self) -> None:
         if self.is_in_hook:
-            os._exit(0)
+            os._exit(os.EX_SOFTWARE)  # not as if it had done what it was forked for
 
 
 _FORKS: Final = _Forks()
 
 
 class Surroundings:
-    """As they are when it is made, in the main thread; `close` lets go of what it keeps."""
+    """As they are when a hook is entered, in the main thread; the standard streams as they are when
+    it is made, of which it keeps copies that `close` lets go of.
+    """
 
     def __init__(self) -> None:
+        self._streams = [(number, _identity(number), _copy(number)) for number in _STREAMS]
+        self._take()
+
+    def enter(self) -> None:
+        """A hook is about to be called: what changes from here on is its doing."""
+        self._take()
+        _FORKS.is_in_hook = True
+
+    def _take(self) -> None:
         self._forks = _FORKS.count
         self._handlers = [(number, signal.getsignal(number)) for number in SIGNALS]
         self._wakeup = signal.set_wakeup_fd(-1)
@@ -69,17 +78,16 @@ class Surroundings:
             for name in names
         ]
         self._folder = _folder()
-        self._streams = [(number, _identity(number), _copy(number)) for number in _STREAMS]
 
-    def enter(self) -> None:
-        """A hook is about to be called."""
-        self._forks, _FORKS.is_in_hook = _FORKS.count, True
+    def leave(self) -> None:
+        """No hook is being called any more."""
+        _FORKS.is_in_hook = False
 
     def put_back(self) -> str:
         """The hook is over: put back what it has changed, and return that in words, empty if it has
         changed nothing.
         """
-        _FORKS.is_in_hook = False
+        self.leave()
         done = "forked the bot's process" if _FORKS.count > self._forks else ""
         if changed := [*self._changed()]:
             text = f"changed {', '.join(changed)}, of the whole process, which was put back"

@@ -178,6 +178,7 @@ class HookWatch:
             return invoke(strategy, hook, argument, self._around.put_back)
         finally:
             self._called = None
+            self._around.leave()
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -204,16 +205,29 @@ class HookWatch:
             looks = looks + 1 if called is seen else 0
             seen = called
             if told and not looks:
-                self._tell("")
+                self._tell_aside("")
                 told = False
             limit_s = min(self._hook_s_max, HALTED_S_MAX if self._is_urgent() else self._hook_s_max)
             is_long = looks * HOOK_LOOK_S >= limit_s
             if called is not None and is_long and not self._over.is_set():
-                if self._condemned is called and not told:
-                    self._tell(_stubborn(called, looks * HOOK_LOOK_S))
-                    told = True
-                self._condemned = called
+                is_stubborn, self._condemned = self._condemned is called, called
                 signal.pthread_kill(main, _SIGNAL)
+                if is_stubborn and not told:
+                    self._tell_aside(_stubborn(called, looks * HOOK_LOOK_S))
+                    told = True
+        if told:
+            self._tell_aside("")
+
+    def _tell_aside(self, words: str) -> None:
+        """Tell in a thread of its own: the watch must not wait for a disk or a screen, nor end with
+        them.
+        """
+
+        def tell() -> None:
+            with suppress(Exception):
+                self._tell(words)
+
+        threading.Thread(target=tell, name="hook told", daemon=True).start()
 
     def _interrupt(self, _number: int, frame: FrameType | None) -> None:
         if self._condemned is self._called and is_inside(frame):

@@ -45,6 +45,35 @@ def test_a_hook_that_leaves_all_as_it_was_has_no_fault() -> None:
     assert _after(lambda: None) == ""
 
 
+def test_what_the_program_itself_changes_between_two_hooks_is_no_fault_of_either() -> None:
+    strategy, watch = Strategy(), HookWatch(lambda: False)
+    before = signal.getsignal(signal.SIGUSR1)
+    with watch.at_work(), HookWatch(lambda: False).at_work():
+        faults = [watch.invoke(strategy, "on_stop", None)]
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        faults.append(watch.invoke(strategy, "on_stop", None))
+        found = signal.signal(signal.SIGUSR1, before)
+
+    assert faults == [None, None]
+    assert found is signal.SIG_IGN
+
+
+def test_a_folder_that_somebody_renames_is_no_fault_of_a_hook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bot").mkdir()
+    monkeypatch.chdir(tmp_path / "bot")
+    watch = HookWatch(lambda: False)
+
+    with watch.at_work():
+        (tmp_path / "bot").rename(tmp_path / "moved")
+        renamed = watch.invoke(Strategy(), "on_stop", None)
+        (tmp_path / "moved").rmdir()
+        removed = watch.invoke(Strategy(), "on_stop", None)
+
+    assert (renamed, removed) == (None, None)
+
+
 def test_functions_are_put_back() -> None:
     for module, names in FUNCTIONS:
         for name in names:
@@ -110,7 +139,7 @@ def test_the_copy_of_a_hook_that_forks_ends_at_once(tmp_path: Path) -> None:
         if (child := os.fork()) == 0:
             lived.touch()
             os._exit(1)
-        assert os.waitpid(child, 0)[1] == 0
+        assert os.waitpid(child, 0)[1] == os.EX_SOFTWARE << 8
 
     assert _after(fork) == "forked the bot's process (test_surroundings.py)"
     assert not lived.exists()

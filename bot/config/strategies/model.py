@@ -23,6 +23,8 @@ SYMBOLS_MAX: Final = 50
 TITLE: Final = "vnbot strategy file"
 _PRICE: Final = re.compile(r"(bid|ask|last|mid)(?: ([+-])([1-9][0-9]?) ticks?)?")
 _BETWEEN: Final = re.compile(r"(\S+) ?- ?(\S+)")
+_NAME: Final = r"(?!account$)[a-z0-9][a-z0-9_-]{0,39}"
+"""The journal keeps the account's limits under its own name, `account`."""
 _SYMBOL: Final = r"[A-Z0-9]*[A-Z][A-Z0-9]*"
 _SYMBOL_LENGTH_MAX: Final = 12
 _INTERVAL: Final = interval()
@@ -178,9 +180,7 @@ class StrategyFile(FileModel):
         "notify": "no notices are sent yet",
     }
 
-    name: Annotated[
-        str, text(r"[a-z0-9][a-z0-9_-]{0,39}", "a-z, 0-9, _ and -, at most 40", "E-CFG-024")
-    ]
+    name: Annotated[str, text(_NAME, "a-z, 0-9, _ and -, at most 40; not account", "E-CFG-024")]
     """Shown in every order, notice and report."""
     use: Annotated[str, text(r"[A-Za-z0-9_./:-]{1,200}", "a strategy's name, or path.py:Class")]
     """A strategy's name in snake_case, or its file and class: mystrategies/sma.py:SmaCross."""

@@ -275,6 +275,8 @@ def _take_over(state: State, stored: StoredIntent) -> None:
         known_ids=SeenIds(attempt.known_ids if attempt else ()).until_now(),
         is_fenced=stored.state is SendState.FRESH or stored.proof.startswith(NONCE_UNUSED),
     )
+    halted = state.halted_symbols.get(intent.symbol, "")
+    tracked.may_be_anothers = halted.startswith(f"{stored.order_id} was taken for ")
     state.index.track_intent(tracked)
     match stored.state:
         case SendState.READY:

@@ -92,7 +92,7 @@ def _key(loaded: Loaded, plan: StrategyPlan | None, field: str, new: Limit) -> s
     written = written.removesuffix(_PPM)
     if plan is None:
         return f"{OF_ACCOUNT}{written}"
-    own = getattr(plan.limits, field)
+    own = getattr(plan.limits, field, None)  # an earlier program may have had one more
     is_removed = new is None and written in loaded.settings.risk.limits.model_fields_set
     return f"{OF_STRATEGIES if own != new or is_removed else plan.name + '.'}{written}"
 

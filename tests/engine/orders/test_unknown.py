@@ -650,6 +650,19 @@ def test_its_time_cancels_it_once_a_person_has_resumed_its_symbol():
     assert _cancels_in_time(stage, intent, 60)[:1] == ["ORD7"]
 
 
+def test_nor_is_it_after_a_restart_while_its_symbol_is_halted():
+    first, intent = _found_and_doubted()
+    row, halted = first.entries_of_order("ORD7"), dict(first.engine.status().halted_symbols)
+    stored = StoredIntent(intent, SendState.MATCHED, "ORD7", attempt_of(intent, START))
+    expiring = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=1)))
+    found = Recovery(DAY, 2, 1, intents=(stored,), orders=(row,), halted_symbols=halted)
+    stage = Stage(expiring, recovery=found)
+
+    _burn(stage, intent, Resolution.REACHED)  # by the try of the run before
+
+    assert _cancels_in_time(stage, intent, 300) == []
+
+
 def test_a_halt_cancels_it_all_the_same():
     stage, intent = _found_and_doubted()
 
