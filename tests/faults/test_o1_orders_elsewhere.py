@@ -101,7 +101,7 @@ async def test_orders_placed_elsewhere_are_counted_and_never_touched_nor_ours_in
 ) -> None:
     """One that looks like a lost order of ours may be taken for it until the nonce has answered."""
     counted, seed = Counter[str](), 0
-    while counted["placed"] < times("O1", 40):
+    while counted["placed"] < times("O1", 12):
         folder = tmp_path / str(seed)
         counted += await _lived_through(folder, seed)
         seed += 1

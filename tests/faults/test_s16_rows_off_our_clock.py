@@ -162,7 +162,7 @@ def _judge(told: HandStory, ends: Counter[str], *, is_far: bool) -> list[str]:
 async def test_no_lost_place_is_disowned_for_the_time_in_its_row(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    ends, wanted = Counter[str](), times("S16", 40)
+    ends, wanted = Counter[str](), times("S16", 14)
     for seed in range(wanted):
         folder = tmp_path / str(seed)
 

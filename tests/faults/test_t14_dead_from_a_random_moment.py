@@ -20,7 +20,7 @@ from bot.domain.entry import Note, StateChanged
 from bot.drill.oracle import faults_in, outcome_of
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.faults.named import STAYING, WITHIN_S, Stays, words_of
-from tests.faults.strikes import STRIKES, times
+from tests.faults.strikes import STRIKES, is_in_full, times
 from tests.simulation.traders import write_plugins
 from tests.staging import QUIET, START
 from tests.story import write_project
@@ -34,7 +34,9 @@ ROUTES = (
     "depth",
     "users/me",
 )
-MODES = [(route, way) for route in ROUTES for way in STAYING[route].ways]
+WAYS = [(route, way) for route in ROUTES for way in STAYING[route].ways]
+MODES = [mode for mode in WAYS if mode[1] != "hangs" or is_in_full()]
+"""A hang lasts in real time, minutes a story: else one each in test_t14_dead_routes.py."""
 MAX_ACCOUNT_AGE_S, READ_EVERY_S = 75, 60
 ENTRIES_END_S = {
     "list of the day's orders": 10.0,
