@@ -224,7 +224,7 @@ class HookWatch:
         """
 
         def tell() -> None:
-            with suppress(Exception):
+            with suppress(OSError, ValueError):  # a full disk, a screen that is gone
                 self._tell(words)
 
         threading.Thread(target=tell, name="hook told", daemon=True).start()
