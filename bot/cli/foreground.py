@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -196,7 +196,7 @@ class TerminalScreen:
                 text = json.dumps(value, ensure_ascii=False, default=str)
                 if self._is_read(STDOUT, size=len(text.encode())):
                     write_json(text)
-            elif lines and self._is_read(STDOUT, size=len(" ".join(lines)), lines=len(lines)):
+            elif lines and self._is_read(STDOUT, size=_bytes_of(lines), lines=len(lines)):
                 self._wipe()
                 for line in lines:
                     dye = _colored if self._is_colored else str
@@ -219,9 +219,9 @@ class TerminalScreen:
         """Show what is wrong now, once until something else happens."""
         if text == self._trouble:
             return
-        self._trouble = text
         with _going_on():
             if self._is_read(STDERR):
+                self._trouble = text
                 self._wipe()
                 write_line(f" !! {text}", err=True)
                 self._draw()
@@ -243,9 +243,10 @@ class TerminalScreen:
     def _is_read(self, stream: int, *, size: int = 0, lines: int = 1) -> bool:
         """Return whether lines can be shown now, and say first how many could not."""
         streams = {stream, STDERR} if self._has_status_line else {stream}
-        if not self._unread.has_room(streams, size, lines):
+        if _are_closed(streams) or not self._unread.has_room(streams, size, lines):
             return False
-        if self._unread.count and self._unread.has_room({STDERR}, 0, 0):
+        can_tell = self._unread.count and not _are_closed({STDERR})
+        if can_tell and self._unread.has_room({STDERR}, 0, 0):
             text = phrases(self._language)(messages.UNREAD, count=self._unread.count)
             self._unread.count = 0
             self._wipe()
@@ -278,8 +279,18 @@ def _going_on() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise
-    except (OSError, ValueError):  # a plug-in may have closed the stream itself: a ValueError
+    except OSError:
         return
+
+
+def _are_closed(streams: Collection[int]) -> bool:
+    """Return whether a plug-in has closed one of them by its name; its descriptor stays open."""
+    shown = {STDOUT: sys.stdout, STDERR: sys.stderr}
+    return any(shown[each].closed for each in streams)
+
+
+def _bytes_of(lines: Sequence[str]) -> int:
+    return sum(len(each.encode()) + 1 for each in lines)
 
 
 def _colored(line: str) -> str:

@@ -302,7 +302,7 @@ def wants_color(invocation: Invocation, stream: TextIO) -> bool:
 
 def width() -> int:
     """Columns of the screen: `COLUMNS`, else the terminal's; output into a pipe is not cut."""
-    wide = WIDTH if sys.stdout.isatty() else UNCUT
+    wide = WIDTH if not sys.stdout.closed and sys.stdout.isatty() else UNCUT
     return shutil.get_terminal_size((wide, 24)).columns
 
 

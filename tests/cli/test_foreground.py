@@ -6,6 +6,7 @@ import pty
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,15 @@ def test_lines_go_to_stdout_and_talk_goes_to_stderr() -> None:
     assert shown.err == (
         " ok config    bot.yaml, 2 strategies\n !! the journal can't be written\ntype the code\n"
     )
+
+
+def test_a_screen_that_a_plug_in_has_closed_ends_nothing() -> None:
+    closed = StringIO()
+    shows = TerminalScreen(Invocation(), "sandbox")
+    closed.close()
+
+    with redirect_stdout(closed):
+        shows.entry(no(1, 0.4))
 
 
 def test_a_trouble_that_lasts_is_shown_once_until_something_else_happens() -> None:

@@ -205,6 +205,14 @@ class Crashing:
         else:
             self.ask("cancel", order_id=row["order_id"])
 
+    def trade_for(self, seconds: float, dice: Random) -> None:
+        """Let it trade for a while, amending and cancelling now and then."""
+        ends_at = time.monotonic() + seconds
+        while (left := ends_at - time.monotonic()) > 0:
+            if dice.random() < 0.3:
+                self.meddle(dice)
+            time.sleep(min(left, LOOK_S))
+
     def come_to_rest(self) -> None:
         """Trade no more, cancel all, wait until nothing is open, and stop in good order."""
         self.asked.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from tests.crash.harness import BAD_WEATHER, LOOK_S, Crashing, counted, crashing, databases
+from tests.crash.harness import BAD_WEATHER, Crashing, counted, crashing, databases
 
 KILLS_OF_A_STORY: Final = 50
 MORE_MAX: Final = 20
@@ -74,11 +74,7 @@ def kill_once(story: Crashing, dice: Random) -> str:
         time.sleep(dice.uniform(0, EARLY_S))
         return _last(story.kill(), "a start")
     story.start_up("--json")
-    ends_at = time.monotonic() + dice.uniform(0, LIFE_S)
-    while (left := ends_at - time.monotonic()) > 0:
-        if dice.random() < 0.3:
-            story.meddle(dice)
-        time.sleep(min(left, LOOK_S))
+    story.trade_for(dice.uniform(0, LIFE_S), dice)
     return _last(story.kill(), "a start")
 
 

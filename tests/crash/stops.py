@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from random import Random
 from typing import Final
 
-from tests.crash.harness import BAD_WEATHER, LOOK_S, Crashing, crashing, databases
+from tests.crash.harness import BAD_WEATHER, Crashing, crashing, databases
 
 STOPS_OF_A_STORY: Final = 50
 LIFE_S: Final = 1.2
@@ -33,22 +33,14 @@ def stop_often(
         for number in range(stops):
             if story.is_late:
                 break
-            _trade_on(story, dice)
+            story.start_up("-q")
+            story.trade_for(dice.uniform(0, LIFE_S), dice)
             took_s, wrong = _stop(story)
             seconds.append(took_s)
             problems += [f"seed {seed}, stop {number}: {each}" for each in wrong]
         story.come_to_rest()
         problems += [f"seed {seed}: {each}" for each in story.judge()]
     return seconds, problems
-
-
-def _trade_on(story: Crashing, dice: Random) -> None:
-    story.start_up("-q")
-    ends_at = time.monotonic() + dice.uniform(0, LIFE_S)
-    while (left := ends_at - time.monotonic()) > 0:
-        if dice.random() < 0.3:
-            story.meddle(dice)
-        time.sleep(min(left, LOOK_S))
 
 
 def _stop(story: Crashing) -> tuple[float, list[str]]:

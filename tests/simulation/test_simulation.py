@@ -93,7 +93,7 @@ def test_a_story_that_goes_another_way_the_second_time_is_named_with_its_first_o
 
     def tell(_) -> Result:
         digest, lines = next(told)
-        return replace(_RESULT, digest=digest, lines=lines)
+        return replace(NOTHING, digest=digest, lines=lines)
 
     [found] = run_twice(plan_of(0), tell).faults
     assert found == "told again its hash is b, not a; only then z; only before v"
@@ -120,7 +120,7 @@ def test_what_is_left_out_changes_nothing_about_the_rest() -> None:
 def test_a_failure_shrinks_to_what_it_needs() -> None:
     def needs_two(plan) -> Result:
         fails = not {"f3", "k0"} & plan.left_out
-        return replace(_RESULT, found=["two at once"] if fails else [])
+        return replace(NOTHING, found=["two at once"] if fails else [])
 
     plan = replace(plan_of(0), kills=(5,))
 
@@ -149,7 +149,7 @@ def test_seeds_are_a_number_or_a_span() -> None:
     assert (seeds_of("3"), seeds_of("40-42")) == (range(3), range(40, 43))
 
 
-_RESULT = Result(
+NOTHING = Result(
     seed=0,
     found=(),
     digest="",

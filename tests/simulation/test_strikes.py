@@ -7,8 +7,9 @@ import pytest
 
 from tests.faults.strikes import rows_of_catalogue
 from tests.simulation.plan import PLAYS
-from tests.simulation.simulate import Result, report
+from tests.simulation.simulate import report
 from tests.simulation.strikes import NIGHT, STRIKES_MIN, by_id, too_rare
+from tests.simulation.test_simulation import NOTHING
 
 OFTEN = Counter(dict.fromkeys(PLAYS, STRIKES_MIN))
 
@@ -40,20 +41,8 @@ def test_fewer_seeds_than_a_night_has_fail_for_no_id() -> None:
 def test_a_night_that_fails_for_an_id_ends_with_code_one_and_names_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    quiet = Result(
-        seed=0,
-        found=(),
-        digest="",
-        struck=Counter(),
-        lasting=0,
-        market_s=0.0,
-        cpu_s=0.0,
-        kills=0,
-        starts=0,
-        intents=0,
-    )
-    often = [replace(quiet, struck=OFTEN), *[quiet] * (NIGHT - 1)]
-    seldom = [replace(quiet, struck=OFTEN - Counter(["place: rejected"])), *often[1:]]
+    often = [replace(NOTHING, struck=OFTEN), *[NOTHING] * (NIGHT - 1)]
+    seldom = [replace(NOTHING, struck=OFTEN - Counter(["place: rejected"])), *often[1:]]
 
     codes = [report(often, of=NIGHT), report(seldom, of=NIGHT), report(seldom[1:], of=NIGHT - 1)]
 
