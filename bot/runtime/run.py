@@ -139,8 +139,7 @@ class Run:
         self._trouble = Trouble(self.now, say)
         self._notices = Notices(loaded, options.told, say)
         self._found = strategies_to_run(loaded, options.only)
-        self._strategies = self._found.strategies
-        self._broken = Broken(self._found.broken)
+        self._strategies, self._broken = self._found.strategies, Broken(self._found.broken)
         self._files = hashes_of(self._strategies)
         self._fields = {"mode": loaded.settings.mode, "journal": masked_url(loaded.journal_url)}
 
@@ -393,7 +392,8 @@ class Run:
             files=self._files,
             alerts=lambda: (*self._broken.alerts, *self._screen.alerts, *self._notices.standing()),
         )
-        handlers = {**Operations(parts, facts).handlers(), **self._notices.follow(parts)}
+        operations = Operations(parts, facts, self._controls.expect_end)
+        handlers = {**operations.handlers(), **self._notices.follow(parts)}
         server.serve(
             {word: self._faults.handler(do) for word, do in handlers.items()},
             {"bot": self._loaded.bot, "account": parts.account.masked},

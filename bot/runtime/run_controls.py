@@ -33,7 +33,9 @@ obtainable answer is missed; the next start settles the rest.
 JOURNAL_GRACE_S: Final = 6.0
 """How long a stop waits for a journal out of reach, if no answer is outstanding."""
 ANSWER_GRACE_S: Final = 9.0
-"""The same if one is; what remains to be done then takes up to 2 s more."""
+"""The same if one is; in either case the most since the stop was asked for. What remains to be done
+takes up to 2 s more, so a stop with a journal that hangs is over within 12 s.
+"""
 
 
 class Screen(Protocol):
@@ -137,7 +139,7 @@ class RunControls:
                 # A stop over the control socket has its reason only in its entry.
                 own = entry.reason.removeprefix(BOT_STOP)
                 self.reason = f"{BOT_STOP}: {own}" if own else BOT_STOP
-            self._supervisor.end_within(self._options.stop_grace_s)
+            self.expect_end()
             if self._parts is not None and (waits_for := unanswered(self._parts)):
                 text = f"waits at most {self._options.stop_grace_s:g} s for the answer to"
                 self._parts.trouble.begin(f"the stop {text} {', '.join(waits_for)}")
@@ -153,7 +155,13 @@ class RunControls:
         if isinstance(entry, StateChanged) and entry.to_state is RunState.STOPPING:
             self.see(entry)
             has_more = self._parts is not None and bool(unanswered(self._parts))
-            self._supervisor.end_within(ANSWER_GRACE_S if has_more else JOURNAL_GRACE_S)
+            grace_s = ANSWER_GRACE_S if has_more else JOURNAL_GRACE_S
+            left_s = self._supervisor.left_s() - (STOP_GRACE_S - ANSWER_GRACE_S)
+            self._supervisor.end_within(max(min(grace_s, left_s), 0))
+
+    def expect_end(self) -> None:
+        """A stop was asked for: its time counts from here, even if the journal hangs unnoticed."""
+        self._supervisor.end_within(self._options.stop_grace_s)
 
     # ------------------------------------------------------------------------------------- the end
 
@@ -182,7 +190,7 @@ class RunControls:
 
     def _end_by(self, tell: Callable[[OperatorActed], object], reason: str, by: str) -> None:
         self.reason = reason
-        self._supervisor.end_within(self._options.stop_grace_s)
+        self.expect_end()
         tell(OperatorActed(self._environment.market.now(), Action.STOP, reason, by))
 
     async def _end_after(self, span: timedelta) -> None:

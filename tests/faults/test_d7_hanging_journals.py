@@ -1,9 +1,14 @@
-"""D7: a journal that takes a write and does not return holds up orders, and nothing else."""
+"""D7: a journal that takes a write and does not return holds up orders, and nothing else.
+
+`python -m tests.crash.stops 200 --hangs` stops a bot with such a journal as often as the catalogue
+asks, with `--db postgres` on a server that answers nothing.
+"""
 
 import asyncio
 import sqlite3
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
@@ -13,7 +18,10 @@ import sqlalchemy as sa
 from bot.journal.database.engines import reading
 from bot.journal.upkeep.verify import verify
 from bot.journal.writing.emergency import FILE
+from tests.crash.harness import databases
+from tests.crash.stops import stop_many
 from tests.faults.hanging import Hanging, locked, playing_itself, trading
+from tests.faults.strikes import STRIKES, is_in_full, times
 from tests.journal.breaking_proxy import breaking_proxy
 
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
@@ -110,6 +118,19 @@ async def test_a_stop_under_a_hang_ends_in_time_and_says_what_is_missing(tmp_pat
     assert "E-DB-010" in err
     assert "Not written" in err
     assert "Traceback" not in out + err
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not is_in_full(), reason="half an hour a database: FAULT_STRIKES=full")
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_a_stop_at_a_moment_of_chance_under_a_hang_ends_in_time_and_loses_nothing(
+    record_property: Callable[[str, object], None], database: str
+) -> None:
+    with databases(database) as new:
+        seconds, problems = stop_many(times("D7", 0) // 2, 101, new, hangs=True)
+
+    assert problems == []
+    record_property(STRIKES, len(seconds))
 
 
 # ------------------------------------------------------------------- a server that answers nothing

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.stops import STOPS_OF_A_STORY, stop_often
+from tests.crash.stops import stop_many
 from tests.faults.hanging import WITHIN_S, trading
 from tests.faults.strikes import STRIKES, times
 
@@ -53,12 +53,7 @@ async def test_answers_of_nine_seconds_are_journalled_before_the_end(tmp_path: P
 def test_a_stop_at_a_moment_of_chance_leaves_no_request_without_its_answer(
     record_property: Callable[[str, object], None],
 ) -> None:
-    stops, seed, seconds, problems = times("P3", FEW), 5, list[float](), list[str]()
-
-    while len(seconds) < stops:
-        few = min(STOPS_OF_A_STORY, stops - len(seconds))
-        more, wrong = stop_often(few, seed, nullcontext())
-        seconds, problems, seed = seconds + more, problems + wrong, seed + 1
+    seconds, problems = stop_many(times("P3", FEW), 5, nullcontext)
 
     assert problems == []
     record_property(STRIKES, len(seconds))

@@ -6,10 +6,14 @@ from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
 from bot.clock import Clock, SimulatedClock
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.operations import Action, OperatorActed
 from bot.runtime.activity import Activity, AllAtOnce, Tasks
+from bot.runtime.control.operations import Operations
+from bot.runtime.control.status import Facts
 from bot.runtime.inbox import Inbox
 from bot.runtime.parts import Parts
 from bot.runtime.run_controls import RunControls, RunOptions
@@ -142,3 +146,50 @@ def test_a_stop_over_the_socket_keeps_its_reason(by: str, reason: str, told: str
         return controls.reason
 
     assert asyncio.run(stopped()) == told
+
+
+# -------------------------------------------------------- a stop that can't be written
+
+
+@every_row(
+    ("noticed_s", "waits_for", "ends_s"),
+    [
+        (0, ("BUY 100 HPG",), 9),
+        (0, (), 6),
+        (2, (), 8),
+        (5, ("BUY 100 HPG",), 9),
+        (5, (), 9),
+        (9.5, ("BUY 100 HPG",), 9.5),
+    ],
+)
+async def test_a_stop_that_is_not_written_ends_in_time_from_when_it_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, noticed_s: float, waits_for: tuple[str, ...], ends_s: float
+) -> None:
+    loop, supervisor, tasks = asyncio.get_running_loop(), Supervisor(), SimpleNamespace()
+    controls = RunControls(RunOptions(), cast("Environment", Still()), supervisor)
+    parts = SimpleNamespace(tasks=tasks, trouble=SimpleNamespace(begin=lambda _: None))
+    monkeypatch.setattr("bot.runtime.run_controls.unanswered", lambda _: waits_for)
+    await controls.around(asyncio.sleep(0), cast("Parts", parts))
+    asked_at = loop.time()
+
+    with monkeypatch.context() as later:
+        controls.expect_end()
+        later.setattr(loop, "time", lambda: asked_at + noticed_s)
+        controls.go_ahead(StateChanged(START, RunState.RUNNING, RunState.STOPPING, "", "operator"))
+        left_s = supervisor.left_s()
+
+    assert noticed_s + left_s == pytest.approx(ends_s, abs=0.1)
+
+
+@every_row(("strategy", "is_expected"), [(None, True), ("sma", False)])
+async def test_the_time_of_a_stop_counts_from_the_ask(
+    strategy: str | None, is_expected: bool
+) -> None:
+    told, inbox = list[str](), Inbox(Activity())
+    parts = SimpleNamespace(inbox=inbox, environment=Still())
+    operations = Operations(cast("Parts", parts), cast("Facts", None), lambda: told.append("ends"))
+
+    reply = await operations.act(Action.STOP, {"strategy": strategy})
+
+    assert reply == {"ok": True}
+    assert (told == ["ends"]) is is_expected

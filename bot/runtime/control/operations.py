@@ -1,6 +1,6 @@
 """The requests that a running bot takes: one handler for each word of the control socket."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -59,6 +59,8 @@ class Operations:
 
     parts: Parts
     facts: Facts
+    expect_end: Callable[[], object]
+    """Called when the bot is asked to stop: what it waits for has to end in time from there on."""
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return the handler of each word."""
@@ -100,7 +102,11 @@ class Operations:
             account = str(request.get("account") or "")
             if refusal_to_leave := await self._leave_halt(acted.reason, account):
                 return refusal_to_leave
-        return {"ok": True} if self.parts.inbox.ask(acted) else _TOO_MANY
+        if not self.parts.inbox.ask(acted):
+            return _TOO_MANY
+        if is_whole and action is Action.STOP:
+            self.expect_end()
+        return {"ok": True}
 
     async def _allow_sales(self, halted: Pulled) -> str:
         """Let the sales pass the halt; return why that failed, or an empty text."""

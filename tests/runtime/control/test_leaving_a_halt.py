@@ -34,7 +34,8 @@ def _halted(tmp_path: Path, mode: str = "sandbox") -> tuple[Operations, Brake, I
     parts = SimpleNamespace(
         engine=stage.engine, brake=brake, account=MINE, inbox=inbox, environment=environment
     )
-    operations = Operations(cast(Parts, parts), cast(Facts, SimpleNamespace(mode=mode)))
+    facts = cast(Facts, SimpleNamespace(mode=mode))
+    operations = Operations(cast(Parts, parts), facts, expect_end=lambda: None)
     return operations, brake, inbox
 
 
