@@ -97,6 +97,10 @@ class Journal:
         """How long the oldest unfinished work has been waiting for the database; 0 without any."""
         return self._thread.stalled_s()
 
+    def is_away(self) -> bool:
+        """Whether the database has not answered the last work, or some is waiting for it now."""
+        return self._thread.is_away()
+
     async def beat(self) -> None:
         """Renew the lease if another could take it. Raises what `write` raises."""
         await self._thread.do(self._store.beat)

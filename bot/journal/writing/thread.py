@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
 from bot.clock import monotonic_s
+from bot.journal.errors import Unreachable
 from bot.journal.writing.aside import begin
 from bot.journal.writing.storing import Store, Verdicts, Write
 
@@ -63,6 +64,7 @@ class WriterThread:
         self._queue: SimpleQueue[Job] = SimpleQueue()
         self._waiting: deque[float] = deque()
         self._is_closed = False
+        self._is_away = False
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
 
     def write(self, write: Write) -> asyncio.Future[Verdicts]:
@@ -78,6 +80,12 @@ class WriterThread:
         with suppress(IndexError):  # the thread may finish it in between
             return monotonic_s() - self._waiting[0]
         return 0.0
+
+    def is_away(self) -> bool:
+        """Whether the database has not answered the last work, or some is waiting for it now: it
+        gives up on what hangs and waits for the next, and in between nothing does.
+        """
+        return self._is_away or bool(self._waiting)
 
     def join(self, timeout_s: float) -> None:
         """Wait for the last queued work."""
@@ -137,6 +145,7 @@ class WriterThread:
         return outcomes + outcomes[-1:] * (len(writes) - len(outcomes))
 
     def _hand_over(self, jobs: Sequence[Job], outcomes: Sequence[object]) -> None:
+        self._is_away = isinstance(outcomes[-1], Unreachable)
         for _ in jobs:
             self._waiting.popleft()
         with suppress(RuntimeError):  # the loop is closed, so nobody waits any more

@@ -300,7 +300,7 @@ async def open_journal(
     )
 
     async def close() -> None:
-        await journal.close(HUNG_S if journal.stalled_s() else CLOSE_S)
+        await journal.close(HUNG_S if journal.is_away() else CLOSE_S)
 
     stack.push_async_callback(close)
     await answer(url, in_time(partial(require_unmixed, url, loaded.settings.mode)))

@@ -5,6 +5,7 @@ import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 import sqlalchemy as sa
@@ -14,12 +15,20 @@ from bot.domain.entry import Entry, Note, RunState, StateChanged
 from bot.domain.order import SendState
 from bot.journal.database import tables
 from bot.journal.database.engines import file_of, reading_engine, writing_engine
-from bot.journal.errors import Contradicted, Holder, LeaseLost, OutcomeUnknown, WrittenByAnother
+from bot.journal.errors import (
+    Contradicted,
+    Holder,
+    LeaseLost,
+    OutcomeUnknown,
+    Unreachable,
+    WrittenByAnother,
+)
 from bot.journal.journal import Journal
 from bot.journal.upkeep.verify import verify
 from bot.journal.writing.lease import acquire
 from bot.journal.writing.sends import Send
-from bot.journal.writing.storing import Verdicts
+from bot.journal.writing.storing import Store, Verdicts
+from bot.journal.writing.thread import WriterThread
 from tests.journal.breaking_proxy import Break, breaking_proxy
 from tests.journal.facts import EPOCH, EVERY_KIND, Story, after, but
 from tests.journal.stored import close_day
@@ -208,6 +217,22 @@ async def test_a_journal_that_hangs_is_told_and_closed_in_time(sqlite_url: str) 
     other.dispose()
     await stuck
     assert requests_in(sqlite_url) == ["L-0001", "L-0002"]
+
+
+async def test_a_database_that_gave_up_on_the_last_work_is_away_until_it_answers() -> None:
+    thread = WriterThread(cast(Store, None))
+
+    def give_up() -> None:
+        raise Unreachable("locked", database="journal.db")
+
+    with pytest.raises(Unreachable):
+        await thread.do(give_up)
+    was_away = thread.is_away()
+    await thread.do(lambda: None, is_last=True)
+    thread.join(5)
+
+    assert was_away
+    assert not thread.is_away()
 
 
 @pytest.mark.postgres
