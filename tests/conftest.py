@@ -6,6 +6,7 @@
 import gc
 import os
 import shutil
+import signal
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -74,6 +75,14 @@ def no_secret_is_left_anywhere(tmp_path_factory: pytest.TempPathFactory) -> Iter
     found = [*told, *leaks_in(folder)]
     lines = "\n".join(found[:50])
     assert not found, f"a secret is where it does not belong, in {folder}:\n{lines}\n{WHAT_TO_DO}"
+
+
+@pytest.fixture
+def hangup_is_heard() -> Iterator[None]:
+    """Undo what `nohup make test` does to SIGHUP: what inherits it ignored keeps it so."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="session")

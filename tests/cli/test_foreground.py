@@ -21,6 +21,8 @@ from bot.domain.entry import RunState, StateChanged
 from tests.cli.stage import PARTLY, no
 from tests.journal.facts import EVERY_KIND, after
 
+pytestmark = pytest.mark.usefixtures("hangup_is_heard")
+
 
 class Shown:
     """What a screen wrote to both streams."""

@@ -14,7 +14,7 @@ from bot.conformance.run import SIGNALS, Interrupted, until_signal
 from bot.conformance.two_factor import AskCode, sign_in
 from tests.conformance.server import ACCOUNT, Change, Server, server
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.usefixtures("hangup_is_heard")]
 
 BOOK = "/trading/v1/accounts/0009000011/order-book"
 

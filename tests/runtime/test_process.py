@@ -16,7 +16,11 @@ from tests.processes import ROOT, BotProcess
 from tests.staging import QUIET
 from tests.story import once, write_project
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.timeout(240),
+    pytest.mark.usefixtures("hangup_is_heard"),
+]
 WAIT_S = 60.0
 BY_SIGTERM = "stopped by SIGTERM while it was starting\n"
 NOBODY_READS: str | None = None

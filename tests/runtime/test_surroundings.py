@@ -17,7 +17,7 @@ from bot.runtime.watches import HookWatch
 from bot.strategy import Strategy
 from tests.rows import every_row
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("hangup_is_heard")]
 
 
 class Hostile(Strategy):
