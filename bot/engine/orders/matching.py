@@ -226,6 +226,13 @@ def _is_open(state: State, row: OrderReport) -> bool:
     return order is not None and order.is_open
 
 
+def known_as_external(state: State, row: OrderReport) -> TrackedOrder | None:
+    """Return the external order that a row of its day goes by; an id may be used again later."""
+    order = state.orders.get(row.order_id)
+    is_it = order is not None and not order.is_own
+    return order if order and is_it and order.row.trading_date == row.trading_date else None
+
+
 def is_alike(state: State, tracked: TrackedIntent, row: OrderReport | OrderUpdated) -> bool:
     """True if the row shows what was requested, and was not there before the bytes were sent."""
     intent, rulebook = tracked.intent, state.rulebook

@@ -25,7 +25,7 @@ from bot.engine import wake
 from bot.engine.gate import IllegalMove
 from bot.engine.orders import cancel_requests, doubts
 from bot.engine.orders.doubts import Trust
-from bot.engine.orders.matching import merged
+from bot.engine.orders.matching import known_as_external, merged
 from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import (
@@ -184,7 +184,13 @@ def claim(state: State, report: OrderReport) -> OrderReport:
 
 
 def external_order(state: State, report: OrderReport, note: str) -> None:
-    """Count an external order towards the exposure; it is never touched."""
+    """Count an external order towards the exposure; it is never touched. One that is known already
+    is counted anew, as its row shows it now; its state stays what its rows have made of it.
+    """
+    known = known_as_external(state, report)
+    before = known.row.state if known is not None else None
+    if known is not None:
+        report = claim(state, report)
     instrument = state.instruments.get(report.symbol)
     row = OrderUpdated(
         at=state.now,
@@ -199,7 +205,7 @@ def external_order(state: State, report: OrderReport, note: str) -> None:
         quantity=report.quantity,
         order_type=report.order_type,
         price=report.price,
-        state=shown_state(report),
+        state=before or shown_state(report),
         broker_status=report.status,
         executed_quantity=max(0, report.executed_quantity),
         executed_amount=report.executed_amount,
@@ -210,7 +216,7 @@ def external_order(state: State, report: OrderReport, note: str) -> None:
     asked_at = report.requested_at
     add_external(state, None, row)
     state.index.track_order(TrackedOrder(row, asked_at, report.may_cancel))
-    _record(state, row, None, report, "book")
+    _record(state, row, before, report, "book")
 
 
 # --------------------------------------------------------------------------------------------- rows

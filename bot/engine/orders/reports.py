@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
+from bot.domain.entry import OrderUpdated
 from bot.domain.message import (
     OrderRead,
     ReadOrder,
@@ -59,6 +60,8 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
             if report.remaining_quantity < twin.remaining_quantity:
                 unowned[report.order_id] = report
         elif not state.chains.is_former(report.order_id):
+            if not order.is_own and _looks_other(order.row, report):
+                unowned[report.order_id] = report
             guarded(state, f"row {report.order_id}", _merge, state, order, report, "book")
             doubts.ask_again(state, order)
     for row in event.set_aside:
@@ -69,6 +72,18 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     for report in unknown.match(state, event, [*unowned.values()]):
         if report.trading_date >= state.trading_date:
             guarded(state, f"row {report.order_id}", _adopt, state, report)
+
+
+def _looks_other(row: OrderUpdated, report: OrderReport) -> bool:
+    """Return whether the row of an external order shows another order than it did before: it lied
+    then, it lies now, or somebody has changed that order. Whose it is, is asked anew.
+    """
+    if report.order_id != row.order_id:
+        return False  # its owner has changed it: so says the row
+    shown = report.account, report.symbol, report.side, report.quantity
+    is_same = shown == (row.account, row.symbol, row.side, row.quantity)
+    is_same = is_same and report.order_type in {"", row.order_type}
+    return not is_same or report.price not in {None, row.price}
 
 
 def _merge(
@@ -190,6 +205,8 @@ def _adopt(state: State, row: OrderReport) -> None:
     look = row.account, row.trading_date, row.symbol, row.side, row.quantity
     dead = [each for each in state.index.not_placed.of(look) if is_alike(state, each, row)]
     ghost = max(dead, key=partial(_likeness, state, row), default=None) or _twin_of(state, row)
+    if ghost is None and matching.known_as_external(state, row) is not None:
+        return
     if ghost is None:
         ours = matching.predecessor_of(state, row)
         note = matching.note_for(ours) if ours else "not placed here"

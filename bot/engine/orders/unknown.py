@@ -32,6 +32,7 @@ from bot.engine.orders.matching import (
     is_in_time,
     is_of_before,
     is_unseen,
+    known_as_external,
     parts_of,
 )
 from bot.engine.orders.order_words import intent_facts, intent_words, question_text, time_words
@@ -218,8 +219,8 @@ def _assign(
     taken: list[OrderReport],
 ) -> None:
     """Give each question its row, or ask a person: if there are more equal rows than orders of
-    ours, if one appears at another time, or if it should not exist at all. `taken` are the rows
-    already processed.
+    ours, if one appears at another time or looked otherwise before, or if it should not exist at
+    all. `taken` are the rows already processed.
     """
     if not rows:
         return
@@ -227,24 +228,16 @@ def _assign(
     in_time = [row for row in rows if is_in_time(state, group[0], row)]
     fresh = [tracked for tracked in group if tracked.state is _S.FRESH]
     is_ambiguous = any(tracked.state is _S.AMBIGUOUS for tracked in group)
-    if in_time and not fresh and not is_ambiguous and len(in_time) <= len(group):
+    changed = [row for row in rows if known_as_external(state, row) is not None]
+    is_clear = not (fresh or is_ambiguous or changed)
+    if in_time and is_clear and len(in_time) <= len(group):
         for tracked, row in zip(group, in_time, strict=False):
             taken.append(row)
             take_over(state, tracked, row, f"found in the day order book as {row.order_id}")
         return
     taken += rows
-    ids = ", ".join(row.order_id for row in rows)
+    why = _why_ambiguous(group[0], rows, in_time, is_fresh=bool(fresh), changed=changed)
     ours = ", ".join(tracked.intent.intent_id for tracked in group)
-    if fresh and in_time:
-        why = f"{ids} is there although the nonce was unused"
-    elif any(row.quantity != group[0].intent.quantity for row in rows):
-        why = f"{ids} together are its {group[0].intent.quantity:,} shares"
-    elif len(rows) > 1:
-        why = f"{len(rows)} equal rows"
-    elif in_time:
-        why = f"{ids} is there too"
-    else:
-        why = f"{ids} is equal, but of another time ({time_words(rows[0].placed_at)})"
     for row in rows:
         orders.external_order(state, row, f"may be {ours}")
     for tracked in group:
@@ -253,7 +246,33 @@ def _assign(
         tracked.doubt = why
         _alert(state, tracked, "ORDER_AMBIGUOUS")
     for tracked in fresh if in_time else ():
-        distrust_nonces(state, tracked, f"{ids} is in the day order book")
+        distrust_nonces(state, tracked, f"{_ids(rows)} is in the day order book")
+
+
+def _why_ambiguous(
+    asked: TrackedIntent,
+    rows: Sequence[OrderReport],
+    in_time: Sequence[OrderReport],
+    *,
+    is_fresh: bool,
+    changed: Sequence[OrderReport],
+) -> str:
+    ids, quantity = _ids(rows), asked.intent.quantity
+    if is_fresh and in_time:
+        return f"{ids} is there although the nonce was unused"
+    if changed:
+        return f"{_ids(changed)} showed another order before"
+    if any(row.quantity != quantity for row in rows):
+        return f"{ids} together are its {quantity:,} shares"
+    if len(rows) > 1:
+        return f"{len(rows)} equal rows"
+    if in_time:
+        return f"{ids} is there too"
+    return f"{ids} is equal, but of another time ({time_words(rows[0].placed_at)})"
+
+
+def _ids(rows: Sequence[OrderReport]) -> str:
+    return ", ".join(row.order_id for row in rows)
 
 
 def take_over(state: State, tracked: TrackedIntent, row: OrderReport, reason: str) -> None:

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -142,6 +143,54 @@ def test_a_row_that_differs_is_somebody_elses(changes):
 
     assert _states(stage) == [SendState.UNKNOWN]
     assert stage.entries_of_order().intent_id is None
+
+
+@every_row(
+    "changes", [{"quantity": 200}, {"side": Side.SELL}, {"price": 27_050}, {"order_type": "MTL"}]
+)
+@pytest.mark.parametrize("executed", [0, 100])
+def test_an_order_whose_first_row_lied_is_not_lost_but_asked_about(changes, executed):
+    stage, intent = _unknown()
+    _burn(stage, intent, Resolution.REACHED)
+    stage.after(1).book(report_of(intent, executed=executed, **changes))
+    before = stage.entries_of_order()
+
+    stage.after(1).book(report_of(intent, executed=executed))
+    stage.after(1).book(report_of(intent, executed=executed))
+
+    row = stage.entries_of_order()
+    assert (row.note, row.price, row.quantity) == ("may be L-0001", 27_000, 100)
+    assert row.executed_quantity == before.executed_quantity == executed
+    assert _states(stage) == [SendState.UNKNOWN, SendState.REACHED, SendState.AMBIGUOUS]
+    [alert] = stage.engine.status().alerts
+    assert "may be ORD1 (ORD1 showed another order before), and nothing proves it" in alert
+    moves = [each for each in stage.all(Transition) if each.order_id == "ORD1"]
+    assert all(one.to_state is next_.from_state for one, next_ in pairwise(moves))
+
+
+def test_a_row_that_comes_to_look_like_a_dead_order_halts_the_symbol():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.answer(intent, Refused("400", "no", 400))
+    stage.after(1).book(report_of(intent, "ORD9", price=26_900))
+    assert stage.engine.status().halted_symbols == {}
+
+    stage.after(1).book(report_of(intent, "ORD9"))
+
+    assert "looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
+    assert stage.entries_of_order("ORD9").note == "looks like L-0001"
+
+
+def test_an_order_of_somebody_else_who_changes_its_price_stays_theirs():
+    stage, intent = _unknown()
+    stage.after(1).book(report_of(intent, "ORD9", price=26_900))
+
+    stage.after(1).book(report_of(intent, "ORD9", price=26_950))
+
+    row = stage.entries_of_order("ORD9")
+    assert (row.price, row.note, row.intent_id) == (26_950, "not placed here", None)
+    assert _states(stage) == [SendState.UNKNOWN]
 
 
 def test_a_row_known_before_the_send_is_not_ours():
