@@ -118,7 +118,7 @@ def _goes_back(order: TrackedOrder, report: OrderReport, move: Move) -> str:
 
     A different status alone does not count once an order has ended: nodes may name the same end
     differently. Nor does a final status that did not end it, as when an amendment gave the order
-    another id.
+    another id. An earlier price does not count in a row that ends it: nothing is amended after.
     """
     row, state = order.row, shown_state(report)
     if report.executed_quantity < row.executed_quantity:
@@ -131,6 +131,7 @@ def _goes_back(order: TrackedOrder, report: OrderReport, move: Move) -> str:
         return f"its status went back from {row.broker_status} to {report.status}"
     is_other = report.price is not None and report.price != row.price
     is_other = order.change is None and (is_other or report.quantity != row.quantity)
+    is_other = is_other and state not in TERMINAL_STATES
     was_taken = is_other and _figures_of(report) in order.shown.rows
     return "it shows what was there before an amendment" if was_taken else ""
 

@@ -202,6 +202,21 @@ def test_a_price_of_before_an_amendment_is_old():
     assert stage.entries_of_order().price == 27_100
 
 
+def test_the_end_of_an_order_is_seen_though_a_row_lied_about_its_price_meanwhile():
+    stage = Stage()
+    intent = stage.working(500)
+    asked = stage.after(1).now
+    stage.after(1).book(report_of(intent, price=27_050))
+    end = report_of(intent, cancelled=500, state=S.CANCELLED, status="CANCELLED")
+
+    stage.after(1).book(end, asked_at=asked)  # a late answer, asked for before the lie
+    assert stage.entries_of_order().state is S.ACCEPTED
+    stage.after(1).book(end)
+
+    assert (stage.entries_of_order().state, stage.entries_of_order().price) == (S.CANCELLED, 27_000)
+    assert not _halted(stage)
+
+
 def test_the_same_end_by_another_name_is_no_step_back():
     stage, intent = _partly_filled()
     filled = report_of(intent, executed=500, status="MATCHED_ALL", state=S.FILLED)
