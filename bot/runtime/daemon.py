@@ -45,6 +45,7 @@ from bot.runtime.health.heartbeat import Work
 from bot.runtime.history.warming.kept import KeptBars, KeptExDates
 from bot.runtime.history.warming.sources import FOLDER, BrokerBars, StoredBars
 from bot.runtime.history.warming.warm_up import WarmUp
+from bot.runtime.journal_file import counted
 from bot.runtime.live import LiveLoop
 from bot.runtime.parts import Parts, unanswered
 from bot.runtime.start.day_start import DayStart, KnownOrders
@@ -63,7 +64,9 @@ DRAIN_S: Final = 5.0
 LATE_DRAIN_S: Final = 0.2
 """The same if the time for stopping is over, or nearly."""
 FINISH_S: Final = 0.5
-"""How long to process the last events, the most urgent first."""
+"""How long to process the last events, the most urgent first, if no more time is left."""
+AFTER_S: Final = 1.5
+"""What a stop still needs of its time when all that was decided is in the journal."""
 PULSE: Final = timedelta(minutes=5)
 
 
@@ -230,11 +233,7 @@ class Daemon:
         await parts.tasks.drain(max(left_s, LATE_DRAIN_S))
         self._supervisor.stopped.set()
         parts.inbox.post(TimePassed(parts.environment.market.now()))
-        await asyncio.wait({loop}, timeout=LATE_DRAIN_S)
-        if loop.done() and self._supervisor.failure is None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(FINISH_S):
-                    await self._loop.finish()
+        await self._finish(loop)
         if left := unanswered(parts):
             text = "the next start asks the broker what has become of that"
             parts.trouble.begin(f"stopped without the answer to {', '.join(left)}; {text}")
@@ -245,6 +244,24 @@ class Daemon:
             noun = "event was" if count == 1 else "events were"
             text = "the next start reads orders and account anew"
             parts.trouble.begin(f"stopped before {count:,} {noun} looked at: {text}")
+        if (rows := self.unwritten) and not parts.commits.is_cut:
+            text = "no order was sent on it, and the next start reads orders and account anew"
+            parts.trouble.begin(f"stopped before the journal had taken {counted(rows)}: {text}")
+
+    async def _finish(self, loop: asyncio.Task[None]) -> None:
+        """Look at what has come and store all that was decided: while the journal answers, for as
+        long as a stop may take.
+        """
+        left_s = min(DRAIN_S, self._supervisor.left_s() - AFTER_S)
+        if self._parts.commits.is_cut:
+            left_s = 0
+        now = asyncio.get_running_loop().time
+        ends_at = now() + left_s
+        await asyncio.wait({loop}, timeout=max(left_s, LATE_DRAIN_S))
+        if loop.done() and self._supervisor.failure is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(ends_at - now(), FINISH_S)):
+                    await self._loop.finish()
 
     # ----------------------------------------------------------------------------- the start
 

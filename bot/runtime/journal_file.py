@@ -225,16 +225,20 @@ def left_unwritten(reason: str, entries: Sequence[Entry], unkept: str) -> Operat
     """Report what could not be written to the journal by the end of a run; `unkept`: why the
     emergency journal lacks it too, if it does.
     """
-    kinds = Counter(type(entry).__name__ for entry in entries)
-    counted = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    ids = {getattr(entry, name, None) for entry in entries for name in ("order_id", "intent_id")}
-    orders = ", ".join(sorted(filter(None, ids)))
     text = (
-        f"stopped by {reason}, but the journal does not answer. Not written: {counted or 'the end'}"
-        f"{f'; orders {orders}' if orders else ''}. {_LOST.format(unkept) if unkept else _KEPT} "
-        f"{CHECK}"
+        f"stopped by {reason}, but the journal does not answer. Not written: "
+        f"{counted(entries) or 'the end'}. {_LOST.format(unkept) if unkept else _KEPT} {CHECK}"
     )
     return OperatorMistake.of("E-DB-010", text, ExitCode.DATABASE)
+
+
+def counted(entries: Sequence[Entry]) -> str:
+    """Say how many rows of each kind these are, and of which orders; empty for none."""
+    kinds = Counter(type(entry).__name__ for entry in entries)
+    text = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    ids = {getattr(entry, name, None) for entry in entries for name in ("order_id", "intent_id")}
+    orders = ", ".join(sorted(filter(None, ids)))
+    return f"{text}; orders {orders}" if orders else text
 
 
 def taken_over(error: LeaseLost | WrittenByAnother) -> OperatorMistake:

@@ -133,7 +133,8 @@ class LiveLoop:
     def unwritten(self) -> Sequence[Entry]:
         """What was decided and is not known to be stored."""
         waiting = [*self._storing, *self._held, *self._decided]
-        return [command.entry for _, command in waiting if isinstance(command, Record)]
+        records = [command.entry for _, command in waiting if isinstance(command, Record)]
+        return [*records, *self._fold.waiting]
 
     @property
     def waiting(self) -> int:
@@ -164,7 +165,9 @@ class LiveLoop:
         self._lazy_s = self._lazy_until = 0.0  # nothing waits any longer
         await self._carry()
         if not self._commits.is_cut and (rest := self._fold.rest()):
+            self._storing = [(each.at, Record(each)) for each in rest]
             await self._store(rest, ())
+            self._storing = []
 
     async def step(self) -> None:
         """Decide on what waits, and carry it out unless it may wait for the next commit."""

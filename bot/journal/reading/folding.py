@@ -88,10 +88,16 @@ class Fold:
                 written.append(decision)
         return written
 
+    @property
+    def waiting(self) -> list[Entry]:
+        """What was folded and is not written yet."""
+        return [row for group in self._groups.values() for row in _rows(group)]
+
     def rest(self) -> list[Entry]:
-        """Return what was folded and is not written yet: the run ends."""
-        groups, self._groups, self._about = self._groups, {}, {}
-        return [row for group in groups.values() for row in _rows(group)]
+        """Return what waits, and close all groups: the run ends."""
+        rows = self.waiting
+        self._groups, self._about = {}, {}
+        return rows
 
     def _counted(self, entry: Decision) -> list[Entry]:
         """Count a decision without a request with others like it; the first of them is written."""
