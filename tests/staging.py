@@ -194,6 +194,7 @@ async def set_stage(
         gates=(gate, gate, lambda _: False),
         post=events.append,
         way=RightOfWay(hold_s=30),
+        spawn=lambda work, name: asyncio.create_task(work, name=name),
     )
     return Stage(
         sandbox,

@@ -42,12 +42,13 @@ from bot.journal.errors import OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.writing.sends import Send
 from bot.protocol.envelope import Answer, NoAnswer
-from bot.runtime import live
+from bot.runtime import activity, live
 from bot.runtime.activity import Activity, TimeSlice
 from bot.runtime.commits import Commits, Stored
 from bot.runtime.inbox import BY_URGENCY, Inbox
 from bot.runtime.live import LiveLoop
 from bot.runtime.supervisor import FaultGuard
+from bot.runtime.worlds.environment import REAL_TIME
 from bot.strategy import Strategy
 from tests import staging
 from tests.engine import stage as engine_stage
@@ -268,6 +269,40 @@ async def test_an_operator_comes_before_the_hooks_that_an_event_has_left_due(roo
     assert [type(entry) for entry in shown] == [Decision, Decision, Decision, Note]
     decided = [entry.code for entry in shown if isinstance(entry, Decision)]
     assert [code == "PAUSED" for code in decided] == [False, True, True]
+
+
+@pytest.mark.parametrize("think_s", [0.001, 0.005, 0.020])
+async def test_in_real_time_a_pause_takes_effect_within_100_ms_of_a_flood_s_thinking(
+    room: Room, monkeypatch: pytest.MonkeyPatch, think_s: float
+) -> None:
+    """Time passes only as the engine thinks; a request takes some turns of the loop to arrive."""
+    spent, engine, stopped = [0.0], room.loop._engine, asyncio.Event()
+    handle = engine.handle
+
+    def thinking(event: Event) -> Sequence[Command]:
+        spent[0] += think_s
+        return handle(event)
+
+    for module in (activity, live):
+        monkeypatch.setattr(module, "monotonic_s", lambda: spent[0])
+    monkeypatch.setattr(engine, "handle", thinking)
+    room.loop._slice = TimeSlice(REAL_TIME.slice_s)
+    room.inbox.rank(REAL_TIME.ranking)
+    for number in range(1_000):
+        room.inbox.post(_told(number))
+    running = asyncio.create_task(room.loop.run(stopped))
+
+    for _ in range(3 * activity.TURNS_MAX):
+        await asyncio.sleep(0)
+    room.inbox.ask(PAUSE)
+    for _ in range(activity.TURNS_MAX):
+        await asyncio.sleep(0)
+    is_paused, paused_at = engine.status().state is RunState.PAUSED, spent[0]
+    stopped.set()
+
+    assert (is_paused, paused_at <= 0.1) == (True, True)
+    assert room.inbox.has_more
+    await running
 
 
 # --------------------------------------------------------------------- decisions without a signal

@@ -31,7 +31,6 @@ from bot.journal.writing.sends import Send
 from bot.journal.writing.storing import Verdicts
 from bot.protocol.endpoints.endpoint import Lane
 from bot.protocol.envelope import Answer, NoAnswer
-from bot.runtime.order_manager import BOOK_AGE_MAX
 from tests.staging import START, Stage, intent, scenario, set_stage
 
 POST = {"verb": "POST", "path": "*/orders"}
@@ -478,17 +477,19 @@ async def test_the_age_of_the_day_book_is_none_of_a_faster_market_clock(stage: S
     assert len(stage.events) == reads + 1
 
 
-async def test_a_day_book_that_is_being_read_ahead_is_waited_for_and_read_once(
+async def test_a_day_book_too_old_for_an_order_is_read_while_its_decision_is_committed_and_once(
     stage: Stage,
 ) -> None:
-    wanted = await stage.ready(intent())
+    wanted, sends = await stage.ready(intent()), list[Send]()
     for _ in range(2):
-        stage.day_order_book.read_ahead(
-            BOOK_AGE_MAX, lambda work, name: asyncio.create_task(work, name=name)
-        )
+        stage.orders.sign(wanted, sends)
+    await asyncio.sleep(0)
+    reading = [each.get_name() for each in asyncio.all_tasks()]
 
     await stage.orders.place(wanted)
 
+    assert sends == []
+    assert reading.count("day order book") == 1
     assert isinstance(_answer(stage).outcome, Accepted)
     assert sum(isinstance(event, TodaysOrdersRead) for event in stage.events) == 1
 
