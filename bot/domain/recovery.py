@@ -60,7 +60,7 @@ class StoredAmend:
 
 @dataclass(frozen=True, slots=True)
 class StoredChanges:
-    """What amendments have made of an order: `quantities` are the totals that they asked for.
+    """What amendments have made of an order: `quantities` and `prices` are what they asked for.
 
     Of the time before its newest id was first shown: `matched` is what was executed, in shares and
     VND; `had_ended`: it had ended, and works on under that id; then `total` is the quantity that
@@ -71,6 +71,7 @@ class StoredChanges:
     total: int | None = None
     matched: tuple[int, int] = (0, 0)
     had_ended: bool = False
+    prices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

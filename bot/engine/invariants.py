@@ -282,7 +282,8 @@ def _require_apart(
     for order in orders:
         if order.is_own:
             prices = found.setdefault((order.row.symbol, order.row.side), [])
-            prices += [(_limit(price, order.row.side), order.name) for price in order.prices]
+            # What its rows show is the broker's doing: another price there is told as that.
+            prices += [(_limit(each, order.row.side), order.name) for each in order.prices_given]
     for one in waiting:
         intent = one.intent
         prices = found.setdefault((intent.symbol, intent.side), [])

@@ -230,10 +230,12 @@ class TrackedOrder(Watched):
 
     `requested_at` is the request time of the newest merged row, `look` when it is read by its id.
     `change` is an amendment whose PUT may take effect: until its verdict the order counts with the
-    larger of both values. `also_open` are shares working under another id of it.
+    larger of both values. `also_open` are shares working under another id of it. `asked` are the
+    prices that we gave it, normally one, none for an external order: a row may show another one,
+    and then it counts at both.
     """
 
-    WATCHED = frozenset({"row", "expires_at", "poll", "change", "also_open", "look"})
+    WATCHED = frozenset({"row", "expires_at", "poll", "change", "also_open", "look", "asked"})
 
     row: OrderUpdated
     requested_at: datetime = LONG_AGO
@@ -241,6 +243,7 @@ class TrackedOrder(Watched):
     expires_at: datetime | None = None
     poll: BackOff | None = None
     change: TrackedAmend | None = None
+    asked: tuple[int, ...] = ()
     also_open: int = 0
     look: BackOff | None = None
     shown: Shown = field(default_factory=Shown)
@@ -279,9 +282,26 @@ class TrackedOrder(Watched):
     @property
     def prices(self) -> tuple[int | None, ...]:
         """Every price at which it may work, lowest first; None: at the market."""
-        if self.change is None or not self.change.is_of_price or self.row.price is None:
-            return (self.row.price,)
-        return tuple(sorted({self.row.price, self.change.old, self.change.new}))
+        price, change = self.row.price, self.change
+        if price is None:
+            return (None,)
+        if change is not None and change.is_of_price:
+            return tuple(sorted({price, change.old, change.new, *self.asked}))
+        if self.asked in ((), (price,)):
+            return (price,)
+        return tuple(sorted({price, *self.asked}))
+
+    @property
+    def prices_given(self) -> tuple[int | None, ...]:
+        """Every price that it may have from us, whatever a row shows; None: at the market."""
+        change = self.change
+        given = (change.new,) if change is not None and change.is_of_price else ()
+        return (*self.asked, *given) if self.asked else (self.row.price,)
+
+    @property
+    def has_strange_price(self) -> bool:
+        """True if its newest row shows a price that nobody asked for here."""
+        return self.is_open and self.is_own and self.row.price not in self.prices_given
 
 
 class CancelStage(StrEnum):

@@ -263,6 +263,10 @@ def _end(
     """Record the result, and let the order work on."""
     code, row = f" ({amend.code})" if amend.code else "", order.row
     amend.stage, amend.verdict, amend.text = AmendStage.OVER, verdict, f"{text}{code}"
+    if amend.is_of_price and verdict is AmendVerdict.DONE:
+        order.asked = (amend.new,)
+    elif amend.is_of_price and verdict is AmendVerdict.DIFFERS:  # either may be what counts
+        order.asked = tuple(sorted({*order.asked, amend.new}))
     order.change = None
     state.counts[f"amend_{verdict.lower()}"] += 1
     if row.state is OrderState.PENDING_REPLACE:

@@ -24,6 +24,7 @@ from bot.engine.control_state import Standing
 from bot.engine.orders import unseen
 from bot.engine.orders.matching import belongs, contradiction, known_prices
 from bot.engine.orders.order_words import row_facts, row_words
+from bot.engine.risk.view import Opposite
 from bot.engine.state import State
 from bot.engine.tracked import BackOff, RowFigures, TrackedOrder
 
@@ -183,6 +184,45 @@ def tell_of_life(state: State, order: TrackedOrder, report: OrderReport) -> None
     order.shown.lives = True
 
 
+def note_price(state: State, order: TrackedOrder, before: int | None) -> None:
+    """A row has changed the price of an order. What is left of one at the market rests at its last
+    price, which is its own; the price of one that is being amended is told with the verdict.
+    """
+    change, price = order.change, order.row.price
+    if before is None and price is not None and order.is_own:
+        order.asked = (price,)
+    if order.has_strange_price and not (change is not None and change.is_of_price):
+        text, facts = _strange_price(state, order)
+        about = f"{order.row.order_id} {order.row.price}"
+        state.alert("PRICE_DIFFERS", text, facts, about=about, symbol=order.row.symbol)
+
+
+def _strange_price(state: State, order: TrackedOrder) -> tuple[str, Numbers]:
+    """Say what is strange, and which order of ours it could now trade with."""
+    row, asked = order.row, " or ".join(f"{each:,}" for each in order.asked)
+    index, symbol = state.index, row.symbol
+    others = [
+        Opposite(each.name, price)
+        for each in index.open_in.of(symbol)
+        if each.is_own and each.row.side is not row.side
+        for price in each.prices
+    ]
+    others += [
+        Opposite(each.name, each.intent.limit_price)
+        for each in index.pending_in.of(symbol)
+        if each.intent.side is not row.side
+    ]
+    met = sorted({each.name for each in others if each.can_meet(row.side, row.price)})
+    could = f". It could now trade with your own {', '.join(met)}" if met else ""
+    text = (
+        f"{row_words(row)}: that is its price in the broker's row; by what the bot sent it is"
+        f" {asked}. It counts at every one of these until it ends{could}. Compare it with the"
+        " broker's app; if nobody changed it there, or it is not wanted: bot cancel"
+        f" {row.order_id}"
+    )
+    return text, {**row_facts(row), "asked": asked, "met": ", ".join(met)}
+
+
 def _figures_of(report: OrderReport) -> RowFigures:
     executed, cancelled = report.executed_quantity, report.cancelled_quantity
     return report.status, report.quantity, report.price, executed, cancelled
@@ -275,6 +315,8 @@ def alerts(state: State) -> Iterator[Standing]:
         if order.shown.doubt and order.is_open:
             facts = {**row_facts(order.row), "why": order.shown.doubt}
             yield Standing("ROW_AMBIGUOUS", _ambiguous(order), facts)
+        if order.has_strange_price:
+            yield Standing("PRICE_DIFFERS", *_strange_price(state, order))
         if since is not None and state.now - since >= OLD_FOR:
             seconds = round((state.now - since).total_seconds())
             text = (

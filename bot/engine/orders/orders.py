@@ -147,7 +147,8 @@ def own_order(
         code=code,
     )
     expires_at = state.now + intent.expire_after if intent.expire_after is not None else None
-    order = TrackedOrder(row, expires_at=expires_at, poll=state.first_poll())
+    asked = (intent.limit_price,) if intent.limit_price is not None else ()
+    order = TrackedOrder(row, expires_at=expires_at, poll=state.first_poll(), asked=asked)
     state.index.track_order(order)
     state.seen_ids.add(report.order_id)
     tracked.order_id = report.order_id
@@ -266,6 +267,8 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     if order.poll is not None:
         order.poll = state.first_poll()
     _record(state, after, before.state, report, source)
+    if after.price != before.price:
+        doubts.note_price(state, order, before.price)
     _follow(state, order, before, fill)
     return True
 

@@ -253,6 +253,10 @@ def _restore_order(
     """An own open order is polled at once; its working time counts from its intent."""
     order = TrackedOrder(row)
     order.shown.totals.update(changes.quantities)
+    if intent is not None and row.price is not None:
+        asked = {intent.limit_price or row.price, *changes.prices}
+        # Of several, the one that it has was asked for last: rows of before an amendment are old.
+        order.asked = (row.price,) if row.price in asked else tuple(sorted(asked))
     order.shown.lives = changes.had_ended and not order.is_open
     state.index.track_order(order)
     if order.is_own and order.is_open:

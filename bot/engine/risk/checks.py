@@ -288,17 +288,13 @@ def other_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator
     """
     if view.twin is not None:
         yield judged("DUPLICATE", False, twin=view.twin)
-    mine, is_buy = request.limit_price, request.side is _BUY
     for other in view.opposites:
         is_auction = view.is_auction_near or view.phase in AUCTIONS
-        can_meet = is_auction or mine is None or other.price is None
-        if mine is not None and other.price is not None:
-            can_meet = can_meet or (mine >= other.price if is_buy else mine <= other.price)
-        if can_meet:
+        if is_auction or other.can_meet(request.side, request.limit_price):
             yield judged("SELF_CROSS", False, other=other.name, price=other.price)
     if view.opposites:
         yield judged("SELF_CROSS", True, "own opposite order none", other=None)
-    if not is_buy:
+    if request.side is _SELL:
         return  # an exit reduces risk, whatever is unknown
     here, here_max = view.unknown_in_account, view.unknown_in_account_max
     if here >= here_max:

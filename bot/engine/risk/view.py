@@ -61,6 +61,12 @@ class Opposite:
     name: str
     price: int | None
 
+    def can_meet(self, side: Side, price: int | None) -> bool:
+        """Return whether it can trade with an order of the other side at this price."""
+        if price is None or self.price is None:
+            return True
+        return price >= self.price if side is Side.BUY else price <= self.price
+
 
 @dataclass(frozen=True, slots=True)
 class View:

@@ -82,16 +82,17 @@ def _later_shown(connection: sa.Connection, day: str) -> Iterator[tuple[str, str
 
 def changes(connection: sa.Connection, day: str) -> dict[str, StoredChanges]:
     """Return what amendments have made of today's orders: those with a PUT or a later id."""
-    asked = _quantities_asked(connection, day)
+    asked = _values_asked(connection, day)
     newest = {order_id: seq for order_id, _, seq in _later_shown(connection, day)}
     found: dict[str, StoredChanges] = {}
     for order_id in sorted({*asked, *newest}):
         sent, since = asked[order_id], newest.get(order_id)
-        quantities = tuple(quantity for _, quantity in sent if quantity)
+        quantities = tuple(quantity for _, quantity, _ in sent if quantity)
+        prices = tuple(price for _, _, price in sent if price)
         if since is None:
-            found[order_id] = StoredChanges(quantities)
+            found[order_id] = StoredChanges(quantities, prices=prices)
             continue
-        before = [quantity for seq, quantity in sent if seq < since]
+        before = [quantity for seq, quantity, _ in sent if seq < since]
         amounts = sa.select(total(_FILLS.c.quantity), total(_FILLS.c.amount))
         matched = amounts.where(_FILLS.c.order_id == order_id, _FILLS.c.seq < since)
         shares, amount = connection.execute(matched.where(_FILLS.c.trading_date == day)).one()
@@ -107,7 +108,7 @@ def changes(connection: sa.Connection, day: str) -> dict[str, StoredChanges]:
         # What has its verdict is in the order's own row.
         total_now = before[-1] if had_ended and before else 0
         found[order_id] = StoredChanges(
-            quantities, total_now or None, (shares, amount), bool(had_ended)
+            quantities, total_now or None, (shares, amount), bool(had_ended), prices
         )
     return found
 
@@ -118,11 +119,11 @@ def _first_of(order_id: str, day: str) -> sa.ScalarSelect[int]:
     return sa.select(sa.func.min(_ORDERS.c.seq)).where(its).scalar_subquery()
 
 
-def _quantities_asked(
+def _values_asked(
     connection: sa.Connection, day: str
-) -> defaultdict[str, list[tuple[int, int]]]:
-    """Return the totals that PUTs have asked for, by order: number of the PUT, quantity (0: it
-    changed the price).
+) -> defaultdict[str, list[tuple[int, int, int]]]:
+    """Return what PUTs have asked for, by order: number of the PUT, total and price, of which one
+    is 0.
     """
     puts = (
         sa.select(_ORDERS.c.order_id, _ATTEMPTS.c.intent_id, _ATTEMPTS.c.seq)
@@ -130,11 +131,13 @@ def _quantities_asked(
         .where(_ORDERS.c.trading_date == day, _ATTEMPTS.c.verb == "PUT")
         .order_by(_ATTEMPTS.c.seq)
     )
-    found = defaultdict[str, list[tuple[int, int]]](list)
+    found = defaultdict[str, list[tuple[int, int, int]]](list)
     for order_id, intent_id, seq in connection.execute(puts).all():
         decision = _asked_by(connection, intent_id, seq)
         if decision is not None:
-            found[order_id].append((seq, json.loads(decision["numbers"]).get("quantity") or 0))
+            asked = json.loads(decision["numbers"])
+            values = seq, asked.get("quantity") or 0, asked.get("price") or 0
+            found[order_id].append(values)
     return found
 
 

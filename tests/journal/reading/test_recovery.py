@@ -267,10 +267,13 @@ async def test_fills_that_may_not_have_settled_come_back_with_their_day(journal:
     assert (await journal.recover(DAY + 2 * SETTLEMENT_LASTS)).recent_fills == ()
 
 
-async def _with_a_put(journal: Journal, state: OrderState) -> tuple[Story, AttemptStarted]:
-    """An order for which a new total was asked, with its PUT committed."""
-    story = Story()
-    numbers = {"by": "operator", "price": None, "quantity": 600, "old": story.intent.quantity}
+async def _with_a_put(
+    journal: Journal, state: OrderState, price: int | None = None
+) -> tuple[Story, AttemptStarted]:
+    """An order for which a new total was asked, or a new price, with its PUT committed."""
+    story, quantity = Story(), None if price else 600
+    old = story.intent.quantity if quantity else story.price
+    numbers = {"by": "operator", "price": price, "quantity": quantity, "old": old}
     put = but(story.started, attempt_id="p", nonce="p", verb="PUT", order_id=story.order_id)
     for entries in story.placed():
         await journal.write(entries)
@@ -315,6 +318,12 @@ async def test_the_ids_that_amendments_gave_come_back_in_their_order(journal: Jo
     assert (await journal.recover(NEXT_DAY)).later_ids == {story.order_id: ("ORD9", "ORD5")}
     await journal.write([but(story.accepted, state=OrderState.CANCELLED)])
     assert (await journal.recover(NEXT_DAY)).later_ids == {}
+
+
+async def test_the_prices_that_amendments_asked_for_come_back(journal: Journal) -> None:
+    story, _ = await _with_a_put(journal, OrderState.ACCEPTED, 26_900)
+
+    assert (await journal.recover(DAY)).changes == {story.order_id: StoredChanges(prices=(26_900,))}
 
 
 @pytest.mark.parametrize("had_ended", [False, True])
