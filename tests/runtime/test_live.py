@@ -275,7 +275,9 @@ async def test_an_operator_comes_before_the_hooks_that_an_event_has_left_due(roo
 async def test_in_real_time_a_pause_takes_effect_within_100_ms_of_a_flood_s_thinking(
     room: Room, monkeypatch: pytest.MonkeyPatch, think_s: float
 ) -> None:
-    """Time passes only as the engine thinks; a request takes some turns of the loop to arrive."""
+    """Time passes only as the engine thinks; a request takes some turns of the loop to arrive, and
+    so does the end of a commit.
+    """
     spent, engine, stopped = [0.0], room.loop._engine, asyncio.Event()
     handle = engine.handle
 
@@ -283,8 +285,14 @@ async def test_in_real_time_a_pause_takes_effect_within_100_ms_of_a_flood_s_thin
         spent[0] += think_s
         return handle(event)
 
+    async def committing(_entries: object, _sends: object) -> Stored:
+        for _ in range(activity.TURNS_MAX):
+            await asyncio.sleep(0)
+        return Stored("", ())
+
     for module in (activity, live):
         monkeypatch.setattr(module, "monotonic_s", lambda: spent[0])
+    monkeypatch.setattr(room.loop._commits, "write", committing)
     monkeypatch.setattr(engine, "handle", thinking)
     room.loop._slice = TimeSlice(REAL_TIME.slice_s)
     room.inbox.rank(REAL_TIME.ranking)

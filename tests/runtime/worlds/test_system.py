@@ -14,10 +14,17 @@ from bot.config.rulebook import load_rulebook
 from bot.domain.entry import Note
 from bot.domain.message import Event, Noted
 from bot.protocol.secret import Secret
+from bot.runtime.inbox import BY_URGENCY
 from bot.runtime.timetable.schedule import Firing, Job, Timetable, every
 from bot.runtime.watches import QuotaWatch
 from bot.runtime.worlds.environment import Access
-from bot.runtime.worlds.system import BLOCKED, ClockDriver, ServedEnvironment, read_market_clock
+from bot.runtime.worlds.system import (
+    BLOCKED,
+    ClockDriver,
+    ServedEnvironment,
+    SystemEnvironment,
+    read_market_clock,
+)
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import serve
 from tests.staging import scenario
@@ -47,6 +54,19 @@ class Wall:
 
 def quick(clock: Clock) -> Clock:
     return ScaledClock(clock, start=START, speed=SPEED)
+
+
+def test_with_a_real_clock_the_urgent_goes_first_and_no_decision_waits_longer_than_a_second() -> (
+    None
+):
+    """How soon a pause gets its turn is in `test_live.py`."""
+    access = Access("http://127.0.0.1:1", Secret(""), Secret(""))
+
+    pace = SystemEnvironment(access).pace
+
+    assert (pace.ranking, pace.reads_ahead) == (BY_URGENCY, True)
+    assert pace.lazy_s <= 1
+    assert pace.hold_s <= 0.1, "a market poll is not put off for a hanging order"
 
 
 async def test_a_deadline_that_comes_nearer_fires_before_the_job_that_was_next() -> None:
