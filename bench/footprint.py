@@ -1,14 +1,16 @@
-"""How much memory a settled bot takes: with its broker elsewhere, and with the sandbox inside.
+"""What a bot takes at rest: its memory once it has settled, and the time of commands beside it.
 
-    .venv/bin/python -m bench.resident [--symbols 10] [--after 30]
+    .venv/bin/python -m bench.footprint [--symbols 10] [--after 30]
 
 `bot run` as a user starts it, with one strategy that wants bars; its broker is `bot paper serve`
 in a process of its own, then the sandbox that it plays itself. Printed are the resident size (what
-`ps` shows) and the proportional one (shared pages divided among those who share them), in MB.
+`ps` shows) and the proportional one (shared pages divided among those who share them), in MB; and
+the least CPU of nine calls of two commands beside the running bot, and of Python alone.
 """
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -24,6 +26,8 @@ from bench.thirty_days import write_project
 from bench.virtual_day import SMA
 
 ENDS_S = 30
+CALLS = 9
+COMMANDS = (("-m", "bot", "run", "--help"), ("-m", "bot", "status", "-c"), ("-c", "pass"))
 
 
 @contextmanager
@@ -51,12 +55,28 @@ def sizes(pid: int) -> tuple[float, float]:
     return kb["Rss"] / 1024, kb["Pss"] / 1024
 
 
-def measured(config: Path, after_s: float, **environment: str) -> tuple[float, float]:
-    """Return the sizes of a bot that has run for a while."""
+def cpu_s(*words: str) -> float:
+    """Return the CPU time of a command that ends by itself, the least of several calls."""
+
+    def once() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *words], check=True, capture_output=True)  # noqa: S603
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return min(once() for _ in range(CALLS))
+
+
+def tell(where: str, config: Path, after_s: float, **environment: str) -> None:
+    """Run a bot for a while; print its sizes, and how long commands beside it take."""
     with begun("-q", "run", "-c", str(config), **environment) as bot:
         time.sleep(after_s)
         assert bot.poll() is None, "it has ended"
-        return sizes(bot.pid)
+        resident, proportional = sizes(bot.pid)
+        click.echo(f"{where}: resident {resident:.0f}, proportional {proportional:.0f} MB")
+        for words in COMMANDS:
+            its = [*words, str(config)] if words[-1] == "-c" else words
+            click.echo(f"  {cpu_s(*its):.2f} s of CPU: {' '.join(words[1:])}")
 
 
 @click.command()
@@ -80,10 +100,8 @@ def main(symbols: int, after_s: float) -> None:
             keys = {
                 f"BOT_BROKER__{each.upper()}": given[each] for each in ("api_key", "api_secret")
             }
-            found = measured(config, after_s, **keys)
-            click.echo("broker elsewhere: resident {:.0f}, proportional {:.0f} MB".format(*found))
-        found = measured(write_project(inside, symbols, plan), after_s)
-        click.echo("sandbox inside:   resident {:.0f}, proportional {:.0f} MB".format(*found))
+            tell("broker elsewhere", config, after_s, **keys)
+        tell("sandbox inside", write_project(inside, symbols, plan), after_s)
 
 
 if __name__ == "__main__":
