@@ -113,6 +113,41 @@ def test_a_change_that_is_done_leaves_its_own_price_alone() -> None:
     assert _alerts(stage) == []
 
 
+def test_while_a_change_is_asked_for_it_counts_at_what_was_sent_shown_and_asked() -> None:
+    stage, intent = _shown_at(27_100, Stage(settings=EngineSettings(amend_enabled=True)))
+    stage.handle(AmendAsked(stage.now, "ORD1", SHOWN, None, "operator", "by hand"))
+    stage.row(report_of(intent, price=27_100))
+    [order] = stage.engine._state.orders.values()
+
+    assert order.change is not None
+    assert _prices(stage) == (SHOWN, SENT, 27_100)
+    assert order.prices_given == (SENT, SHOWN)
+
+
+def test_money_is_kept_back_for_every_price_once_a_change_has_failed_to_show() -> None:
+    """The row of the verdict lowers the shown price: only the prices asked for keep it reserved."""
+    stage = Stage(settings=EngineSettings(amend_enabled=True))
+    intent = stage.working(100, SENT)
+    stage.handle(AmendAsked(stage.now, "ORD1", 27_200, None, "operator", "by hand"))
+    stage.row(report_of(intent))
+    stage.handle(AmendAnswered(stage.now, "ORD1", Unknown("timeout"), None))
+    stage.after(1).row(report_of(intent, price=26_950))
+    state = stage.engine._state
+
+    assert state.index.reserved.of(ACCOUNT) == 2_720_000 + state.rulebook.fee(2_720_000)
+
+
+def test_an_order_of_somebody_else_is_none_of_ours_that_it_could_trade_with() -> None:
+    stage = Stage()
+    intent = stage.working(100, SENT)
+    theirs = replace(report_of(intent, "ORD9"), side=Side.SELL, price=27_050)
+    stage.after(1).book(report_of(intent), theirs)
+
+    stage.after(1).book(report_of(intent, price=27_100), theirs)
+
+    assert "trade with your own" not in stage.engine.status().alerts[-1]
+
+
 def test_a_change_whose_row_shows_neither_value_counts_at_all_of_them() -> None:
     stage = Stage(settings=EngineSettings(amend_enabled=True))
     intent = stage.working(100, SENT)
