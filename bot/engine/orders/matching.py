@@ -41,6 +41,8 @@ PARTS_MAX: Final = 3
 cuts off.
 """
 ROWS_TRIED: Final = 30
+NOT_OURS: Final = "not placed here"
+"""The note of an order of somebody else that looks like none of ours."""
 
 
 def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUpdated:
@@ -342,7 +344,7 @@ def settle_successors(state: State, order: TrackedOrder) -> None:
     """The amendment has its verdict under one of our ids: rows that matched it are external."""
     for first, row in _open_successors(state):
         if first == order.row.order_id:
-            state.orders[row.order_id].row = replace(row, at=state.now, note="not placed here")
+            state.orders[row.order_id].row = replace(row, at=state.now, note=NOT_OURS)
             state.record(state.orders[row.order_id].row)
             text = f"{row_words(row)} is not {order.name}: that works under its own id"
             state.note("AMEND", text, _successor_facts(row), symbol=row.symbol)

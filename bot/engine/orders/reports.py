@@ -60,7 +60,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
             if report.remaining_quantity < twin.remaining_quantity:
                 unowned[report.order_id] = report
         elif not state.chains.is_former(report.order_id):
-            if not order.is_own and _looks_other(order.row, report):
+            if not order.is_own and _is_asked_anew(state, order.row, report):
                 unowned[report.order_id] = report
             guarded(state, f"row {report.order_id}", _merge, state, order, report, "book")
             doubts.ask_again(state, order)
@@ -74,16 +74,22 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
             guarded(state, f"row {report.order_id}", _adopt, state, report)
 
 
-def _looks_other(row: OrderUpdated, report: OrderReport) -> bool:
-    """Return whether the row of an external order shows another order than it did before: it lied
-    then, it lies now, or somebody has changed that order. Whose it is, is asked anew.
+def _is_asked_anew(state: State, row: OrderUpdated, report: OrderReport) -> bool:
+    """Return whether whose an external order is, is asked anew: its row shows another order than it
+    did before (it lied then, it lies now, or somebody has changed that order), or it shows one of
+    ours, and could not be asked about when it came to do so: that one was still being sent, another
+    row was unreadable, or its detail said so first.
     """
     if report.order_id != row.order_id:
         return False  # its owner has changed it: so says the row
     shown = report.account, report.symbol, report.side, report.quantity
     is_same = shown == (row.account, row.symbol, row.side, row.quantity)
     is_same = is_same and report.order_type in {"", row.order_type}
-    return not is_same or report.price not in {None, row.price}
+    if not is_same or report.price not in {None, row.price}:
+        return True
+    return row.note == matching.NOT_OURS and (
+        unknown.is_looked_for(state, report) or bool(_dead_like(state, report))
+    )
 
 
 def _merge(
@@ -202,14 +208,13 @@ def _adopt(state: State, row: OrderReport) -> None:
     like an order found by its looks, or whose id no row has shown. One that shows what a pending
     amendment asked for may be ours.
     """
-    look = row.account, row.trading_date, row.symbol, row.side, row.quantity
-    dead = [each for each in state.index.not_placed.of(look) if is_alike(state, each, row)]
+    dead = _dead_like(state, row)
     ghost = max(dead, key=partial(_likeness, state, row), default=None) or _twin_of(state, row)
     if ghost is None and matching.known_as_external(state, row) is not None:
         return
     if ghost is None:
         ours = matching.predecessor_of(state, row)
-        note = matching.note_for(ours) if ours else "not placed here"
+        note = matching.note_for(ours) if ours else matching.NOT_OURS
         orders.external_order(state, row, note)
         if ours is not None and state.orders[row.order_id].is_open:
             matching.tell_of_successor(state, ours, state.orders[row.order_id].row)
@@ -243,6 +248,12 @@ def _adopt(state: State, row: OrderReport) -> None:
     state.halt_symbol(row.symbol, f"{row.order_id} {looks}, which {was}")
     if ghost.state is SendState.NOT_PLACED and ghost.is_fenced and is_in_time(state, ghost, row):
         unknown.distrust_nonces(state, ghost, f"{row.order_id} is in the day order book")
+
+
+def _dead_like(state: State, row: OrderReport) -> list[TrackedIntent]:
+    """Return our orders known to be dead that a row looks like."""
+    look = row.account, row.trading_date, row.symbol, row.side, row.quantity
+    return [each for each in state.index.not_placed.of(look) if is_alike(state, each, row)]
 
 
 def _likeness(

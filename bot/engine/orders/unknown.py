@@ -51,6 +51,7 @@ _S = SendState
 OPEN_QUESTIONS: Final = frozenset({_S.UNKNOWN, _S.FRESH, _S.REACHED, _S.AMBIGUOUS})
 _ASK_THE_NONCE: Final = frozenset({_S.SENDING, _S.UNKNOWN, _S.AMBIGUOUS, _S.REFUSED})
 _MAY_BE_FRESH: Final = frozenset({_S.UNKNOWN, _S.FRESH})
+_NO_ROW_YET: Final = OPEN_QUESTIONS - {_S.AMBIGUOUS}
 _QUESTION_CODES: Final[Mapping[SendState, str]] = {
     _S.UNKNOWN: "UNKNOWN_OPEN",
     _S.FRESH: "NEVER_ARRIVED",
@@ -210,6 +211,14 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
             proof = f"{NONCE_UNUSED}, absent in {reads} complete reads over {seconds} s"
             guarded(state, f"the question of {where}", _not_placed, state, tracked, proof)
     return [row for row in rows if not any(is_alike(state, t, row) for t in waiting)]
+
+
+def is_looked_for(state: State, row: OrderReport) -> bool:
+    """Return whether a row shows an order that is in question, and no row was named for it yet."""
+    return any(
+        tracked.state in _NO_ROW_YET and is_alike(state, tracked, row)
+        for tracked in state.pending_intents()
+    )
 
 
 def _assign(

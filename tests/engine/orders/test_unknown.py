@@ -28,7 +28,7 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
-from bot.domain.order import Intent, OrderState, OrderType, SendState, Side
+from bot.domain.order import Intent, OrderState, OrderType, SendState, Side, UnreadRow
 from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.plan import OrderPlan
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
@@ -180,6 +180,73 @@ def test_a_row_that_comes_to_look_like_a_dead_order_halts_the_symbol():
 
     assert "looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
     assert stage.entries_of_order("ORD9").note == "looks like L-0001"
+
+
+def _sent():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    return stage, intent
+
+
+@every_row("executed", [0, 100])
+def test_a_row_that_shows_what_is_still_being_sent_is_asked_about_once_its_answer_is_lost(executed):
+    stage, intent = _sent()
+    stage.after(1).book(report_of(intent, price=27_050, executed=executed))
+    stage.after(1).book(report_of(intent, executed=executed))
+    stage.after(1).answer(intent, Unknown("deadline"))
+
+    stage.after(1).book(report_of(intent, executed=executed))
+
+    assert _states(stage) == [SendState.UNKNOWN, SendState.AMBIGUOUS]
+    assert stage.entries_of_order().note == "may be L-0001"
+
+
+def test_a_row_that_shows_what_is_still_being_sent_is_a_ghost_once_that_is_refused():
+    stage, intent = _sent()
+    stage.after(1).book(report_of(intent, price=27_050))
+    stage.after(1).book(report_of(intent))
+    stage.after(1).answer(intent, Refused("400", "no", 400))
+
+    stage.after(1).book(report_of(intent))
+    stage.after(1).book(report_of(intent))
+
+    assert "looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
+    assert [each.note for each in stage.all(OrderUpdated)].count("looks like L-0001") == 1
+
+
+def test_a_row_beside_one_that_cannot_be_read_is_asked_about_when_that_is_gone():
+    stage, intent = _unknown()
+    stage.after(1).book(report_of(intent, price=27_050))
+    unread = UnreadRow("ORD9", "HPG", "qtty: Field required", "{}")
+    stage.after(1).book(report_of(intent), set_aside=[unread])
+    assert _states(stage) == [SendState.UNKNOWN]
+
+    stage.after(1).book(report_of(intent))
+
+    assert _states(stage) == [SendState.UNKNOWN, SendState.AMBIGUOUS]
+
+
+def test_a_row_whose_detail_said_first_what_was_sent_is_asked_about():
+    stage, intent = _unknown()
+    stage.after(1).book(report_of(intent, price=27_050))
+    stage.after(1).row(report_of(intent))
+
+    stage.after(1).book(report_of(intent))
+
+    assert _states(stage) == [SendState.UNKNOWN, SendState.AMBIGUOUS]
+
+
+def test_a_row_that_lied_before_a_restart_is_asked_about_after_it():
+    first, intent = _unknown()
+    first.after(1).book(report_of(intent, price=27_050))
+    first.after(1).row(report_of(intent))
+    stored = StoredIntent(intent, SendState.REACHED, None, attempt_of(intent, START))
+    stage = Stage(recovery=Recovery(DAY, 2, intents=(stored,), orders=(first.entries_of_order(),)))
+
+    stage.after(5).book(report_of(intent))
+
+    assert _states(stage) == [SendState.AMBIGUOUS]
 
 
 def test_an_order_of_somebody_else_who_changes_its_price_stays_theirs():
