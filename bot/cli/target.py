@@ -20,7 +20,7 @@ from bot.cli import messages
 from bot.cli.command import Invocation
 from bot.cli.show import write_line
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.places import find_config, last_run, state_dir_at_sight
+from bot.config.settings.places import demo_at_sight, find_config, last_run, state_dir_at_sight
 from bot.config.shipped import DEMO, shipped, shipped_dir
 from bot.domain.entry import RunState
 from bot.runtime.control.socket import ASK_TIMEOUT_S, SAFER, NoBotRunning, ask, stuck_words
@@ -247,7 +247,8 @@ def find_bot(invocation: Invocation, do: str, **request: object) -> Fields | Non
 def _name_stopped(invocation: Invocation) -> None:
     """Find out which bot is not running: as of its last run, if nothing has changed since."""
     config = invocation.config or find_config(os.environ)
-    if found := last_run(_state_dirs(invocation)[0], config, os.environ):
+    known = last_run(_state_dirs(invocation)[0], config, os.environ)
+    if found := known or demo_at_sight(config, os.environ):
         invocation.bot, language = found
         invocation.lang = invocation.lang or language
     else:

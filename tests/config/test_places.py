@@ -6,7 +6,13 @@ import pytest
 
 from bot.config.settings import places
 from bot.config.settings.load import load_settings
-from bot.config.settings.places import KNOWN, last_run, remember_run, state_dir_at_sight
+from bot.config.settings.places import (
+    KNOWN,
+    demo_at_sight,
+    last_run,
+    remember_run,
+    state_dir_at_sight,
+)
 from bot.config.shipped import DEMO, shipped
 
 AT_SIGHT = (
@@ -72,6 +78,28 @@ def test_the_demos_place_is_seen_at_a_glance(tmp_path: Path) -> None:
     seen = state_dir_at_sight(shipped(DEMO), environment)
 
     assert seen == tmp_path / "vnbot" / "demo"
+
+
+def test_the_demo_is_known_at_a_glance_as_it_is_when_loaded() -> None:
+    demo = load_settings(shipped(DEMO))
+
+    assert demo_at_sight(shipped(DEMO), {}) == (demo.bot, demo.settings.language)
+    assert demo_at_sight(shipped(DEMO), {"BOT_MODE": "paper"}) is None
+
+
+@pytest.mark.parametrize("change", [("sandbox", "paper"), ("mode", "language: vi\nmode")])
+def test_a_demo_that_was_changed_in_a_checkout_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: tuple[str, str]
+) -> None:
+    own = tmp_path / "bot.yaml"
+    monkeypatch.setattr(places, "shipped", lambda _: own)
+    own.write_text(shipped(DEMO).read_text())
+    assert demo_at_sight(own, {}) is not None
+    assert demo_at_sight(shipped(DEMO), {}) is None
+
+    own.write_text(own.read_text().replace(*change))
+
+    assert demo_at_sight(own, {}) is None
 
 
 RUN_IN = {"HOME": "/", "BOT_CONFIG": "x", "BOT_BROKER__API_KEY": "k" * 32}

@@ -83,6 +83,16 @@ try:
 except SystemExit as ended:
     print(ended.code, "pydantic" in sys.modules)
 """
+GLANCE = """
+import sys
+from bot.__main__ import begin
+sys.stderr = sys.stdout
+try:
+    begin()
+except SystemExit as ended:
+    heavy = ("pydantic", "sqlalchemy", "httpx", "ruamel.yaml")
+    print(ended.code, [name for name in heavy if name in sys.modules])
+"""
 
 
 def told(script: str, *arguments: object) -> list[str]:
@@ -96,6 +106,20 @@ def told(script: str, *arguments: object) -> list[str]:
     )
     assert done.stderr == ""
     return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["run", "--help"], 0), (["status"], 10), ([], 0), (["--help"], 0)]
+)
+def test_a_help_page_and_a_status_where_no_bot_has_run_load_next_to_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    *_, last = told(GLANCE, *words)
+
+    assert last == f"{code} []"
 
 
 @pytest.mark.long

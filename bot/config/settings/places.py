@@ -118,8 +118,7 @@ def last_run(
     That holds while nothing they depend on has changed: this program, the file, and the settings in
     the environment, where only the broker's keys may be set.
     """
-    set_here = {name.upper() for name in environment if name.upper().startswith(_SETTING)}
-    if set_here - {CONFIG_VARIABLE, *_KEYS}:
+    if _is_set_here(environment):
         return None
     try:
         kept = json.loads((state_dir / KNOWN).read_text())
@@ -129,6 +128,27 @@ def last_run(
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     return None
+
+
+def demo_at_sight(
+    path: Path, environment: Mapping[str, str]
+) -> tuple[Mapping[str, str], str] | None:
+    """Return the bot and the language of the shipped demo, which need not have run; None if it is
+    another configuration, or was changed in a checkout.
+    """
+    whole = path.absolute()
+    if whole != shipped(DEMO).absolute() or _is_set_here(environment):
+        return None
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if "mode: sandbox" not in lines or any(line.startswith("language") for line in lines):
+        return None
+    return {"name": whole.parent.name, "mode": "sandbox", "config": str(whole)}, "en"
+
+
+def _is_set_here(environment: Mapping[str, str]) -> bool:
+    """Return whether the environment sets anything but the broker's keys."""
+    set_here = {name.upper() for name in environment if name.upper().startswith(_SETTING)}
+    return bool(set_here - {CONFIG_VARIABLE, *_KEYS})
 
 
 def _makers(path: Path, environment: Mapping[str, str]) -> list[str]:
