@@ -27,9 +27,10 @@ from typing import Any, Final
 import click
 from ruamel.yaml import YAML
 
-from bench import backtest, peers, sandbox
+from bench import backtest, footprint, peers, sandbox
 from bench import project_adapters as project
 from bot.cli.main import COLLECT_AFTER
+from bot.config.shipped import DEMO, shipped
 
 FIGURES: Final = Path(__file__).with_name("figures.yaml")
 WORSE_BY: Final = 2.0
@@ -315,6 +316,19 @@ async def backtested(_: str, __: Path, rounds: int) -> dict[str, float]:
     return found
 
 
+# -------------------------------------------------------------------------------- the command line
+
+
+async def started(_: str, folder: Path, __: int) -> dict[str, float]:
+    """Measure the CPU of a help page and of a look at a demo that never ran, against an import."""
+    nowhere = {"BOT_CONFIG": str(shipped(DEMO)), "XDG_STATE_HOME": str(folder)}
+    base = footprint.cpu_s("-c", "import sqlalchemy")
+    return {
+        "run_help": footprint.cpu_s("-m", "bot", "run", "--help") / base,
+        "look": footprint.cpu_s("-m", "bot", **nowhere) / base,
+    }
+
+
 MEASURES: Final[Sequence[Callable[[str, Path, int], Awaitable[dict[str, float]]]]] = (
     tick_to_trade,
     watched,
@@ -325,6 +339,7 @@ MEASURES: Final[Sequence[Callable[[str, Path, int], Awaitable[dict[str, float]]]
     grown,
     served,
     backtested,
+    started,
     own_cpu,  # last, because its stop-watches stay installed
 )
 
