@@ -142,8 +142,10 @@ class AttemptStarted:
     """One HTTP order request, signed and about to be sent. It is committed before its first byte
     leaves.
 
-    `verb` is POST, PUT or DELETE; `known_ids` are the ids in the day order book known at that time;
-    `signed_ms` is wire time; `boottime_ns` with `boot_id` measures the nonce window over restarts.
+    `verb` is POST, PUT or DELETE; `known_ids` are the ids in the day order book known at that time:
+    as written only those that no attempt stored earlier has (none for a DELETE), as read for a
+    start all of them. `signed_ms` is wire time; `boottime_ns` with `boot_id` measures the nonce
+    window over restarts.
     """
 
     at: datetime

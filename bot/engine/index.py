@@ -8,12 +8,12 @@ Groups keep the order in which their members first appeared, as a scan would.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import count, islice
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
@@ -168,21 +168,27 @@ class SeenIds:
         """Record an id; if it is seen again it keeps its place."""
         self._places.setdefault(order_id, len(self._places))
 
-    def until_now(self) -> "KnownIds":
-        """Return those seen so far, whatever is seen later."""
-        return KnownIds(self._places, len(self._places))
+    def until_now(self, also: Container[str] = frozenset()) -> "KnownIds":
+        """Return those seen so far, whatever is seen later but in `also`."""
+        return KnownIds(self._places, len(self._places), also)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownIds:
-    """The first `count` of the seen ids: nothing is copied for each order."""
+    """The first `count` of the seen ids, and those of `also`: nothing is copied for each order."""
 
-    places: Mapping[str, int]
+    places: dict[str, int]
     count: int
+    also: Container[str] = frozenset()
 
     def __contains__(self, order_id: object) -> bool:
         place = self.places.get(str(order_id))
-        return place is not None and place < self.count
+        return (place is not None and place < self.count) or order_id in self.also
+
+    def after(self, count: int) -> tuple[str, ...]:
+        """Return those after the first `count`, without a look at the first."""
+        newest = islice(reversed(self.places), len(self.places) - self.count, None)
+        return tuple(islice(newest, max(0, self.count - count)))[::-1]
 
 
 class Index:

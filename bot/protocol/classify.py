@@ -7,7 +7,7 @@ tables are ours.
 """
 
 import re
-from collections.abc import Set as AbstractSet
+from collections.abc import Container
 from dataclasses import dataclass
 from datetime import UTC, date
 from email.utils import parsedate_to_datetime
@@ -60,7 +60,7 @@ def classify_place(
     answer: Answer | NoAnswer,
     *,
     today: date,
-    known_ids: AbstractSet[str],
+    known_ids: Container[str],
     account: SubAccount,
 ) -> Outcome:
     """Return what is known about the intent's single POST.

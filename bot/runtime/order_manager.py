@@ -14,7 +14,7 @@ stale day order book, `place` waits for it, signs then, and commits the attempt 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -37,6 +37,7 @@ from bot.domain.message import (
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Outcome, Refused, Unknown
 from bot.engine.gate import ENGINE_FAULT
+from bot.engine.index import KnownIds
 from bot.engine.orders.sends import TOO_MANY_REQUESTS
 from bot.journal.errors import LeaseLost, OutcomeUnknown, Unreachable
 from bot.journal.writing.sends import Send
@@ -47,6 +48,7 @@ from bot.runtime.activity import Post, RightOfWay
 from bot.runtime.commits import Commits, Committed
 from bot.runtime.fence import Fence
 from bot.runtime.reads import DayOrderBook, Spawn
+from bot.runtime.stored_ids import StoredIds
 
 SIGNED_AGE_MAX_S: Final = 15.0
 """An older signature may arrive too late: the broker accepts it for 30 s, and a send takes up to 10
@@ -72,11 +74,12 @@ _OUTCOME_WORDS: Final[Mapping[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The single POST of an intent: its bytes, and what is committed before they are sent."""
+    """An intent's single POST, what is committed before, and the ids that its order can't have."""
 
     signed: SignedRequest
     started: AttemptStarted
     send: Send
+    known: KnownIds
 
 
 def order_words(intent: Intent) -> str:
@@ -121,6 +124,7 @@ class OrderManager:
         self._way = way
         self._spawn = spawn
         self._boot_id = boot_id()
+        self._stored_ids = StoredIds()
         self._early: dict[str, tuple[Attempt, Committed | None]] = {}
         """By intent: what was signed with its decision, and the result of the commit."""
         self._placing: dict[str, Intent] = {}
@@ -166,6 +170,7 @@ class OrderManager:
         if commit is not None:
             self._early[started.intent_id] = attempt, commit
             if commit.is_stored:
+                self._stored_ids.add(attempt.known, started.at)
                 self._fence.hold(started)
 
     def place(self, intent: Intent) -> Coroutine[object, object, None]:
@@ -188,7 +193,7 @@ class OrderManager:
                     self._answer_place(intent, NotSent(reason), None)
                     return
                 attempt = self._attempt(intent)
-                commit = await self._commit([], [attempt.send])
+                commit = await self._commit(attempt.send, attempt.known)
             if not commit.is_stored:
                 self._answer_place(intent, NotSent(commit.reason), None)
                 return
@@ -197,12 +202,9 @@ class OrderManager:
             self._post(SendStarted(self._now(), intent_id))
             objection = partial(self._objection, intent, started)
             answer = await self._send_once(attempt.signed, commit, objection)
+            today, known = intent.trading_date, attempt.known
             outcome = classify_place(
-                intent,
-                answer,
-                today=intent.trading_date,
-                known_ids=self._day_order_book.answered.union(started.known_ids),
-                account=self._account,
+                intent, answer, today=today, known_ids=known, account=self._account
             )
             if isinstance(outcome, Accepted | Refused) and outcome.result is not None:
                 self._day_order_book.note_answered(outcome.result.order_id)
@@ -210,7 +212,8 @@ class OrderManager:
 
     def _attempt(self, intent: Intent) -> Attempt:
         signed = self._writer.prepare_place(self._account, intent)
-        started = self._started(signed, intent.intent_id, None)
+        known = self._day_order_book.known()
+        started = self._started(signed, intent.intent_id, None, known)
         at, intent_id = started.at, intent.intent_id
         entries: tuple[Entry, ...] = (
             started,
@@ -225,9 +228,8 @@ class OrderManager:
                 source="place",
             ),
         )
-        passes_halt = self._passes_halt(intent)
-        send = Send(entries, self._epoch, intent.fingerprint, passes_halt)
-        return Attempt(signed, started, send)
+        send = Send(entries, self._epoch, intent.fingerprint, self._passes_halt(intent))
+        return Attempt(signed, started, send, known)
 
     def settle(self, intent: Intent, done: asyncio.Task[None]) -> None:
         """Answer for a place that ended with a fault: unknown if it may have been sent."""
@@ -254,10 +256,8 @@ class OrderManager:
 
     def _reason_of_age(self, started: AttemptStarted) -> str | None:
         age_s = self._fence.age_s(started)
-        is_late = age_s > SIGNED_AGE_MAX_S
-        return (
-            f"it was signed {age_s:.1f} s ago (limit {SIGNED_AGE_MAX_S:g} s)" if is_late else None
-        )
+        words = f"it was signed {age_s:.1f} s ago (limit {SIGNED_AGE_MAX_S:g} s)"
+        return words if age_s > SIGNED_AGE_MAX_S else None
 
     def _answer_place(
         self, intent: Intent, outcome: Outcome, finished: AttemptFinished | None
@@ -274,14 +274,9 @@ class OrderManager:
     async def cancel(self, command: CancelOrder) -> None:
         """Send a DELETE; the verdict comes from a row that is read afterwards."""
         signed = self._writer.prepare_cancel(self._account, command.order_id)
-        started = self._started(signed, command.intent_id, command.order_id)
-        change = self._change(
-            signed,
-            started,
-            self._commits.protect(started),
-            classify_cancel,
-            self._commits.objection,
-        )
+        started = self._started(signed, command.intent_id, command.order_id, None)
+        committing, objection = self._commits.protect(started), self._commits.objection
+        change = self._change(signed, started, committing, classify_cancel, objection)
         self._post(CancelAnswered(self._now(), command.order_id, *await change))
 
     async def amend(self, command: AmendOrder) -> None:
@@ -294,11 +289,11 @@ class OrderManager:
         signed = self._writer.prepare_amend(
             self._account, command.order_id, limit_price=price, quantity=quantity
         )
-        started = self._started(signed, command.intent_id, command.order_id)
-        committing = self._commit([], [Send((started,), self._epoch, fingerprint="")])
+        known = self._day_order_book.known()
+        started = self._started(signed, command.intent_id, command.order_id, known)
+        committing = self._commit(Send((started,), self._epoch, fingerprint=""), known)
         objection = partial(self._amend_objection, started)
-        change = self._change(signed, started, committing, classify_amend, objection)
-        result = await change
+        result = await self._change(signed, started, committing, classify_amend, objection)
         self._post(AmendAnswered(self._now(), command.order_id, *result, command.asked_at))
 
     async def _change(
@@ -338,23 +333,29 @@ class OrderManager:
             self._post(missing)
         return answer
 
-    async def _commit(self, entries: Sequence[Entry], sends: Sequence[Send]) -> Committed:
-        """Store one attempt, as entries or as a send."""
+    async def _commit(self, send: Send, known: KnownIds) -> Committed:
+        """Store one attempt."""
         try:
-            stored = await self._commits.write(entries, sends)
+            commit = (await self._commits.write([], [send])).sends[0]
         except OutcomeUnknown:
             raise
         except (LeaseLost, Unreachable) as refusal:
             return Committed(is_stored=False, reason=str(refusal))
-        return stored.sends[0] if sends else Committed(is_stored=True, reason=stored.doubt)
+        if commit.is_stored:
+            self._stored_ids.add(known, send.attempt.at)
+        return commit
 
     # ------------------------------------------------------------------------------- the records
 
     def _started(
-        self, signed: SignedRequest, intent_id: str, order_id: str | None
+        self, signed: SignedRequest, intent_id: str, order_id: str | None, known: KnownIds | None
     ) -> AttemptStarted:
+        """A cancel creates no order, so it stores no `known` ids: a halt's stay small, whatever the
+        day, also in the emergency journal.
+        """
+        at = self._now()
         return AttemptStarted(
-            at=self._now(),
+            at=at,
             attempt_id=signed.nonce,
             intent_id=intent_id,
             verb=signed.method,
@@ -366,7 +367,7 @@ class OrderManager:
             boottime_ns=boottime_ns(),
             body_sha256=signed.body_sha256,
             body=redact(signed.body.decode()),
-            known_ids=tuple(sorted(self._day_order_book.ids)),
+            known_ids=self._stored_ids.missing(known, at) if known is not None else (),
             epoch=self._epoch,
         )
 

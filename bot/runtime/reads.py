@@ -30,6 +30,7 @@ from bot.domain.message import (
     TodaysOrdersRead,
 )
 from bot.domain.order import OrderReport
+from bot.engine.index import KnownIds, SeenIds
 from bot.runtime.activity import Post, RightOfWay
 from bot.runtime.worlds.environment import Elapsed
 
@@ -137,7 +138,7 @@ class DayOrderBook:
     post: Post
     elapsed_s: Elapsed
     """For ages, which are durations: the market clock may step or run faster."""
-    ids: set[str] = field(default_factory=set, init=False)
+    ids: SeenIds = field(default_factory=SeenIds, init=False)
     """Every order id of the day so far; ours are added before the book shows them."""
     answered: set[str] = field(default_factory=set, init=False)
     """Of these, the ids that the answers to our places have named."""
@@ -153,6 +154,12 @@ class DayOrderBook:
         if order_id:
             self.ids.add(order_id)
             self.answered.add(order_id)
+
+    def known(self) -> KnownIds:
+        """Return what an answer to an order sent now can't name: the ids so far, and those that
+        other answers name until then.
+        """
+        return self.ids.until_now(also=self.answered)
 
     async def read_first(self) -> None:
         """Read it for the first time of a day. Raises BrokerError on failure."""
@@ -200,9 +207,13 @@ class DayOrderBook:
         self._read_s, self._failure = asked_s, ""
         day = asked_at.astimezone(EXCHANGE_TZ).date()
         if day != self._day:  # the broker may reuse the ids of another day
-            self._day, self.ids, self.answered = day, set(), set()
-        self.ids.update([each.order_id for each in found.reports if each.trading_date >= day])
-        self.ids.update([row.order_id for row in found.set_aside if row.order_id])
+            self._day, self.ids, self.answered = day, SeenIds(), set()
+        for each in found.reports:
+            if each.trading_date >= day:
+                self.ids.add(each.order_id)
+        for row in found.set_aside:
+            if row.order_id:
+                self.ids.add(row.order_id)
         account, at = self.account.extended_id, self.clock.now()
         reports, offset = found.reports, self.offset()
         if abs(offset) >= ROW_TIMES_STEP:

@@ -13,7 +13,6 @@ from bot.domain.entry import (
     FENCE_SCOPE,
     LIMITS_NOTE,
     REDUCED_SCOPE,
-    AttemptStarted,
     Fill,
     OrderUpdated,
     RunState,
@@ -31,6 +30,7 @@ from bot.domain.recovery import (
 from bot.journal.database import tables
 from bot.journal.database.encoding import instant_of, made
 from bot.journal.database.tables import COST, SHARES, total
+from bot.journal.reading.attempts import attempts_of
 from bot.journal.reading.recovering_changes import changes, later_ids, unsettled_amends
 from bot.journal.reading.recovering_state import (
     bases,
@@ -172,9 +172,8 @@ def _intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
         .join(intents, intents.c.intent_id == attempts.c.intent_id)
         .where(wanted, attempts.c.verb == "POST", may_be_seen)
     )
-    posts = {
-        row["intent_id"]: made(AttemptStarted, row) for row in connection.execute(posted).mappings()
-    }
+    found = attempts_of(connection, connection.execute(posted).mappings().all())
+    posts = {attempt.intent_id: attempt for attempt in found.values()}
     for row in _rows(connection, intents, wanted):
         intent = made(Intent, {**row, "expire_after": row["expire_after_us"]})
         post = posts.get(intent.intent_id)

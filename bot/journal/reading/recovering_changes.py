@@ -7,12 +7,11 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from bot.domain.entry import AttemptStarted
 from bot.domain.order import TERMINAL_STATES, OrderState
 from bot.domain.recovery import StoredAmend, StoredChanges
 from bot.journal.database import tables
-from bot.journal.database.encoding import made
 from bot.journal.database.tables import total
+from bot.journal.reading.attempts import attempts_of
 
 _ORDERS: Final = tables.orders
 _ATTEMPTS: Final = tables.attempts
@@ -36,13 +35,14 @@ def unsettled_amends(connection: sa.Connection, day: str) -> Iterator[StoredAmen
         .order_by(_ATTEMPTS.c.seq)
     )
     newest = {row["first_id"]: row for row in connection.execute(puts).mappings()}
+    attempts = attempts_of(connection, [*newest.values()])
     for order_id, put in newest.items():
         decision = _asked_by(connection, put["intent_id"], put["seq"])
         if decision is not None:
             numbers = json.loads(decision["numbers"])
             yield StoredAmend(
                 order_id=order_id,
-                attempt=made(AttemptStarted, put),
+                attempt=attempts[put["attempt_id"]],
                 outcome=put["outcome"],
                 limit_price=numbers.get("price"),
                 quantity=numbers.get("quantity"),

@@ -255,6 +255,26 @@ async def test_a_send_comes_back_until_a_row_has_shown_its_order(journal: Journa
     assert found == {shown.local_id: None, other.local_id: other.started}
 
 
+async def test_a_send_comes_back_with_the_ids_that_earlier_attempts_of_its_run_and_day_have_stored(
+    journal: Journal,
+) -> None:
+    yesterday = Story(1, start=-86_400, trading_date=DAY - timedelta(days=1))
+    another, first, lost, later = (Story(number, price=27_000 + number) for number in range(2, 6))
+    for story, epoch, *ids in (
+        (yesterday, 7, "OLD"),
+        (another, 6, "BEFORE"),
+        (first, 7, "ORD1", "ORD2"),
+        (lost, 7, "ORD3"),
+        (later, 7, "ORD4"),
+    ):
+        attempt = but(story.started, epoch=epoch, known_ids=tuple(ids))
+        await journal.write([story.decision, story.recorded, attempt, story.sending[1]])
+
+    stored = {each.intent.intent_id: each.attempt for each in (await journal.recover(DAY)).intents}
+
+    assert stored[lost.local_id] == but(lost.started, epoch=7, known_ids=("ORD1", "ORD2", "ORD3"))
+
+
 async def test_fills_that_may_not_have_settled_come_back_with_their_day(journal: Journal) -> None:
     story = Story()
     for entries in story.placed():
@@ -275,12 +295,13 @@ async def _with_a_put(
     old = story.intent.quantity if quantity else story.price
     numbers = {"by": "operator", "price": price, "quantity": quantity, "old": old}
     put = but(story.started, attempt_id="p", nonce="p", verb="PUT", order_id=story.order_id)
+    stored = but(put, known_ids=(story.order_id,))
     for entries in story.placed():
         await journal.write(entries)
     await journal.write([but(story.decision, code="AMEND", why="by hand", numbers=numbers)])
-    await journal.write([but(story.accepted, state=OrderState.PENDING_REPLACE), put])
+    await journal.write([but(story.accepted, state=OrderState.PENDING_REPLACE), stored])
     await journal.write([but(story.accepted, state=state)])
-    return story, put
+    return story, but(put, known_ids=(*story.started.known_ids, story.order_id))
 
 
 @pytest.mark.parametrize("state", [OrderState.PENDING_REPLACE, OrderState.PENDING_CANCEL])
