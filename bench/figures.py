@@ -25,12 +25,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import psycopg
 from ruamel.yaml import YAML
 
 from bench import backtest, footprint, peers, sandbox
 from bench import project_adapters as project
 from bot.cli.main import COLLECT_AFTER
 from bot.config.shipped import DEMO, shipped
+from tests.postgres_server import private_postgres
 
 FIGURES: Final = Path(__file__).with_name("figures.yaml")
 WORSE_BY: Final = 2.0
@@ -38,8 +40,8 @@ WORSE_BY: Final = 2.0
 LOOKS_MAX: Final = 3
 CYCLES: Final = 40
 WAITERS: Final = 64
-CLOSED: Final = 1_000
-OPEN: Final = 300
+CLOSED: Final = 4_000
+OPEN: Final = 1_000
 POLLS: Final = 32
 
 
@@ -261,28 +263,66 @@ async def durable(_: str, folder: Path, rounds: int) -> dict[str, float]:
     }
 
 
+async def in_postgres(_: str, folder: Path, rounds: int) -> dict[str, float]:
+    """Measure one row in PostgreSQL against psycopg alone, on the tests' server, which does not
+    wait for its disk: what is left is ours.
+    """
+    with private_postgres() as server:
+        url = f"{server}postgres"
+        append = await project.journal(str(folder), url.replace(":", "+psycopg:", 1))
+        row = (1_700_000_000_000, "c1", "SUBMIT", "FPT", "BUY", 100, 25_050, '{"quantity":100}')
+        with psycopg.connect(url, autocommit=True) as store:
+            store.execute("CREATE TABLE j (id SERIAL PRIMARY KEY, ts BIGINT, cid TEXT, body TEXT)")
+
+            async def ours() -> float:
+                begun = time.perf_counter_ns()
+                await append(*row)
+                return time.perf_counter_ns() - begun
+
+            async def theirs() -> float:
+                begun = time.perf_counter_ns()
+                asked = "INSERT INTO j (ts, cid, body) VALUES (%s, %s, %s)"
+                store.execute(asked, (row[0], row[1], row[7]))
+                return time.perf_counter_ns() - begun
+
+            alone, limit = await rounds_of(rounds, CYCLES, ours, theirs)
+        await append.end()  # type: ignore[attr-defined]
+    return {"append_postgres": statistics.median(alone) / statistics.median(limit)}
+
+
 # --------------------------------------------------------------------------------- how cost grows
 
 
 async def grown(base_url: str, _: Path, rounds: int) -> dict[str, float]:
-    """Measure a tick's decision late in a day of ended orders, and with many open ones."""
-    found = {}
+    """Measure a tick's decision, and an order's attempt from its signature to its commit, late in a
+    day of ended orders; and a decision with many open ones.
+    """
+    found, span = {}, 4 * rounds
     for name, count in (("ended_orders", CLOSED), ("open_orders", OPEN)):
         is_open = name == "open_orders"
         symbols = project.symbols_of(count + 2 * rounds + 1) if is_open else ["FPT"]
         engine = await project.EngineAlone.make(base_url, symbols, strategies=25 if is_open else 1)
-        took = []
+        took, attempts = [], []
         for number in range(count + 2 * rounds):
             looked, intent = engine.look(symbols[number] if is_open else "FPT")
             assert intent is not None, "risk or a twin stopped it"
             took.append(looked)
+            if not is_open and not 3 * span <= number < count - 2 * span:
+                attempts.append(await engine.attempt(intent))
             answered = engine.sent_and_answered(intent)[2]
             if not is_open:
                 engine.cancelled(answered)
-        first, last = took[rounds : 3 * rounds], took[-2 * rounds :]
-        found[name] = statistics.median(last) / statistics.median(first)
+        found[name] = _growth(took, rounds)
+        if attempts:
+            found["ended_attempts"] = _growth(attempts, span)
         await engine.bot.stop()
     return found
+
+
+def _growth(took: Sequence[float], span: int) -> float:
+    """The last against the first; what warms up is left out."""
+    first, last = took[span : 3 * span], took[-2 * span :]
+    return statistics.median(last) / statistics.median(first)
 
 
 # ----------------------------------------------------------------------------------- the sandbox
@@ -336,6 +376,7 @@ MEASURES: Final[Sequence[Callable[[str, Path, int], Awaitable[dict[str, float]]]
     crowded,
     poll_cpu,
     durable,
+    in_postgres,
     grown,
     served,
     backtested,

@@ -40,7 +40,14 @@ from bot.clock import ScaledClock, SystemClock
 from bot.config.limits import AccountSection
 from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
-from bot.domain.entry import AttemptFinished, Decision, Entry, Verdict
+from bot.domain.entry import (
+    AttemptFinished,
+    Decision,
+    Entry,
+    IntentMoved,
+    IntentRecorded,
+    Verdict,
+)
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.message import (
     Command,
@@ -54,7 +61,7 @@ from bot.domain.message import (
     TimePassed,
 )
 from bot.domain.operations import Action, OperatorActed
-from bot.domain.order import Intent, OrderReport, OrderState, OrderType, Side
+from bot.domain.order import Intent, OrderReport, OrderState, OrderType, SendState, Side
 from bot.domain.outcome import Accepted
 from bot.domain.quote import Depth
 from bot.domain.recovery import Recovery
@@ -481,9 +488,9 @@ async def poll(base_url: str, _inflight: int) -> Callable[[str], Any]:
     return broker.client.depth
 
 
-async def journal(folder: str) -> Callable[..., Any]:
+async def journal(folder: str, url: str = "") -> Callable[..., Any]:
     """Append one decision per call, the smallest record that the bot writes."""
-    url = os.environ.get("P_JOURNAL") or f"sqlite:///{folder}/journal.db"
+    url = url or os.environ.get("P_JOURNAL") or f"sqlite:///{folder}/journal.db"
     prepare_journal(url, begin_journal(url))
     lease = acquire(url, Holder(os.getpid(), "bench", SystemClock().now()))
     writer = Journal.open(url, epoch=lease.epoch)
@@ -495,7 +502,11 @@ async def journal(folder: str) -> Callable[..., Any]:
         numbers = {"qty": qty, "price": price}
         await writer.write([Decision(at, cid, symbol, Verdict.BLOCKED, kind, payload, numbers)])
 
-    append.kept = (writer, lease)  # type: ignore[attr-defined]
+    async def end() -> None:
+        await writer.close()
+        lease.release()
+
+    append.end = end  # type: ignore[attr-defined]
     return append
 
 
@@ -534,7 +545,9 @@ def book() -> tuple[Callable[[int, bool, int, int], int], Callable[[int], None]]
 
 
 class EngineAlone:
-    """A bot's engine driven by hand: no journal, no wire. Steps return CPU microseconds."""
+    """A bot's engine driven by hand: no wire, and a journal for `attempt` only. Steps return CPU
+    microseconds.
+    """
 
     def __init__(self, bot: Bot, start_cpu_s: float) -> None:
         self.bot = bot
@@ -596,12 +609,27 @@ class EngineAlone:
             known_ids=frozenset(),
             account=self.bot.parts.account,
         )
+        assert isinstance(outcome, Accepted), outcome
+        self.bot.parts.day_order_book.note_answered(outcome.result.order_id)
         attempt = f"a{self.sent}"
         finished = AttemptFinished(
             self.now, attempt, intent.intent_id, "ACCEPTED", 200, None, "", "{}", 1
         )
         event = PlaceAnswered(self.now, intent.intent_id, outcome, finished)
         return begun, self.timed(event)[0], event
+
+    async def attempt(self, intent: Intent) -> float:
+        """Sign the order and commit its attempt as its order manager does; none of it is sent."""
+        orders, write = self.bot.parts.orders, self.bot.parts.commits.write
+        await write([IntentRecorded(self.now, intent, SendState.READY)])
+        begun = time.process_time_ns()
+        attempt = orders._attempt(intent)
+        commit = await orders._commit(attempt.send, attempt.known)
+        took = (time.process_time_ns() - begun) / 1e3
+        assert commit.is_stored, commit.reason
+        end = SendState.SENDING, SendState.NOT_SENT, "a benchmark"
+        await write([IntentMoved(self.now, intent.intent_id, *end)])
+        return took
 
     def cancelled(self, answered: PlaceAnswered) -> float:
         """Report the order as cancelled."""
