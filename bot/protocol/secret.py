@@ -33,9 +33,11 @@ _ACCOUNT_NAMES: Final = (
     "|username|tlname|fullName"
 )
 _ESCAPED: Final = (
-    r"""(?P<escape>\\++)["'](?:[^"'\\]++|\\++(?!["'])|(?P=escape)\\++["'])*+(?:\\++["'])?"""
+    r"""(?P<escape>\\++)["'](?:[^"'\\]++|\\++(?!["'])|(?P=escape)\\++["'])*(?:\\++["'])?"""
 )
-"""Ends at a quote with as many backslashes as the first; quotes with more are inside the value."""
+"""Ends at a quote with as many backslashes as the first; quotes with more are inside the value. The
+group is not possessive: CPython 3.11.2 then reads on behind that quote.
+"""
 _VALUE: Final = rf"""({_ESCAPED}|"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^\s,}}\]"']++)"""
 
 
