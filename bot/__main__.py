@@ -56,8 +56,18 @@ def begin() -> NoReturn:
     main()
 
 
+def enter() -> NoReturn:
+    """Run the command line in this process, and end it."""
+    try:
+        begin()
+    except SystemExit as ended:
+        from bot.cli.main import leave
+
+        leave(ended)
+
+
 if __name__ == "__main__":
     # `python -m bot` behaves like `bot`: nothing is imported from the current folder.
     if not sys.flags.safe_path and Path(sys.path[0]) == Path.cwd():
         del sys.path[0]
-    begin()
+    enter()

@@ -15,7 +15,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Final
 
-from bot.cli.main import main, walk
+from bot.cli.main import leave, main, walk
 from bot.config.rulebook import load_rulebook
 
 MESSAGE_MAX: Final = 1 << 17
@@ -70,7 +70,12 @@ def _fork(
         signal.signal(signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
     for stream in streams:
         os.close(stream)
-    return pid or main(arguments)
+    if pid:
+        return pid
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        leave(ended)
 
 
 if __name__ == "__main__":

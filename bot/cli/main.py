@@ -4,6 +4,7 @@ Commands are imported when they are called, so that `bot --help` stays quick and
 breaks only the commands that need it.
 """
 
+import atexit
 import errno
 import gc
 import io
@@ -13,6 +14,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from itertools import groupby
@@ -157,6 +159,22 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     code = run(sys.argv[1:] if arguments is None else arguments)
     leave_within(LEAVE_S, code, threading.Event(), partial(write_line, err=True))
     sys.exit(code)
+
+
+def leave(ended: SystemExit) -> NoReturn:
+    """End the process as that would, without taking the interpreter apart.
+
+    Python would do that under threads which still wait in C for a hanging database, and it has
+    crashed there after a run that had ended well. What Python waits for is waited for here too.
+    """
+    for each in threading.enumerate():
+        if not each.daemon and each is not threading.current_thread():
+            each.join()
+    atexit._run_exitfuncs()  # noqa: SLF001 - what os._exit leaves out
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or nobody reads
+            stream.flush()
+    os._exit(ended.code if isinstance(ended.code, int) else 0)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bot import __version__
 from bot.config.problems import ExitCode
 from bot.runtime.process import LEAVE_S
 from tests.processes import ROOT, BotProcess
@@ -65,6 +66,40 @@ try:
 except SystemExit:
     print(resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
 """
+
+
+LATE = """
+import atexit, os, sys
+from bot.__main__ import enter
+
+
+class Late:
+    def __del__(self):
+        os.write(1, b"taken apart")
+
+
+sys.late = Late()
+sys.argv[1:] = {words}
+atexit.register(print, "at the end")
+enter()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["version"], 0, f"vnbot {__version__}\nat the end\n".encode()),
+        (["orders", "-x"], 2, b"at the end\n"),
+    ],
+)
+def test_a_process_ends_without_taking_the_interpreter_apart(
+    words: list[str], code: int, said: bytes
+) -> None:
+    """A thread may still wait in C for a database that hangs, and use what would be gone."""
+    script = LATE.format(words=words)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+
+    assert (done.returncode, done.stdout) == (code, said)
 
 
 def running(folder: Path, plug_in: str = "") -> BotProcess:
