@@ -23,9 +23,9 @@ from bot.domain.entry import (
 )
 from bot.domain.order import SEND_MOVES, SendState
 from bot.journal.database import tables
-from bot.journal.database.connections import WriterConnection
 from bot.journal.database.encoding import Plain, plain, summed
 from bot.journal.database.statements import given
+from bot.journal.database.writer_connection import WriterConnection
 from bot.journal.errors import Contradicted, LeaseLost
 from bot.journal.writing import rows
 from bot.journal.writing.rows import Row

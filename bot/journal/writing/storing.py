@@ -18,9 +18,10 @@ from bot.clock import boottime_s
 from bot.domain.entry import Entry
 from bot.domain.errors import require
 from bot.journal.database import tables
-from bot.journal.database.connections import WriterConnection, connect
+from bot.journal.database.connections import connect
 from bot.journal.database.encoding import Plain, json_text
 from bot.journal.database.engines import database_errors, is_sqlite, reason_of, unreachable
+from bot.journal.database.writer_connection import WriterConnection
 from bot.journal.errors import JournalError, LeaseLost, OutcomeUnknown, WrittenByAnother
 from bot.journal.writing.batch import COUNTER, Batch, Memory, lock_heads
 from bot.journal.writing.heads import HeadsKeeper, plain_heads

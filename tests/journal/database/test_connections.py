@@ -8,14 +8,10 @@ import sqlalchemy as sa
 
 from bot.domain.order import SendState
 from bot.journal.database import tables
-from bot.journal.database.connections import (
-    COMPILED_MAX,
-    PREPARED_MAX,
-    PostgresConnection,
-    WriterConnection,
-    connect,
-)
+from bot.journal.database.connections import connect
 from bot.journal.database.engines import reading_engine, writing_engine
+from bot.journal.database.postgres_connection import PREPARED_MAX, PostgresConnection
+from bot.journal.database.writer_connection import COMPILED_MAX, WriterConnection
 from bot.journal.errors import Contradicted
 from bot.journal.journal import Journal
 from tests.journal.facts import Story
