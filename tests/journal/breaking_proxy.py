@@ -24,7 +24,8 @@ class Break(Enum):
 
 class BreakingProxy:
     """Forwards bytes both ways while it `flows`; each `arm` breaks one commit. `refuse` turns new
-    clients away.
+    clients away. `trips` and `commits`: how often the client had to wait for the server, and how
+    often it asked for a commit.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -33,6 +34,8 @@ class BreakingProxy:
         self.port = self._listener.getsockname()[1]
         self.armed = Break.NEVER
         self.refuse = False
+        self.trips = self.commits = 0
+        self._is_answered = True
         self.flows = threading.Event()
         self.flows.set()
 
@@ -56,6 +59,9 @@ class BreakingProxy:
         with contextlib.suppress(OSError):
             while data := client.recv(CHUNK):
                 self.flows.wait()
+                self.trips += self._is_answered
+                self.commits += COMMIT in data
+                self._is_answered = False
                 if COMMIT in data and self.armed is not Break.NEVER:
                     self._break(data, client, server)
                     return
@@ -75,9 +81,12 @@ class BreakingProxy:
         with contextlib.suppress(OSError):
             while data := server.recv(CHUNK):
                 self.flows.wait()
+                self._is_answered = True
                 client.sendall(data)
-        client.close()
-        server.close()
+        for each in (client, server):
+            with contextlib.suppress(OSError):  # a close alone is not heard while the other reads
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
 
 
 @contextlib.contextmanager

@@ -44,6 +44,9 @@ class SqliteConnection(WriterConnection):
             self._pooled.info["files"] = OpenFiles(self._raw)
         return found
 
+    def begin_at_last(self) -> None:
+        pass  # nothing is: there is no round trip to save
+
     def release(self) -> None:
         self._cursor.close()  # while the cursor is open, so is the file
         super().release()

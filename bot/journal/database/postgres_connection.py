@@ -1,7 +1,8 @@
 """The writer's connection to PostgreSQL: statements that go together take one round trip."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+import select
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,8 @@ TOGETHER_MAX: Final = 24
 """How many rows go into one statement."""
 PREPARED_MAX: Final = 256
 """How many prepared statements the server keeps for the writer."""
+READS_OF_A_BEGIN: Final = 7
+"""Three results, each with its end, and the end of all."""
 _OWNS: Final = """\
 SELECT CASE WHEN pg_has_role(relowner, 'USAGE') THEN 1 ELSE 0 END, current_user
 FROM pg_class WHERE oid = %s::regclass"""
@@ -33,18 +36,24 @@ class PostgresConnection(WriterConnection):
 
     Few rows go as one statement, `WITH a AS (INSERT …), b AS (UPDATE …) SELECT …`, many through the
     driver's pipeline, which costs more to begin with and less a row. The parts of one statement do
-    not see each other, so a second change to the same table goes into the next one. Apart from the
-    pipeline, libpq is called directly: the driver's own overhead costs more than the server's work.
-    The thread waits in C there, and lets the others run.
+    not see each other, so a second change to the same table goes into the next one. A transaction
+    begun later begins in the round trip of its first statement, so that a usual one takes two: the
+    second is its COMMIT, which is only sent when all that came before was found right. Apart from
+    the pipeline, libpq is called directly: the driver's own overhead costs more than the server's
+    work. The thread waits in C there, and lets the others run.
     """
 
     PARAMSTYLE = "format"
 
     def __init__(self, engine: sa.Engine) -> None:
         super().__init__(engine)
+        from psycopg import OperationalError
         from psycopg.errors import error_from_result
         from psycopg.pq import ExecStatus
 
+        self._ended, self._lost = ExecStatus.PIPELINE_SYNC, OperationalError
+        self._first: tuple[Statement, Callable[[Sequence[Values]], object]] | None = None
+        """What a transaction that has not begun yet begins with."""
         self._good = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
         self._error_of = error_from_result
         self._encoding = self._raw.info.encoding
@@ -52,13 +61,19 @@ class PostgresConnection(WriterConnection):
         self._numbers: Iterator[int] = self._pooled.info.setdefault("plans", itertools.count())
 
     def begin(self, question: Statement) -> Sequence[Values]:
-        compiled = self._compiled.get(question) or self._compile(question)
-        assert not compiled.names, "what is said with BEGIN has no values"
         with self._errors:
-            name = self._prepared.get((compiled.text,)) or self._prepare((compiled.text,))
-            return self._rows_of(self._say(b"BEGIN; EXECUTE " + name))
+            return self._rows_of(self._say(b"BEGIN; EXECUTE " + self._name_of(question)))
+
+    def begin_later(self, question: Statement, judge: Callable[[Sequence[Values]], object]) -> None:
+        self._first = question, judge
+
+    def begin_at_last(self) -> None:
+        if self._first is not None:
+            (question, judge), self._first = self._first, None
+            judge(self.begin(question))
 
     def _commit(self) -> None:
+        self.begin_at_last()
         done = self._say(b"COMMIT")
         assert done.command_status == b"COMMIT", "a failed transaction is rolled back"
 
@@ -70,6 +85,9 @@ class PostgresConnection(WriterConnection):
         super().release()
 
     def _take_back(self) -> None:
+        if self._first is not None:  # it has not begun
+            self._first = None
+            return
         # the driver's own rollback may make the server forget prepared statements
         self._say(b"ROLLBACK")
 
@@ -91,6 +109,7 @@ class PostgresConnection(WriterConnection):
 
     def _run(self, steps: Sequence[Step]) -> list[int]:
         if sum(len(step.times) for step in steps) > TOGETHER_MAX:
+            self.begin_at_last()
             return self._run_through_pipeline(steps)
         counts, together = [0] * len(steps), Together()
         for number, step in enumerate(steps):
@@ -126,8 +145,48 @@ class PostgresConnection(WriterConnection):
         encoding = self._encoding
         told = [None if value is None else str(value).encode(encoding) for value in values]
         name = self._prepared.get(texts) or self._prepare(texts)
+        if self._first is not None:
+            return self._rows_of(self._begin_with(name, told))
         done = self._raw.pgconn.exec_prepared(name, told)  # type: ignore[arg-type]  # None is NULL
         return self._rows_of(self._checked(done))
+
+    def _begin_with(self, name: bytes, told: Sequence[bytes | None]) -> "PGresult":
+        """Begin in the round trip of the first statement; return the result of that.
+
+        If the server's answers end early, the connection stays in the pipeline, in which no
+        rollback is possible: so it is dropped.
+        """
+        assert self._first is not None, "something was left for later"
+        (question, judge), self._first = self._first, None
+        asked, server = self._name_of(question), self._raw.pgconn
+        server.enter_pipeline_mode()
+        server.send_query_params(b"BEGIN", None)
+        server.send_query_prepared(asked, None)
+        server.send_query_prepared(name, told)
+        server.pipeline_sync()
+        read = [self._next_result() for _ in range(READS_OF_A_BEGIN)]
+        found = [result for result in read if result is not None]
+        begun, left, done, end = [*found, *[None] * 4][:4]
+        if end is not None and end.status == self._ended:
+            server.exit_pipeline_mode()
+        self._checked(begun)
+        judge(self._rows_of(self._checked(left)))
+        return self._checked(done)
+
+    def _next_result(self) -> "PGresult | None":
+        """Send what waits to be sent, and read one result; None ends those of a statement."""
+        server, socket = self._raw.pgconn, select.poll()
+        while (is_left := server.flush()) or server.is_busy():
+            socket.register(server.socket, select.POLLIN | (select.POLLOUT if is_left else 0))
+            socket.poll()  # libpq's own wait would hold up all threads
+            server.consume_input()
+        return server.get_result()
+
+    def _name_of(self, question: Statement) -> bytes:
+        """Return the prepared name of a query that takes no values."""
+        compiled = self._compiled.get(question) or self._compile(question)
+        assert not compiled.names, "what is said with BEGIN has no values"
+        return self._prepared.get((compiled.text,)) or self._prepare((compiled.text,))
 
     def _rows_of(self, result: "PGresult") -> Sequence[Values]:
         reads = [int if result.ftype(at) in WHOLE else self._text for at in range(result.nfields)]
@@ -158,7 +217,9 @@ class PostgresConnection(WriterConnection):
     def _say(self, command: bytes) -> "PGresult":
         return self._checked(self._raw.pgconn.exec_(command))
 
-    def _checked(self, result: "PGresult") -> "PGresult":
+    def _checked(self, result: "PGresult | None") -> "PGresult":
+        if result is None:
+            raise self._lost("the server's answers ended early")
         if result.status not in self._good:
             raise self._error_of(result, self._encoding)
         return result

@@ -94,6 +94,16 @@ class WriterConnection(ABC):
         values.
         """
 
+    def begin_later(self, question: Statement, judge: Callable[[Sequence[Values]], object]) -> None:
+        """Begin a transaction at the latest with its first statement. `judge` gets the rows of the
+        question before anything else is known of the transaction; what it raises is raised there.
+        """
+        judge(self.begin(question))
+
+    @abstractmethod
+    def begin_at_last(self) -> None:
+        """Begin now if that was left for later."""
+
     @abstractmethod
     def _ask(self, text: str, values: Values) -> Sequence[Values]: ...
 

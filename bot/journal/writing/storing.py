@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 import sqlalchemy as sa
@@ -16,11 +17,12 @@ from sqlalchemy.exc import DBAPIError
 
 from bot.clock import boottime_s
 from bot.domain.entry import Entry
-from bot.domain.errors import require
+from bot.domain.errors import InvariantBroken, require
 from bot.journal.database import tables
 from bot.journal.database.connections import connect
 from bot.journal.database.encoding import Plain, json_text
 from bot.journal.database.engines import database_errors, is_sqlite, reason_of, unreachable
+from bot.journal.database.statements import Values
 from bot.journal.database.writer_connection import WriterConnection
 from bot.journal.errors import JournalError, LeaseLost, OutcomeUnknown, WrittenByAnother
 from bot.journal.writing.batch import COUNTER, Batch, Memory, lock_heads
@@ -104,7 +106,7 @@ class Store:
         self._met: list[tuple[Write, Verdicts]] = []
         """Members of `_done` repeated among the present writes."""
         self._run: int | None = None
-        self._has_begun = False
+        self._has_begun = self._is_judged = False
         self._undo = _Undo(self._take_back)
         self._is_renewed = epoch is not None and not is_sqlite(url)
         self._renewed_s = boottime_s() - BEAT_S
@@ -122,20 +124,24 @@ class Store:
         stored. Raises OutcomeUnknown if that cannot be determined: the same writes must be
         repeated.
         """
+
+        def put(batch: Batch) -> list[Verdicts]:
+            self._met, left = [], batch.last_seq
+            verdicts = [self._put(batch, write) for write in writes]
+            renewed_s = self._renew(batch)
+            batch.finish()
+            if batch.has_changed:
+                done = tuple(zip(writes, verdicts, strict=True))
+                self._doubt = Doubt(done, left, batch.last_seq)
+            batch.connection.commit()
+            self._doubt = None
+            self._renewed_s = renewed_s
+            return verdicts
+
         self._met = []
         with database_errors(self._url):
             try:
-                with self._transaction() as batch:
-                    left = batch.last_seq
-                    verdicts = [self._put(batch, write) for write in writes]
-                    renewed_s = self._renew(batch)
-                    batch.finish()
-                    if batch.has_changed:
-                        done = tuple(zip(writes, verdicts, strict=True))
-                        self._doubt = Doubt(done, left, batch.last_seq)
-                    batch.connection.commit()
-                    self._doubt = None
-                    self._renewed_s = renewed_s
+                verdicts = self._in_transaction(put)
             except DBAPIError as error:
                 if self._doubt is None or not self._has_begun:
                     if any(map(self._may_be_stored, writes)):
@@ -149,12 +155,17 @@ class Store:
 
     def change(self, change: Callable[[Batch], T]) -> T:
         """Make a change that is not an entry, in its own transaction."""
-        with database_errors(self._url), self._transaction() as batch:
+
+        def make(batch: Batch) -> T:
             done = change(batch)
             renewed_s = self._renew(batch)
             batch.finish()
             batch.connection.commit()
             self._renewed_s = renewed_s
+            return done
+
+        with database_errors(self._url):
+            done = self._in_transaction(make)
         self._show()
         return done
 
@@ -240,10 +251,27 @@ class Store:
         doubtful = () if self._doubt is None else self._doubt.done
         return any(done[0] == write for done in (*self._done, *doubtful))
 
+    def _in_transaction(self, work: Callable[[Batch], T]) -> T:
+        """Do work that ends with a commit; do it again if it was never known to have begun, as on a
+        connection that was lost since the last one: then nothing of it can be stored.
+        """
+        try:
+            with self._transaction() as batch:
+                try:
+                    return work(batch)
+                except (JournalError, InvariantBroken):
+                    batch.connection.begin_at_last()  # our memory is wrong if another has written
+                    raise
+        except DBAPIError:
+            if self._is_judged or not self._has_begun:
+                raise
+        with self._transaction() as batch:  # without a memory it begins at once
+            return work(batch)
+
     @contextmanager
     def _transaction(self) -> Iterator[Batch]:
         """Yield a transaction that its caller has to commit; else it is rolled back."""
-        self._has_begun = False
+        self._has_begun = self._is_judged = False
         batch = self._begin_as_it_is() or self._begin(connect(self._engine))
         self._has_begun = True
         with self._undo:
@@ -262,29 +290,44 @@ class Store:
             return None
 
     def _begin(self, connection: WriterConnection) -> Batch:
-        """Begin where the last transaction ended, or at the stored heads."""
+        """Begin where the last transaction ended, or at the stored heads. If we know where it ended
+        and only we may write, the database may tell with the first statement whether that is so.
+        """
         self._connection = connection
         with self._undo:
-            [[epoch, last]] = connection.begin(_LEFT)
-            if self._epoch is not None and epoch != self._epoch:
-                [[pid, host, since]] = connection.rows(_HOLDER, {})
-                holder = holder_in(None if pid is None else int(pid), str(host), str(since))
-                raise LeaseLost(stored=int(epoch or 0), ours=self._epoch, holder=holder)
-            if self._doubt is not None:
-                doubt, self._doubt = self._doubt, None
-                found = f"entry {last} is the last after {doubt.before} or {doubt.after}"
-                require(last in {doubt.before, doubt.after}, "I17", found)
-                if last == doubt.after:
-                    self._done.extend(doubt.done)
-            memory = self._memory
-            if memory is not None and memory.last_seq != last:
-                if self._epoch is not None:
-                    text = f"entry {last} is the last, and {memory.last_seq} is what we wrote"
-                    raise WrittenByAnother(f"another program has written this journal: {text}")
-                memory = None  # without a lease there may be other writers
-            if memory is None:
-                memory = self._memory = Memory(lock_heads(connection))
-        return Batch(connection, memory, int(epoch or 0))
+            epoch = self._epoch
+            left = None if self._memory is None else self._memory.last_seq
+            if left is None or epoch is None or self._doubt is not None:
+                epoch = self._judge(left, connection.begin(_LEFT))
+            else:
+                connection.begin_later(_LEFT, partial(self._judge, left))
+            if self._memory is None:
+                self._memory = Memory(lock_heads(connection))
+        return Batch(connection, self._memory, epoch)
+
+    def _judge(self, left: int | None, rows: Sequence[Values]) -> int:
+        """Judge who has the lease and which entry is the last, if we left it at `left`; return the
+        epoch of the lease.
+        """
+        [[epoch, last]] = rows
+        if self._epoch is not None and epoch != self._epoch:
+            assert self._connection is not None, "it has begun on one"
+            [[pid, host, since]] = self._connection.rows(_HOLDER, {})
+            holder = holder_in(None if pid is None else int(pid), str(host), str(since))
+            raise LeaseLost(stored=int(epoch or 0), ours=self._epoch, holder=holder)
+        self._is_judged = True
+        if self._doubt is not None:
+            doubt, self._doubt = self._doubt, None
+            found = f"entry {last} is the last after {doubt.before} or {doubt.after}"
+            require(last in {doubt.before, doubt.after}, "I17", found)
+            if last == doubt.after:
+                self._done.extend(doubt.done)
+        if left is not None and left != last:
+            if self._epoch is not None:
+                text = f"entry {last} is the last, and {left} is what we wrote"
+                raise WrittenByAnother(f"another program has written this journal: {text}")
+            self._memory = None  # without a lease there may be other writers
+        return int(epoch or 0)
 
     def _take_back(self) -> None:
         self._memory = None

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import sqlalchemy as sa
 
+from bot.clock import SystemClock
 from bot.domain.order import SendState
 from bot.journal.database import tables
 from bot.journal.database.engines import reading_engine
-from bot.journal.errors import Contradicted, OutcomeUnknown, Unreachable
+from bot.journal.errors import Contradicted, Holder, OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.upkeep.verify import verify
+from bot.journal.writing.lease import acquire
 from tests.journal.breaking_proxy import Break, BreakingProxy, breaking_proxy
 from tests.journal.facts import Story
 from tests.journal.writing.test_groups import Asked, together
@@ -29,9 +31,16 @@ def proxy(proxied: tuple[BreakingProxy, str]) -> BreakingProxy:
     return proxied[0]
 
 
-@pytest.fixture
-async def journal(proxied: tuple[BreakingProxy, str]) -> AsyncIterator[Journal]:
-    opened = Journal.open(proxied[1])
+@pytest.fixture(params=["without a lease", "under a lease"])
+async def journal(
+    proxied: tuple[BreakingProxy, str], postgres_url: str, request: pytest.FixtureRequest
+) -> AsyncIterator[Journal]:
+    """Under a lease a transaction begins with its first change."""
+    lease = acquire(postgres_url, Holder(1, "here", SystemClock().now()))
+    lease.release()
+    opened = Journal.open(
+        proxied[1], epoch=lease.epoch if request.param == "under a lease" else None
+    )
     yield opened
     await opened.close()
 
