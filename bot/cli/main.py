@@ -149,24 +149,25 @@ bot.params.extend(shared_options(hidden=False))
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and end the process with its exit code."""
+    """Run the command line and exit with its code."""
     forbid_dumps()
     tell_without_secrets(partial(write_line, err=True))
     gc.set_threshold(*COLLECT_AFTER)
     lines = LogLines(logging.WARNING)
     lines.addFilter(HidesValues(tuple))
     logging.getLogger().addHandler(lines)
-    code = run(sys.argv[1:] if arguments is None else arguments)
-    leave_within(LEAVE_S, code, threading.Event(), partial(write_line, err=True))
-    sys.exit(code)
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def leave(ended: SystemExit) -> NoReturn:
     """End the process as that would, without taking the interpreter apart.
 
-    Python would do that under threads which still wait in C for a hanging database, and it has
-    crashed there after a run that had ended well. What Python waits for is waited for here too.
+    Python would do that under threads which begin just then, or wait in C for a hanging database,
+    and it has crashed there after a run that had ended well. What Python waits for is waited for
+    here too, but not for long.
     """
+    code = ended.code if isinstance(ended.code, int) else 0
+    leave_within(LEAVE_S, code, threading.Event(), partial(write_line, err=True))
     for each in threading.enumerate():
         if not each.daemon and each is not threading.current_thread():
             each.join()
@@ -174,7 +175,7 @@ def leave(ended: SystemExit) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # closed, or nobody reads
             stream.flush()
-    os._exit(ended.code if isinstance(ended.code, int) else 0)
+    os._exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

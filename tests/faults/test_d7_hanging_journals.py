@@ -20,7 +20,7 @@ from bot.journal.upkeep.verify import verify
 from bot.journal.writing.emergency import FILE
 from tests.crash.harness import databases
 from tests.crash.stops import stop_many
-from tests.faults.hanging import Hanging, locked, playing_itself, trading
+from tests.faults.hanging import WITHIN_S, Hanging, locked, playing_itself, trading
 from tests.faults.strikes import STRIKES, is_in_full, times
 from tests.journal.breaking_proxy import breaking_proxy
 
@@ -36,6 +36,14 @@ def _rows(hanging: Hanging, query: str) -> list[tuple[object, ...]]:
         return journal.execute(query).fetchall()
 
 
+async def _until_answers_are_stored(hanging: Hanging) -> None:
+    """An order is open a moment before its answer is in the journal."""
+    give_up = time.monotonic() + WITHIN_S
+    while len(_rows(hanging, "select 1 from attempts where outcome = 'ACCEPTED'")) < 2:
+        assert time.monotonic() < give_up
+        await asyncio.sleep(0.02)
+
+
 def _is_halted_and_flat(status: object) -> bool:
     assert isinstance(status, dict)
     return status["state"] == "HALTED" and not status["open_orders"]
@@ -45,6 +53,7 @@ async def test_a_halt_under_a_hang_cancels_all_and_the_journal_has_it_afterwards
     tmp_path: Path,
 ) -> None:
     async with trading(tmp_path) as hanging:
+        await _until_answers_are_stored(hanging)
         with _lock(hanging):
             degraded = await hanging.until(lambda it: it["state"] == "DEGRADED")
             await hanging.ask("halt", reason="wrong prices")

@@ -246,6 +246,8 @@ class _Writer(pickle.Pickler):
             return _method, (value.__self__, value.__name__)
         if isinstance(value, ZoneInfo):
             return _zone, (value.key,)
+        if isinstance(value, Enum):  # CPython 3.11.2 would have it found by getattr
+            return type(value), (value.value,)
         return NotImplemented
 
 
