@@ -134,7 +134,7 @@ def _goes_back(order: TrackedOrder, report: OrderReport, move: Move) -> str:
     is_other = order.change is None and (is_other or report.quantity != row.quantity)
     is_other = is_other and state not in TERMINAL_STATES
     was_taken = is_other and _figures_of(report) in order.shown.rows
-    return "it shows what was there before an amendment" if was_taken else ""
+    return "it shows again what an earlier row showed" if was_taken else ""
 
 
 def _is_confirmed(state: State, order: TrackedOrder, report: OrderReport, why: str) -> bool:
