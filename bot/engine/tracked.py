@@ -197,6 +197,9 @@ class Shown:
     is: until a row matches it again nothing is bought in its symbol. `doubted` is the quantity in
     such a row, which a person may confirm, 0 for none.
 
+    `another` says how the newest row of an external order is about another order, empty if it is
+    not.
+
     `rows` are the different rows taken, `taken_at` is when the newest came. `old_since` is since
     when every newer row goes back behind it, None if none does; `back` is the first of those not
     seen before, with its request time.
@@ -209,6 +212,7 @@ class Shown:
     totals: set[int] = field(default_factory=set)
     doubt: str = ""
     doubted: int = 0
+    another: str = ""
     rows: tuple[RowFigures, ...] = ()
     taken_at: datetime | None = None
     old_since: datetime | None = None

@@ -22,7 +22,7 @@ from bot.domain.order import TERMINAL_STATES, OrderReport, Side
 from bot.domain.order_status import ENDS, Move, move_of, shown_state
 from bot.engine.control_state import Standing
 from bot.engine.orders import unseen
-from bot.engine.orders.matching import belongs, contradiction, known_prices
+from bot.engine.orders.matching import another_order, belongs, contradiction, known_prices
 from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.risk.view import Opposite
 from bot.engine.state import State
@@ -109,6 +109,16 @@ def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
         shown.doubted = report.quantity if is_only_quantity else 0
         _alert(state, "ROW_AMBIGUOUS", _ambiguous(order), row, report, strange)
     return True
+
+
+def is_another_for_sure(order: TrackedOrder, report: OrderReport) -> bool:
+    """Return whether two rows in turn show that an external order is about another symbol or side:
+    then the row by which it was counted had lied. Nothing of ours says which of them is right.
+    """
+    wrong = another_order(order.row, report) or ""
+    is_second = bool(wrong) and order.shown.another == wrong
+    order.shown.another = wrong
+    return is_second
 
 
 # ------------------------------------------------------------------------------------- old rows

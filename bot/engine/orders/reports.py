@@ -60,8 +60,8 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
             if report.remaining_quantity < twin.remaining_quantity:
                 unowned[report.order_id] = report
         elif not state.chains.is_former(report.order_id):
-            if not order.is_own and _is_asked_anew(state, order.row, report):
-                unowned[report.order_id] = report
+            if not order.is_own:
+                order = _looked_at_anew(state, order, report, unowned)
             guarded(state, f"row {report.order_id}", _merge, state, order, report, "book")
             doubts.ask_again(state, order)
     for row in event.set_aside:
@@ -72,6 +72,19 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     for report in unknown.match(state, event, [*unowned.values()]):
         if report.trading_date >= state.trading_date:
             guarded(state, f"row {report.order_id}", _adopt, state, report)
+
+
+def _looked_at_anew(
+    state: State, order: TrackedOrder, report: OrderReport, unowned: dict[str, OrderReport]
+) -> TrackedOrder:
+    """Add an external order's row to `unowned` if whose it is has to be asked anew, and return the
+    order as it counts now.
+    """
+    if _is_asked_anew(state, order.row, report):
+        unowned[report.order_id] = report
+    if doubts.is_another_for_sure(order, report):
+        orders.external_order(state, report, order.row.note)
+    return state.orders[order.row.order_id]
 
 
 def _is_asked_anew(state: State, row: OrderUpdated, report: OrderReport) -> bool:

@@ -45,6 +45,7 @@ from tests.engine.stage import (
     attempt_of,
     report_of,
     result_of,
+    sell_intent,
 )
 from tests.rows import every_row
 
@@ -258,6 +259,40 @@ def test_an_order_of_somebody_else_who_changes_its_price_stays_theirs():
     row = stage.entries_of_order("ORD9")
     assert (row.price, row.note, row.intent_id) == (26_950, "not placed here", None)
     assert _states(stage) == [SendState.UNKNOWN]
+
+
+@pytest.mark.parametrize("lie", [{"side": Side.BUY}, {"symbol": "SHS"}])
+@pytest.mark.parametrize("executed", [0, 100])
+def test_an_order_of_somebody_else_whose_first_row_lied_is_counted_by_the_second_that_is_right(
+    lie, executed
+):
+    """Nothing of ours says which of two rows is right, so the one that comes again is."""
+    stage = Stage(sellable=500)
+    right = report_of(sell_intent(stage.buy()), "ORD9", executed=executed)
+    false = replace(right, **lie)
+    stage.after(1).book(false)
+    for row in (right, false):
+        stage.after(1).book(row)
+        assert getattr(stage.entries_of_order("ORD9"), next(iter(lie))) == next(iter(lie.values()))
+
+    for _ in range(3):
+        stage.after(1).book(right)
+
+    now = stage.entries_of_order("ORD9")
+    assert (now.side, now.symbol, now.executed_quantity) == (Side.SELL, "HPG", executed)
+    assert (now.note, stage.engine.status().faults) == ("not placed here", ())
+    taken = [each for each in stage.all(OrderUpdated) if each.order_id == "ORD9"]
+    assert len(taken) <= 3
+    stage.after(1).book(
+        replace(
+            right,
+            executed_quantity=100,
+            executed_amount=2_700_000,
+            average_price=27_000,
+            remaining_quantity=0,
+        )
+    )
+    assert stage.entries_of_order("ORD9").state is OrderState.FILLED
 
 
 def test_a_row_known_before_the_send_is_not_ours():
