@@ -144,7 +144,7 @@ class PostgresConnection(WriterConnection):
         """Run a query, or several changes as one statement that counts the rows of each."""
         encoding = self._encoding
         told = [None if value is None else str(value).encode(encoding) for value in values]
-        name = self._prepared.get(texts) or self._prepare(texts)
+        name = self._prepared_name(texts)
         if self._first is not None:
             return self._rows_of(self._begin_with(name, told))
         done = self._raw.pgconn.exec_prepared(name, told)  # type: ignore[arg-type]  # None is NULL
@@ -186,7 +186,7 @@ class PostgresConnection(WriterConnection):
         """Return the prepared name of a query that takes no values."""
         compiled = self._compiled.get(question) or self._compile(question)
         assert not compiled.names, "what is said with BEGIN has no values"
-        return self._prepared.get((compiled.text,)) or self._prepare((compiled.text,))
+        return self._prepared_name((compiled.text,))
 
     def _rows_of(self, result: "PGresult") -> Sequence[Values]:
         reads = [int if result.ftype(at) in WHOLE else self._text for at in range(result.nfields)]
@@ -200,6 +200,16 @@ class PostgresConnection(WriterConnection):
 
     def _text(self, stored: bytes) -> str:
         return stored.decode(self._encoding)
+
+    def _prepared_name(self, texts: tuple[str, ...]) -> bytes:
+        """Return the name of a prepared statement. It is now the last one to be dropped: two are
+        named before either runs.
+        """
+        name = self._prepared.pop(texts, None)
+        if name is None:
+            return self._prepare(texts)
+        self._prepared[texts] = name
+        return name
 
     def _prepare(self, texts: tuple[str, ...]) -> bytes:
         """Have the server prepare a statement, once for all its executions."""

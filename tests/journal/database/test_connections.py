@@ -80,6 +80,23 @@ def test_postgres_keeps_a_bounded_number_of_statements(engine: sa.Engine) -> Non
 
 
 @pytest.mark.postgres
+def test_what_a_transaction_begins_with_does_not_push_out_its_first_statement(
+    engine: sa.Engine,
+) -> None:
+    connection = connect(engine)
+    connection.begin(number(1))
+    for n in range(2, PREPARED_MAX + 1):
+        connection.rows(number(n), {})
+    connection.commit()
+
+    connection.begin_later(number(0), lambda _: None)  # not planned yet, and there is no room
+
+    assert connection.rows(number(1), {}) == [(1,)]
+    connection.rollback()
+    connection.release()
+
+
+@pytest.mark.postgres
 def test_a_connection_that_is_given_back_has_nothing_planned(engine: sa.Engine) -> None:
     first = connect(engine)
     first.begin(ONE)
