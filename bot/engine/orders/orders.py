@@ -7,9 +7,7 @@ from typing import Final
 
 from bot.domain.entry import Fill, IntentMoved, OrderResultSeen, OrderUpdated, Transition
 from bot.domain.errors import require
-from bot.domain.message import (
-    ReadAccount,
-)
+from bot.domain.message import ReadAccount
 from bot.domain.order import (
     ORDER_MOVES,
     SEND_MOVES,
@@ -214,9 +212,11 @@ def external_order(state: State, report: OrderReport, note: str) -> None:
         reason=report.message or None,
         note=note,
     )
-    asked_at = report.requested_at
+    order = TrackedOrder(row, report.requested_at, report.may_cancel)
+    if known is not None:  # what its rows have shown stays known: each is old when it comes again
+        order.shown, order.requested_at = known.shown, max(known.requested_at, order.requested_at)
     add_external(state, None, row)
-    state.index.track_order(TrackedOrder(row, asked_at, report.may_cancel))
+    state.index.track_order(order)
     _record(state, row, before, report, "book")
 
 

@@ -250,6 +250,36 @@ def test_a_row_that_lied_before_a_restart_is_asked_about_after_it():
     assert _states(stage) == [SendState.AMBIGUOUS]
 
 
+def test_a_row_that_shows_two_orders_in_turn_is_not_counted_anew_each_time():
+    stage, intent = _unknown()
+    _burn(stage, intent, Resolution.REACHED)
+    lie, right = report_of(intent, price=27_050, executed=50), report_of(intent, executed=50)
+    for _ in range(2):
+        stage.after(1).book(lie)
+        stage.after(1).book(right)
+    written, flows = len(stage.entries), len(stage.engine._state.ledgers[ACCOUNT].flows)
+
+    for _ in range(10):
+        stage.after(1).book(lie)
+        stage.after(1).book(right)
+
+    assert len(stage.entries) == written
+    assert len(stage.engine._state.ledgers[ACCOUNT].flows) == flows
+    assert (stage.entries_of_order().price, _states(stage)[-1]) == (27_000, SendState.AMBIGUOUS)
+
+
+def test_a_late_answer_about_an_order_of_somebody_else_makes_no_other_old_row_new():
+    stage, intent = _unknown()
+    _burn(stage, intent, Resolution.REACHED)
+    before = stage.now
+    stage.after(5).book(report_of(intent, price=27_050))
+    newest = stage.now
+
+    stage.after(1).book(report_of(intent), asked_at=before)
+
+    assert stage.engine._state.orders["ORD1"].requested_at == newest
+
+
 def test_an_order_of_somebody_else_who_changes_its_price_stays_theirs():
     stage, intent = _unknown()
     stage.after(1).book(report_of(intent, "ORD9", price=26_900))
