@@ -280,7 +280,7 @@ def _require_apart(
 ) -> None:
     found: dict[tuple[str, Side], list[tuple[float, str]]] = {}
     for order in orders:
-        if order.is_own:
+        if order.is_own and len(order.asked) < 2:  # it has one of several, nobody knows which
             prices = found.setdefault((order.row.symbol, order.row.side), [])
             # What its rows show is the broker's doing: another price there is told as that.
             prices += [(_limit(each, order.row.side), order.name) for each in order.prices_given]

@@ -199,3 +199,25 @@ def test_after_a_restart_an_amended_order_has_the_price_that_was_asked_for_last(
     stage = Stage(recovery=Recovery(DAY, 2, intents=stored, orders=(row,), changes=changes))
 
     assert _prices(stage) == (SHOWN,)
+
+
+def test_after_a_restart_a_price_of_before_an_amendment_is_no_fault_of_ours() -> None:
+    """Sent at 27,200 and amended to 27,000, so that a sale at 27,100 could go out."""
+    before = Stage()
+    buy = before.working(100, 27_200)
+    before.after(1).book(report_of(buy, price=SHOWN))
+    row = before.entries_of_order()
+    sale = replace(sell_intent(buy), intent_id="L-0002", limit_price=27_100)
+    sold = replace(row, order_id="ORD2", intent_id="L-0002", side=Side.SELL, price=27_100)
+    stored = (
+        StoredIntent(buy, SendState.ACKED, "ORD1", None),
+        StoredIntent(sale, SendState.ACKED, "ORD2", None),
+    )
+    changes = {"ORD1": StoredChanges(prices=(27_000,))}
+    known = Recovery(DAY, 3, intents=stored, orders=(row, sold), changes=changes)
+    stage, state = staged(recovery=known, sellable=500)
+
+    look(stage)
+
+    assert state.orders["ORD1"].prices == (SHOWN, 27_000, 27_200)
+    assert broken(stage) == []
