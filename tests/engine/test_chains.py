@@ -575,6 +575,33 @@ def test_a_row_that_shows_something_else_is_somebody_elses(changes):
     assert stage.entries_of_order("ORD9").note == "not placed here"
 
 
+@pytest.mark.parametrize("lie", [{"price": 26_950}, {"quantity": 900}])
+def test_a_row_without_a_root_that_lied_at_first_may_be_the_order(lie):
+    stage, row, new = _renamed(executed=200)
+    stage.after(1).book(_ended(row), _rootless(new, **lie))
+
+    for _ in range(2):
+        stage.after(1).book(_ended(row), _rootless(new))
+
+    assert _codes(stage) == ["AMEND_AMBIGUOUS"]
+    assert stage.entries_of_order("ORD9").note == "may be amended ORD1"
+
+
+def test_an_order_that_was_there_before_the_amendment_was_asked_for_is_not_it():
+    theirs = report_of(Stage().buy(500, 26_950), "ORD9")
+    stage = Stage(settings=EngineSettings(amend_enabled=True))
+    stage.book(theirs)
+    row = report_of(stage.working(500), may_amend=True)
+    stage.handle(AmendAsked(stage.now, "ORD1", 26_900, None, "operator", "by hand"))
+    stage.row(row)
+    stage.handle(AmendAnswered(stage.now, "ORD1", Unknown("deadline"), None))
+
+    stage.after(1).book(row, replace(theirs, price=26_900))
+
+    assert stage.entries_of_order("ORD9").price == 26_900
+    assert _codes(stage) == []
+
+
 def test_after_the_verdict_a_row_that_fits_is_somebody_elses():
     stage, row, new = _renamed()
     stage.row(replace(row, price=26_900))

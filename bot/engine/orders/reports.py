@@ -223,10 +223,11 @@ def _adopt(state: State, row: OrderReport) -> None:
     """
     dead = _dead_like(state, row)
     ghost = max(dead, key=partial(_likeness, state, row), default=None) or _twin_of(state, row)
-    if ghost is None and matching.known_as_external(state, row) is not None:
+    known = matching.known_as_external(state, row)
+    ours = matching.predecessor_of(state, row) if ghost is None else None
+    if ghost is None and known is not None and (ours is None or not _is_newer(known, ours)):
         return
     if ghost is None:
-        ours = matching.predecessor_of(state, row)
         note = matching.note_for(ours) if ours else matching.NOT_OURS
         orders.external_order(state, row, note)
         if ours is not None and state.orders[row.order_id].is_open:
@@ -261,6 +262,15 @@ def _adopt(state: State, row: OrderReport) -> None:
     state.halt_symbol(row.symbol, f"{row.order_id} {looks}, which {was}")
     if ghost.state is SendState.NOT_PLACED and ghost.is_fenced and is_in_time(state, ghost, row):
         unknown.distrust_nonces(state, ghost, f"{row.order_id} is in the day order book")
+
+
+def _is_newer(known: TrackedOrder, ours: TrackedOrder) -> bool:
+    """Return whether an external order that looks like none of ours came after the amendment of an
+    order of ours was asked for: an earlier one can't be that order under a new id.
+    """
+    change = ours.change
+    is_strange = known.row.note == matching.NOT_OURS
+    return is_strange and change is not None and known.number > change.number
 
 
 def _dead_like(state: State, row: OrderReport) -> list[TrackedIntent]:
