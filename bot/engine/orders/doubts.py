@@ -115,7 +115,8 @@ def is_another_for_sure(order: TrackedOrder, report: OrderReport) -> bool:
     """Return whether two rows in turn show that an external order is about another symbol or side:
     then the row by which it was counted had lied. Nothing of ours says which of them is right.
     """
-    wrong = another_order(order.row, report) or ""
+    is_same = (report.symbol, report.side) == (order.row.symbol, order.row.side)
+    wrong = "" if is_same else another_order(order.row, report) or ""
     is_second = bool(wrong) and order.shown.another == wrong
     order.shown.another = wrong
     return is_second

@@ -94,7 +94,7 @@ def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUp
         return row
     return replace(
         known,
-        quantity=report.quantity,
+        quantity=max(report.quantity, executed),
         order_type=report.order_type or row.order_type,
         price=report.price if report.price is not None else row.price,
         cancelled_quantity=report.cancelled_quantity,

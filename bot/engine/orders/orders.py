@@ -186,10 +186,9 @@ def external_order(state: State, report: OrderReport, note: str) -> None:
     """Count an external order towards the exposure; it is never touched. One that is known already
     is counted anew, as its row shows it now; its state stays what its rows have made of it.
     """
-    known = known_as_external(state, report)
-    before = known.row.state if known is not None else None
+    known, before = known_as_external(state, report), None
     if known is not None:
-        report = claim(state, report)
+        before, report = known.row.state, claim(state, report)
     instrument = state.instruments.get(report.symbol)
     row = OrderUpdated(
         at=state.now,
@@ -201,7 +200,7 @@ def external_order(state: State, report: OrderReport, note: str) -> None:
         symbol=report.symbol,
         exchange=instrument.exchange if instrument else None,
         side=report.side,
-        quantity=report.quantity,
+        quantity=max(report.quantity, report.executed_quantity),
         order_type=report.order_type,
         price=report.price,
         state=before or shown_state(report),
@@ -213,7 +212,7 @@ def external_order(state: State, report: OrderReport, note: str) -> None:
         note=note,
     )
     order = TrackedOrder(row, report.requested_at, report.may_cancel)
-    if known is not None:  # what its rows have shown stays known: each is old when it comes again
+    if known is not None:  # what its rows have shown is old when it comes again
         order.shown, order.requested_at = known.shown, max(known.requested_at, order.requested_at)
     add_external(state, None, row)
     state.index.track_order(order)

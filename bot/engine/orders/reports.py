@@ -83,7 +83,8 @@ def _looked_at_anew(
     if _is_asked_anew(state, order.row, report):
         unowned[report.order_id] = report
     if doubts.is_another_for_sure(order, report):
-        orders.external_order(state, report, order.row.note)
+        where = f"row {report.order_id}"
+        guarded(state, where, orders.external_order, state, report, order.row.note)
     return state.orders[order.row.order_id]
 
 
@@ -95,7 +96,8 @@ def _is_asked_anew(state: State, row: OrderUpdated, report: OrderReport) -> bool
     """
     if report.order_id != row.order_id:
         return False  # its owner has changed it: so says the row
-    shown = report.account, report.symbol, report.side, report.quantity
+    quantity = max(report.quantity, row.executed_quantity)
+    shown = report.account, report.symbol, report.side, quantity
     is_same = shown == (row.account, row.symbol, row.side, row.quantity)
     is_same = is_same and report.order_type in {"", row.order_type}
     if not is_same or report.price not in {None, row.price}:

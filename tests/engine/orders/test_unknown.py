@@ -325,6 +325,30 @@ def test_an_order_of_somebody_else_whose_first_row_lied_is_counted_by_the_second
     assert stage.entries_of_order("ORD9").state is OrderState.FILLED
 
 
+def test_what_was_executed_by_a_row_that_lied_is_no_more_than_the_order():
+    stage, intent = _unknown()
+    stage.after(1).book(report_of(intent, quantity=200, executed=150, remaining=50))
+
+    for _ in range(3):
+        stage.after(1).book(report_of(intent, executed=100))
+
+    row = stage.entries_of_order()
+    assert (row.executed_quantity, row.quantity, row.note) == (150, 150, "may be L-0001")
+    assert stage.engine.status().state is not RunState.HALTED
+    assert len([one for one in stage.all(OrderUpdated) if one.order_id == "ORD1"]) <= 3
+
+
+def test_a_row_of_another_account_does_not_move_somebody_elses_order():
+    stage = Stage()
+    right = report_of(stage.buy(), "ORD9", price=26_500)
+    stage.after(1).book(right)
+
+    for _ in range(3):
+        stage.after(1).book(replace(right, account="120C900001.2"))
+
+    assert stage.entries_of_order("ORD9").account == ACCOUNT
+
+
 def test_a_row_known_before_the_send_is_not_ours():
     stage = Stage()
     twin = report_of(Stage().buy(), "ORD5")
