@@ -24,7 +24,12 @@ def connect(engine: sa.Engine) -> WriterConnection:
 
 
 class SqliteConnection(WriterConnection):
-    """SQLite: one statement after the other."""
+    """SQLite: one statement after the other.
+
+    A cursor keeps its last statement, and with that the files of a connection that was closed. If
+    its log is a lost one and it ends after all others, SQLite writes that log's old pages into the
+    journal. So the cursor is closed before the connection can be.
+    """
 
     PARAMSTYLE = "qmark"
 
@@ -36,8 +41,10 @@ class SqliteConnection(WriterConnection):
     def begin(self, question: Statement) -> Sequence[Values]:
         files: OpenFiles | None = self._pooled.info.get("files")
         with self._errors:
+            self._cursor.close()
             if files is not None:
                 files.require_in_place()
+            self._cursor = self._raw.cursor()
             self._cursor.execute(BEGIN_WRITING)
         found = self.rows(question, {})
         if files is None:  # the first transaction creates the log
@@ -48,13 +55,14 @@ class SqliteConnection(WriterConnection):
         pass  # nothing is: there is no round trip to save
 
     def release(self) -> None:
-        self._cursor.close()  # while the cursor is open, so is the file
+        self._cursor.close()
         super().release()
 
     def _commit(self) -> None:
         self._raw.commit()
 
     def _take_back(self) -> None:
+        self._cursor.close()
         self._raw.rollback()
 
     def _delete(self, table: str, text: str) -> None:
