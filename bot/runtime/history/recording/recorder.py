@@ -50,6 +50,8 @@ PART_ROWS: Final = 5_000
 """Closing a part reads it completely: some 35 MB."""
 PART_S: Final = timedelta(minutes=30)
 """A part is closed after this much market time."""
+LEAP: Final = timedelta(days=14)
+"""No holidays last as long: a clock that goes on by more within a run is reported."""
 AT_ONCE: Final = 8
 """Calls written before others get their turn: a tenth of a millisecond."""
 BUSY_S: Final = 0.002
@@ -290,9 +292,12 @@ class Recorder:
         if day != self._day:
             if self._day is None:
                 self._head = replace(self._head, began=day)
-            oldest = day - timedelta(days=self._keep_days - 1)
-            for each in days_of(self._state_dir):
-                if each < oldest:  # past its retention
+            elif day - self._day > LEAP:
+                text = f"the clock went from {self._day} to {day}: what comes from here on is "
+                self._on_loop(self._say, f"{text}recorded under {day}")
+            # Counted, not reckoned from `day`: a clock that is wrong must not remove them all.
+            for each in sorted({*days_of(self._state_dir), day})[: -self._keep_days]:
+                if each != day:
                     shutil.rmtree(day_folder(self._state_dir, each))
             write_head(folder, self._head)
             self._day, self._parts = day, 0

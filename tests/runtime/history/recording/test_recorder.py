@@ -273,6 +273,42 @@ async def test_days_are_kept_as_long_as_is_wanted(tmp_path: Path) -> None:
     assert [each.name for each in runs_of(tmp_path, days_of(tmp_path)[1])] == ["run=000005"]
 
 
+async def test_a_clock_that_leaps_ahead_removes_no_recording_and_is_said(tmp_path: Path) -> None:
+    for day in range(3):
+        told = Recording(tmp_path)
+        told.pass_time(1, from_s=86_400 * day)
+        told.recorder.start()
+        told.recorder.stop()
+    before = days_of(tmp_path)
+
+    told = Recording(tmp_path)
+    told.pass_time(2, from_s=86_400 * 3)
+    told.pass_time(1, from_s=86_400 * 400)
+    told.pass_time(2, from_s=86_400 * 3 + 10)
+    told.recorder.start()
+    told.recorder.stop()
+    await until(lambda: bool(told.said))
+
+    own, ahead = DAY + timedelta(days=3), DAY + timedelta(days=400)
+    assert days_of(tmp_path) == (*before, own, ahead)
+    assert told.said == [
+        f"the clock went from {own} to {ahead}: what comes from here on is recorded under {ahead}"
+    ]
+
+
+async def test_a_run_that_begins_with_a_wrong_clock_removes_no_more_than_one_day(
+    tmp_path: Path,
+) -> None:
+    for day in (0, 1, 2, 400, -20_000):
+        told = Recording(tmp_path, keep_days=3)
+        told.pass_time(1, from_s=86_400 * day)
+        told.recorder.start()
+        told.recorder.stop()
+
+    kept = [-20_000, 1, 2, 400]
+    assert days_of(tmp_path) == tuple(DAY + timedelta(days=day) for day in kept)
+
+
 async def test_an_order_on_its_way_goes_first(tmp_path: Path) -> None:
     told = Recording(tmp_path)
     told.way.begin()
