@@ -298,17 +298,22 @@ def fetch(
 def simulate(invocation: Invocation, scenario: Path, last: datetime, into: Path) -> None:
     """Write the bars of a simulated market.
 
-    One-minute bars of a scenario, from its first day on. The same scenario gives the same files.
+    One-minute bars of a scenario, from its first day on, into a folder that holds none. The same
+    scenario gives the same files.
     Takes about 100 ms per day and symbol.
     """
     from bot.config.rulebook import load_rulebook
     from bot.config.scenario_file import load_scenario
     from bot.runtime.history.store.simulated import simulate_days
+    from bot.runtime.history.store.store import files_in
 
     script = load_scenario(scenario.name, scenario.parent)
     first = script.starts_at.astimezone(EXCHANGE_TZ).date()
     if last.date() < first:
         raise OperatorMistake.of("E-DATA-012", f"the scenario begins on {first}: use a later --to")
+    if held := files_in(into):
+        text = f"{shown_path(into)} already holds {held[0].name}: simulated bars would replace or"
+        raise OperatorMistake.of("E-DATA-014", f"{text} hide what is there; name another folder")
     with progress_bar(invocation, "simulating") as step:
         days = max(1, (last.date() - first).days)
         made = simulate_days(

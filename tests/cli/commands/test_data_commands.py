@@ -117,6 +117,13 @@ def test_a_scenario_makes_bars(tmp_path: Path) -> None:
 
     assert ran.code == 0
     assert call("data", "check", "--store", str(into)).code == 0
+    held = (into / "bars" / "1m" / "ACV.csv.gz").read_bytes()
+    again = call(
+        "data", "simulate", str(tmp_path / "one.yaml"), "--to", "2026-11-20", "--into", str(into)
+    )
+    assert again.code == ExitCode.CONFIG
+    assert again.err.startswith(f"E-DATA-014 {into} already holds ACV.csv.gz: ")
+    assert (into / "bars" / "1m" / "ACV.csv.gz").read_bytes() == held
     early = call(
         "data", "simulate", str(tmp_path / "one.yaml"), "--to", "2026-11-18", "--into", "x"
     )

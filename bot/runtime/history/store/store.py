@@ -253,6 +253,11 @@ def bar_files(folder: Path) -> list[Path]:
     return sorted(file for file in found if _FILE.fullmatch(file.name) and file.is_file())
 
 
+def files_in(folder: Path) -> list[Path]:
+    """Return the files of bars and of days that a folder holds already."""
+    return [*_files_of(folder, None), *_daily_files(folder)] if folder.is_dir() else []
+
+
 def _readers_of(file: Path, wanted: timedelta | None) -> tuple[Mapping[str, BarReader], int]:
     """Return readers for the symbols of a file, and the width of its bars; reads its beginning.
 
