@@ -15,8 +15,9 @@ a megabyte of zeros, and becomes the file when there is something to store.
 import itertools
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -51,6 +52,10 @@ SPARE: Final = "emergency.spare"
 SPARE_BYTES: Final = 1_048_576
 BYTES_MAX: Final = 4_194_304
 """Some thousands of cancels; beyond this size the file accepts no more."""
+TURN_S: Final = 1.0
+"""How long work on the file waits for what its disk still holds up. Less than any caller waits, so
+none of it begins after its caller has given up.
+"""
 KINDS: Final[dict[str, type[Entry]]] = {
     kind.__name__: kind
     for kind in (
@@ -88,32 +93,36 @@ class Kept:
 
 
 class EmergencyJournal:
-    """Stores entries that must survive, in a bot's state directory. It has one writer."""
+    """Stores entries that must survive, in a bot's state directory. It has one writer, whose
+    threads take turns: one that hangs, and was given up, must not remove what is kept meanwhile.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         self._spare = folder / SPARE
         self._end: int | None = None
         """Where the last line ends; None if not determined yet."""
+        self._turn = threading.RLock()
 
     def reserve(self) -> None:
         """Reserve the space that a full disk would not give. Old contents are discarded: they have
         been taken over. Raises OSError.
         """
-        self.forget()
-        with suppress(FileNotFoundError):
-            if self._spare.stat().st_size == SPARE_BYTES:
-                return
-        descriptor = os.open(self._spare, _FLAGS | os.O_TRUNC, 0o600)
-        try:
-            _write(descriptor, bytes(SPARE_BYTES), 0)
-            os.fsync(descriptor)
-        except OSError:
-            self._spare.unlink()
-            raise
-        finally:
-            os.close(descriptor)
-        _sync_folder(self._spare.parent)
+        with self._in_turn():
+            self.forget()
+            with suppress(FileNotFoundError):
+                if self._spare.stat().st_size == SPARE_BYTES:
+                    return
+            descriptor = os.open(self._spare, _FLAGS | os.O_TRUNC, 0o600)
+            try:
+                _write(descriptor, bytes(SPARE_BYTES), 0)
+                os.fsync(descriptor)
+            except OSError:
+                self._spare.unlink()
+                raise
+            finally:
+                os.close(descriptor)
+            _sync_folder(self._spare.parent)
 
     def keep(self, entries: Iterable[Entry]) -> None:
         """Add entries, all or none; they survive a power cut once this returns. Blocks for as long
@@ -121,24 +130,25 @@ class EmergencyJournal:
         """
         lasting = [entry for entry in entries if must_survive(entry)]
         data = f"\n{_line_of(lasting)}".encode()  # the previous line may be truncated
-        is_new = not self.path.exists()
-        if is_new:
-            self._end = 0
-            with suppress(FileNotFoundError):
-                self._spare.rename(self.path)
-        descriptor = os.open(self.path, _FLAGS, 0o600)
-        try:
-            if self._end is None:
-                self._end = len(self.path.read_bytes().rstrip(b"\0"))
-            if self._end + len(data) > BYTES_MAX:
-                raise OSError(f"{self.path} holds {BYTES_MAX:,} bytes, and takes no more")
-            _write(descriptor, data, self._end)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        self._end += len(data)
-        if is_new:
-            _sync_folder(self.path.parent)
+        with self._in_turn():
+            is_new = not self.path.exists()
+            if is_new:
+                self._end = 0
+                with suppress(FileNotFoundError):
+                    self._spare.rename(self.path)
+            descriptor = os.open(self.path, _FLAGS, 0o600)
+            try:
+                if self._end is None:
+                    self._end = len(self.path.read_bytes().rstrip(b"\0"))
+                if self._end + len(data) > BYTES_MAX:
+                    raise OSError(f"{self.path} holds {BYTES_MAX:,} bytes, and takes no more")
+                _write(descriptor, data, self._end)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            self._end += len(data)
+            if is_new:
+                _sync_folder(self.path.parent)
 
     def read(self) -> Kept:
         """Return the contents of the file; empty if there is none. Raises OSError."""
@@ -156,19 +166,29 @@ class EmergencyJournal:
 
     def forget(self) -> None:
         """Remove the file, as the journal has all of it; keep its space if it had some reserved."""
-        with suppress(FileNotFoundError):
-            if self.path.stat().st_size != SPARE_BYTES:
-                self.path.unlink()
-            else:
-                descriptor = os.open(self.path, _FLAGS, 0o600)
-                try:
-                    _write(descriptor, bytes(SPARE_BYTES), 0)
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-                self.path.rename(self._spare)
-            _sync_folder(self.path.parent)
-        self._end = None
+        with self._in_turn():
+            with suppress(FileNotFoundError):
+                if self.path.stat().st_size != SPARE_BYTES:
+                    self.path.unlink()
+                else:
+                    descriptor = os.open(self.path, _FLAGS, 0o600)
+                    try:
+                        _write(descriptor, bytes(SPARE_BYTES), 0)
+                        os.fsync(descriptor)
+                    finally:
+                        os.close(descriptor)
+                    self.path.rename(self._spare)
+                _sync_folder(self.path.parent)
+            self._end = None
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        if not self._turn.acquire(timeout=TURN_S):
+            raise OSError(f"the disk of {self.path} has not finished an earlier change")
+        try:
+            yield
+        finally:
+            self._turn.release()
 
 
 def take_over(batch: Batch, entries: Sequence[Entry]) -> int:

@@ -1,6 +1,7 @@
 """What is kept while the database does not answer is read again, and written once."""
 
 import json
+import threading
 from pathlib import Path
 from zlib import crc32
 
@@ -149,6 +150,38 @@ def test_another_process_goes_on_behind_what_the_file_holds(tmp_path: Path) -> N
     EmergencyJournal(tmp_path).keep([OFF])
 
     assert EmergencyJournal(tmp_path).read() == emergency.Kept((HALT, OFF), 0)
+
+
+def test_a_disk_that_holds_up_the_forgetting_lets_nothing_be_kept_that_would_go_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = EmergencyJournal(tmp_path)
+    kept.reserve()
+    kept.keep([OFF])
+    write, answers = emergency._write, threading.Event()
+    is_reached = threading.Event()
+
+    def hang(descriptor: int, data: bytes, start: int) -> None:
+        if len(data) == emergency.SPARE_BYTES:
+            is_reached.set()
+            answers.wait(60)
+        write(descriptor, data, start)
+
+    monkeypatch.setattr(emergency, "_write", hang)
+    monkeypatch.setattr(emergency, "TURN_S", 0.01)
+    forgetting = threading.Thread(target=kept.forget)
+    forgetting.start()
+    assert is_reached.wait(60)
+
+    with pytest.raises(OSError, match="has not finished an earlier change"):
+        kept.keep([HALT])
+    with pytest.raises(OSError, match="has not finished an earlier change"):
+        kept.forget()
+    answers.set()
+    forgetting.join()
+    kept.keep([HALT])
+
+    assert kept.read() == emergency.Kept((HALT,), 0)
 
 
 async def test_an_answer_and_all_that_follows_from_it_is_taken_over_each_once(
