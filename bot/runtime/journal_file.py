@@ -156,8 +156,9 @@ def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
         raise OperatorMistake.of("E-DB-012", text, ExitCode.DATABASE) from error
     except Corrupt as error:
         text = (
-            f"{error}, from {_source(origin)}. Keep the file as it is, and put the last good copy "
-            "in its place: bot docs journal"
+            f"{error}, from {_source(origin)}. Keep the file as it is: move it away together with "
+            "any -wal and -shm beside it, then put the last good copy in its place: bot docs "
+            "journal"
         )
         raise OperatorMistake.of("E-DB-003", text, ExitCode.DATABASE) from error
     except UnusableUrl as error:

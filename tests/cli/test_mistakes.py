@@ -308,7 +308,8 @@ def test_a_journal_that_is_no_database_is_told_with_its_setting_and_what_to_do(
     assert (ran.code, ran.out) == (ExitCode.DATABASE, "")
     assert ran.err == (
         f"E-DB-003 {tmp_path}/journal.db: file is not a database, from the default journal.url. "
-        "Keep the file as it is, and put the last good copy in its place: bot docs journal\n"
+        "Keep the file as it is: move it away together with any -wal and -shm beside it, then put "
+        "the last good copy in its place: bot docs journal\n"
     )
 
 

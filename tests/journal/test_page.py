@@ -11,7 +11,8 @@ from bot.journal.database.tables import metadata, v_decisions, v_orders, v_pnl, 
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "journal.md").read_text("utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "journal.md").read_text("utf-8")
 QUERIES = re.findall(r"^```sql\n(.*?);\n```$", PAGE, re.DOTALL | re.MULTILINE)
 MEASURED = {"least_ms", "most_ms"}
 """Columns of the wall clock."""
@@ -75,3 +76,13 @@ def test_every_column_is_on_the_page(table: sa.TableClause) -> None:
     [entry] = re.findall(rf"^- `{table.name}`:(.*?)(?=^- `|^#|^$)", PAGE, re.DOTALL | re.MULTILINE)
 
     assert set(table.c.keys()) - set(re.findall(r"`(\w+)`", entry)) == set()
+
+
+@pytest.mark.parametrize("page", ["journal.md", "upgrade.md"])
+def test_a_page_that_puts_a_copy_back_moves_the_log_away_first(page: str) -> None:
+    """SQLite would write the log that a kill has left into the copy."""
+    text = (DOCS / page).read_text("utf-8")
+    [paragraph] = [each for each in text.split("\n\n") if "`journal.db-wal`" in each]
+
+    assert "`journal.db-shm`" in paragraph
+    assert "move" in paragraph

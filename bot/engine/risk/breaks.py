@@ -222,7 +222,8 @@ def _advice(name: str) -> str:
     if name == DAMAGE:
         return (
             "Orders are read and can be cancelled, none is sent. See what is wrong: bot journal "
-            "verify. Put the newest copy back, or compare orders and holdings with the broker's "
+            "verify. Put the newest copy back, after moving the file away with any -wal and -shm "
+            "beside it, or compare orders and holdings with the broker's "
             f"(bot reconcile), then: {accept}"
         )
     return (

@@ -75,7 +75,8 @@ class OpenFiles:
             copy = self._copy()
         except (OSError, sqlite3.Error):
             return text
-        return f"{text}, or stop the bot, put {copy} in its place and start it again"
+        logs = "move any -wal and -shm that are left away"
+        return f"{text}, or stop the bot, {logs}, put {copy} in its place and start it again"
 
     def _copy(self) -> Path:
         copy = self._new_file()

@@ -257,7 +257,10 @@ def of_journal(loaded: Loaded) -> Iterator[Finding]:
     except JournalError as error:
         damage = (str(error),)
     if damage:
-        fix = "bot journal verify says where; put the last backup in place"
+        fix = (
+            "bot journal verify says where; move the file away with any -wal and -shm beside it, "
+            "then put the last backup in place"
+        )
         yield fail("chain", damage[0], fix=fix)
     else:
         yield ok("chain", f"whole, as kept at {kept[-1].at:%Y-%m-%d %H:%M}" if kept else "whole")

@@ -95,7 +95,8 @@ async def test_what_a_removed_file_held_is_beside_it_for_its_owner(
 ) -> None:
     remove(file)
 
-    with pytest.raises(Unreachable, match=f"put {rescued(file)} in its place and start it again"):
+    advice = f"move any -wal and -shm that are left away, put {rescued(file)} in its place and"
+    with pytest.raises(Unreachable, match=advice):
         await writer.write([Story(2).decision])
     await writer.close()
 
