@@ -136,7 +136,7 @@ class ControlServer:
             reply = _NOT_YOURS
             if is_ours:
                 reply = {**await self._reply_to(line, connection), **self._sender}
-            writer.write(json.dumps(reply, ensure_ascii=False, default=str).encode() + b"\n")
+            writer.write(_encoded(reply))
             await writer.drain()
         except (ConnectionError, ValueError, asyncio.CancelledError):
             return  # the client hung up, or the bot ends: asyncio 3.11 reports a cancelled one
@@ -154,6 +154,19 @@ class ControlServer:
                 return _GIVEN_UP
             request = {**request, "flatten": False}
         return await handler(request)
+
+
+def _encoded(reply: Reply) -> bytes:
+    """Return the line of a reply, in ASCII: text from outside may hold what UTF-8 can't. A client
+    that got no line would take the bot for dead, so a reply that can't be written becomes one that
+    says so.
+    """
+    try:
+        said = json.dumps(reply, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        text = f"the bot runs, but its answer can't be written ({type(error).__name__}: {error})"
+        said = json.dumps(refused("E-CTL-006", text))
+    return said.encode() + b"\n"
 
 
 def leave_word(state_dir: Path, words: str) -> None:

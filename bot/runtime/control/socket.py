@@ -125,6 +125,19 @@ def stuck_words(state_dir: Path) -> str:
     return visible(text, STUCK_MAX)
 
 
+def _listens(folder: Path) -> bool:
+    """Return whether a bot listens at the control socket: the first thing that a dying one ends."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(SILENT_S)
+        try:
+            connection.connect(str(folder / SOCKET))
+        except (BlockingIOError, TimeoutError):
+            return True
+        except OSError:
+            return False
+    return True
+
+
 def ask(
     state_dir: Path,
     request: Request,
@@ -135,11 +148,12 @@ def ask(
     """Send one request to the running bot and return its reply; call `on_silence` with the process
     that does not answer at once.
 
-    Raises NoBotRunning, TimeoutError, OperatorMistake if it is not certainly ours or the request is
-    too long, and PermissionError for a folder of this user's own.
+    Raises NoBotRunning, TimeoutError, OperatorMistake if it is not certainly ours, the request is
+    too long or it gives no answer, and PermissionError for a folder of this user's own.
     """
     path = state_dir / FOLDER / SOCKET
-    said = json.dumps(dict(request)).encode() + b"\n"
+    # Bytes of a command line that are no UTF-8 arrive as surrogates, and leave as question marks.
+    said = json.dumps(dict(request), ensure_ascii=False).encode(errors="replace") + b"\n"
     if len(said) > LINE_MAX:
         text = f"the bot takes at most {LINE_MAX:,} bytes at once, and this is {len(said):,}"
         raise OperatorMistake.of("E-CTL-001", f"{text}. Nothing was sent", ExitCode.USAGE)
@@ -156,6 +170,9 @@ def ask(
                 connection.settimeout(timeout_s - SILENT_S)
             with connection.makefile("rb") as stream:
                 line = stream.readline(REPLY_MAX)
+            if not line.endswith(b"\n") and _listens(folder):
+                text = f"the bot on {state_dir} runs, but gave no answer to '{request['do']}'"
+                raise OperatorMistake.of("E-CTL-006", text, ExitCode.REFUSED)
     except BlockingIOError as error:
         raise TimeoutError("too many requests wait for the bot") from error
     except (FileNotFoundError, NotADirectoryError, ConnectionError) as error:

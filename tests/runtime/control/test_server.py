@@ -323,6 +323,7 @@ def test_a_bot_that_dies_in_the_midst_of_its_answer_is_gone(tmp_path: Path) -> N
         connection, _ = listening.accept()
         with connection:
             connection.recv(LINE_MAX)
+            listening.close()
             connection.sendall(b'{"ok": tr')
 
     with wedged(tmp_path) as listening, ThreadPoolExecutor(1) as other:
@@ -330,6 +331,61 @@ def test_a_bot_that_dies_in_the_midst_of_its_answer_is_gone(tmp_path: Path) -> N
 
         with pytest.raises(NoBotRunning):
             ask(tmp_path, {"do": "status"})
+
+
+def test_a_bot_that_lives_and_gives_no_answer_is_not_said_to_be_gone(tmp_path: Path) -> None:
+    def hang_up(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(LINE_MAX)
+
+    with wedged(tmp_path) as listening, ThreadPoolExecutor(1) as other:
+        other.submit(hang_up, listening)
+
+        with pytest.raises(OperatorMistake, match="runs, but gave no answer to 'status'") as caught:
+            ask(tmp_path, {"do": "status"})
+
+    assert caught.value.exit_code == ExitCode.REFUSED
+
+
+async def test_bytes_that_are_no_text_reach_the_bot_as_question_marks(tmp_path: Path) -> None:
+    asked, reason = list[Request](), os.fsdecode("dừng: sai gi".encode() + b"\xe1")
+
+    async def halt(request: Request) -> Reply:
+        asked.append(request)
+        return {"ok": True}
+
+    server = ControlServer(tmp_path, {"halt": halt}, {})
+    await server.start()
+    await asyncio.to_thread(ask, tmp_path, {"do": "halt", "reason": reason})
+    await server.stop()
+
+    assert asked == [{"do": "halt", "reason": "dừng: sai gi?"}]
+
+
+async def test_any_text_can_be_answered(tmp_path: Path) -> None:
+    async def status(_: Request) -> Reply:
+        return {"ok": True, "reason": "giá\udce1\ud800"}
+
+    server = ControlServer(tmp_path, {"status": status}, {})
+    await server.start()
+    reply = await ask_it(tmp_path, "status")
+    await server.stop()
+
+    assert reply == {"ok": True, "reason": "giá\udce1\ud800"}
+
+
+async def test_an_answer_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    async def status(_: Request) -> Reply:
+        return {"ok": True, "positions": {("AAA", "one"): 100}}
+
+    server = ControlServer(tmp_path, {"status": status}, {})
+    await server.start()
+    reply = await ask_it(tmp_path, "status")
+    await server.stop()
+
+    assert (reply["ok"], reply["code"]) == (False, "E-CTL-006")
+    assert "its answer can't be written (TypeError: keys must be str" in str(reply["message"])
 
 
 # ---------------------------------------------------------------------- who asks and gives up
