@@ -291,11 +291,12 @@ class Run:
         waits, self._lost = has_open_work(left) or self._options.is_service, lost_places(left)
         self._retry = BrokerRetry(self.environment.waiter, self._screen.trouble, waits)
         early = partial(handlers_of, self._fields, halt=self._halt, breaks=left.breaks)
+        do = early(why=lambda: self._retry.trouble, stop=self._controls.stop if waits else None)
+        server.serve(do, {"bot": self._loaded.bot})
+        told = self._faults.guard, self.now, self._inbox.post, self._retry.standing
+        await self._notices.begin(self._stack, *told)
         if not waits:
-            server.serve(early(), {"bot": self._loaded.bot})
             return await self._sign_in()
-        handlers = early(why=lambda: self._retry.trouble, stop=self._controls.stop)
-        server.serve(handlers, {"bot": self._loaded.bot})
         with self._controls.on_signals():
             return await self._supervisor.unless_stopped(self._sign_in())
 
@@ -317,7 +318,6 @@ class Run:
         if has_asked:
             self._codes_asked.append(self.environment.market.now())
         show_broker(self._loaded, broker, account, self._screen.row)
-        await self._notices.begin(self._stack, self._faults.guard, self.now, self._inbox.post)
         return broker, account
 
     def _assemble(

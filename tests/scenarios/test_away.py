@@ -1,7 +1,8 @@
 """A broker that is away at a start: the bot waits where orders may be open, and says so."""
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -20,6 +21,7 @@ from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunEnd, RunOptions
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
+from tests.notice_server import notice_server
 from tests.staging import QUIET
 from tests.story import InProcessEnvironment, Shown, once, tell, write_project
 
@@ -63,13 +65,15 @@ class Away(InProcessEnvironment):
 
 @dataclass
 class Listening(Shown):
-    """A screen that says when it has been told of trouble, and of the end of an order."""
+    """A screen that says when it was told of its first entry, of trouble and of an order's end."""
 
+    has_begun: asyncio.Event = field(default_factory=asyncio.Event)
     has_trouble: asyncio.Event = field(default_factory=asyncio.Event)
     has_cancelled: asyncio.Event = field(default_factory=asyncio.Event)
 
     def entry(self, entry: Entry) -> None:
         super().entry(entry)
+        self.has_begun.set()
         if isinstance(entry, OrderUpdated) and entry.state is OrderState.CANCELLED:
             self.has_cancelled.set()
 
@@ -186,6 +190,35 @@ async def test_while_the_broker_is_away_the_bot_tells_its_state_and_can_be_stopp
     assert stopped["ok"]
     with pytest.raises(NoBotRunning):
         ask(state_dir, {"do": "status"})
+
+
+@pytest.mark.wire
+async def test_a_killed_run_is_told_while_the_next_start_waits_for_its_broker(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("apprise")
+    config, shown = await _with_an_open_order(tmp_path), Listening()
+    state_dir = load_settings(config).state_dir
+    with notice_server() as service:
+        notify = {"urls": [service.url]}
+        write_project(tmp_path, scenario=QUIET, strategies=[RESTING], notify=notify)
+        run = _run(config, shown, "/users/me", 0, days=300)
+        await asyncio.wait_for(shown.has_begun.wait(), PATIENCE_S)
+        run.cancel()
+        await asyncio.wait({run}, timeout=PATIENCE_S)
+        shown = Listening()
+        run = _run(config, shown, "/users/me", FOR_EVER, days=300)
+        await asyncio.wait_for(shown.has_trouble.wait(), PATIENCE_S)
+        await asyncio.to_thread(_until, lambda: "after a crash" in " ".join(service.titles))
+        await _answer(state_dir, {"do": "stop", "reason": "no broker", "by": "me"})
+        await asyncio.wait_for(run, PATIENCE_S)
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
 
 
 async def test_a_break_of_an_earlier_run_is_named_while_the_broker_is_away(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 `--json` and the control socket show the same fields. Their keys are a stable contract.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -47,7 +47,7 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
     status, broker = parts.engine.status(), facts.broker
     trouble = {"text": parts.trouble.text, "since": instant(parts.trouble.since)}
     limits = limited(parts.environment, broker.budget)
-    standing = [*_waiting(parts.retry.trouble), *status.standing, *limits, *facts.alerts()]
+    standing = [*parts.retry.standing(), *status.standing, *limits, *facts.alerts()]
     return {
         "trouble": trouble if parts.trouble.text else None,
         "state": status.state,
@@ -121,15 +121,6 @@ def limit_fields(limits: Iterable[LimitUse]) -> list[Fields]:
         {**row, "of": masked_account(str(row["of"]))} if row["scope"] == "account" else row
         for row in found
     ]
-
-
-def _waiting(why: str) -> Iterator[Standing]:
-    if why:
-        text = (
-            f"{why}. The bot has not begun and asks again. If it lasts, look at the network; to end"
-            " it: bot stop"
-        )
-        yield Standing("START_WAITS", text, {"why": why})
 
 
 def _rate(parts: Parts, broker: Broker) -> Fields:

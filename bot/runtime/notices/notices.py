@@ -50,6 +50,8 @@ FAILS_MAX: Final = 3
 """Messages in a row that a channel has not accepted, before an alert is raised."""
 ALL_S: Final = 8.0
 """Less than a service manager waits for an end, and enough for two tries."""
+WAITS_S: Final = 10.0
+"""A start that waits for longer than this for its broker is reported (wall clock)."""
 KIND: Final = NoticeKind.HALTED
 """A missing bot sends no orders either: as urgent, and sent on the same channels."""
 
@@ -86,12 +88,21 @@ class Notices:
         self._near = set[tuple[date, str]]()
         self._alive_on: date | None = None
         self._standing = dict[str, Standing]()
+        self._waits_since_s: float | None = None
+        self._has_told_wait = False
 
     async def begin(
-        self, stack: AsyncExitStack, guard: Guard, now: Callable[[], datetime], post: Post
+        self,
+        stack: AsyncExitStack,
+        guard: Guard,
+        now: Callable[[], datetime],
+        post: Post,
+        waits: Callable[[], Sequence[Standing]],
     ) -> None:
-        """Begin to send, before the journal's new run begins. `now` is market time."""
-        self._guard, self._now, self._post = guard, now, post
+        """Begin to send, before the broker is asked and the journal's new run begins. `now` is
+        market time, `waits` the alerts of a start that waits.
+        """
+        self._guard, self._now, self._post, self._waits = guard, now, post, waits
         if not self._channels:
             return
         self._loop = asyncio.get_running_loop()
@@ -166,10 +177,29 @@ class Notices:
                 state = self._parts.engine.status().state
                 text = self._wording.said("alive", state=state)
                 self._take([self._wording.notice(now, NoticeKind.ALIVE, text)])
+        self._look_at_start(now)
         self._hand_over(self._policy.due(now))
         for name, sender in self._senders.items():
             if sender.busy_s() > BUSY_MAX_S and name not in self._standing:
                 self._alert(name, sender.waiting + 1, f"no answer for {BUSY_MAX_S:g} s")
+
+    def _look_at_start(self, now: datetime) -> None:
+        """Report a start that waits for long, and the end of that wait."""
+        waits = self._waits()
+        if not waits:
+            if self._has_told_wait:
+                text = self._wording.said("waits_no_more")
+                kind, group = NoticeKind.TROUBLE, "START_GOES_ON"
+                self._take([self._wording.notice(now, kind, text, group=group)])
+            self._waits_since_s, self._has_told_wait = None, False
+            return
+        if self._waits_since_s is None:
+            self._waits_since_s = monotonic_s()
+        if not self._has_told_wait and monotonic_s() - self._waits_since_s >= WAITS_S:
+            self._has_told_wait = True
+            for each in waits:
+                alert = Note(now, "ALERT", each.text, {"alert": each.code, **each.facts})
+                self._take(self._picker.pick(alert))
 
     def _look_at_limits(self) -> None:
         """Report each limit of which 80 % is used, once a day."""

@@ -27,6 +27,7 @@ from bot.domain.account import SubAccount
 from bot.domain.entry import AttemptStarted, Note, Number
 from bot.domain.local_time import minute_of
 from bot.domain.message import ClockOffsetChanged, Noted
+from bot.engine.control_state import Standing
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.fence import Fence
@@ -112,6 +113,16 @@ class BrokerRetry:
         self.report(
             f"{trouble}. The bot stays and asks again in {pause_s:.0f} s. To end it: bot stop"
         )
+
+    def standing(self) -> tuple[Standing, ...]:
+        """Return the alert that holds while the start waits."""
+        if not self.trouble:
+            return ()
+        text = (
+            f"{self.trouble}. The bot has not begun and asks again. If it lasts, look at the "
+            "network; to end it: bot stop"
+        )
+        return (Standing("START_WAITS", text, {"why": self.trouble}),)
 
     async def pause(self, seconds: float) -> None:
         """Wait on the clock by which requests are counted."""

@@ -14,6 +14,8 @@ from bot.config.settings.load import load_settings
 from bot.domain.entry import IntentMoved, Note
 from bot.domain.message import Event, Noted
 from bot.domain.order import SendState
+from bot.engine.control_state import Standing
+from bot.runtime.notices import notices as module
 from bot.runtime.notices.notices import BUSY_MAX_S, FAILS_MAX, Notices
 from bot.runtime.supervisor import FaultGuard
 from tests.notice_server import NoticeServer, notice_server
@@ -37,10 +39,12 @@ class Told:
         self.posted: list[Event] = []
         self.guard = FaultGuard(folder).guard
         self.troubles: list[str] = []
+        self.waits: tuple[Standing, ...] = ()
         self.notices = Notices(loaded, lambda _, text, *__: text, self.troubles.append)
 
     async def begin(self, stack: AsyncExitStack) -> Notices:
-        await self.notices.begin(stack, self.guard, lambda: self.at, self.posted.append)
+        told = self.guard, lambda: self.at, self.posted.append, lambda: self.waits
+        await self.notices.begin(stack, *told)
         return self.notices
 
     def kinds(self) -> list[str]:
@@ -145,3 +149,35 @@ async def test_a_service_that_does_not_answer_is_an_alert_before_any_message_has
     assert "has not taken the last notice (no answer for 30 s)" in alert.text
     assert told.kinds().count("ALERT") == 1
     assert notices.standing() == ()
+
+
+async def test_a_start_that_waits_for_long_is_told_once_and_so_is_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAITS_S", 0.6)
+    with notice_server() as service:
+        told = Told(tmp_path, service)
+        async with AsyncExitStack() as stack:
+            await told.begin(stack)
+            told.waits = (Standing("START_WAITS", "the broker does not answer", {"why": "x"}),)
+            await until(lambda: len(service.messages) == 1)
+            await asyncio.sleep(module.TICK_S * 3)
+            told.waits = ()
+            await until(lambda: len(service.messages) == 2)
+
+    first, last = (each["message"] for each in service.messages)
+    assert "the broker does not answer" in first
+    assert "the start no longer waits for it" in last
+
+
+async def test_a_start_that_waits_for_a_moment_is_not_told(tmp_path: Path) -> None:
+    with notice_server() as service:
+        told = Told(tmp_path, service)
+        async with AsyncExitStack() as stack:
+            await told.begin(stack)
+            told.waits = (Standing("START_WAITS", "the broker does not answer", {"why": "x"}),)
+            await asyncio.sleep(module.TICK_S * 2)
+            told.waits = ()
+            await asyncio.sleep(module.TICK_S * 2)
+
+    assert service.messages == []
