@@ -30,10 +30,10 @@ class Means:
     """What a strategy may use in a symbol, computed once for each of its decisions.
 
     `cash`: VND that a new buy may use, its fee included; None while the account is unread.
-    `sellable`: own shares that are settled and free, never more than the account's. `exposure`: own
-    shares, what own orders may still buy, and the account's external open buys. `orders`:
-    everybody's open orders in the symbol, `pending`: places there without an answer yet.
-    `is_working`: an own order works in the symbol, or is on its way or held.
+    `sellable`: own shares that are settled and in no own sell, be it answered or not; never more
+    than the account's. `exposure`: own shares, what own orders may still buy, and the account's
+    external open buys. `orders`: everybody's open orders in the symbol, `pending`: places there
+    without an answer yet. `is_working`: an own order works in the symbol, or is on its way or held.
     """
 
     cash: int | None
@@ -67,7 +67,10 @@ def means_of(
         intent = tracked.intent
         if intent.strategy == name:
             is_working = True
-            exposure += intent.quantity if intent.side is Side.BUY else 0
+            if intent.side is Side.BUY:
+                exposure += intent.quantity
+            else:
+                sellable -= intent.quantity
     for tracked in state.index.held.of(True):
         intent = tracked.intent
         is_working = is_working or (intent.strategy, intent.symbol) == (name, symbol)

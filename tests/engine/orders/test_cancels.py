@@ -564,7 +564,7 @@ def test_the_facts_of_a_queued_cancel_say_whether_it_can_still_leave_today(at, h
 
 def test_of_two_cancels_the_one_that_still_waits_for_its_row_is_not_said_to_lack_a_token():
     stage = Stage(sellable=1_000)
-    stage.after(1).book(report_of(stage.working(100), executed=100))
+    stage.after(1).book(report_of(stage.working(200), executed=200))
     stage.request(*(partial(_sell, 27_000 + 50 * number) for number in range(2)))
     first, second = (place.intent for place in stage.new(PlaceOrder))
     stage.accept(first, "ORD10")

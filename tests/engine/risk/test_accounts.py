@@ -6,17 +6,25 @@ import pytest
 from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import Decision, Verdict
 from bot.domain.message import AccountRead, PlaceOrder, QuoteReceived
+from bot.domain.operations import AmendAsked
 from bot.domain.order import Side
+from bot.domain.outcome import Unknown
+from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.risk.accounts import means_of
 from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
 from tests.engine.plain_scan import differences
-from tests.engine.stage import ACCOUNT, RULEBOOK, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, Stage, report_of
 
 
 def _means(stage):
     state = stage.engine._state
     return means_of(state, state.strategies["test"], "HPG")
+
+
+def _holding(shares, **more):
+    known = RecoveredStrategy({"HPG": (shares, shares * 27_000)}, 0, 0, 0, "on")
+    return Stage(recovery=Recovery(DAY, strategies={"test": known}), **more)
 
 
 def _free(stage):
@@ -111,6 +119,51 @@ def test_shares_in_a_working_sell_are_not_sold_twice():
     assert _means(stage).sellable == 0
     stage.request(lambda s: s.sell(100, limit=28_050))
     assert stage.decided() == (Verdict.BLOCKED, "SELLABLE")
+
+
+@pytest.mark.parametrize("becomes", ["ready", "sending", "unknown"])
+def test_shares_in_a_sell_without_an_answer_are_not_sold_out_of_the_owners(becomes):
+    stage = _holding(100, sellable=1_000)
+    stage.request(lambda s: s.sell(100, limit=27_000))
+    intent = stage.last(PlaceOrder).intent
+    if becomes != "ready":
+        stage.send(intent)
+    if becomes == "unknown":
+        stage.after(1).answer(intent, Unknown("timeout"))
+    stage.after(5).quote()
+
+    stage.request(lambda s: s.sell(100, limit=27_050))
+
+    assert (_means(stage).sellable, stage.decided()) == (0, (Verdict.BLOCKED, "SELLABLE"))
+
+
+def test_both_sells_of_a_call_are_of_own_shares():
+    stage = _holding(300, sellable=1_000)
+
+    stage.request(
+        lambda s: s.sell(200, limit=27_000),
+        lambda s: s.sell(200, limit=27_050),
+        lambda s: s.sell(100, limit=27_100),
+    )
+
+    assert [one.code for one in stage.new(Decision)] == ["OK", "SELLABLE", "OK"]
+
+
+def test_a_sell_grows_by_no_share_that_another_one_without_an_answer_has():
+    stage = _holding(300, sellable=1_000, settings=EngineSettings(amend_enabled=True))
+    stage.request(lambda s: s.sell(100, limit=28_000))
+    first = stage.last(PlaceOrder).intent
+    stage.accept(first)
+    stage.after(1).book(report_of(first))
+    stage.request(lambda s: s.sell(100, limit=28_050))
+
+    def refused(quantity):
+        return stage.engine.objection(
+            AmendAsked(stage.now, "ORD1", None, quantity, "operator", "more")
+        )
+
+    assert refused(200) is None
+    assert refused(300).code == "SELLABLE"
 
 
 def test_the_second_request_of_a_call_sees_what_the_first_has_taken():
