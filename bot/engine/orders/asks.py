@@ -2,8 +2,9 @@
 
 An amendment changes exactly one field (the exchanges' rule; VNX Decision 17, HOSE Decision 352), a
 quantity is the new total. Size and price are judged as if they were new; the limits of position and
-money see the order's open part at its new value instead of the old one. The strategy file's times
-apply only to what makes a buy larger or dearer; a reduction may always be sent.
+money see the order's open part at its new value instead of the old one. The strategy file's times,
+and the limits of what may be held, apply only to what makes a buy larger or dearer: shares that
+have risen beyond a limit must not keep a buy from being reduced.
 
 A verdict says which row an order of unknown outcome is, or that there is none. It ends a question
 that the bot cannot settle (REACHED, AMBIGUOUS; accepted under an id that no row shows) and is
@@ -49,13 +50,13 @@ _OF_THE_WHOLE: Final = (
     checks.OfAccount(account_checks.order_rate),
     checks.other_orders,
 )
-_OF_THE_OPEN_PART: Final = (
+_OF_WHAT_MAY_BE_HELD: Final = (
     checks.max_position,
+    checks.capital,
     checks.OfAccount(account_checks.position_value),
     checks.OfAccount(account_checks.gross),
-    checks.cash,
-    checks.OfAccount(account_checks.min_cash),
 )
+_OF_THE_MONEY: Final = (checks.cash, checks.OfAccount(account_checks.min_cash))
 _OF_WHAT_IS_MORE: Final = (checks.sellable,)
 
 
@@ -242,23 +243,32 @@ def _risk_checks(
     )
     means = means_of(state, strategy, whole.symbol, whole.account)
     limits, view = strategy.limits, view_of(state, strategy, whole, means)
-    if whole.quantity > row.quantity or price > row.price:
+    is_more = whole.quantity > row.quantity or price > row.price
+    if is_more:
         yield from checks.judge(whole, view, limits, (checks.phase,))
     yield from checks.judge(whole, view, limits, _OF_THE_WHOLE)
     open_after = whole.quantity - row.executed_quantity
     freed = view
     if row.side is Side.BUY and view.cash_free is not None:
-        # The order's own reservation is taken out: from cash, fee included, and from positions.
+        # The order's own reservation is taken out: from cash, fee included, from positions, and
+        # from the capital in use.
         amount = open_now * worst_price(state, row.symbol, row.price)
         cash_free = view.cash_free + amount + state.rulebook.fee(amount)
         used = view.account
         if used is not None:
             value, gross = used.position_value - amount, used.gross - amount
             used = replace(used, position_value=value, gross=gross)
-        position = view.position - open_now
-        freed = replace(view, position=position, cash_free=cash_free, account=used)
+        freed = replace(
+            view,
+            position=view.position - open_now,
+            invested=view.invested - amount,
+            cash_free=cash_free,
+            account=used,
+        )
     open_part = replace(whole, quantity=open_after)
-    yield from checks.judge(open_part, freed, limits, _OF_THE_OPEN_PART)
+    if is_more:
+        yield from checks.judge(open_part, freed, limits, _OF_WHAT_MAY_BE_HELD)
+    yield from checks.judge(open_part, freed, limits, _OF_THE_MONEY)
     what_is_more = replace(whole, quantity=open_after - open_now)
     yield from checks.judge(what_is_more, view, limits, _OF_WHAT_IS_MORE)
 

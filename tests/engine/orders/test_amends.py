@@ -33,8 +33,8 @@ from bot.domain.message import (
 from bot.domain.operations import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.domain.order import OrderState, OrderType, SendState
 from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
-from bot.domain.plan import When
-from bot.domain.recovery import Recovery, StoredIntent
+from bot.domain.plan import AccountLimits, Limits, When
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.risk.accounts import means_of
 from bot.engine.settings import EngineSettings, UnknownPolicy
 from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage, limited, report_of, result_of
@@ -175,6 +175,8 @@ def test_an_odd_lot_may_become_a_single_share():
 LIMITS = [
     ({"max_order_value": 14_000_000}, {"quantity": 600}, "MAX_ORDER_VALUE"),
     ({"max_position": 500}, {"quantity": 600}, "MAX_POSITION"),
+    ({"capital": 16_199_999}, {"quantity": 600}, "CAPITAL"),
+    ({"capital": 13_524_999}, {"price": 27_050}, "CAPITAL"),
     ({"max_price_gap_ppm": 10_000}, {"price": 26_500}, "PRICE_GAP"),
 ]
 
@@ -194,6 +196,41 @@ def test_an_order_at_its_limit_may_change_its_price_within_it():
     stage.working(500, 27_000)
 
     assert len(_ask(stage, price=26_900)) > 1
+    assert stage.decided() == (Verdict.PASSED, "AMEND")
+
+
+@pytest.mark.parametrize("asked", [{"quantity": 600}, {"price": 27_050}])
+def test_the_capital_in_use_counts_a_changed_order_once(asked):
+    quantity, price = asked.get("quantity", 500), asked.get("price", 27_000)
+    stage = _stage(limited(capital=quantity * price))
+    stage.working(500, 27_000)
+
+    _ask(stage, **asked)
+
+    assert stage.decided() == (Verdict.PASSED, "AMEND")
+
+
+_HELD = {
+    "CAPITAL": (Limits(capital=67_000_000), AccountLimits()),
+    "POSITION_VALUE": (Limits(), AccountLimits(max_position_value=67_000_000)),
+    "GROSS": (Limits(), AccountLimits(max_gross_nav_ppm=670_000)),
+}
+
+
+@pytest.mark.parametrize("code", _HELD)
+def test_shares_that_have_risen_beyond_a_limit_keep_no_buy_from_being_reduced(code):
+    own, shared = _HELD[code]
+    settings = replace(ON, account_limits=shared)
+    held = Recovery(
+        DAY, strategies={"test": RecoveredStrategy({"HPG": (2_000, 54_000_000)}, 0, 0, 0, "on")}
+    )
+    stage = Stage(replace(PLAN, limits=own), settings=settings, recovery=held, sellable=2_000)
+    stage.working(500, 26_000)
+    stage.after(61).quote(28_800)
+
+    _ask(stage, quantity=600)
+    assert stage.decided() == (Verdict.BLOCKED, code)
+    _ask(stage, quantity=400)
     assert stage.decided() == (Verdict.PASSED, "AMEND")
 
 
