@@ -318,7 +318,9 @@ class Strategy:
             self.context.requests.append(_request(RequestKind.CLOSE, None, limit, market, why=why))
 
     def cancel(self, *, why: str | None = None) -> None:
-        """Request to cancel the own working orders in this symbol."""
+        """Request to cancel the own orders in this symbol; one still on its way, or of unknown
+        outcome, is cancelled when it turns up.
+        """
         self.context.requests.append(_request(RequestKind.CANCEL, why=why))
 
     def skip(self, why: str) -> None:

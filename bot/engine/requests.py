@@ -53,16 +53,18 @@ def consider(
     elif request.kind is RequestKind.CANCEL and state.gate.flattening is not None:
         note_skip(state, strategy, symbol, "FLATTENING", f"what is sold after a halt stays ({why})")
     elif request.kind is RequestKind.CANCEL:
-        orders = state.working_orders(strategy.plan.name, symbol)
-        waiting = state.waiting_closes.pop((strategy.plan.name, symbol), None)
+        name = strategy.plan.name
+        orders = state.working_orders(name, symbol)
+        is_any = bool(orders) | cancel_requests.request_pending(state, name, symbol, why)
+        waiting = state.waiting_closes.pop((name, symbol), None)
         for order in orders:
             if cancel_requests.is_in_doubt(state, order):
                 doubt = f"{order.row.order_id} may be somebody else's ({why})"
                 note_skip(state, strategy, symbol, "IN_DOUBT", doubt)
             else:
                 cancel_requests.request(state, order, why)
-        is_taken_back = two_factor.take_back(state, strategy.plan.name, symbol, None, why)
-        if not orders and waiting is None and not is_taken_back:
+        is_taken_back = two_factor.take_back(state, name, symbol, None, why)
+        if not is_any and waiting is None and not is_taken_back:
             note_skip(state, strategy, symbol, "NOTHING_TO_CANCEL", why)
     else:
         _consider_order(state, strategy, symbol, request, means, why)

@@ -82,9 +82,29 @@ def _request_each(
     """Request the cancels: first of orders that the broker has, then of those it may have, or may
     get, under an unknown id.
     """
-    for tracked in state.pending_intents():
+    _request_when_seen(state, reason, is_meant)
+    for order in state.open_orders():
+        if is_meant(order.row):
+            request(state, order, reason)
+
+
+def request_pending(state: State, strategy: str, symbol: str, reason: str) -> bool:
+    """Request the cancel of a strategy's orders in a symbol that have no order of the broker yet;
+    return whether there are any.
+    """
+    return _request_when_seen(
+        state, reason, lambda one: (one.strategy, one.symbol) == (strategy, symbol)
+    )
+
+
+def _request_when_seen(state: State, reason: str, is_meant: Callable[[Intent], bool]) -> bool:
+    """Request the cancel of what is on its way, or of unknown outcome, for when it turns up; return
+    whether there is any. A repeated request is still one cancel.
+    """
+    found = [tracked for tracked in state.pending_intents() if is_meant(tracked.intent)]
+    for tracked in found:
         intent = tracked.intent
-        if intent.intent_id in state.gate.cancel_when_seen or not is_meant(intent):
+        if intent.intent_id in state.gate.cancel_when_seen:
             continue
         state.gate.cancel_when_seen[intent.intent_id] = reason
         state.record(
@@ -103,9 +123,7 @@ def _request_each(
                 price=intent.limit_price,
             )
         )
-    for order in state.open_orders():
-        if is_meant(order.row):
-            request(state, order, reason)
+    return bool(found)
 
 
 def sweep(state: State, order: TrackedOrder) -> None:

@@ -57,6 +57,9 @@ def hold(state: State, tracked: TrackedIntent, code: str, why: str) -> None:
     held_until = (followed.held_until if followed else None) or state.now + span
     tracked.held_until = held_until
     tracked.basis = (followed.basis if followed else None) or basis_of(state, intent)
+    wanted = state.gate.cancel_when_seen.get(intent.intent_id)
+    if wanted is not None and not is_exit(intent):
+        tracked.taken_back = f"it was to be cancelled: {wanted}"
     state.counts["held"] += 1
     decide(state, intent, Verdict.HELD, code, {"until": held_until.isoformat()})
     tracked.is_waiting_to_resume = not state.gate.lacks_token

@@ -22,6 +22,7 @@ from bot.domain.plan import OrderPlan
 from bot.engine.orders import cancels
 from bot.engine.orders.cancels import LOOKS_MAX
 from bot.engine.tracked import Hindrance
+from tests.engine.orders.test_held import Pair
 from tests.engine.stage import ACCOUNT, PLAN, START, Stage, report_of, result_of
 from tests.rows import every_row
 
@@ -297,6 +298,43 @@ def test_a_strategy_without_an_order_has_nothing_to_cancel():
     stage.request(lambda s: s.cancel(why="tidy"))
 
     assert stage.decided() == ("SKIPPED", "NOTHING_TO_CANCEL")
+
+
+@pytest.mark.parametrize("send", [None, "SENDING", "UNKNOWN"])
+def test_what_a_strategy_takes_back_on_its_way_is_cancelled_when_it_turns_up(send):
+    stage = Stage()
+    intent = stage.buy(100, 26_000)
+    if send is not None:
+        stage.send(intent)
+    if send == "UNKNOWN":
+        stage.after(1).answer(intent, Unknown("deadline"))
+
+    stage.after(1).request(*[lambda s: s.cancel(why="changed my mind")] * 2)
+    asked = stage.new(Decision)
+    if send == "UNKNOWN":
+        stage.after(1).book(report_of(intent))
+    else:
+        stage.accept(intent)
+    stage.row(report_of(intent))
+
+    [said] = [(one.verdict, one.code, one.why, one.request_id, one.numbers) for one in asked]
+    state = send or "READY"
+    assert said == ("PASSED", "CANCEL", "changed my mind", "L-0001", {"send": state})
+    assert [one.reason for one in stage.all(CancelOrder)] == ["changed my mind"]
+    assert stage.engine.status().cancels[0].order_id == "ORD1"
+
+
+def test_a_strategy_takes_back_its_own_orders_in_its_own_symbol_alone():
+    stage = Pair()
+    theirs = stage.buy(100, 26_000)
+    stage.send(theirs)
+
+    stage.other(lambda s: s.cancel(why="mine"))
+    decided = stage.decided()
+    stage.answer(theirs, Accepted(result_of(theirs)))
+
+    assert decided == ("SKIPPED", "NOTHING_TO_CANCEL")
+    assert stage.engine.status().cancels == ()
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,35 @@ def test_the_strategy_that_cancels_takes_the_entry_back() -> None:
     assert given_up(stage) == [("SIGNAL_GONE", "its strategy has taken it back: no more")]
 
 
+@pytest.mark.parametrize("has_token", [False, True])
+def test_an_entry_that_was_cancelled_on_its_way_is_not_requested_again(has_token: bool) -> None:
+    stage = Stage(PATIENT)
+    intent = stage.buy()
+    stage.send(intent)
+    stage.after(1).request(lambda s: s.cancel(why="no more"))
+
+    stage.answer(intent, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+    if has_token:
+        stage.token()
+
+    stage.after(1).quote()
+    assert given_up(stage) == [("SIGNAL_GONE", "it was to be cancelled: no more")]
+    assert follows(stage) == [None]
+
+
+def test_a_sale_that_was_cancelled_on_its_way_stays_held_as_any_exit() -> None:
+    stage = Stage(PATIENT, sellable=500)
+    stage.after(1).book(report_of(stage.working(500), executed=500))
+    stage.request(lambda s: s.sell(100, limit=27_100))
+    intent = stage.last(PlaceOrder).intent
+    stage.send(intent)
+    stage.after(1).request(lambda s: s.cancel(why="no more"))
+
+    stage.answer(intent, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+
+    assert (stage.decided()[0], given_up(stage)) == (Verdict.HELD, [])
+
+
 def test_a_wish_for_more_of_the_same_leaves_the_entry_held() -> None:
     stage = held_stage()
 
