@@ -252,6 +252,17 @@ class Passing:
         means = means_of(self._state, hearer.strategy, hearer.instance.symbol)
         wake.show(self._state, hearer.strategy, hearer.instance, means)
 
+    def show_quotes(self, quote: Quote, depth: Depth | None) -> None:
+        """Apply a quote and a depth without waking anybody. What may be wrong is left to the full
+        judgement.
+        """
+        symbol = quote.symbol
+        levels = () if depth is None else (*depth.bids, *depth.asks)
+        prices = {quote.last, *(level.price for level in levels)}
+        is_held = belief.is_held(self._state, symbol)
+        if not is_held and self.is_plain(symbol, prices, quote.volume):
+            self.pass_quotes(quote, depth)
+
     def pass_quotes(self, quote: Quote, depth: Depth | None) -> None:
         """Apply the last of the quotes and depths that nobody acted on. Their own time is when they
         came.

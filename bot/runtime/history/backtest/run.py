@@ -8,7 +8,7 @@ Engine deadlines before an instant are processed first, at their own time.
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, time, timedelta
 from typing import Final
@@ -32,9 +32,10 @@ from bot.domain.message import (
 )
 from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed, TradingDayEnded
 from bot.domain.plan import PriceBasis
-from bot.domain.quote import ClosesRead
+from bot.domain.quote import ClosesRead, Depth, Quote
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.engine import Engine
+from bot.engine.risk.view import SILENT_PHASES
 from bot.engine.settings import Invoke, LoadedStrategy, StrategyFault
 from bot.runtime.history.backtest.broker import BarBroker
 from bot.runtime.history.backtest.conditions import assumptions_of, require_possible
@@ -288,6 +289,8 @@ class _Run:
         for bar in instant.ended:
             exchange.end_bar(bar, at)
             self._bars += 1
+        if instant.moves or exchange.news:
+            self._poll(self._listed if instant.moves else instant.quoted, at)
         moved = exchange.enter(at, instant.auctions) if instant.moves else []
         for event in broker.news(at):
             self._loop.handle(event)
@@ -309,14 +312,29 @@ class _Run:
             self._quote(symbol, at)
         self._loop.handle(TimerFired(at, timer.strategy, timer.at))
 
+    def _poll(self, symbols: Iterable[str], at: datetime) -> None:
+        """Show what polls have seen up to now, waking nobody: a hook that a fill or a new phase
+        wakes has a quote as fresh as live. Where an exchange did not trade, nothing was polled.
+        """
+        exchange = self._exchange
+        for symbol in symbols:
+            if symbol in self._listed and exchange.market(symbol).day.phase not in SILENT_PHASES:
+                self._engine.passing.show_quotes(*self._seen(symbol, at))
+
     def _quote(self, symbol: str, at: datetime) -> None:
-        """Show what a poll would see now: the last price of the finished bars."""
+        """Show what a poll would see now, and wake those who want quotes."""
         if symbol not in self._listed:
             return
+        quote, depth = self._seen(symbol, at)
+        self._loop.handle(QuoteReceived(at, quote))
+        if depth is not None:
+            self._loop.handle(DepthReceived(at, depth))
+
+    def _seen(self, symbol: str, at: datetime) -> tuple[Quote, Depth | None]:
+        """Return quote and depth by the last price of the finished bars."""
         market = self._exchange.market(symbol)
-        self._loop.handle(QuoteReceived(at, quote_of(market, market.tape, at)))
-        if symbol in self._deep:
-            self._loop.handle(DepthReceived(at, depth_of(market, market.tape, at)))
+        depth = depth_of(market, market.tape, at) if symbol in self._deep else None
+        return quote_of(market, market.tape, at), depth
 
     # ------------------------------------------------------------------------------- the result
 

@@ -11,11 +11,14 @@ from datetime import datetime, timedelta
 import pytest
 
 from bot.domain.entry import Decision, Fill
+from bot.domain.instrument import Phase
+from bot.domain.plan import OrderPlan, Wake
 from bot.domain.quote import Bar
+from bot.runtime.history.backtest.result import BacktestResult
 from bot.sandbox.markets.mirror.model import FillName
 from bot.strategy import BarView, Strategy
 from tests.rows import every_row
-from tests.runtime.history.backtest.listed import DAY, backtest, bar
+from tests.runtime.history.backtest.listed import DAY, MINUTE, backtest, bar
 
 CUT = 30
 ONE_DAY = timedelta(days=1)
@@ -68,6 +71,39 @@ UNTIL = PAST[-1].start + timedelta(seconds=PAST[-1].seconds)
 @pytest.mark.parametrize("fill", ["touch", "depth", "queue"])
 def test_what_comes_later_changes_nothing_before(fill: FillName) -> None:
     assert difference(lambda bars: backtest(Trader, bars, fill=fill), UNTIL) == ""
+
+
+class Chaser(Strategy):
+    """Orders by the quote that it finds when an order has filled, and when a phase begins."""
+
+    def on_bar(self, bar: BarView) -> None:
+        if bar.volume:
+            self.buy(100, limit=bar.close - 50, why="below")
+
+    def on_fill(self, fill: Fill) -> None:
+        assert self.quote is not None
+        self.sell(100, limit=self.quote.last, why=f"{fill.price} {self.quote}")
+
+    def on_session(self, phase: Phase) -> None:
+        assert self.quote is not None
+        self.buy(100, market="ATC" if phase is Phase.PRE_CLOSED else "MTL", why=f"{self.quote}")
+
+
+@pytest.mark.parametrize("fill", ["touch", "depth", "queue"])
+def test_what_a_fill_or_a_new_phase_finds_tells_nothing_of_later(fill: FillName) -> None:
+    wake, order = Wake(bar=MINUTE, on_phase=True), OrderPlan(expire_after=5 * MINUTE)
+    futures = [
+        [*PAST, bar("14:29", 27_000), bar("14:30", close), bar("14:45", close)]
+        for close in (26_000, 28_000)
+    ]
+
+    def run(bars: list[Bar]) -> BacktestResult:
+        return backtest(Chaser, bars, fill=fill, wake=wake, order=order, holdings={"HPG": 5_000})
+
+    assert difference(run, UNTIL) == ""
+    assert difference(run, bar("14:30", 1).start, futures) == ""
+    sent = {each.order_type for each in run(futures[0]).decisions if each.code == "OK"}
+    assert sent == {"LO", "MTL", "ATC"}  # so there was something to compare
 
 
 def test_a_strategy_that_knows_the_next_bar_is_found() -> None:

@@ -5,9 +5,10 @@ from typing import ClassVar
 
 import pytest
 
-from bot.domain.instrument import Exchange
+from bot.domain.entry import Fill
+from bot.domain.instrument import Exchange, Phase
 from bot.domain.local_time import local_of
-from bot.domain.order import OrderState, OrderType
+from bot.domain.order import OrderState, OrderType, Side
 from bot.domain.plan import OrderPlan, Wake
 from bot.runtime.history.backtest.result import BacktestResult
 from bot.strategy import BarView, Strategy
@@ -66,6 +67,56 @@ def test_a_type_outside_its_phase_is_not_sent(kind: str, at: str) -> None:
 
     assert result.orders == ()
     assert [each.verdict for each in result.decisions] == ["BLOCKED"]
+
+
+class BySession(Strategy):
+    """Orders whenever a phase begins."""
+
+    def on_session(self, phase: Phase) -> None:
+        kind = {Phase.PRE_CLOSED: "ATC", Phase.POST_SESSION: "PLO"}.get(phase)
+        if kind is not None:
+            self.buy(100, market=kind, why=kind)
+        elif phase is Phase.PROGRESS:
+            self.buy(100, limit=18_000, why="a limit")
+
+
+@pytest.mark.parametrize("why_slow", ["", "to compare"])
+def test_a_new_phase_finds_a_quote_where_polls_had_seen_one(why_slow: str) -> None:
+    """Nothing is polled before the first phase and over lunch: there an order is refused, as live.
+    The limit orders would fill at no bar, so each of the others is the only one.
+    """
+    wake = Wake(on_phase=True)
+
+    result = backtest(BySession, BARS, wake=wake, exchange=Exchange.HNX, why_slow=why_slow)
+
+    decided = [(clock(each.at), each.code) for each in result.decisions][-4:]
+    filled = [(clock(each.at), each.price) for each in result.fills][-2:]
+    stale = [("09:00:00", "QUOTE_AGE"), ("13:00:00", "QUOTE_AGE")]
+    assert decided == [*stale, ("14:30:00", "OK"), ("14:45:00", "OK")]
+    assert filled == [("14:45:00", 18_500), ("15:00:00", 18_500)]
+
+
+class TakesProfit(Strategy):
+    """Buys below the first bar, and sells above what it paid."""
+
+    def on_bar(self, bar: BarView) -> None:
+        if bar.close == 27_000:
+            self.buy(100, limit=26_900, why="below")
+
+    def on_fill(self, fill: Fill) -> None:
+        if fill.side is Side.BUY:
+            self.sell(100, limit=fill.price + 200, why="profit")
+
+
+@pytest.mark.parametrize("why_slow", ["", "to compare"])
+def test_the_fill_of_an_order_that_rested_finds_a_quote_of_now(why_slow: str) -> None:
+    falls = bar("09:22", 26_950, 26_950, 26_800, 26_950)
+    bars = [bar("09:20", 27_000), bar("09:21", 26_950), falls, bar("09:25", 27_150)]
+
+    result = backtest(TakesProfit, bars, holdings={"HPG": 100}, why_slow=why_slow)
+
+    fills = [(clock(each.at), each.side, each.price) for each in result.fills]
+    assert fills == [("09:23:00", "BUY", 26_900), ("09:25:00", "SELL", 27_150)]
 
 
 class Below(Strategy):
