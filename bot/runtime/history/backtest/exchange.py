@@ -185,12 +185,12 @@ class BarExchange:
         is_over = phase in LIMIT_ORDERS_END
         if is_over and listed.market.tape.last is not None:
             listed.market.set_close()
+        budget = Budget(self._model.budget(listed.last_volume))
         for order in list(listed.orders):
             if order.kind is OrderType.PLO:
                 if phase is Phase.CLOSED:  # filled at the day's close, from the last bar's volume
                     close, grid = listed.market.tape.close, listed.market.grid
                     if close is not None and grid.floor < close < grid.ceiling:
-                        budget = Budget(self._model.budget(listed.last_volume))
                         self._trade(order, close, budget.take(order.record.remaining), at)
                     self._lapse(order, at)
             elif is_over or (order.limit is None and _NEEDS_PHASE.get(order.kind) is not phase):
@@ -199,9 +199,11 @@ class BarExchange:
     # ------------------------------------------------------------------------------ matching
 
     def begin_bar(self, bar: Bar, at: datetime) -> None:
-        """Let orders that arrived since the previous bar trade at the open of this one."""
+        """Let orders that arrived since the previous bar trade at the open of this one, if anybody
+        traded in it: a row without volume is a minute, or a day, without a trade.
+        """
         listed = self._listed.get(bar.symbol)
-        if listed is None:
+        if listed is None or not bar.volume:
             return
         listed.budget = Budget(self._model.budget(bar.volume))
         listed.budget.take(listed.matched)

@@ -228,11 +228,11 @@ class Market:
         day.ended_at, day.begun_at, day.begun = when
         opening, closing = hours.opening, hours.closing
         if opening is not None:
-            for index in within(bars.start, opening - width + 1, opening):
+            for index in _traded(bars, opening - width + 1, opening):
                 volume = bars.volume[index] * OPENING_PERCENT // 100
                 day.auctions[opening] = bars.open[index], volume
         if closing is not None:
-            for index in within(bars.start, closing - width + 1, closing):
+            for index in _traded(bars, closing - width + 1, closing):
                 is_of_more = bars.start[index] < hours.collects_from
                 matched = None if is_of_more else bars.volume[index]
                 day.auctions[closing] = bars.close[index], matched
@@ -262,6 +262,11 @@ class Market:
                 day.series.append(series)
             elif len(bars):
                 self._of_a_day[symbol] = series.bar(0)
+
+
+def _traded(bars: Rows, first: int, last: int) -> Iterator[int]:
+    """Yield the rows from one start to another in which anything was traded."""
+    return (index for index in within(bars.start, first, last) if bars.volume[index])
 
 
 class _Reader:

@@ -364,3 +364,18 @@ def test_an_order_sent_inside_a_bar_waits_for_the_next_one(fill: FillName) -> No
     result = backtest(InsideABar, bars, fill=fill, wake=Wake(timers=(time(9, 20, 30),)))
 
     assert fills(result) == [("09:23:00", 100, 27_000)]
+
+
+@pytest.mark.parametrize("fill", ["touch", "depth", "queue"])
+def test_nothing_fills_where_a_row_says_that_nothing_was_traded(fill: FillName) -> None:
+    bars = [
+        *REFERENCE,
+        bar("09:20", 27_000),
+        bar("09:21", 27_000, volume=0),
+        bar("09:23", 27_050),
+    ]
+
+    result = backtest(At, bars, fill=fill, order=MARKET, shares=100)
+
+    paid = 27_050 if fill == "touch" else 27_100
+    assert fills(result) == [("09:23:00", 100, paid)]

@@ -61,6 +61,30 @@ def test_a_market_type_fills_as_its_exchange_has_it(
     assert [order.state for order in result.orders] == [state]
 
 
+class TwoSizes(Strategy):
+    def on_timer(self, _timer: time) -> None:
+        self.buy(1_600 if self.name == "Another" else 1_500, why="it is time")
+
+
+def test_what_trades_at_the_close_shares_the_last_bar_with_all_others() -> None:
+    plo = OrderPlan(order_type=OrderType.PLO)
+
+    result = backtest(
+        TwoSizes,
+        BARS,
+        fill="queue",
+        order=plo,
+        another=plo,
+        wake=Wake(timers=(time(14, 50),)),
+        exchange=Exchange.HNX,
+    )
+
+    assert [(each.strategy, each.quantity) for each in result.fills] == [
+        ("TwoSizes", 1_500),
+        ("Another", 500),
+    ]
+
+
 @pytest.mark.parametrize(("kind", "at"), [("ATC", "09:06"), ("PLO", "10:00"), ("MTL", "14:35")])
 def test_a_type_outside_its_phase_is_not_sent(kind: str, at: str) -> None:
     result = ordered(OrderType(kind), time.fromisoformat(at))
@@ -150,3 +174,23 @@ def test_on_a_day_that_ends_early_nothing_fills_and_no_bar_is_shown_after_its_en
     assert (order.state, clock(order.at)) == (OrderState.EXPIRED, "10:30:00")
     assert Below.shown[:3] == ["19 10:28 27000", "19 10:29 27050", "20 09:15 27050"]
     assert Below.shown[-1] == "20 14:44 27100"
+
+
+class InAuctions(Strategy):
+    def on_timer(self, timer: time) -> None:
+        self.buy(100, market="ATO" if timer < time(10) else "ATC", why=f"{timer}")
+
+
+@pytest.mark.parametrize(("volume", "filled"), [(0, []), (100, ["09:15:00", "14:45:00"])])
+def test_an_auction_without_a_trade_fills_nothing(volume: int, filled: list[str]) -> None:
+    bars = [
+        bar("14:45", 27_000, day=date(2026, 11, 18)),
+        bar("09:15", 27_000, volume=volume),
+        bar("10:00", 27_000),
+        bar("14:45", 27_000, volume=volume),
+    ]
+    wake = Wake(timers=(time(9, 5), time(14, 35)))
+
+    result = backtest(InAuctions, bars, fill="depth", wake=wake)
+
+    assert [clock(each.at) for each in result.fills] == filled
