@@ -128,6 +128,7 @@ def import_bars(
     written; files of references and ex-dates next to the bars are imported too. Without --adjusted,
     prices are taken as quoted on the day.
     """
+    from bot.domain.quote import width_name
     from bot.runtime.history.store.archive import Overlap
     from bot.runtime.history.store.importing import import_files
 
@@ -152,17 +153,17 @@ def import_bars(
         return
     rows = [
         (
-            *(each.symbol, str(each.first), str(each.last)),
+            *(each.symbol, width_name(each.width), str(each.first), str(each.last)),
             *(each.bars, each.added.new, each.added.same),
         )
         for each in imported
     ]
-    print_table(invocation, ("SYM", "FIRST", "LAST", "BARS", "NEW", "THERE"), rows)
+    print_table(invocation, ("SYM", "WIDTH", "FIRST", "LAST", "BARS", "NEW", "THERE"), rows)
     _tell(told)
-    new = sum(each.added.new for each in imported)
+    new, symbols = sum(each.added.new for each in imported), {each.symbol for each in imported}
     odd = f", {counted(len(told), 'warning')}: see above" if told else ""
     write_line(
-        f"{counted(new, 'new bar')} of {counted(len(rows), 'symbol')}, "
+        f"{counted(new, 'new bar')} of {counted(len(symbols), 'symbol')}, "
         f"{counted(days, 'day')} with a reference or an ex-date{odd}"
     )
     say(invocation, f"to backtest on them: bot backtest FILE --data {shown_path(archive.folder)}")

@@ -144,13 +144,6 @@ class Archive:
         read = read_parquet if files[0].suffix == PARQUET else read_columns
         return files[0], joined(read(files[0], like.symbol, like.seconds))
 
-    def require_same(self, bars: Iterable[BarColumns]) -> None:
-        """Raise OperatorMistake if stored bars of one symbol differ from these."""
-        new = joined(bars)
-        added = _compared(self.stored(new)[1], new)
-        if added.differing:
-            raise _differs(new.symbol, added)
-
     @contextmanager
     def writing(self) -> Iterator["Writer"]:
         """Yield the writer. Raises OperatorMistake while there is another one."""
@@ -193,6 +186,27 @@ class Writer:
         ones.
         """
         new = joined(bars)
+        path, old, added = self.check(new, overlap, is_adjusted=is_adjusted)
+        width = width_name(timedelta(seconds=new.seconds))
+        if added.new or (added.differing and overlap is Overlap.REPLACE):
+            # Both in order of time; where both have a bar, `over` wins.
+            base, over = (new, old) if overlap is Overlap.KEEP else (old, new)
+            only = np.flatnonzero(~np.isin(base.start, over.start))
+            both = joined([_rows_at(base, only), over])
+            held = HeldBars(_rows_at(both, np.argsort(both.start, kind="stable")))
+            first, last = held.span() or (0, 0)
+            write = write_parquet if path.suffix == PARQUET else write_bars
+            write(path, held.chunks(first, last + 1))
+        known = days or (day_of(int(new.start[0])), day_of(int(new.start[-1])))
+        self.note(StoredRange(width, new.symbol, *known, origin, source, at, is_adjusted))
+        return added
+
+    def check(
+        self, new: BarColumns, overlap: Overlap, *, is_adjusted: bool
+    ) -> tuple[Path, BarColumns, Added]:
+        """Return the file for the bars of one symbol, what is stored there, and the result of
+        adding them. Raises OperatorMistake if `add` would refuse them.
+        """
         width = width_name(timedelta(seconds=new.seconds))
         if width not in WIDTHS:
             text = f"{new.symbol}: bars of {width} are not kept, only of {', '.join(WIDTHS)}"
@@ -206,21 +220,10 @@ class Writer:
                 text += f" are {kinds[is_adjusted]}: keep them apart with --store FOLDER"
                 raise OperatorMistake.of("E-DATA-009", text)
         path, old = self._archive.stored(new)
-        added = _compared(old, new)
+        added = compared(old, new)
         if added.differing and overlap is Overlap.REFUSE:
             raise _differs(new.symbol, added)
-        if added.new or (added.differing and overlap is Overlap.REPLACE):
-            # Both in order of time; where both have a bar, `over` wins.
-            base, over = (new, old) if overlap is Overlap.KEEP else (old, new)
-            only = np.flatnonzero(~np.isin(base.start, over.start))
-            both = joined([_rows_at(base, only), over])
-            held = HeldBars(_rows_at(both, np.argsort(both.start, kind="stable")))
-            first, last = held.span() or (0, 0)
-            write = write_parquet if path.suffix == PARQUET else write_bars
-            write(path, held.chunks(first, last + 1))
-        known = days or (day_of(int(new.start[0])), day_of(int(new.start[-1])))
-        self.note(StoredRange(width, new.symbol, *known, origin, source, at, is_adjusted))
-        return added
+        return path, old, added
 
     def add_days(self, days: Iterable[tuple[str, str, date, DayFrame]], *, replaces: bool) -> int:
         """Add frames of days to those stored, and return how many are new or more complete."""
@@ -269,7 +272,8 @@ def joined(bars: Iterable[BarColumns]) -> BarColumns:
     return BarColumns(parts[0].symbol, parts[0].seconds, *figures)
 
 
-def _compared(old: BarColumns, new: BarColumns) -> Added:
+def compared(old: BarColumns, new: BarColumns, names: tuple[str, str] = ("stored", "new")) -> Added:
+    """Return what adding bars to others would come to; `names` say which figure is whose."""
     both, at_old, at_new = np.intersect1d(
         old.start, new.start, assume_unique=True, return_indices=True
     )
@@ -281,7 +285,7 @@ def _compared(old: BarColumns, new: BarColumns) -> Added:
         return added
     of_old, of_new = int(at_old[differ][0]), int(at_new[differ][0])
     pairs = [
-        f"{name} {int(a):,} stored, {int(b):,} new"
+        f"{name} {int(a):,} {names[0]}, {int(b):,} {names[1]}"
         for name in FIGURES
         if (a := getattr(old, name)[of_old]) != (b := getattr(new, name)[of_new])
     ]

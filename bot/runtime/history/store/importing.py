@@ -8,13 +8,23 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from bot.config.market_files.table import mistake
 from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
 from bot.domain.instrument import Exchange, Instrument, SymbolTable
 from bot.domain.rulebook import Rulebook
-from bot.runtime.history.store.archive import Added, Archive, Origin, Overlap
+from bot.runtime.history.bars import BarColumns
+from bot.runtime.history.store.archive import (
+    Added,
+    Archive,
+    Origin,
+    Overlap,
+    Writer,
+    compared,
+    joined,
+)
 from bot.runtime.history.store.bar_files import INDICES
 from bot.runtime.history.store.checking import BarCheck, Checked, Fault, placed
-from bot.runtime.history.store.store import OpenedBars, open_bars
+from bot.runtime.history.store.store import OpenedBars, open_bars, widths_in
 
 Progress = Callable[[float], None]
 """Called with the share done, from 0 to 1."""
@@ -87,8 +97,8 @@ def _check(source: OpenedBars, rules: Rules, symbol: str, *, is_adjusted: bool) 
         check = BarCheck(symbol, rules.rulebook, instrument_on, frames, is_adjusted=is_adjusted)
         for columns in source.chunks(symbol, *ALWAYS):
             check.add(columns)
-    except OperatorMistake as mistake:
-        return CheckedFile(source, symbol, Checked(symbol), mistake.problems, ())
+    except OperatorMistake as wrong:
+        return CheckedFile(source, symbol, Checked(symbol), wrong.problems, ())
     found = check.found
     told = _placed(source, symbol, found.told, found.told_count)
     if not (known or exchanges or symbol in INDICES):
@@ -124,27 +134,29 @@ def import_files(
     problems: list[Problem] = []
     checked: list[CheckedFile] = []
     for place in places:
-        try:
-            source = open_bars(place, width=width)
-        except OperatorMistake as mistake:
-            problems += mistake.problems
-            continue
-        checked += check_source(
-            source,
-            rules,
-            source.symbols(),
-            is_adjusted=is_adjusted,
-            progress=lambda done: progress(done / 2),
-        )
+        widths = [] if width else widths_in(place)
+        for each_width in widths if len(widths) > 1 else [width]:
+            try:
+                source = open_bars(place, width=each_width)
+            except OperatorMistake as wrong:
+                problems += wrong.problems
+                continue
+            checked += check_source(
+                source,
+                rules,
+                source.symbols(),
+                is_adjusted=is_adjusted,
+                progress=lambda done: progress(done / 2),
+            )
     problems += [problem for each in checked for problem in each.fatal]
     if problems:
         raise OperatorMistake(problems)
-    if overlap is Overlap.REFUSE:
-        _refuse_differences(archive, checked)
     sources = {id(each.source): each.source for each in checked}.values()
     rows = [row for source in sources for row in source.days.rows()]
     imported = []
     with archive.writing() as writer:
+        _check_all(writer, checked, overlap, is_adjusted=is_adjusted)
+        days = writer.add_days(rows, replaces=overlap is Overlap.REPLACE)
         for each in checked:
             span = each.source.span(each.symbol)
             assert span is not None, "what was checked has bars"
@@ -159,20 +171,45 @@ def import_files(
             bars = each.found.bars
             imported.append(Imported(each.symbol, each.source.width, *span, bars, added))
             progress((1 + len(imported) / len(checked)) / 2)
-        days = writer.add_days(rows, replaces=overlap is Overlap.REPLACE)
     return imported, [problem for each in checked for problem in each.told], days
 
 
-def _refuse_differences(archive: Archive, checked: Iterable[CheckedFile]) -> None:
-    """Raise OperatorMistake with every symbol whose stored bars differ."""
-    problems: list[Problem] = []
+def _check_all(
+    writer: Writer, checked: Iterable[CheckedFile], overlap: Overlap, *, is_adjusted: bool
+) -> None:
+    """Raise OperatorMistake with everything that the store would refuse, and with every symbol
+    that two of the places have differently.
+    """
+    mistakes: list[OperatorMistake] = []
+    earlier: dict[tuple[str, timedelta], list[CheckedFile]] = {}
     for each in checked:
+        same = earlier.setdefault((each.symbol, each.source.width), [])
         try:
-            archive.require_same(each.source.chunks(each.symbol, *ALWAYS))
-        except OperatorMistake as mistake:
-            problems += mistake.problems
-    if problems:
-        raise OperatorMistake(problems, ExitCode.DIFFERS)
+            new = _bars_of(each)
+            writer.check(new, overlap, is_adjusted=is_adjusted)
+            for other in same:
+                _require_alike(other, each, compared(_bars_of(other), new, ("there", "here")))
+        except OperatorMistake as wrong:
+            mistakes.append(wrong)
+        same.append(each)
+    if mistakes:
+        does_differ = all(each.exit_code == ExitCode.DIFFERS for each in mistakes)
+        problems = [problem for each in mistakes for problem in each.problems]
+        raise OperatorMistake(problems, ExitCode.DIFFERS if does_differ else ExitCode.CONFIG)
+
+
+def _require_alike(first: CheckedFile, second: CheckedFile, found: Added) -> None:
+    if not found.differing:
+        return
+    symbol = second.symbol
+    there, here = (e.source.file_of(symbol) or Path(symbol) for e in (first, second))
+    text = f"{found.differing:,} of the bars of {symbol} differ from {shown_path(there)}, the "
+    text += f"first {found.first_difference}; nothing was changed: leave one of the files out"
+    raise mistake("E-DATA-002", text, here)
+
+
+def _bars_of(checked: CheckedFile) -> BarColumns:
+    return joined(checked.source.chunks(checked.symbol, *ALWAYS))
 
 
 def _placed(source: OpenedBars, symbol: str, faults: Sequence[Fault], count: int) -> list[Problem]:

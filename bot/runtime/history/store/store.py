@@ -253,6 +253,15 @@ def bar_files(folder: Path) -> list[Path]:
     return sorted(file for file in found if _FILE.fullmatch(file.name) and file.is_file())
 
 
+def widths_in(folder: Path) -> list[timedelta]:
+    """Return the widths of which a folder has bars in a folder of their own, narrowest first."""
+    return [
+        timedelta(seconds=seconds)
+        for name, seconds in WIDTHS.items()
+        if any(bar_files(folder / form.format(name)) for form in _FOLDERS)
+    ]
+
+
 def files_in(folder: Path) -> list[Path]:
     """Return the files of bars and of days that a folder holds already."""
     return [*_files_of(folder, None), *_daily_files(folder)] if folder.is_dir() else []

@@ -93,8 +93,8 @@ def test_bars_that_differ_are_refused_kept_or_replaced_as_asked(tmp_path: Path) 
 
     with refused("E-DATA-008", "the first 2026-11-19 09:17: open 27,000 stored, 27,050 new; high"):
         add(archive, other)
-    with refused("E-DATA-008"):
-        archive.require_same([other])
+    with refused("E-DATA-008"), archive.writing() as writer:
+        writer.check(other, Overlap.REFUSE, is_adjusted=False)
     assert stored(archive) == [(1, 27_000), (2, 27_000)]
     assert add(archive, other, Overlap.KEEP) == (1, 0, 1)
     assert stored(archive) == [(1, 27_000), (2, 27_000), (3, 27_050)]

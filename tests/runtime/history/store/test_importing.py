@@ -243,3 +243,62 @@ def test_bars_of_impossible_years_are_refused(tmp_path: Path) -> None:
     [found] = refused(tmp_path, place)
 
     assert "E-MKT-005 HPG: bars of 9999-12-31 to 9999-12-31: those from 1990-01-01 on" in found
+
+
+def refused_whole(folder: Path, places: list[Path], code: ExitCode, **options: object) -> list[str]:
+    """Return what is said of places that are refused after others; the store stays as it was."""
+    held = {each: each.read_bytes() for each in (folder / "store").rglob("*") if each.is_file()}
+    with pytest.raises(OperatorMistake) as caught:
+        import_files(Archive(folder / "store"), places, RULES, at=NOW, **options)  # type: ignore[arg-type]
+    assert caught.value.exit_code is code
+    now = {each: each.read_bytes() for each in (folder / "store").rglob("*") if each.is_file()}
+    assert {**now, folder / "store" / ".lock": b""} == {**held, folder / "store" / ".lock": b""}
+    return [str(each).replace(f"{folder}/", "") for each in caught.value.problems]
+
+
+def test_places_that_differ_from_each_other_are_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, HEADER + GOOD)
+    put(tmp_path, "symbol,ex_date,ratio\nHPG,2026-11-19,0.75\n", "ex_dates.csv")
+    other = tmp_path / "other" / "HPG.csv"
+    other.parent.mkdir()
+    other.write_text(HEADER + GOOD.replace(",100", ",200"))
+
+    places = [tmp_path / "in", other]
+    for overlap in (Overlap.REFUSE, Overlap.REPLACE):
+        [said] = refused_whole(tmp_path, places, ExitCode.CONFIG, overlap=overlap)
+        what, _, where = said.partition(", the first ")
+        assert what == "other/HPG.csv: E-DATA-002 1 of the bars of HPG differ from in/HPG.csv"
+        assert where.startswith("2026-11-18 14:45: volume 100 there, 200 here; nothing was changed")
+
+
+def test_what_the_store_does_not_take_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    take(tmp_path, put(tmp_path, HEADER + GOOD))
+    earlier = put(tmp_path, HEADER + GOOD.replace("27000", "116000"), "FPT.csv")
+    odd = tmp_path / "odd" / "VNM.csv"
+    odd.parent.mkdir()
+    odd.write_text(HEADER + "".join(GOOD.replace("14:45", f"09:{18 + 3 * n}") for n in range(3)))
+
+    found = refused_whole(tmp_path, [earlier, odd], ExitCode.CONFIG)
+    assert found == [
+        "E-DATA-003 VNM: bars of 3m are not kept, only of 1m, 5m, 15m, 30m, 1h, 4h, 1d"
+    ]
+    found = refused_whole(tmp_path, [tmp_path / "in"], ExitCode.CONFIG, is_adjusted=True)
+    assert [each.partition(":")[0] for each in found] == [
+        "E-DATA-009 the stored bars of HPG are as quoted, the new ones are adjusted"
+    ]
+
+
+def test_every_width_of_a_folder_is_imported(tmp_path: Path) -> None:
+    put(tmp_path, HEADER + GOOD)
+    (tmp_path / "in" / "HPG.csv").rename(tmp_path / "HPG.csv")
+    for width in ("1m", "1d"):
+        (tmp_path / "in" / "bars" / width).mkdir(parents=True)
+    (tmp_path / "HPG.csv").rename(tmp_path / "in" / "bars" / "1m" / "HPG.csv")
+    (tmp_path / "in" / "bars" / "1d" / "FPT.csv").write_text(
+        "date,open,high,low,close,volume\n2026-11-18,116000,116000,116000,116000,100\n"
+    )
+
+    assert take(tmp_path, tmp_path / "in")[0] == 2
+    assert Archive(tmp_path / "store").widths() == [timedelta(minutes=1), timedelta(days=1)]
