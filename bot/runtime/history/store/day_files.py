@@ -98,7 +98,8 @@ def daily_bars(path: Path) -> dict[str, HeldBars]:
 def _taken(
     table: MarketTable, take: Callable[[Row], _Value], symbol: str | None = None
 ) -> Iterator[tuple[str, date, _Value]]:
-    """Yield symbol, day and the extracted value of each row, optionally of one symbol only.
+    """Yield symbol, day and the extracted value of each row, optionally of one symbol only;
+    a symbol in small letters is the same.
 
     Raises OperatorMistake after the last row, with all problems.
     """
@@ -106,12 +107,12 @@ def _taken(
     at = table.header.index("symbol")
     seen: set[tuple[str, str]] = set()
     for number, line in enumerate(table.lines, start=2):
-        if symbol is not None and line.split(",", at + 1)[at : at + 1] != [symbol]:
+        if symbol is not None and line.upper().split(",", at + 1)[at : at + 1] != [symbol]:
             continue
         row = table.row(number, line)
         if row is None:
             continue
-        key = (row.cells["symbol"], row.cells[column])
+        key = (row.cells["symbol"].upper(), row.cells[column])
         try:
             if key in seen:
                 raise WrongCell(column, "E-MKT-004", f"{' '.join(key)} comes twice: keep one row")

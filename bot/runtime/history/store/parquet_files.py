@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 PART_BARS: Final = 8_192
 """Read and written at once: fifty files are open in one run."""
+_NO_NUMBERS: Final = ("Binary", "Int128", "UInt128")
+"""Kinds of columns that NumPy does not take as numbers."""
 _HUNDREDTHS: Final = 100
 _START_MAX: Final = 7_258_118_400
 """The year 2200: a larger number is not in seconds."""
@@ -93,8 +95,8 @@ def read_parquet(
     name = "date" if time == "date" else "time"
     reading = Reading(path, [name, *FIGURES], seconds, symbol)
     for each in FIGURES:
-        if kinds[each].is_nested() or kinds[each] == pl.Binary:
-            text = f"column {each} is numbers, found {kinds[each]}"
+        if kinds[each].is_nested() or str(kinds[each]) in _NO_NUMBERS:
+            text = f"column {each} is numbers of at most 64 bits, found {kinds[each]}"
             raise mistake("E-MKT-003", text, path)
     at = _local_time(pl.col(time), kinds[time], path)
     rows = rows.select(at.alias(name), *FIGURES)

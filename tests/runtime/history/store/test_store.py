@@ -159,7 +159,7 @@ def test_frames_take_ex_dates_from_their_own_file_and_none_from_adjusted_rows(
     put(tmp_path, written([bar(0)]))
     days = "HPG,2025-06-02,27000,,raw\nHPG,2025-06-03,26000,0.5,raw\nHPG,2025-06-04,1,,adjusted\n"
     put(tmp_path, f"symbol,date,reference,ex_ratio,basis\n{days}", "daily.csv")
-    put(tmp_path, "symbol,ex_date,ratio\nHPG,2025-06-02,0.97\nHPG,2025-06-03,0.9\n", "ex_dates.csv")
+    put(tmp_path, "symbol,ex_date,ratio\nhpg,2025-06-02,0.97\nHPG,2025-06-03,0.9\n", "ex_dates.csv")
 
     frames = open_bars(tmp_path).frames("HPG", FIRST, LAST)
 
@@ -335,8 +335,12 @@ def _parquet(folder: Path, **columns: object) -> Path:
 @pytest.mark.parametrize(
     ("columns", "wanted"),
     [
-        ({"open": [[1]] * 500}, "E-MKT-003 column open is numbers, found List(Int64)"),
-        ({"open": [b"1"] * 500}, "E-MKT-003 column open is numbers, found Binary"),
+        (
+            {"open": [[1]] * 500},
+            "E-MKT-003 column open is numbers of at most 64 bits, found List",
+        ),
+        ({"open": [b"1"] * 500}, "column open is numbers of at most 64 bits, found Binary"),
+        ({"open": pl.Series([27_000] * 500, dtype=pl.Int128)}, "64 bits, found Int128"),
         ({"start": [1_795_056_840_000 + n for n in range(500)]}, "a time is YYYY-MM-DD HH:MM"),
         ({"start": ["2026-11-18T02:15:00Z"] * 500}, "a time is YYYY-MM-DD HH:MM"),
     ],
