@@ -1,8 +1,10 @@
 """Completes a request: price and size, if the strategy left them to its file.
 
 A strategy file's price is written for a buyer; a seller's is its mirror: `ask` is then the bid and
-`+1 tick` one tick lower. A price between two ticks goes to the passive one (a buy down, a sell up);
-a price given by the strategy itself is not changed. A size from the file is rounded down to whole
+`+1 tick` one tick lower. A price between two ticks goes to the passive one (a buy down, a sell up).
+Ticks lead to the floor or ceiling and not beyond, or nothing could be sold while bids are at the
+floor; a market price that is itself outside is left to be refused. A price given by the strategy
+itself is not changed. A size from the file is rounded down to whole
 lots, never to an odd lot; a quantity given by the strategy itself is not changed.
 
 A position must not be locked in by a limit. A close larger than one order may be sells as much as
@@ -146,7 +148,11 @@ def _price_by_plan(
         missing = f"no {basis.value} in the depth to {verb} at"
     if found is None:
         return missing
-    return shifted(state.rulebook, state.instruments[symbol], side, found, plan.ticks)
+    price = shifted(state.rulebook, state.instruments[symbol], side, found, plan.ticks)
+    floor, ceiling = (quote.quote.floor, quote.quote.ceiling) if quote else (None, None)
+    if floor is None or ceiling is None or not floor <= found <= ceiling:
+        return price
+    return min(max(price, floor), ceiling)
 
 
 def basis_for(basis: PriceBasis, side: Side) -> PriceBasis:

@@ -101,6 +101,53 @@ def test_a_close_sells_at_the_bid_where_a_buy_pays_the_ask():
     assert (intent.side, intent.limit_price, intent.closes_position) == (Side.SELL, 26_950, True)
 
 
+@pytest.mark.parametrize(
+    ("side", "basis", "ticks", "book", "price"),
+    [
+        (Side.SELL, PriceBasis.ASK, 1, (25_150, 25_200), 25_150),
+        (Side.SELL, PriceBasis.ASK, 5, (25_200, 25_250), 25_150),
+        (Side.SELL, PriceBasis.BID, -1, (28_800, 28_850), 28_850),
+        (Side.BUY, PriceBasis.ASK, 1, (28_800, 28_850), 28_850),
+        (Side.BUY, PriceBasis.BID, -1, (25_150, 25_200), 25_150),
+        (Side.BUY, PriceBasis.ASK, 1, (28_750, 28_800), 28_850),
+    ],
+)
+def test_the_files_ticks_lead_to_the_floor_or_ceiling_and_not_beyond(
+    side, basis, ticks, book, price
+):
+    held = {"test": RecoveredStrategy({"HPG": (1_000, 27_000_000)}, 0, 0, 0, "on")}
+    plan = replace(PLAN, order=OrderPlan(basis=basis, ticks=ticks, size=100))
+    stage = Stage(plan, recovery=Recovery(DAY, strategies=held), sellable=1_000)
+    stage.quote(book[0])
+    stage.depth(*book)
+
+    stage.request(lambda s: s.close() if side is Side.SELL else s.buy())
+
+    intent = stage.last(PlaceOrder).intent
+    assert (intent.side, intent.limit_price) == (side, price)
+
+
+@pytest.mark.parametrize("ticks", [0, 1])
+def test_a_market_price_outside_the_band_makes_no_order_at_its_edge(ticks):
+    plan = replace(PLAN, order=OrderPlan(basis=PriceBasis.ASK, ticks=ticks, size=100))
+    stage = Stage(plan, is_open=False)
+    stage.depth(29_000, 29_050)  # believed, as no quote has told the band yet
+    stage.open()
+
+    stage.request(lambda s: s.buy())
+
+    assert stage.decided() == (Verdict.BLOCKED, "BAND")
+
+
+def test_a_strategys_own_price_beyond_the_band_is_refused():
+    stage = _with_order(basis=PriceBasis.ASK, ticks=1, size=100)
+    stage.depth()
+
+    stage.request(lambda s: s.buy(limit=28_900))
+
+    assert stage.decided() == (Verdict.BLOCKED, "BAND")
+
+
 def test_no_price_is_a_refusal_not_a_guess():
     stage = _with_order(basis=PriceBasis.ASK)
 
