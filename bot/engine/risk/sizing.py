@@ -216,9 +216,11 @@ def _most(state: State, strategy: StrategyState, order: OrderRequest) -> Iterato
     for value in (own.max_order_value, shared.max_order_value):
         if value is not None and price > 0:
             yield value // price
-    if shared.max_order_quantity is not None:
-        yield shared.max_order_quantity
-    phase = state.phase_of(state.instruments[order.symbol].exchange).phase
+    exchange = state.instruments[order.symbol].exchange
+    for most in (shared.max_order_quantity, state.rulebook.venues[exchange].lots.max_quantity):
+        if most is not None:
+            yield most
+    phase = state.phase_of(exchange).phase
     levels, quote = shown_to(state, order.symbol, order.side), state.quotes.get(order.symbol)
     if phase in AUCTIONS and shared.max_auction_share_ppm is not None:
         yield sum(each.volume for each in levels) * shared.max_auction_share_ppm // PPM

@@ -271,6 +271,19 @@ def test_a_lot_that_is_dearer_than_an_order_may_be_can_be_closed():
     assert stage.last(PlaceOrder).intent.quantity == 100
 
 
+@pytest.mark.parametrize("own_maximum", [None, 1_000_000])
+def test_a_close_of_more_than_the_exchange_takes_at_once_is_made_in_several(own_maximum):
+    stage = _holding(600_000, max_order_quantity=own_maximum)
+
+    stage.request(_close)
+    first = _fill(stage)
+    stage.sellable = 100_000
+    stage.after(1).account()
+    stage.request(_close)
+
+    assert (first.quantity, stage.last(PlaceOrder).intent.quantity) == (500_000, 100_000)
+
+
 def test_a_close_at_the_market_sells_what_the_depth_shows_within_the_collar():
     stage = _holding(max_price_gap_ppm=20_000)
     levels = (DepthLevel(26_950, 300), DepthLevel(26_500, 100), DepthLevel(26_400, 5_000))
