@@ -111,11 +111,12 @@ def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
     return True
 
 
-def is_another_for_sure(order: TrackedOrder, report: OrderReport) -> bool:
-    """Return whether two rows in turn show that an external order is about another symbol or side:
-    then the row by which it was counted had lied. Nothing of ours says which of them is right.
+def is_another_for_sure(state: State, order: TrackedOrder, report: OrderReport) -> bool:
+    """Return whether two rows in turn show that an external order is about another symbol or side,
+    or on our account after all (none moves one off it): then the row that counted it had lied.
     """
     is_same = (report.symbol, report.side) == (order.row.symbol, order.row.side)
+    is_same &= not (report.account in state.accounts and order.row.account not in state.accounts)
     wrong = "" if is_same else another_order(order.row, report) or ""
     is_second = bool(wrong) and order.shown.another == wrong
     order.shown.another = wrong

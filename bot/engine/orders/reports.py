@@ -82,7 +82,7 @@ def _looked_at_anew(
     """
     if _is_asked_anew(state, order.row, report):
         unowned[report.order_id] = report
-    if doubts.is_another_for_sure(order, report):
+    if doubts.is_another_for_sure(state, order, report):
         where = f"row {report.order_id}"
         guarded(state, where, orders.external_order, state, report, order.row.note)
     return state.orders[order.row.order_id]

@@ -291,7 +291,9 @@ def test_an_order_of_somebody_else_who_changes_its_price_stays_theirs():
     assert _states(stage) == [SendState.UNKNOWN]
 
 
-@pytest.mark.parametrize("lie", [{"side": Side.BUY}, {"symbol": "SHS"}])
+@pytest.mark.parametrize(
+    "lie", [{"side": Side.BUY}, {"symbol": "SHS"}, {"account": "999C999999.1"}]
+)
 @pytest.mark.parametrize("executed", [0, 100])
 def test_an_order_of_somebody_else_whose_first_row_lied_is_counted_by_the_second_that_is_right(
     lie, executed
