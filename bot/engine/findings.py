@@ -19,7 +19,7 @@ from bot.domain.order import OrderType
 from bot.domain.quote import Depth, Quote
 from bot.domain.rulebook import Rulebook
 from bot.domain.venue import Band, TickTable
-from bot.engine.settings import LONG_AGO, EngineSettings
+from bot.engine.settings import FOREVER, LONG_AGO, EngineSettings
 
 JUMP_MAX: Final = 5
 """Multiple of the last trusted price, up or down, beyond which no price is trusted."""
@@ -66,12 +66,14 @@ class DepthSeen:
 class PhaseSeen:
     """The last known phase of an exchange. `available` None: the broker has not said.
 
-    `since` is when it began, by the timetable where that agrees.
+    `since` is when it began, by the timetable where that agrees. From `until` on it is not known
+    any more: by the timetable another one has begun, and no read has shown any since.
     """
 
     phase: Phase
     available: frozenset[OrderType] | None
     since: datetime = LONG_AGO
+    until: datetime = FOREVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ first bar at which a strategy requests something. The engine's state is then the
 processed every bar (`Passing`).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from bot.domain.instrument import PHASE_WORDS, Phase
+from bot.domain.instrument import PHASE_WORDS, Exchange, Phase
+from bot.domain.local_time import local_date
 from bot.domain.message import (
     BarClosed,
     DepthReceived,
@@ -27,15 +28,21 @@ from bot.domain.message import (
 from bot.domain.quote import DAY, Bar, Depth, KeepBar, Quote
 from bot.engine import belief, ex_dates, wake
 from bot.engine.bars import BarSeries
+from bot.engine.control_state import Standing
 from bot.engine.findings import DepthSeen, PhaseSeen, QuoteSeen
 from bot.engine.gate import ON
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import means_of, note_holdings
+from bot.engine.risk.view import SILENT_PHASES
 from bot.engine.state import Instance, State, StrategyState
 from bot.strategy import BarView, DepthView
 
 BAR_PHASES: Final = frozenset({Phase.PROGRESS, Phase.PRE_CLOSED, Phase.CA})
 """Quotes of other phases form no bar: nothing trades, and the last price is an old one."""
+PHASE_LATE: Final = timedelta(seconds=30)
+"""So long after a boundary of the timetable the phase before may still be announced: the broker's
+clock or a cache is behind, or ours ahead (at 20 s no order leaves).
+"""
 AUCTIONED: Final = frozenset({Phase.PUT_THROUGH, Phase.POST_SESSION})
 """But what the closing auction has matched appears here, as a growth of volume."""
 STILL_PHASES: Final = AUCTIONED | {Phase.OPEN}
@@ -127,11 +134,13 @@ def on_phase(state: State, event: PhaseChanged) -> None:
     available = event.available
     if available is None and before is not None and before.phase is event.phase:
         available = before.available
+    until = state.rulebook.next_phase_change(event.exchange, event.at).at + PHASE_LATE
+    _report_difference(state, event)
     if before is not None and before.phase is event.phase:
-        state.phases[event.exchange] = PhaseSeen(event.phase, available, before.since)
+        state.phases[event.exchange] = PhaseSeen(event.phase, available, before.since, until)
         return
     since = state.rulebook.phase_since(event.exchange, event.phase, event.at)
-    state.phases[event.exchange] = PhaseSeen(event.phase, available, since or event.at)
+    state.phases[event.exchange] = PhaseSeen(event.phase, available, since or event.at, until)
     text = f"{event.exchange} {PHASE_WORDS[event.phase]}"
     state.note("PHASE", text, {"exchange": event.exchange, "phase": event.phase})
     if event.phase is Phase.CLOSED and before is not None:
@@ -142,6 +151,39 @@ def on_phase(state: State, event: PhaseChanged) -> None:
             instrument = state.instruments.get(symbol)
             if instrument is not None and instrument.exchange is event.exchange:
                 wake.wake(state, strategy, instance, "on_session", event.phase)
+
+
+def phase_alerts(state: State) -> Iterable[Standing]:
+    """Yield which exchanges are said to be in another phase than their timetable has."""
+    for exchange in sorted(state.phases):
+        differs = _difference(state, exchange, state.phase_of(exchange).phase, state.now)
+        if differs is not None:
+            yield differs
+
+
+def _report_difference(state: State, event: PhaseChanged) -> None:
+    differs = _difference(state, event.exchange, event.phase, event.at)
+    if differs is not None:
+        about = f"{local_date(event.at)} {differs.text}"
+        state.alert(differs.code, differs.text, differs.facts, about=about)
+
+
+def _difference(state: State, exchange: Exchange, said: Phase, at: datetime) -> Standing | None:
+    """Return what to say of a phase that differs from the timetable's, unless it may just turn late
+    or orders are taken in neither.
+    """
+    known = state.rulebook.phase_at(exchange, at)
+    if said is known or {said, known} <= SILENT_PHASES:
+        return None
+    since = state.rulebook.phase_since(exchange, known, at)
+    if since is not None and at - since < PHASE_LATE:
+        return None
+    text = (
+        f"the broker says that {exchange} is in: {PHASE_WORDS[said]}; by the timetable it is: "
+        f"{PHASE_WORDS[known]}. Orders go by what the broker says. Look at the exchange's and the "
+        "broker's news; a day on which the exchange trades otherwise can be set: market_rules"
+    )
+    return Standing("PHASE_DIFFERS", text, {"exchange": exchange, "said": said, "known": known})
 
 
 def on_timer(state: State, event: TimerFired) -> None:

@@ -11,6 +11,7 @@ from bot.domain.plan import NONE, AccountLimits, Limits, StrategyPlan
 from bot.strategy import Strategy
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
+FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
 class UnknownPolicy(StrEnum):

@@ -318,9 +318,15 @@ class State:
         return flattening is not None and intent_id in flattening.intents
 
     def phase_of(self, exchange: Exchange) -> PhaseSeen:
-        """Return the announced phase, else the rulebook's."""
+        """Return the announced phase, else the rulebook's: before the first read, and if none
+        worked since the last boundary.
+        """
         seen = self.phases.get(exchange)
-        return seen or PhaseSeen(self.rulebook.phase_at(exchange, self.now), None)
+        if seen is not None and self.now < seen.until:
+            return seen
+        phase = self.rulebook.phase_at(exchange, self.now)
+        since = self.rulebook.phase_since(exchange, phase, self.now)
+        return PhaseSeen(phase, None, since or LONG_AGO)
 
     def open_orders(self) -> Sequence[TrackedOrder]:
         """Every order that has not ended, own and external."""

@@ -15,6 +15,7 @@ from bot.engine import (
     flatten,
     gate,
     health,
+    market,
     wake,
 )
 from bot.engine.control_state import PRIORITY, Standing
@@ -194,6 +195,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     wake.alerts,
     health.step_alerts,
     health.disk_alerts,
+    market.phase_alerts,
 )
 """The sources of standing alerts, most urgent first."""
 
@@ -251,7 +253,7 @@ def status_of(state: State) -> BotStatus:
         ),
         halted_symbols=dict(state.halted_symbols),
         standing=tuple(each for find in STANDING for each in _standing(state, find)),
-        phases={exchange: seen.phase for exchange, seen in state.phases.items()},
+        phases={exchange: state.phase_of(exchange).phase for exchange in state.phases},
         counts=dict(state.counts),
         orders_today=_orders_today(state),
         day_result=sum(each.day_result for each in strategies),

@@ -37,6 +37,7 @@ from bot.runtime.worlds.environment import Elapsed
 FAILURES_MAX: Final = 3
 BOOK: Final = "the day order book"
 ACCOUNT: Final = "the account"
+PHASE: Final = "the phase"
 NAMED_FROM: Final = 2
 """A read that fails this often in a row is reported."""
 NAMED_AT_ONCE: Final = frozenset({BOOK, ACCOUNT})
@@ -120,7 +121,7 @@ class Health:
 
 
 def _named_from(kind: str) -> int:
-    return 1 if kind in NAMED_AT_ONCE else NAMED_FROM
+    return 1 if kind == PHASE or kind in NAMED_AT_ONCE else NAMED_FROM
 
 
 @dataclass(eq=False, slots=True)
@@ -238,6 +239,8 @@ class Reads:
     way: RightOfWay
     _under_way: set[str] = field(default_factory=set, init=False)
     _rights_day: date | None = field(default=None, init=False)
+    phases: dict[Exchange, PhaseChanged] = field(default_factory=dict, init=False)
+    """The last announced phase of each exchange."""
 
     async def _once(
         self,
@@ -287,14 +290,17 @@ class Reads:
         await self.way.clear()
         await self._once(f"depth {symbol}", ask, ("the depth", symbol))
 
-    async def phase(self, exchange: Exchange) -> None:
-        """Read the phase of an exchange and the order types that the broker lists for it."""
+    async def phase(self, exchange: Exchange) -> BrokerError | None:
+        """Read the phase of an exchange and the order types that the broker lists for it; return a
+        failure.
+        """
 
         async def ask(at: datetime) -> Event:
             found = await self.client.market_phase(exchange)
-            return PhaseChanged(at, exchange, found.phase, found.available)
+            self.phases[exchange] = PhaseChanged(at, exchange, found.phase, found.available)
+            return self.phases[exchange]
 
-        await self._once(f"phase {exchange}", ask, ("the phase", exchange.value))
+        return await self._once(f"phase {exchange}", ask, (PHASE, exchange.value))
 
     async def order(self, order_id: str) -> None:
         """Poll one order's detail row."""

@@ -295,9 +295,11 @@ def test_an_older_answer_never_takes_the_place_of_a_newer_one():
 
 def test_a_book_may_be_crossed_in_an_auction_and_for_a_moment_after_it():
     stage = staged()
+    stage.now = datetime(2026, 11, 19, 7, 43, tzinfo=UTC)  # 14:43 local
     stage.phase(Phase.PRE_CLOSED)
     show_depth(stage.after(60), swapped(DEPTH))
     in_auction = stage.engine.symbol_status("HPG").depth
+    stage.now = datetime(2026, 11, 19, 7, 45, 1, tzinfo=UTC)
     stage.phase(Phase.POST_SESSION)
     show_depth(stage.after(1), swapped(DEPTH))
 
@@ -371,6 +373,7 @@ def test_over_lunch_nothing_grows_old():
     stage = staged()
     show(stage.after(1))
     last = replace(QUOTE, updated_at=stage.now)
+    stage.now = datetime(2026, 11, 19, 4, 30, 1, tzinfo=UTC)  # 11:30:01 local
     stage.phase(Phase.BREAK)
     stage.now = datetime(2026, 11, 19, 6, 0, 1, tzinfo=UTC)  # 13:00:01 local
     stage.phase(Phase.PROGRESS)

@@ -13,7 +13,7 @@ from typing import Final
 
 from bot.domain.entry import Note
 from bot.domain.instrument import Exchange, Instrument, Phase
-from bot.domain.message import Noted, TimerFired
+from bot.domain.message import Noted, PhaseChanged, TimerFired
 from bot.domain.order import OrderType
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
@@ -44,11 +44,16 @@ POLLS_SHARE_PERCENT: Final = 50
 """The share of the quota for polls in the long run: less than the lane for reads of orders and
 account may fill (75), so that these always get their turn, even while orders are open.
 """
+MINUTE: Final = timedelta(minutes=1)
 RECONCILE: Final = timedelta(seconds=60)
 ACCOUNT_READS: Final = 2
 """Calls of one account read: shares and cash."""
 RECONCILE_MINUTES_CLOSED: Final = 15
 """While every exchange is closed: each read makes a row in the journal, and nothing trades."""
+PHASE_AGAIN: Final = timedelta(seconds=5)
+"""How often a phase is read again, in its first minute, until the broker says what the timetable
+has; after that once a minute.
+"""
 AFTER_AUCTION: Final = timedelta(minutes=1)
 """How long quotes are still polled if the closing auction is followed by negotiated deals only:
 they show its price, the day's close.
@@ -274,6 +279,11 @@ class Feeds:
                 )
                 for exchange in exchanges
             ),
+            Job(
+                "phases again",
+                every(PHASE_AGAIN, start=start + PHASE_AGAIN),
+                partial(self._ask_phases_again, exchanges),
+            ),
             *(
                 Job(
                     f"{poll.kind} {poll.symbol}",
@@ -297,8 +307,34 @@ class Feeds:
             Job("pulse", every(self.pulse_every, start=start + self.pulse_every), self.on_pulse),
         ]
 
-    def _ask_phase(self, exchange: Exchange, _: datetime) -> None:
-        self.tasks.spawn(self.reads.phase(exchange), f"phase {exchange}")
+    def _ask_phase(self, exchange: Exchange, due: datetime) -> None:
+        self.tasks.spawn(self._phase(exchange, due), f"phase {exchange}")
+
+    async def _phase(self, exchange: Exchange, due: datetime) -> None:
+        """Read a phase. While that fails the timetable's holds, so that a session begins for the
+        strategies too; but what was read since the last boundary is worth more.
+        """
+        failure = await self.reads.phase(exchange)
+        if failure is not None and not self._is_read(exchange, due):
+            self.post(PhaseChanged(due, exchange, self.rulebook.phase_at(exchange, due)))
+
+    def _ask_phases_again(self, exchanges: Iterable[Exchange], due: datetime) -> None:
+        """Read each phase again that was not read since its last boundary, or is another one than
+        the timetable has: one read at a boundary may fail, or come before the broker has turned.
+        """
+        for exchange in exchanges:
+            expected = self.rulebook.phase_at(exchange, due)
+            if self._is_read(exchange, due) and self.reads.phases[exchange].phase is expected:
+                continue
+            since = self.rulebook.phase_since(exchange, expected, due)
+            is_first_minute = since is not None and due - since < MINUTE
+            if is_first_minute or due.timestamp() % MINUTE.seconds < PHASE_AGAIN.seconds:
+                self._ask_phase(exchange, due)
+
+    def _is_read(self, exchange: Exchange, at: datetime) -> bool:
+        """Return whether a phase was read since the last boundary before `at`."""
+        read = self.reads.phases.get(exchange)
+        return read is not None and at < self.rulebook.next_phase_change(exchange, read.at).at
 
     def _poll(self, poll: Poll, due: datetime) -> None:
         exchange, name = self.instruments[poll.symbol].exchange, f"{poll.kind} {poll.symbol}"

@@ -1,12 +1,12 @@
 """What an account's loss of the day stops, and what repeated trades of a strategy stop."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, time, timedelta
 
 import pytest
 
 from bot.domain.entry import Fill, Note, RunState, StateChanged, StrategySwitched, Verdict
-from bot.domain.instrument import Phase
+from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import CancelOrder, PlaceOrder, ReadOrderToCancel, TradingDayStarted
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, Side
@@ -76,6 +76,7 @@ def test_entries_stay_stopped_when_the_price_comes_back_until_a_new_day():
     [standing] = stage.engine.status().alerts
     assert standing.startswith("REDUCING: nothing is bought until tomorrow (day loss")
 
+    stage.now = datetime.combine(DAY + timedelta(days=1), time(8, 30), EXCHANGE_TZ)
     stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
     stage.phase(Phase.CLOSED)
     assert stage.engine.status().alerts == ()
