@@ -56,8 +56,9 @@ def folds_of(days: int, wanted: int) -> tuple[Fold, ...]:
 class Job:
     """What every trial of a search has in common. Paths must mean the same on every worker.
 
-    `code`: the hash of strategy file and plug-in; a worker with different files refuses. `config`:
-    the bot's configuration, empty without one; `rules`: the hash of its risk settings; `base_dir`:
+    `code`: the hash of strategy file and plug-in, `content` of the data up to the last day,
+    `market` of the exchanges' rules and the fees; a worker that finds others refuses. `config`: the
+    bot's configuration, empty without one; `rules`: the hash of its risk settings; `base_dir`:
     where the strategy's Python is looked up, empty: in the project of its file.
     """
 
@@ -72,6 +73,8 @@ class Job:
     config: str
     rules: str = ""
     base_dir: str = ""
+    content: str = ""
+    market: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
+from bot import __version__
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.runtime.history.optimise.result import (
     DAYS_MIN,
@@ -68,13 +69,16 @@ class Question:
         return {
             "strategy": job.code,
             "data": list(job.data),
+            "content of the data": job.content,
             "days": f"{job.first} to {job.last}",
             "risk settings": job.rules,
+            "market rules": job.market,
             "account": f"{job.cash} {dict(job.holdings)} {job.fill}",
             "space": " ".join(map(str, self.space)),
             "objective": str(self.objective),
             "folds": self.folds,
             "seed": self.seed,
+            "version of vnbot": __version__,
         }
 
 

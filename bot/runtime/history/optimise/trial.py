@@ -17,6 +17,7 @@ from bot.config.problems import OperatorMistake, shown_path
 from bot.config.settings.load import load_settings
 from bot.config.strategies.invoke import files_of
 from bot.config.strategies.plugin_check import RefusedParameters, make
+from bot.domain.rulebook import Rulebook
 from bot.engine.settings import LoadedStrategy
 from bot.runtime.history.backtest.figures import daily
 from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec
@@ -27,6 +28,11 @@ from bot.runtime.history.bars import BarColumns, BarSource, DayFrame, Gap
 from bot.runtime.history.optimise.result import Failure, Job, Objective, Outcome
 from bot.runtime.history.optimise.search import Question
 from bot.runtime.history.optimise.space import Values, read_space, words_of
+from bot.runtime.history.recording.event_codec import Codec
+from bot.runtime.history.recording.recordings import parts_of
+from bot.runtime.history.store.archive import joined
+from bot.runtime.history.store.bar_files import FIGURES
+from bot.runtime.history.store.importing import ALWAYS
 
 JOBS_KEPT: Final = 2
 """A worker serves one search; a cluster's worker perhaps two."""
@@ -58,6 +64,8 @@ def question_of(
         config=str(loaded.path.absolute()) if loaded else "",
         rules=sha256(loaded.settings.risk.model_dump_json().encode()).hexdigest() if loaded else "",
         base_dir=str(wanted.base_dir.absolute()) if wanted.base_dir else "",
+        content=content_of(spec),
+        market=rules_of(spec),
     )
     question = Question(
         job=job,
@@ -125,6 +133,33 @@ def code_of(strategy: LoadedStrategy) -> str:
     return digest.hexdigest()
 
 
+def content_of(spec: BacktestSpec) -> str:
+    """Return the hash of the data that can affect a trial: bars and days of the symbols up to the
+    last day, or the recordings.
+    """
+    digest = sha256()
+    for _, folder in spec.recorded.folders if spec.recorded else ():
+        for part in parts_of(folder):
+            digest.update(part.read_bytes())
+    for symbol in sorted({each for one in spec.strategies for each in one.plan.symbols}):
+        digest.update(symbol.encode())
+        days = ALWAYS[0], spec.last
+        if parts := list(spec.source.chunks(symbol, *days)):
+            bars = joined(parts)
+            for name in ("start", *FIGURES):
+                digest.update(getattr(bars, name).tobytes())
+        digest.update(repr(sorted(spec.source.frames(symbol, *days).items())).encode())
+    return digest.hexdigest()
+
+
+def rules_of(spec: BacktestSpec) -> str:
+    """Return the hash of the exchanges' rules, the fees, and where each symbol is listed."""
+    listed = sorted({str(each) for one in spec.strategies for each in one.instruments})
+    digest = sha256(Codec(Rulebook).write(spec.rulebook).encode())
+    digest.update(" ".join(listed).encode())
+    return digest.hexdigest()
+
+
 @lru_cache(maxsize=JOBS_KEPT)
 def prepared(job: Job) -> BacktestSpec:
     """Read what a job refers to, once in a process. Raises OperatorMistake."""
@@ -142,8 +177,13 @@ def prepared(job: Job) -> BacktestSpec:
     )
     spec = spec_of(wanted)
     [strategy] = spec.strategies
-    if code_of(strategy) != job.code:
-        text = f"{shown_path(path)} or its Python is not what the search began with: start it anew"
+    began_with = {
+        f"{shown_path(path)} or its Python": (code_of(strategy), job.code),
+        "the content of the data": (content_of(spec), job.content),
+        "the rules of the market": (rules_of(spec), job.market),
+    }
+    if changed := [name for name, (now, then) in began_with.items() if now != then]:
+        text = f"{changed[0]} is not what the search began with: start it anew"
         raise OperatorMistake.of("E-OPT-006", text)
     return replace(spec, source=KeptBars(spec.source))
 

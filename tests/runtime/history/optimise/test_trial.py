@@ -97,8 +97,49 @@ def test_the_bars_and_risk_settings_of_a_bot_are_those_of_its_backtests(tmp_path
     assert asked[0].kept["risk settings"] != asked[1].kept["risk settings"]
 
 
-def test_a_worker_with_another_strategy_refuses(question: Question) -> None:
-    found = run_trial(replace(question.job, code="another"), {})
+def differing(first: Question, second: Question) -> list[str]:
+    return [name for name in first.kept if first.kept[name] != second.kept[name]]
+
+
+def test_other_bars_days_and_rules_make_it_another_search(tmp_path: Path) -> None:
+    config, file, bars = tmp_path / "bot.yaml", tmp_path / "mine.yaml", tmp_path / "bars"
+    file.write_text(STRATEGY)
+    bars.mkdir()
+    row = "2026-11-10 09:20,27000,27000,27000,27000,1000\n"
+    (tmp_path / "market.yaml").write_text("broker_fee_ppm: 2_000\n")
+
+    def put(rows: str, settings: str = "") -> Question:
+        (bars / "HPG.csv").write_text(f"time,open,high,low,close,volume\n{rows}")
+        config.write_text(f"mode: sandbox\nstate_dir: state\n{settings}")
+        loaded = load_settings(config)
+        return asked_of(
+            Wanted((file,), (bars,), last=date(2026, 11, 12), loaded=loaded), "fast=3..9"
+        )
+
+    first = put(row)
+    later = put(row + row.replace("-10", "-13"))
+    other = put(row.replace(",1000", ",1100"))
+    ruled = put(row, "market_rules: market.yaml\n")
+    (bars / "ex_dates.csv").write_text("symbol,ex_date,ratio\nHPG,2026-11-10,0.9\n")
+
+    assert differing(first, later) == []
+    assert differing(first, other) == ["content of the data"]
+    assert differing(first, ruled) == ["market rules"]
+    assert differing(first, put(row)) == ["content of the data"]
+
+
+def test_another_release_makes_it_another_search(
+    question: Question, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = dict(question.kept)
+    monkeypatch.setattr("bot.runtime.history.optimise.search.__version__", "9.9.9")
+
+    assert [name for name in before if question.kept[name] != before[name]] == ["version of vnbot"]
+
+
+@pytest.mark.parametrize("what", ["code", "content", "market"])
+def test_a_worker_with_another_strategy_or_data_refuses(question: Question, what: str) -> None:
+    found = run_trial(replace(question.job, **{what: "another"}), {})  # type: ignore[arg-type]
 
     assert isinstance(found, Failure)
     assert "E-OPT-006" in found.problem
