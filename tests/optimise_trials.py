@@ -48,6 +48,18 @@ def idle(job: Job, values: Values) -> Outcome | Failure:
     return Outcome(found.days, (0.0,) * DAYS, 0, 0, 0)
 
 
+def sometimes(job: Job, values: Values) -> Outcome | Failure:
+    """Gain every tenth day, the more the larger `fast` is; with a fast of 1 also lose now and then.
+
+    The strategy as it is never trades.
+    """
+    found, fast = hill(job, values), int(values.get("fast", 0))
+    assert isinstance(found, Outcome)
+    losses = -0.001 if fast == 1 else 0.0
+    gains = (fast / 100 if number % 10 == 0 else losses for number in range(DAYS))
+    return replace(found, gains=tuple(gains))
+
+
 def briefly(job: Job, values: Values) -> Outcome | Failure:
     """Play the same on a quarter of the days."""
     found = hill(job, values)

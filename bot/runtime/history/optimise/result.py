@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from math import prod, sqrt
+from statistics import fmean
 from typing import Final
 
-from bot.runtime.history.backtest.figures import DAYS_A_YEAR, RATIO_DAYS_MIN, sharpe, sortino
+from bot.runtime.history.backtest.figures import DAYS_A_YEAR, RATIO_DAYS_MIN, sharpe
 from bot.runtime.history.optimise.deflated import Deflated, deflated_sharpe
 from bot.runtime.history.optimise.space import Space, Values, size_of
 from bot.sandbox.markets.mirror.model import FillName
@@ -27,6 +28,8 @@ from bot.sandbox.markets.mirror.model import FillName
 FOLDS: Final = 3
 FIRST_BLOCKS: Final = 2
 """The first fold is searched on this many blocks of days, each as long as a test."""
+LOSS_MIN: Final = 0.0001
+"""0.01 %, for the Sortino ratio."""
 DAYS_MIN: Final = (FIRST_BLOCKS + 1) * RATIO_DAYS_MIN
 
 
@@ -108,9 +111,20 @@ def whole_return(gains: Sequence[float]) -> float | None:
     return prod(1 + gain for gain in gains) - 1 if gains else None
 
 
+def bounded_sortino(gains: Sequence[float]) -> float | None:
+    """Return the yearly Sortino ratio as if at least one day had lost `LOSS_MIN`: a trial without a
+    losing day has no other one, and would be dropped. None with too few days, or no trade.
+    """
+    if len(gains) < RATIO_DAYS_MIN or not any(gains):
+        return None
+    losses = sum(min(gain, 0.0) ** 2 for gain in gains)
+    downside = sqrt(max(losses, LOSS_MIN**2) / len(gains))
+    return fmean(gains) / downside * sqrt(DAYS_A_YEAR)
+
+
 FIGURE: Final[Mapping[Objective, Callable[[Sequence[float]], float | None]]] = {
     Objective.SHARPE: sharpe,
-    Objective.SORTINO: sortino,
+    Objective.SORTINO: bounded_sortino,
     Objective.RETURN: whole_return,
 }
 

@@ -147,8 +147,10 @@ class _Judge:
             text = f"a worker has played {len(outcome.days)} days instead of {len(self.days)}: "
             raise OperatorMistake.of("E-OPT-006", f"{text}its bars are not those of the others")
         value = FIGURE[self.objective](outcome.gains[: self.seen])
-        if value is None or not any(outcome.gains[: self.seen]):
-            return Trial(number, values, TrialState.SILENT, None, outcome, "it never traded")
+        has_traded = any(outcome.gains[: self.seen])
+        if value is None or not has_traded:
+            why = "too few days for a figure" if has_traded else "it never traded"
+            return Trial(number, values, TrialState.SILENT, None, outcome, why)
         return Trial(number, values, TrialState.PLAYED, value, outcome)
 
 

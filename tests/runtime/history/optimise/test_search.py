@@ -19,7 +19,7 @@ from bot.runtime.history.optimise.search import Question, search
 from bot.runtime.history.optimise.space import Choice, Span, Values
 from bot.runtime.history.optimise.study import LOG
 from bot.runtime.history.optimise.workers import processes
-from tests.optimise_trials import JOB, briefly, dying_once, failing, hill, idle, listed
+from tests.optimise_trials import JOB, briefly, dying_once, failing, hill, idle, listed, sometimes
 from tests.rows import every_row
 
 pytest.importorskip("optuna", reason="optuna is not installed")
@@ -156,6 +156,21 @@ def test_a_trial_that_never_traded_has_no_figure(tmp_path: Path) -> None:
     assert silent
     assert all(float(trial.values["fast"]) < 10 and trial.value is None for trial in silent)
     assert found.before.state is TrialState.SILENT
+
+
+def test_a_trial_without_a_losing_day_is_the_best_by_sortino(tmp_path: Path) -> None:
+    space = (Span("fast", 1, 3, 1, True),)
+    question = replace(QUESTION, space=space, run=sometimes, objective=Objective.SORTINO)
+
+    found = search(question, tmp_path, threads())
+
+    assert [(trial.values["fast"], trial.state) for trial in found.ranked()] == [
+        (3, TrialState.PLAYED),
+        (2, TrialState.PLAYED),
+        (1, TrialState.PLAYED),
+    ]
+    assert found.best is not None
+    assert found.inside(found.best) == found.best.value
 
 
 def test_a_small_space_is_tried_whole_and_once(tmp_path: Path) -> None:
