@@ -14,9 +14,10 @@ from bot.journal.reading.asking import Unanswered, ask
 from bot.journal.reading.export import export_directory
 from bot.journal.reading.reader import JournalReader
 from bot.journal.reading.values import DecisionRow, What
-from bot.journal.upkeep.copying import back_up, copy_rows
+from bot.journal.upkeep.copying import _differing, back_up, copy_rows
 from bot.journal.upkeep.verify import heads_now, verify
 from tests.journal.facts import EVERY_KIND, T0, Story, after, but
+from tests.journal.forging import without_guards
 from tests.journal.stored import close_day_in
 
 
@@ -82,6 +83,38 @@ async def test_a_backup_of_postgresql_is_a_file(postgres_url: str, tmp_path: Pat
     assert copied.report.is_whole
     kept = all_of(f"sqlite:///{tmp_path / 'backup.db'}", tmp_path / "there")
     assert kept == all_of(postgres_url, tmp_path / "here")
+
+
+async def test_numbers_that_add_up_to_more_than_a_database_holds_are_copied(
+    db_url: str, tmp_path: Path
+) -> None:
+    """The clock of a machine that has been up for long, in a journal with many attempts."""
+    journal = Journal.open(db_url)
+    for number in (11, 12, 13):
+        story = Story(number, start=60.0 * number)
+        await journal.write(story.placed()[0])
+        await journal.write([but(story.started, boottime_ns=2**62 + number)])
+    await journal.close()
+    target = f"sqlite:///{tmp_path / 'target.db'}"
+    migrate(target)
+
+    copy_rows(db_url, target, lambda _: None)
+
+    assert verify(target, [heads_now(db_url, T0)]).is_whole
+
+
+@pytest.mark.parametrize("column", ["boottime_ns", "latency_ms"])
+async def test_a_number_that_differs_is_found(sqlite_url: str, tmp_path: Path, column: str) -> None:
+    await write_a_day(sqlite_url)
+    target = f"sqlite:///{tmp_path / 'target.db'}"
+    migrate(target)
+    copy_rows(sqlite_url, target, lambda _: None)
+
+    with without_guards(target) as connection:
+        connection.exec_driver_sql(f"UPDATE attempts SET {column} = {column} + 1")
+
+    with reading(sqlite_url) as old, reading(target) as new:
+        assert _differing(old, new) == ["attempts"]
 
 
 async def test_a_copy_that_fails_leaves_nothing(sqlite_url: str, tmp_path: Path) -> None:
