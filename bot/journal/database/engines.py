@@ -71,10 +71,12 @@ def is_sqlite(url: str) -> bool:
 
 
 def file_of(url: str) -> Path:
-    """Return the file of a SQLite journal."""
+    """Return the file of a SQLite journal itself, even if the URL names a link to it: that is where
+    SQLite keeps the log, and where the lease has to be.
+    """
     database = parse(url).database
     assert database is not None
-    return Path(database)
+    return Path(database).resolve()
 
 
 def writing_engine(url: str) -> sa.Engine:

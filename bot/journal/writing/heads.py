@@ -23,7 +23,7 @@ from typing import Final
 
 from bot.clock import Clock
 from bot.journal.database.encoding import instant_of, instant_text, local_text
-from bot.journal.database.engines import file_of, is_sqlite, parse
+from bot.journal.database.engines import parse
 from bot.journal.database.tables import SEALED
 from bot.journal.writing.batch import Head
 
@@ -114,11 +114,11 @@ def kept_of(line: str) -> KeptHeads:
 
 def label_of(url: str) -> str:
     """The name of a journal in the lines: without password, and unchanged if its
-    folder is moved.
+    folder is moved, or its file and a link is put in its place.
     """
-    if is_sqlite(url):
-        return file_of(url).name
     parsed = parse(url)
+    if parsed.drivername == "sqlite":
+        return Path(parsed.database or "").name
     return f"{parsed.host or 'localhost'}:{parsed.port or 5432}/{parsed.database}"
 
 

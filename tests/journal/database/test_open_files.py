@@ -10,9 +10,13 @@ import sqlalchemy as sa
 from bot.journal.database import tables
 from bot.journal.database.engines import file_of, reading
 from bot.journal.database.open_files import LOGS, RESCUED, RESCUED_MAX
-from bot.journal.errors import Unreachable
+from bot.journal.errors import LeaseHeld, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.upkeep.verify import verify
+from bot.journal.writing.heads import label_of
+from bot.journal.writing.lease import acquire
+from bot.runtime.journal_file import this_process
+from bot.runtime.upkeep import lease_of
 from tests.journal.facts import Story
 
 
@@ -163,3 +167,29 @@ async def test_a_log_that_a_reader_needs_is_waited_for(
     gc.collect()
 
     assert decisions(file) == 3
+
+
+async def test_a_link_to_the_file_shows_what_the_bot_has_written(
+    writer: Journal, file: Path
+) -> None:
+    link = file.parent / "elsewhere" / "linked.db"
+    link.parent.mkdir()
+    link.symlink_to(file)
+
+    beside_the_bot = decisions(link)
+    await writer.close()
+
+    assert beside_the_bot == decisions(link) == 1
+
+
+def test_a_link_to_the_file_has_the_lease_of_the_file_and_heads_of_its_own_name(
+    sqlite_url: str, file: Path
+) -> None:
+    link = file.parent / "elsewhere" / "linked.db"
+    link.parent.mkdir()
+    link.symlink_to(file)
+
+    with lease_of(sqlite_url), pytest.raises(LeaseHeld):
+        acquire(f"sqlite:///{link}", this_process())
+
+    assert label_of(f"sqlite:///{link}") == "linked.db"
