@@ -47,6 +47,11 @@ class Journal:
         self._store = store
         self._thread = WriterThread(store)
 
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self._store.url
+
     @classmethod
     def open(cls, url: str, *, epoch: int | None = None, keeper: HeadsKeeper | None = None) -> Self:
         """Connect, and check that the schema is right.

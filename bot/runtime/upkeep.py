@@ -69,7 +69,7 @@ class Retention:
         try:
             saved = None
             if (folder := self._backups) is not None:
-                saved = await in_time(lambda: saved_in(folder), BACKUPS_S)
+                saved = await in_time(lambda: saved_in(folder, self._journal.url), BACKUPS_S)
             before = cuts(self._keep, at)
             done = await prune(self._journal, before, at=at, passes=PASSES_A_CLOSE, saved=saved)
         except NotOwner as error:

@@ -8,6 +8,7 @@ import pytest
 from bot.config.settings.model import KeepSettings
 from bot.domain.entry import Note
 from bot.domain.message import Noted
+from bot.journal.database.engines import file_of
 from bot.journal.journal import Journal
 from bot.journal.upkeep.copying import back_up
 from bot.journal.upkeep.verify import verify
@@ -73,6 +74,21 @@ async def test_with_a_folder_of_backups_only_what_is_in_one_of_them_goes(
         "deleted by journal.keep: 5 rows of decisions",
         f"{rest}Now and then: bot journal backup",
     ]
+
+
+async def test_the_journal_in_the_folder_of_its_backups_is_none_of_them(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "linked.db").symlink_to(file_of(sqlite_url))
+    journal, told = Journal.open(sqlite_url), list[Noted]()
+    await journal.write([but(NO, at=after(day * DAY_S)) for day in range(10)])
+
+    retention = Retention(journal, KeepSettings(decisions=3), told.append, tmp_path)
+    await retention.at_close(after(9 * DAY_S))
+    await journal.close()
+
+    [text] = [each.entry.text for each in told if isinstance(each.entry, Note)]
+    assert text.startswith("6 rows of decisions are due and stay: no backup in")
 
 
 async def test_a_folder_that_is_not_there_keeps_everything(sqlite_url: str, tmp_path: Path) -> None:

@@ -197,16 +197,24 @@ Saved = Mapping[str, Sequence[Head]]
 """For each chain, its end in each backup."""
 
 
-def backups_in(folder: Path) -> list[Path]:
-    """The newest files that may be backups, newest first. Raises OSError."""
-    found = [(each.stat().st_mtime_ns, each) for each in folder.iterdir() if each.suffix == ".db"]
+def backups_in(folder: Path, url: str) -> list[Path]:
+    """The newest files that may be backups of the journal at `url`, newest first. The journal
+    itself, if it is in that folder, is none. Raises OSError.
+    """
+    own = file_of(url) if is_sqlite(url) else None
+    copies = [
+        each
+        for each in folder.iterdir()
+        if each.suffix == ".db" and not (own and own.exists() and own.samefile(each))
+    ]
+    found = [(each.stat().st_mtime_ns, each) for each in copies]
     return [each for _, each in sorted(found, reverse=True)[:LOOKED_AT_MAX]]
 
 
-def saved_in(folder: Path) -> Saved:
-    """Read the ends of the chains in a folder's backups. Raises OSError."""
+def saved_in(folder: Path, url: str) -> Saved:
+    """Read the ends of the chains in a folder's backups of a journal. Raises OSError."""
     found: dict[str, list[Head]] = {}
-    for file in backups_in(folder):
+    for file in backups_in(folder, url):
         try:
             with reading(f"sqlite:///{file}") as connection:
                 heads = read_heads(connection)

@@ -95,7 +95,7 @@ class Store:
     def __init__(
         self, url: str, engine: sa.Engine, epoch: int | None, keeper: HeadsKeeper | None
     ) -> None:
-        self._url = url
+        self.url = url
         self._engine = engine
         self._epoch = epoch
         self._keeper = keeper
@@ -139,7 +139,7 @@ class Store:
             return verdicts
 
         self._met = []
-        with database_errors(self._url):
+        with database_errors(self.url):
             try:
                 verdicts = self._in_transaction(put)
             except DBAPIError as error:
@@ -164,7 +164,7 @@ class Store:
             self._renewed_s = renewed_s
             return done
 
-        with database_errors(self._url):
+        with database_errors(self.url):
             done = self._in_transaction(make)
         self._show()
         return done
@@ -191,7 +191,7 @@ class Store:
         if self._connection is not None:
             self._connection.release()
             self._connection = None
-        with database_errors(self._url), self._engine.connect() as connection:
+        with database_errors(self.url), self._engine.connect() as connection:
             return read(connection)
 
     def start_run(self, facts: Mapping[str, Plain]) -> int:
@@ -349,12 +349,12 @@ class Store:
                 reason = reason_of(again)
                 continue
             if not self._done or self._done[-1][0] is not writes[-1]:
-                raise unreachable(self._url, f"the commit failed: {reason}") from error
+                raise unreachable(self.url, f"the commit failed: {reason}") from error
             return [self._done.pop()[1] for _ in writes][::-1]
         raise self._unknown(reason) from error
 
     def _unknown(self, reason: str) -> OutcomeUnknown:
-        lost = unreachable(self._url, reason)
+        lost = unreachable(self.url, reason)
         return OutcomeUnknown(
             reason, database=lost.database, host=lost.host, port=lost.port, user=lost.user
         )

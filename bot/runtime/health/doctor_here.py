@@ -276,7 +276,7 @@ def of_backups(loaded: Loaded, clock: Clock) -> Finding:
             )
         return ok("backups", text)
     try:
-        newest = backups_in(folder)[:1]
+        newest = backups_in(folder, loaded.journal_url)[:1]
     except FileNotFoundError:
         newest = []
     except OSError as error:

@@ -274,7 +274,7 @@ async def test_only_what_a_backup_of_this_journal_holds_is_deleted(
     with without_guards(f"sqlite:///{folder / 'c.db'}") as connection:  # another journal's end
         connection.execute(tables.chains.update().values(last_seq=9_999, head_hash="0" * 64))
 
-    saved = saved_in(folder)["decisions"]
+    saved = saved_in(folder, own_db_url)["decisions"]
     late = after(20 * DAY_S)
     done = await journal.prune("decisions", before=late, at=late, saved=saved)
     none = await journal.prune("decisions", before=late, at=late, saved=())
