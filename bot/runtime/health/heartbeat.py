@@ -32,7 +32,10 @@ STATUS_MAX: Final = 200
 """Characters of the line that `systemctl status` shows."""
 _USECS: Final = 1_000_000
 PROBE_S: Final = 2.0
-"""How long the journal of a bot without work may take to answer."""
+"""How long the journal of a bot without work may take to answer, and work that has just come may
+wait: decisions without consequences wait a second for a commit on purpose (`lazy_s`).
+"""
+LOOK_FINISHED_S: Final = 0.05
 LOOK_S: Final = 5.0
 """How often progress is checked if no manager wants to know sooner."""
 LOOKS_IN_A_SPAN: Final = 4
@@ -100,6 +103,8 @@ class Progress:
         self._work = work
         self.probe_s = PROBE_S
         self._finished = -1
+        self._waits_since_s: float | None = None
+        """When a look first saw work that waits, with nothing finished since."""
         self._probing: asyncio.Task[None] | None = None
         self.seen_s = boottime_s()
         """When there was last progress."""
@@ -109,6 +114,12 @@ class Progress:
     async def look(self) -> bool:
         """Check once; return whether there is progress."""
         finished, waiting = self._work.finished(), self._work.waiting()
+        if not waiting or finished != self._finished:
+            self._waits_since_s = None
+        if waiting and self._waits_since_s is None:
+            self._waits_since_s = boottime_s()
+        if waiting and finished == self._finished:
+            finished = await self._finished_soon(finished)
         if finished != self._finished:
             self.objection = ""
         elif waiting:
@@ -122,6 +133,16 @@ class Progress:
         if not self.objection:
             self.seen_s = boottime_s()
         return not self.objection
+
+    async def _finished_soon(self, finished: int) -> int:
+        """Give work that has not waited for long a moment; return how much is finished then."""
+        assert self._waits_since_s is not None, "work is waiting"
+        until_s = self._waits_since_s + self.probe_s
+        while (now := self._work.finished()) == finished:
+            if boottime_s() >= until_s:
+                break
+            await asyncio.sleep(LOOK_FINISHED_S)
+        return now
 
     async def _is_answered(self) -> bool:
         """Probe the journal. If it hangs, at most one probe of ours is pending."""

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from bot.journal.errors import Unreachable
 from bot.runtime.health import heartbeat
 from bot.runtime.health.heartbeat import Progress, ServiceManager, Work
+from bot.runtime.worlds.environment import REAL_TIME
 
 
 class Bot:
@@ -39,6 +41,7 @@ async def test_a_loop_that_spins_with_work_before_it_does_not_get_on() -> None:
     bot = Bot()
     looks = bot.progress()
     await looks.look()
+    looks.probe_s = 0.001
     bot.waiting = 1_200
 
     assert not await looks.look()
@@ -50,6 +53,7 @@ async def test_a_loop_that_spins_with_work_before_it_does_not_get_on() -> None:
 async def test_an_event_finished_is_progress_whatever_waits() -> None:
     bot = Bot()
     looks = bot.progress()
+    looks.probe_s = 0.001
     bot.waiting = 5
     seen = []
     for finished in (1, 2, 2, 3):
@@ -58,6 +62,37 @@ async def test_an_event_finished_is_progress_whatever_waits() -> None:
 
     assert seen == [True, True, False, True]
     assert looks.objection == ""
+
+
+async def test_work_that_has_just_come_may_wait_for_its_commit() -> None:
+    bot = Bot()
+    looks = bot.progress()
+    await looks.look()
+    bot.waiting, looks.probe_s = 2, 60.0
+    looking = asyncio.create_task(looks.look())
+    await asyncio.sleep(0)
+    bot.finished, bot.waiting = 2, 0
+
+    assert await looking
+    assert looks.objection == ""
+
+
+async def test_work_that_waited_at_the_look_before_waits_no_longer() -> None:
+    bot = Bot()
+    looks = bot.progress()
+    bot.finished, bot.waiting = 1, 2
+    assert await looks.look(), "something was finished"
+    looks.probe_s = 0.01
+    await asyncio.sleep(0.01)
+
+    began = time.monotonic()
+    assert not await looks.look()
+
+    assert time.monotonic() - began < heartbeat.LOOK_FINISHED_S, "it is named at once"
+
+
+def test_a_decision_that_waits_on_purpose_is_no_objection() -> None:
+    assert REAL_TIME.lazy_s * 1.5 <= heartbeat.PROBE_S
 
 
 async def test_a_bot_without_work_gets_on_while_its_journal_answers() -> None:
