@@ -91,7 +91,7 @@ class Counts:
         elif isinstance(entry, Note):
             self.notes[entry.kind] += 1
             if entry.kind == "ALERT":
-                code = str(entry.numbers.get("code", _OTHER))
+                code = str(entry.numbers.get("alert", _OTHER))
                 is_known = code in self.alerts or len(self.alerts) < LABELS_MAX
                 self.alerts[code if is_known else _OTHER] += 1
         elif isinstance(entry, Transition):

@@ -3,22 +3,29 @@
 from datetime import UTC, datetime
 
 from bot.domain.entry import Note
+from bot.domain.operations import DiskSeen
+from bot.engine.health import LOW_BYTES
 from bot.runtime.health.readings import LABELS_MAX, Counts, exposed, labelled
+from tests.engine.stage import Stage
 
 NOW = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)
 
 
 def alert(code: str) -> Note:
-    return Note(NOW, "ALERT", "something", {"code": code})
+    return Note(NOW, "ALERT", "something", {"alert": code})
 
 
-def test_alerts_are_counted_by_code_and_other_notes_are_not() -> None:
-    counts = Counts()
+def test_alerts_of_the_engine_are_counted_by_code_and_other_notes_are_not() -> None:
+    counts, stage = Counts(), Stage()
+    stage.handle(DiskSeen(stage.now, LOW_BYTES - 1))
+    stage.handle(DiskSeen(stage.now, LOW_BYTES))
+    stage.handle(DiskSeen(stage.now, LOW_BYTES - 1))
 
-    for note in (alert("DISK_LOW"), alert("DISK_LOW"), Note(NOW, "QUOTE", "FPT", {"last": 1})):
+    for note in stage.all(Note):
         counts.see(note)
 
     assert dict(counts.alerts) == {"DISK_LOW": 2}
+    assert counts.notes["RESUME"] == 1
 
 
 def test_codes_without_end_are_told_apart_up_to_a_bound() -> None:
