@@ -233,6 +233,12 @@ class PollWatch:
         text = self.starved or "polls come in time again"
         self._post(Noted(at, Note(at, "FEED", text, numbers)))
 
+    def rest(self, poll: str) -> None:
+        """A poll is due in a phase without polls: how late it was ends here, untold."""
+        self._late_since.pop(poll, None)
+        if not self._late_since:
+            self.starved = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Feeds:
@@ -341,7 +347,9 @@ class Feeds:
         phase = self.rulebook.phase_at(exchange, due)
         if phase is Phase.PUT_THROUGH and poll.kind == "quote":
             phase = self.rulebook.phase_at(exchange, due - AFTER_AUCTION)
-        if phase not in SILENT_PHASES:
+        if phase in SILENT_PHASES:
+            self.polls.rest(name)
+        else:
             self.polls.due(name, due, is_waiting=self.reads.is_under_way(name))
             read = {"quote": self.reads.quote, "depth": self.reads.depth}[poll.kind]
             self.tasks.spawn(read(poll.symbol), name)

@@ -1,8 +1,9 @@
 """Polls fit the quota, all slower by one factor where they must; one that starves is told once."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import ORDER_DETAIL, PORTFOLIO, SUMMARY, TODAYS_ORDERS
 from bot.runtime.timetable.feeds import (
     POLLS_SHARE_PERCENT,
+    Feeds,
     Poll,
     PollWatch,
     fitted,
@@ -19,7 +21,7 @@ from bot.runtime.timetable.feeds import (
     room_for_polls,
     slowness_of,
 )
-from tests.engine.stage import PLAN, START
+from tests.engine.stage import HPG, PLAN, RULEBOOK, START
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
 
@@ -165,6 +167,42 @@ def test_polls_that_come_in_time_again_are_told() -> None:
     seen.due(126, is_waiting=False, poll="depth FPT")
 
     assert seen.told[1:] == ["FEED polls come in time again"]
+    assert seen.watch.starved == ""
+
+
+def test_a_poll_that_was_late_before_lunch_is_not_late_after_it() -> None:
+    seen = Watched()
+    seen.due(0, is_waiting=True)
+
+    seen.watch.rest("quote FPT")
+    seen.due(5_400, is_waiting=True)
+
+    assert (seen.told, seen.watch.starved) == ([], "")
+
+
+def test_what_starved_at_the_close_does_not_starve_all_night() -> None:
+    seen = Watched()
+    for second in range(0, 121, 5):
+        seen.due(second, is_waiting=True)
+        seen.due(second, is_waiting=True, poll="depth FPT")
+
+    seen.watch.rest("quote FPT")
+    assert seen.watch.starved == LATE, "the other one may still be polled"
+    seen.watch.rest("depth FPT")
+
+    assert seen.watch.starved == ""
+
+
+def test_a_poll_rests_while_its_exchange_is_silent() -> None:
+    seen = Watched()
+    for second in range(0, 121, 5):
+        seen.due(second, is_waiting=True)
+    parts: dict[str, Any] = dict.fromkeys(each.name for each in fields(Feeds))
+    parts |= {"rulebook": RULEBOOK, "polls": seen.watch, "instruments": {"FPT": HPG}}
+    feeds = Feeds(**parts)
+
+    feeds._poll(POLLS[0], START.replace(hour=5))  # noon
+
     assert seen.watch.starved == ""
 
 
