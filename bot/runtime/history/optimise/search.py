@@ -30,7 +30,7 @@ from bot.runtime.history.optimise.result import (
     best_of,
     folds_of,
 )
-from bot.runtime.history.optimise.space import Space, Values, size_of
+from bot.runtime.history.optimise.space import Space, Values, key_of, size_of
 from bot.runtime.history.optimise.study import StudyLog, open_folder, require_optuna
 
 UNDER_WAY: Final = 8
@@ -237,19 +237,19 @@ def _make_trials(
     done, wanted = log.trials(), question.trials
     waiting = deque[tuple[int, Values, Future[Outcome | Failure]]]()
     futures = dict[object, Future[Outcome | Failure]]()
-    kept = {_key(trial.values): trial for trial in done}
+    kept = {key_of(trial.values): trial for trial in done}
     best, ended, repeated = best_of(done), len(done), 0
     size, names = size_of(question.space), [each.name for each in question.space]
     if size is not None and size <= min(wanted, GRID_MAX):  # then try every combination, once
-        wanted = size
-        for row in product(*(each.values for each in question.space)):
-            log.queue(dict(zip(names, row, strict=True)))
+        rows = product(*(each.values for each in question.space))
+        grid = (dict(zip(names, row, strict=True)) for row in rows)
+        wanted = ended + log.queue(row for row in grid if key_of(row) not in kept)
     told(ended, best)
     while ended < wanted:
         trial = None
         if len(waiting) < min(limit, wanted - ended):
             number, values = log.ask()
-            key = _key(values)
+            key = key_of(values)
             earlier = kept.get(key)
             reason = question.refuse(values)
             if reason is not None:
@@ -264,18 +264,14 @@ def _make_trials(
         else:
             number, values, future = waiting.popleft()
             trial = judge.judged(number, values, played.result(future))
-            kept[_key(values)] = trial
-            futures.pop(_key(values), None)
+            kept[key_of(values)] = trial
+            futures.pop(key_of(values), None)
         if trial is not None:
             log.tell(trial)
             ended += 1
             best = best_of([trial] if best is None else [best, trial])
             told(ended, best)
     return repeated
-
-
-def _key(values: Values) -> tuple[tuple[str, object], ...]:
-    return tuple(sorted(values.items()))
 
 
 def _neighbours(
@@ -285,16 +281,16 @@ def _neighbours(
     best = found.best
     if best is None:
         return ()
-    known = {_key(trial.values): trial for trial in found.trials}
+    known = {key_of(trial.values): trial for trial in found.trials}
     asked: list[tuple[str, Values, Future[Outcome | Failure] | None]] = []
     for dimension in found.space:
         for value in dimension.neighbours(best.values[dimension.name]):
             values: Values = {**best.values, dimension.name: value}
-            is_needed = _key(values) not in known and question.refuse(values) is None
+            is_needed = key_of(values) not in known and question.refuse(values) is None
             asked.append((dimension.name, values, played.submit(values) if is_needed else None))
     neighbours = []
     for name, values, future in asked:
-        trial = known.get(_key(values))
+        trial = known.get(key_of(values))
         if future is not None:
             trial = judge.judged(-1, values, played.result(future))
         inside = found.inside(trial) if trial else None

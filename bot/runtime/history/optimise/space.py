@@ -90,6 +90,11 @@ Dimension = Span | Choice
 Space = tuple[Dimension, ...]
 
 
+def key_of(values: Values) -> tuple[tuple[str, ParameterValue], ...]:
+    """Return what two equal sets of values have in common."""
+    return tuple(sorted(values.items()))
+
+
 def size_of(space: Space) -> int | None:
     """Return the number of combinations; None if a range has no step."""
     sizes = [each.size for each in space]

@@ -12,7 +12,7 @@ import importlib
 import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import date
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
 from bot.runtime.history.optimise.result import Outcome, Trial, TrialState
-from bot.runtime.history.optimise.space import Choice, Dimension, Space, Values
+from bot.runtime.history.optimise.space import Choice, Dimension, Space, Values, key_of
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -37,6 +37,8 @@ MISSING: Final = (
 _OUTCOME: Final = "outcome"
 _BEFORE: Final = "before"
 _REASON: Final = "reason"
+_QUEUED: Final = "fixed_params"
+"""Where Optuna keeps the values of a queued trial."""
 
 
 @contextmanager
@@ -96,11 +98,13 @@ class StudyLog:
             storage=storage, study_name=NAME, direction="maximize", load_if_exists=True
         )
         self._asked: dict[int, optuna.Trial] = {}
-        # Trials under way are marked failed, and their values are queued again.
-        for trial in self._study.get_trials(deepcopy=False, states=(self._states.RUNNING,)):
+        # The values of trials under way are queued again, before they are marked failed. Those that
+        # came from the queue are known even if the log ends before it names them.
+        running = self._study.get_trials(deepcopy=False, states=(self._states.RUNNING,))
+        known = [each.system_attrs.get(_QUEUED, each.params) for each in running]
+        self.queue(each for each in known if len(each) == len(self._distributions))
+        for trial in running:
             self._study.tell(trial.number, state=self._states.FAIL)
-            if len(trial.params) == len(self._distributions):
-                self._study.enqueue_trial(trial.params)
         # A continued search draws other numbers than a new one, but the same each time.
         done = len(self._study.get_trials(deepcopy=False))
         with warnings.catch_warnings():
@@ -161,9 +165,17 @@ class StudyLog:
         else:
             self._study.tell(asked, state=self._states.PRUNED)
 
-    def queue(self, values: Values) -> None:
-        """Queue values to be tried before Optuna chooses any."""
-        self._study.enqueue_trial(dict(values), skip_if_exists=True)
+    def queue(self, rows: Iterable[Values]) -> int:
+        """Queue values to be tried before Optuna chooses any, unless they wait already; return how
+        many wait then.
+        """
+        states = (self._states.WAITING,)
+        waiting = self._study.get_trials(deepcopy=False, states=states)
+        kept = {key_of(each.system_attrs[_QUEUED]) for each in waiting}
+        new = [values for values in rows if key_of(values) not in kept]
+        for values in new:
+            self._study.enqueue_trial(dict(values))
+        return len(waiting) + len(new)
 
 
 def _distribution(dimension: Dimension) -> "BaseDistribution":

@@ -183,6 +183,40 @@ def test_a_small_space_is_tried_whole_and_once(tmp_path: Path) -> None:
     assert found.repeated == 0
 
 
+NINE = replace(
+    QUESTION,
+    space=(Span("fast", 3, 5, 1, True), Span("slow", 20, 30, 5, True)),
+    refuse=lambda values: "no" if values == {"fast": 4, "slow": 25} else None,
+)
+
+
+def combinations(found: Search) -> set[tuple[object, object]]:
+    return {(trial.values["fast"], trial.values["slow"]) for trial in found.trials}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5])
+def test_more_trials_than_a_small_space_holds_try_all_of_it(tmp_path: Path, seed: int) -> None:
+    few = search(replace(NINE, trials=8, seed=seed), tmp_path, threads())
+
+    found = search(replace(NINE, trials=50, seed=seed), tmp_path, threads())
+
+    missing = 9 - len(combinations(few))
+    assert missing > 1, "the first search has repeated some"
+    assert len(combinations(found)) == 9
+    assert len(found.trials) == len(few.trials) + missing
+    assert asked(search(replace(NINE, trials=50, seed=seed), tmp_path, threads())) == asked(found)
+
+
+def test_a_small_space_is_tried_whole_wherever_a_kill_cuts_the_log(tmp_path: Path) -> None:
+    search(NINE, tmp_path, threads())
+    lines = (tmp_path / LOG).read_bytes().splitlines(keepends=True)
+
+    for count in range(1, len(lines), 3):
+        (tmp_path / LOG).write_bytes(b"".join(lines[:count]))
+        found = search(NINE, tmp_path, threads())
+        assert len(combinations(found)) == 9, lines[count - 1]
+
+
 def test_values_that_come_again_are_not_played_again(tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     space = (Span("fast", 10, 13, 1, True), Span("slow", 55, 65, 1, True))
