@@ -34,6 +34,7 @@ from bot.runtime.history.recording.recordings import (
     GAP,
     HEAD,
     Unusable,
+    is_blank,
     parts_of,
     read_head,
     rows_of,
@@ -175,7 +176,7 @@ class _Scan:
     def read(self, days: Mapping[date, Path], progress: Progress) -> RecordedDays:
         folders = list[tuple[date, Path]]()
         for number, (day, folder) in enumerate(days.items()):
-            runs = runs_in(folder)
+            runs = [run for run in runs_in(folder) if not is_blank(run)]
             folders += [(day, run) for run in runs]
             self._read_day(day, runs)
             if day not in self.days:

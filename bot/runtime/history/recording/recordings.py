@@ -149,6 +149,13 @@ def runs_in(folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(each for each in found if _RUN.fullmatch(each.name)))
 
 
+def is_blank(folder: Path) -> bool:
+    """Return whether a run was killed before anything of it was written, its head included."""
+    return not any(
+        each.name in (HEAD, BEGUN) or _PART.fullmatch(each.name) for each in folder.iterdir()
+    )
+
+
 def next_run(state_dir: Path) -> int:
     """Return a number above that of every run still recorded."""
     found = (_RUN.fullmatch(each.name) for each in (state_dir / FOLDER).glob("date=*/run=*"))
@@ -306,6 +313,9 @@ def rows_of(path: Path) -> Iterator[Row]:
 
 
 def _rows_in(connection: sqlite3.Connection, path: Path) -> Iterator[Row]:
+    tables = connection.execute("select name from sqlite_master").fetchall()
+    if not tables and int(path.stem.removeprefix("part-")) not in _begun_in(path.parent):
+        return  # a kill came before the part was made: it has never held anything
     for first, crc, data in connection.execute(
         "select first, crc, data from blocks order by first"
     ):

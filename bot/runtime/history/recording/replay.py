@@ -38,6 +38,7 @@ from bot.runtime.history.recording.recordings import (
     Unusable,
     day_folder,
     days_of,
+    is_blank,
     parts_of,
     read_head,
     rows_of,
@@ -48,6 +49,7 @@ from bot.runtime.supervisor import FaultGuard
 from bot.strategy import Strategy
 
 PROGRESS_EVERY: Final = 500
+NOTHING_YET: Final = "has nothing recorded yet: it has just begun, or was ended in its first second"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Progress = Callable[[float], None]
@@ -169,13 +171,15 @@ class Player:
 
 def replay_day(state_dir: Path, day: date, progress: Progress = lambda _: None) -> DayReplayed:
     """Replay every run of a day. Raises Unusable if none can be."""
-    folders = recorded_runs(state_dir, day)
+    folders = runs_of(state_dir, day) or recorded_runs(state_dir, day)
 
     def replayed(at: int, folder: Path) -> RunReplayed:
+        run = int(folder.name.removeprefix("run="))
+        if is_blank(folder):
+            return RunReplayed(run, "", 0, 0, "", NOTHING_YET, ())
         try:
             head, ways = read_head(folder)
         except Unusable as error:  # the other runs are not affected
-            run = int(folder.name.removeprefix("run="))
             return RunReplayed(run, "", 0, 0, "", "", (), damage=str(error))
         return _replay_run(
             state_dir, head, ways, day, lambda done: progress((at + done) / len(folders))
@@ -185,8 +189,10 @@ def replay_day(state_dir: Path, day: date, progress: Progress = lambda _: None) 
 
 
 def recorded_runs(state_dir: Path, day: date) -> tuple[Path, ...]:
-    """Return the folders of a day's runs. Raises Unusable without one, naming recorded days."""
-    folders = runs_of(state_dir, day)
+    """Return the folders of a day's runs that have something recorded. Raises Unusable without one,
+    naming recorded days.
+    """
+    folders = tuple(each for each in runs_of(state_dir, day) if not is_blank(each))
     if not folders:
         known = ", ".join(map(str, days_of(state_dir)))
         hint = f"Recorded days: {known}" if known else "Record with `record: on` in bot.yaml"
@@ -313,7 +319,7 @@ def at_of(row: Row) -> datetime:
 
 def _open_end(state_dir: Path, head: Head, day: date, last: Row | None) -> str:
     if last is None:
-        return "has nothing recorded yet: it has just begun, or was ended in its first second"
+        return NOTHING_YET
     later = (each for each in days_of(state_dir) if each > day)
     name = f"run={head.run:06d}"
     if any((day_folder(state_dir, each) / name).is_dir() for each in later):

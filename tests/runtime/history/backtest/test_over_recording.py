@@ -250,6 +250,17 @@ def test_days_without_a_recording_name_those_with_one(project: Path) -> None:
         played(project, first=date(2026, 11, 23))
 
 
+def test_what_a_kill_left_before_it_wrote_anything_does_not_spoil_its_day(
+    project: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(project / "all", tmp_path / "recorded")
+    [*_, last] = runs_of(tmp_path, DAY)
+    (last / f"part-{len(parts_of(last)) + 1:04}.db").touch()
+    last.with_name("run=000009").mkdir()
+
+    assert played(project, str(tmp_path)).fills == played(project).fills
+
+
 def test_a_damaged_recording_is_named_with_its_part(project: Path, tmp_path: Path) -> None:
     shutil.copytree(project / "all", tmp_path / "recorded")
     [part] = parts_of(runs_of(tmp_path, NEXT)[0])

@@ -24,7 +24,7 @@ from bot.runtime.history.recording.recordings import (
     runs_of,
     sealed,
 )
-from bot.runtime.history.recording.replay import Player, replay_day
+from bot.runtime.history.recording.replay import Player, recorded_runs, replay_day
 from bot.sandbox.markets.mirror.model import FillName
 from bot.strategy import Strategy
 from tests.rows import every_row
@@ -213,6 +213,34 @@ def test_a_run_that_has_nothing_yet_says_so_and_is_no_fault(state: Path) -> None
 
     assert found.is_equal
     assert found.runs[1].ended.startswith("has nothing recorded yet")
+
+
+def test_a_run_that_was_killed_before_its_head_says_so_and_is_no_fault(state: Path) -> None:
+    folder = runs_of(state, DAY)[1].with_name("run=000003")
+    folder.mkdir()
+    (folder / "head.json.new").touch()
+
+    found = replay_day(state, DAY)
+
+    assert found.is_equal
+    assert [run.ended for run in found.runs][:2] == ["", ""]
+    assert found.runs[2].ended.startswith("has nothing recorded yet")
+    assert recorded_runs(state, DAY) == runs_of(state, DAY)[:2]
+
+
+def test_a_part_that_a_kill_left_empty_is_no_damage_and_one_that_lost_all_is(state: Path) -> None:
+    folder = runs_of(state, DAY)[0]
+    rewritten(folder, rows_in(folder)[:60])
+    (folder / "part-0002.db").touch()
+
+    first = replay_day(state, DAY).runs[0]
+    assert (first.difference, first.damage) == (None, "")
+    assert first.ended.startswith("was cut off at 09:2")
+    with (folder / "begun").open("a") as begun:
+        begun.write("2 1795000000\n")
+
+    with pytest.raises(Unusable, match=r"part-0002\.db: damaged"):
+        rows_in(folder)
 
 
 def test_a_run_that_was_cut_off_says_so_and_is_equal_up_to_there(state: Path) -> None:
