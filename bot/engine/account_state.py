@@ -141,11 +141,14 @@ class DayTrade:
         """Start the day with the present shares."""
         self.begun, self.moved, self.spent = self.begun + self.moved, 0, 0
 
+    @property
+    def start(self) -> int:
+        """The shares of the day's start: at least what has been sold beyond today's own."""
+        return max(self.begun, -self.moved, 0)
+
     def result(self, mark: Mark | None) -> int | None:
-        """Return today's result before fees; None if a needed price is not known. Sales beyond
-        today's own shares are of those held at the start.
-        """
-        start = max(self.begun, -self.moved, 0)
+        """Return today's result before fees; None if a needed price is not known."""
+        start = self.start
         shares = start + self.moved
         if not start and not shares:
             return -self.spent
@@ -196,6 +199,12 @@ class Exposure:
     def mark_of(self, symbol: str) -> Mark | None:
         """Return today's value of a share; None if today's reference is not known."""
         return self._marks.get(symbol)
+
+    def at_stake(self, account: str) -> Iterator[tuple[str, int, Mark | None]]:
+        """Yield the symbols whose price moves the day's result, with the shares and their mark."""
+        for symbol, day in self.of(account).days.items():
+            if shares := day.start + day.moved:
+                yield symbol, shares, self._marks.get(symbol)
 
     def unmarked(self) -> Iterator[str]:
         """Yield the symbols missing in the day's results."""

@@ -7,7 +7,7 @@ first bar at which a strategy requests something. The engine's state is then the
 processed every bar (`Passing`).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -27,10 +27,12 @@ from bot.domain.message import (
 )
 from bot.domain.quote import DAY, Bar, Depth, KeepBar, Quote
 from bot.engine import belief, ex_dates, wake
+from bot.engine.account_state import Mark
 from bot.engine.bars import BarSeries
 from bot.engine.control_state import Standing
 from bot.engine.findings import DepthSeen, PhaseSeen, QuoteSeen
 from bot.engine.gate import ON
+from bot.engine.orders.cancel_requests import stops_at
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import means_of, note_holdings
 from bot.engine.risk.view import SILENT_PHASES
@@ -293,6 +295,17 @@ class Passing:
         """Set what an instance sees unchanged while bars are passed over."""
         means = means_of(self._state, hearer.strategy, hearer.instance.symbol)
         wake.show(self._state, hearer.strategy, hearer.instance, means)
+
+    def left_to_lose(self, account: str) -> int | None:
+        """Return how much more an account may lose today before that stops something; None: nothing
+        does. Fills are heeded by the engine itself, prices with an `AccountRead` only.
+        """
+        stop_at = stops_at(self._state, account)
+        return None if stop_at is None else stop_at - self._state.exposure.of(account).loss
+
+    def at_stake(self, account: str) -> Iterator[tuple[str, int, Mark | None]]:
+        """Yield the symbols whose price moves the day's result, with the shares and their mark."""
+        return self._state.exposure.at_stake(account)
 
     def show_quotes(self, quote: Quote, depth: Depth | None) -> None:
         """Apply a quote and a depth without waking anybody. What may be wrong is left to the full

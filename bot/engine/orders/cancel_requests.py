@@ -178,6 +178,18 @@ HALT_AT: Final = 2
 """At this multiple of the day's limit the bot is halted."""
 
 
+def stops_at(state: State, account: str) -> int | None:
+    """Return the loss of today at which entries stop, or once they have, everything; None: at
+    none.
+    """
+    limit = limit_of(state, account)
+    if limit is None:
+        return None
+    if not state.usage.of(account).reduced_by:
+        return max(limit, 1)
+    return None if RunState.HALTED in state.gate.causes else max(HALT_AT * limit, 1)
+
+
 def stop_after_loss(state: State, account: str) -> None:
     """Stop entries, or everything, if an account has lost too much today."""
     limit, loss = limit_of(state, account), state.exposure.of(account).loss

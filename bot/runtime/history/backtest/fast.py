@@ -25,7 +25,7 @@ from bot.runtime.history.backtest.listings import OPENS_AT
 from bot.runtime.history.backtest.loop import since_midnight
 from bot.runtime.history.backtest.market import MarketDay
 from bot.runtime.history.backtest.passed import Done, Listener, Passed, Seen
-from bot.runtime.history.backtest.rows import within
+from bot.runtime.history.backtest.rows import DayRows, within
 from bot.sandbox.exchange.market import Tape
 from bot.strategy import Strategy
 
@@ -85,7 +85,9 @@ class FastGear:
         exchange: BarExchange,
         hand_over: HandOver,
         counts: Counter[str],
+        *,
         deep: frozenset[str],
+        account: str,
     ) -> None:
         """`counts`: decisions by code. `deep`: the symbols whose depth is shown too."""
         self.bars = 0
@@ -94,6 +96,7 @@ class FastGear:
         self._hand_over = hand_over
         self._counts = counts
         self._deep = deep
+        self._account = account
         self._known: dict[tuple[str, int], tuple[Passed, tuple[Listener, ...]]] = {}
         self._shown: list[tuple[Passed, tuple[Listener, ...]]] = []
         self._day: MarketDay | None = None
@@ -131,6 +134,8 @@ class FastGear:
         is_early = first < stop and day.seconds[first] < OPENS_AT_S  # the engine is at the opening
         if first == stop or is_early or not passing.is_calm() or not self._is_believed(day):
             return first
+        if (stop := self._short_of_a_stop(day, first, stop)) == first:
+            return first
         for _, listeners in self._shown:
             for listener in listeners:
                 passing.show(listener.hearer)
@@ -143,6 +148,39 @@ class FastGear:
                 listener.end()
         self._catch_up(day, second)
         return stop if second == end else bisect_left(day.seconds, second, first, stop)
+
+    def _short_of_a_stop(self, day: MarketDay, first: int, stop: int) -> int:
+        """Return the first instant at which prices make the day's loss of the account stop
+        something, else `stop`.
+        """
+        passing, account = self._engine.passing, self._account
+        left = passing.left_to_lose(account)
+        if left is None:
+            return stop
+        if left <= 0:
+            return first
+        worst, ahead = 0, list[tuple[int, int, DayRows, range]]()
+        for symbol, shares, mark in passing.at_stake(account):
+            if mark is None:
+                return first
+            rows = day.rows[symbol]
+            ended = within(rows.ended_at, day.seconds[first], day.seconds[stop - 1])
+            lowest = min(rows.rows.close[ended.start : ended.stop], default=mark.price)
+            worst += shares * max(0, mark.price - lowest)
+            ahead.append((shares, mark.price, rows, ended))
+        if worst < left:
+            return stop
+        falls = list[tuple[int, int]]()
+        for shares, price, rows, ended in ahead:
+            before = price
+            for index in filter(rows.rows.volume.__getitem__, ended):
+                falls.append((rows.ended_at[index], shares * (before - rows.rows.close[index])))
+                before = rows.rows.close[index]
+        for second, fall in sorted(falls):
+            left -= fall
+            if left <= 0:
+                return bisect_left(day.seconds, second, first, stop)
+        return stop
 
     def _is_believed(self, day: MarketDay) -> bool:
         """Return whether the engine would trust every quote and depth of the day."""

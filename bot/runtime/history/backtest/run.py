@@ -8,7 +8,7 @@ Engine deadlines before an instant are processed first, at their own time.
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, time, timedelta
 from typing import Final
@@ -171,15 +171,17 @@ class _Run:
         self._broker = BarBroker(spec.rulebook, self._exchange, script)
         self._collected = collected
         self._loop = Loop(engine, self._broker, collected, now=began)
-        self._deep = frozenset(
-            symbol
-            for each in spec.strategies
-            if each.plan.order.basis in _BY_DEPTH or each.plan.wake.depth is not None
-            for symbol in each.plan.symbols
-        )
+        self._deep = frozenset(_deep(spec.strategies))
         self._fast: FastGear | None = None
         if not self._why_slow:
-            self._fast = FastGear(engine, self._exchange, hand_over, collected.counts, self._deep)
+            self._fast = FastGear(
+                engine,
+                self._exchange,
+                hand_over,
+                collected.counts,
+                deep=self._deep,
+                account=script.extended_id,
+            )
         self._timers = timers_of(spec.strategies)
         self._deadlines = [spec.rulebook.settlement.delivered_at, *(t.at for t in self._timers)]
         self.listings = Listings(spec.rulebook, self._exchange, table, _known(spec))
@@ -305,6 +307,9 @@ class _Run:
             self._quote(symbol, at)
         for bar in instant.shown:
             self._loop.handle(BarClosed(at, bar))
+        left = self._engine.passing.left_to_lose(broker.script.extended_id)
+        if left is not None and left <= 0:  # live, the next read of the account would find it
+            self._loop.handle(broker.account_read(at))
 
     def _fire(self, at: datetime, timer: Timer) -> None:
         self._loop.pass_to(at)
@@ -365,6 +370,13 @@ def _wanted(strategies: tuple[LoadedStrategy, ...]) -> Mapping[str, tuple[timede
             if plan.wake.bar is not None:
                 widths[plan.wake.bar] = None
     return {symbol: tuple(widths) for symbol, widths in found.items()}
+
+
+def _deep(strategies: tuple[LoadedStrategy, ...]) -> Iterator[str]:
+    """Yield the symbols of the strategies that look at depth."""
+    for plan in (each.plan for each in strategies):
+        if plan.order.basis in _BY_DEPTH or plan.wake.depth is not None:
+            yield from plan.symbols
 
 
 def _known(spec: BacktestSpec) -> Mapping[str, Instrument]:

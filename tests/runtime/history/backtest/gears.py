@@ -17,6 +17,7 @@ from bot.domain.entry import Fill
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.local_time import instant_of
 from bot.domain.plan import (
+    AccountLimits,
     Limits,
     OrderPlan,
     PriceBasis,
@@ -220,13 +221,26 @@ def spec_of(seed: int) -> BacktestSpec:
     return BacktestSpec(
         strategies=strategies,
         rulebook=_rules_of(seed, days),
-        settings=EngineSettings(faults_until_disabled=dice.choice([2, 3, 100])),
+        settings=EngineSettings(
+            faults_until_disabled=dice.choice([2, 3, 100]), account_limits=_limits_of(seed)
+        ),
         source=Written(bars, timedelta(seconds=width)),
         first=days[0],
         last=days[-1],
         cash=dice.choice([3_000_000, 100_000_000, 5_000_000_000]),
         holdings={symbols[0]: 5_000} if dice.random() < 0.5 else {},
         fill=dice.choice(["touch", "depth", "queue"]),
+    )
+
+
+def _limits_of(seed: int) -> AccountLimits:
+    """Let the account of every fourth seed stop after a loss of a day."""
+    dice = random.Random(f"loss {seed}")
+    if seed % 8 not in {5, 6}:
+        return AccountLimits()
+    share = dice.choice([None, 2_000, 15_000])
+    return AccountLimits(
+        max_loss_per_day=dice.choice([100_000, 1_000_000, 5_000_000]), max_loss_nav_ppm=share
     )
 
 

@@ -12,6 +12,8 @@ from bot.domain.calendar import EarlyClose
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.local_time import instant_of, local_of
 from bot.domain.plan import (
+    NONE,
+    AccountLimits,
     Limits,
     OrderPlan,
     ParameterValue,
@@ -99,6 +101,7 @@ def backtest(
     order: OrderPlan | None = None,
     another: OrderPlan | None = None,
     limits: Limits | None = None,
+    shared: AccountLimits = NONE,
     exchange: Exchange = Exchange.HOSE,
     first: date = DAY,
     last: date | None = None,
@@ -111,7 +114,8 @@ def backtest(
     **parameters: ParameterValue,
 ) -> BacktestResult:
     """Run one strategy over written bars, and with `another` a second one that orders by that;
-    what a hook raises is raised here. `early`: when the first day ends.
+    what a hook raises is raised here. `early`: when the first day ends. `shared`: the account's
+    limits.
     """
     rulebook = load_rulebook()
     if early is not None:
@@ -138,7 +142,7 @@ def backtest(
     spec = BacktestSpec(
         strategies=tuple(LoadedStrategy(each, factory, instruments) for each in plans),
         rulebook=rulebook,
-        settings=EngineSettings(),
+        settings=EngineSettings(account_limits=shared),
         source=source,
         first=first,
         last=last or max(span[1] for symbol in symbols if (span := source.span(symbol))),

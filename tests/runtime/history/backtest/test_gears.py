@@ -43,6 +43,16 @@ def test_both_gears_are_one_where_hooks_are_foreseen(seed: int) -> None:
     assert difference(plain_spec_of(seed)) == ""
 
 
+@pytest.mark.parametrize("seed", [61, 158, 374, 422])
+def test_both_gears_stop_after_the_same_loss(seed: int) -> None:
+    spec = (plain_spec_of if seed % 2 else spec_of)(seed)
+
+    slow, fast = played(spec, SLOW), played(spec)
+
+    assert first_difference(slow, fast) == ""
+    assert any("lost today" in each for each in slow[0].assumptions)
+
+
 def test_a_difference_of_one_tick_in_one_bar_is_found() -> None:
     spec = spec_of(3)
     [symbol] = spec.source.symbols()
