@@ -219,7 +219,11 @@ def keep_report(folder: Path, name: str, text: str, within_s: float = REPORT_S) 
                 file.write(head + "\n".join(visible(line, LINE_MAX) for line in text.splitlines()))
             kept.append(path)
 
-    if not begin(write).wait(within_s):
+    try:
+        written = begin(write)
+    except OSError:  # no thread can be created
+        return None
+    if not written.wait(within_s):
         raise TimeoutError(f"{folder} does not answer")
     return kept[0] if kept else None
 

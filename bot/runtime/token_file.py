@@ -121,7 +121,7 @@ class TokenFile:
         """Check repeatedly, for ever, and pass what is found to 2FA."""
         while True:
             found = None
-            with suppress(TimeoutError):
+            with suppress(TimeoutError, OSError):  # no answer, or no thread
                 found = await in_time(self.look, ANSWER_S)
             if found is not None:
                 async with tasks.part():

@@ -17,6 +17,7 @@ from bot.domain.entry import Note
 from bot.domain.errors import Fault
 from bot.journal.errors import LeaseLost
 from bot.protocol.secret import Secret
+from bot.runtime import supervisor
 from bot.runtime.control.socket import Reply, Request
 from bot.runtime.hush import Hiding
 from bot.runtime.supervisor import REPORTS_MAX, FaultGuard, Supervisor, ends_the_run
@@ -163,6 +164,17 @@ def test_a_report_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
 
     assert fault is not None
     assert fault.report == ""
+
+
+def test_a_report_for_which_there_is_no_thread_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "begin", lambda _: _raise(OSError(11, "no thread")))
+
+    fault = FaultGuard(tmp_path).guard(lambda: _raise(KeyError("HPG")))
+
+    assert fault is not None
+    assert (fault.report, fault.kind.split()[0]) == ("", "KeyError")
 
 
 class HangingDisk(type(Path())):  # type: ignore[misc]

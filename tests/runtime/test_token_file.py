@@ -1,11 +1,14 @@
 """The watched file for a code or a token: read once, deleted, and never taken from others."""
 
+import asyncio
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from bot.runtime import token_file as module
 from bot.runtime.token_file import BYTES_MAX, NAME, Found, TokenFile
 
 NOW = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)
@@ -138,3 +141,26 @@ def test_a_file_that_takes_the_place_of_the_one_read_is_left_for_the_next_look(
     file._delete(before)
 
     assert path.read_bytes() == b"135790\n"
+
+
+async def test_a_look_for_which_there_is_no_thread_is_made_again(
+    file: TokenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, is_made_again = list[object](), asyncio.Event()
+
+    async def in_time(look: object, _: float) -> None:
+        looks.append(look)
+        if len(looks) == 1:
+            raise OSError(11, "no thread")
+        is_made_again.set()
+
+    monkeypatch.setattr(module, "in_time", in_time)
+    monkeypatch.setattr(module, "LOOK_S", 0.001)
+    watching = asyncio.create_task(file.watch(SimpleNamespace(), SimpleNamespace()))  # type: ignore[arg-type]
+    again = asyncio.create_task(is_made_again.wait())
+
+    await asyncio.wait({watching, again}, return_when=asyncio.FIRST_COMPLETED)
+
+    watching.cancel()
+    assert is_made_again.is_set()
+    assert looks == [file.look, file.look]

@@ -207,7 +207,7 @@ class KeptExDates:
 
     async def keep(self, seen: WentEx) -> None:
         """Write one, once; if the disk fails, later runs lack the bars before it."""
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, OSError):
             await in_time(partial(self._write, seen), READ_S)
 
     async def went_ex(self, symbol: str, days: Sequence[date]) -> Sequence[WentEx]:

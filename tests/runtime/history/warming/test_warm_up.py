@@ -17,6 +17,7 @@ from bot.domain.message import Event, Noted
 from bot.domain.quote import Bar, BarsRead, WentEx
 from bot.runtime.history.bars import BarColumns
 from bot.runtime.history.store.archive import Archive, Origin
+from bot.runtime.history.warming import kept as module
 from bot.runtime.history.warming.kept import KeptBars, KeptExDates, append, line_of
 from bot.runtime.history.warming.sources import StoredBars
 from bot.runtime.history.warming.warm_up import Earlier, Source, UnusableHistory, WarmUp
@@ -428,6 +429,22 @@ async def test_an_ex_date_is_kept_whole_after_a_line_that_a_kill_has_cut_short(
     (tmp_path / "ex-dates.csv").write_text("FPT,2026-11-1")
     kept, seen = KeptExDates(tmp_path / "ex-dates.csv"), WentEx("HPG", EX_DAY, 30_000, 27_000)
 
+    await kept.keep(seen)
+
+    assert await kept.went_ex("HPG", [EX_DAY]) == [seen]
+
+
+async def test_an_ex_date_for_which_there_is_no_thread_is_kept_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, seen = KeptExDates(tmp_path / "ex-dates.csv"), WentEx("HPG", EX_DAY, 30_000, 27_000)
+
+    async def no_thread(*_: object) -> None:
+        raise OSError(11, "no thread")
+
+    with monkeypatch.context() as now:
+        now.setattr(module, "in_time", no_thread)
+        await kept.keep(seen)
     await kept.keep(seen)
 
     assert await kept.went_ex("HPG", [EX_DAY]) == [seen]
