@@ -187,3 +187,21 @@ def test_bars_in_thousands_or_off_the_tick_are_named_with_their_rows(
 
     assert ran.code == 3
     assert f"HPG.csv:2:18: E-MKT-007 2026-11-12 09:15: {price:,} is off the tick" in ran.err
+
+
+def test_bars_in_another_zone_s_time_are_refused_and_say_what_to_do(tmp_path: Path) -> None:
+    bars, row = tmp_path / "HPG.csv", "27000,27000,27000,27000,100"
+    times = [f"2026-11-{day} {clock}" for day in (12, 13) for clock in ("02:15", "04:00", "07:45")]
+    head = "time,open,high,low,close,volume"
+    mine = strategy(tmp_path, STRATEGY.replace("5m", "1m"))
+
+    bars.write_text("\n".join([head, *(f"{at},{row}" for at in times)]) + "\n")
+    refused = call("backtest", mine, "--data", str(bars))
+    one_in_hours = [*times, "2026-11-13 14:45"]
+    bars.write_text("\n".join([head, *(f"{at},{row}" for at in one_in_hours)]) + "\n")
+    played = call("backtest", mine, "--data", str(bars))
+
+    assert (refused.code, played.code) == (3, 0)
+    assert "HPG.csv:2:1: E-MKT-005 2026-11-12 02:15: HOSE does not trade then" in refused.err
+    assert "any of its 6 bars, which begin between 02:15 and 07:45" in refused.err
+    assert "if these are UTC, add seven hours" in refused.err

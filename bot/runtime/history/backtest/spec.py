@@ -8,25 +8,30 @@ from typing import Final
 
 import numpy as np
 
-from bot.config.problems import OperatorMistake, shown_path
+from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import Settings
 from bot.config.shipped import shipped
 from bot.config.strategies.load import check_files, market_of
 from bot.domain.instrument import Instrument
+from bot.domain.quote import DAY
 from bot.domain.rulebook import Rulebook
 from bot.engine.settings import LoadedStrategy
 from bot.runtime.history.backtest.conditions import require_possible
 from bot.runtime.history.backtest.result import BacktestSpec
+from bot.runtime.history.backtest.rows import Hours
 from bot.runtime.history.bars import BarSource
 from bot.runtime.history.recording.recorded_days import RecordedDays, read_days
 from bot.runtime.history.store.archive import Archive
+from bot.runtime.history.store.bar_files import DAY_S, OFFSET_S
+from bot.runtime.history.store.checking import Fault, placed
 from bot.runtime.history.store.importing import Rules, check_source
 from bot.runtime.history.store.simulated import SAMPLE
-from bot.runtime.history.store.store import open_bars
+from bot.runtime.history.store.store import OpenedBars, open_bars
 from bot.runtime.start.strategies import engine_settings_of
 from bot.sandbox.markets.mirror.model import FillName
+from bot.sandbox.markets.replay.data import EARLY_S
 
 STORE: Final = "data"
 """The folder of the stored bars in a bot's state directory."""
@@ -69,7 +74,9 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
     rulebook = rulebook_of(loaded) if loaded else load_rulebook()
     places = data_of(wanted)
     recorded = read_days(places, first=wanted.first, last=wanted.last, calendar=rulebook.calendar)
-    source = recorded.bars if recorded else open_bars(places, calendar=rulebook.calendar)
+    source: OpenedBars = (
+        recorded.bars if recorded else open_bars(places, calendar=rulebook.calendar)
+    )
     last = wanted.last or _ends(source, source.symbols(), recorded)[1]
     market = market_of(last, loaded)
     checked = check_files(wanted.files, base_dir=wanted.base_dir, market=market)
@@ -83,7 +90,10 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
             each for name, each in sorted(instruments.items()) if _is_odd(source, each, rulebook)
         ]
         found = check_source(source, Rules(rulebook, load_symbols()), [each.symbol for each in odd])
-        if problems := [problem for each in found for problem in each.fatal]:
+        problems = [problem for each in found for problem in each.fatal]
+        for _, each in sorted(instruments.items()):
+            problems += _at_other_hours(source, each, rulebook)
+        if problems:
             raise OperatorMistake(problems)
     if unheld := sorted(set(wanted.holdings) - symbols):
         text = f"--hold {unheld[0]}: no strategy trades it; they trade {', '.join(sorted(symbols))}"
@@ -126,3 +136,36 @@ def _is_odd(source: BarSource, instrument: Instrument, rulebook: Rulebook) -> bo
     for chunk in source.chunks(instrument.symbol, *span) if span else ():
         closes.update(np.unique(chunk.close).tolist())
     return not all(map(ticks.is_on_grid, closes))
+
+
+def _at_other_hours(
+    source: OpenedBars, instrument: Instrument, rulebook: Rulebook
+) -> list[Problem]:
+    """Return a problem if no bar of a symbol is of hours in which its exchange trades: then nothing
+    could be ordered, and mostly the times are of another zone.
+    """
+    symbol, exchange, width = instrument.symbol, instrument.exchange, source.width.total_seconds()
+    span, path = source.span(symbol), source.file_of(symbol)
+    if span is None or path is None or source.width >= DAY:
+        return []
+    hours = Hours.of(rulebook.timetable_on(exchange, span[1])).trading
+    first = count = latest = 0
+    earliest = DAY_S
+    for chunk in source.chunks(symbol, *span):
+        begins = (chunk.start + OFFSET_S) % DAY_S
+        for opens, ends in hours:
+            if ((begins <= ends) & (begins + width > opens - EARLY_S)).any():
+                return []
+        first, count = first or int(chunk.start[0]), count + len(chunk)
+        earliest, latest = min(earliest, int(begins.min())), max(latest, int(begins.max()))
+    text = (
+        f"{exchange} does not trade then, nor at any of its {count:,} bars, which begin between "
+        f"{_clock(earliest)} and {_clock(latest)}. Times are Vietnam's, without an offset: if "
+        "these are UTC, add seven hours"
+    )
+    fault = Fault(0, first, "time", "E-MKT-005", text)
+    return placed(path, [fault], 0, source.lines_of(symbol))
+
+
+def _clock(second: int) -> str:
+    return f"{second // 3_600:02}:{second % 3_600 // 60:02}"
