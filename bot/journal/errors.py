@@ -3,7 +3,8 @@
     JournalError
     ├── UnusableUrl          the URL names no database usable for a journal
     ├── Unreachable          no database there, or it went away; nothing of the write is stored
-    │   └── OutcomeUnknown   lost during the commit; the next write finds out
+    │   ├── OutcomeUnknown   lost during the commit; the next write finds out
+    │   └── Torn             a bot began to write the file while it was read; the next read is whole
     ├── NeedsMigration       the schema is older (or newer) than this program
     ├── LeaseLost            another daemon writes this journal now: nothing may be written any more
     ├── WrittenByAnother     it was changed although the lease is ours; nothing is stored
@@ -67,6 +68,10 @@ class Unreachable(JournalError):
 
 class OutcomeUnknown(Unreachable):
     """The connection was lost during the commit, and could not be restored to check."""
+
+
+class Torn(Unreachable):
+    """A bot began to write the file while it was read: what was read is of two moments."""
 
 
 class NeedsMigration(JournalError):

@@ -2,23 +2,24 @@
 
 SQLite writes in WAL mode with `synchronous=FULL` and begins every transaction IMMEDIATE; PostgreSQL
 with `synchronous_commit=on`. The journal's file is private. A reader never creates a file: a
-journal that nobody has open is read without the WAL side files.
+journal that nobody has open is read without the WAL side files, and without a lock. If a bot begins
+to write it meanwhile, what was read is of two moments: it is torn.
 """
 
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.pool import NullPool
 
-from bot.journal.errors import Contradicted, Corrupt, Unreachable, UnusableUrl
+from bot.journal.errors import Contradicted, Corrupt, Torn, Unreachable, UnusableUrl
 
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_MS: Final = 30_000
@@ -29,6 +30,8 @@ out.
 """
 READERS_MAX: Final = 4
 """How many journals of a kind a process reads alternately without creating a new engine."""
+READINGS_MAX: Final = 3
+"""How often a journal is read before it is given up that no bot begins to write it meanwhile."""
 BEGIN_WRITING: Final = "BEGIN IMMEDIATE"
 """How a writing transaction of SQLite begins: it waits for the lock here, and never later."""
 FORMS: Final = "write sqlite:///path/journal.db or postgresql+psycopg://user@host/database"
@@ -45,6 +48,8 @@ _KEEPALIVE: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 3_000,
 }
+
+T = TypeVar("T")
 
 
 def parse(url: str) -> sa.URL:
@@ -115,7 +120,7 @@ def _kept_reading_engine(url: str) -> sa.Engine:
     path = file_of(url)
     log = path.with_name(path.name + "-wal")
     # If no writer has left a log beside the file, none is created.
-    live, alone = _opener(path, "mode=ro"), _opener(path, "mode=ro&immutable=1")
+    live, alone = _opener(path, "mode=ro"), _unlocked_opener(path)
     engine = sa.create_engine(
         "sqlite://",
         creator=lambda: live() if log.exists() else alone(),
@@ -130,12 +135,55 @@ def lock_engine(url: str) -> sa.Engine:
     return _postgres(url, "-c synchronous_commit=on", poolclass=NullPool)
 
 
+class _Unlocked(sqlite3.Connection):
+    """A connection to a file that nobody was writing when it was opened, and that nothing keeps as
+    it was then.
+    """
+
+    path: Path
+    before: tuple[int, int] | None
+
+
+def _state_of(path: Path) -> tuple[int, int] | None:
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_mtime_ns, found.st_size
+    return None
+
+
+def is_torn(connection: sa.Connection) -> bool:
+    """Return whether the file was written while this connection read it without a lock."""
+    raw = connection.connection.driver_connection
+    return isinstance(raw, _Unlocked) and _state_of(raw.path) != raw.before
+
+
 @contextmanager
 def reading(url: str) -> Iterator[sa.Connection]:
     """Connect to read one snapshot of a journal. Raises Unreachable or Corrupt."""
     engine = reading_engine(url)
     with database_errors(url), engine.connect() as connection:
-        yield connection
+        try:
+            with database_errors(url):
+                yield connection
+        except Corrupt as damage:
+            if is_torn(connection):
+                raise torn(url) from damage
+            raise
+
+
+def read_whole(url: str, work: Callable[[sa.Connection], T]) -> T:
+    """Read a journal by `work`, again if that was torn. Raises what `reading` raises."""
+    for _ in range(READINGS_MAX):
+        with suppress(Torn), reading(url) as connection:
+            found = work(connection)
+            if not is_torn(connection):
+                return found
+    raise torn(url)
+
+
+def torn(url: str) -> Torn:
+    """Describe a journal that was written while it was read without a lock."""
+    return Torn("a bot began to write it meanwhile: try again", database=str(file_of(url)))
 
 
 @contextmanager
@@ -224,6 +272,18 @@ def _postgres(url: str, settings: str, **keywords: object) -> sa.Engine:
 def _opener(path: Path, query: str) -> Callable[[], sqlite3.Connection]:
     address = f"file:{quote(str(path))}?{query}"
     return lambda: sqlite3.connect(address, uri=True, check_same_thread=False)
+
+
+def _unlocked_opener(path: Path) -> Callable[[], sqlite3.Connection]:
+    address = f"file:{quote(str(path))}?mode=ro&immutable=1"
+
+    def opened() -> sqlite3.Connection:
+        before = _state_of(path)
+        connection = sqlite3.connect(address, uri=True, check_same_thread=False, factory=_Unlocked)
+        connection.path, connection.before = path, before
+        return connection
+
+    return opened
 
 
 def _prepared(engine: sa.Engine, pragmas: tuple[str, ...], begin: str) -> sa.Engine:

@@ -19,11 +19,11 @@ import sqlalchemy as sa
 
 from bot.journal.database import tables
 from bot.journal.database.engines import (
-    database_errors,
     file_of,
     is_sqlite,
     make_private_file,
     one_transaction,
+    read_whole,
     reading,
 )
 from bot.journal.database.schema import migrate, reading_current, require_schema
@@ -97,13 +97,16 @@ def _sync(place: Path) -> None:
 
 def _copy_pages(url: str, file: Path) -> None:
     """Copy the whole file in one read, without blocking writers or waiting for them."""
-    with database_errors(url), reading(url) as connection:
+
+    def copy(connection: sa.Connection) -> None:
         source = connection.connection.driver_connection
         assert isinstance(source, sqlite3.Connection), "a journal in a file"
         with closing(sqlite3.connect(file, isolation_level=None)) as target:
             source.backup(target)
             target.execute("PRAGMA journal_mode=DELETE")
             target.execute("PRAGMA synchronous=FULL")
+
+    read_whole(url, copy)
 
 
 def rows_in(url: str) -> int:

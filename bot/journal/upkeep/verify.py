@@ -26,7 +26,8 @@ from bot.domain.account import masked_account
 from bot.domain.entry import Numbers
 from bot.journal.database import tables
 from bot.journal.database.encoding import Plain, json_text, link, summed
-from bot.journal.database.schema import reading_current
+from bot.journal.database.engines import read_whole
+from bot.journal.database.schema import reading_current, require_schema
 from bot.journal.errors import Corrupt
 from bot.journal.upkeep.retention import PRUNED, kept_problems, signature
 from bot.journal.writing import rows
@@ -95,22 +96,26 @@ def verify(url: str, kept: Sequence[KeptHeads] = ()) -> VerifyReport:
     """Check a whole journal, including against `kept` heads; if the journal is being written, read
     those first. Raises Unreachable or NeedsMigration; damage is reported as a problem.
     """
+
+    def report(connection: sa.Connection) -> VerifyReport:
+        require_schema(connection)
+        runs = connection.execute(_RUNS).all()
+        comparison = Comparison(kept, {row.run_id: row.heads for row in runs})
+        heads = read_heads(connection)
+        found = _problems(connection, heads, comparison)
+        problems = tuple(islice(found, PROBLEMS_MAX))
+        comparison.see_heads(heads)
+        return VerifyReport(
+            events=heads.get(COUNTER, _NO_HEAD).row_count,
+            orders=_count(connection, tables.orders),
+            fills=heads.get("fills", _NO_HEAD).row_count,
+            problems=problems,
+            differences=tuple(comparison.differences),
+            keeps_heads=any(row.ended_at is not None for row in runs),
+        )
+
     try:
-        with reading_current(url) as connection:
-            runs = connection.execute(_RUNS).all()
-            comparison = Comparison(kept, {row.run_id: row.heads for row in runs})
-            heads = read_heads(connection)
-            found = _problems(connection, heads, comparison)
-            problems = tuple(islice(found, PROBLEMS_MAX))
-            comparison.see_heads(heads)
-            return VerifyReport(
-                events=heads.get(COUNTER, _NO_HEAD).row_count,
-                orders=_count(connection, tables.orders),
-                fills=heads.get("fills", _NO_HEAD).row_count,
-                problems=problems,
-                differences=tuple(comparison.differences),
-                keeps_heads=any(row.ended_at is not None for row in runs),
-            )
+        return read_whole(url, report)
     except Corrupt as damage:
         return VerifyReport(0, 0, 0, (str(damage),))
 
@@ -308,10 +313,17 @@ def damage_of(url: str, kept: KeptHeads | None, epoch: int) -> tuple[str, ...]:
     `kept` are the last stored heads, `epoch` that of the lease just taken. Raises Unreachable or
     NeedsMigration.
     """
-    try:
-        with reading_current(url) as connection:
+
+    def damage_in(connection: sa.Connection) -> tuple[str, ...]:
+        require_schema(connection)
+        try:
             return tuple(islice(_damage(connection, kept, epoch), DAMAGE_MAX))
-    except (Corrupt, *UNREADABLE) as damage:
+        except UNREADABLE as damage:
+            return (f"a row can't be read: {damage}",)
+
+    try:
+        return read_whole(url, damage_in)
+    except Corrupt as damage:
         return (f"a row can't be read: {damage}",)
 
 
