@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 ROWS: Final = 1_000
 """How many rows `bot journal sql` shows by default."""
+NOT_SHRUNK: Final = (
+    "warning: the file keeps its size ({}): shrinking takes about as much free space again on its "
+    "disk, and nobody else may be writing it. New rows fill the freed pages first"
+)
 FORMS: Final = ("table", "csv", "jsonl")
 
 
@@ -108,6 +112,7 @@ def prune(invocation: Invocation, before: str | None, dry_run: bool, file: Path 
     still trade. bot journal verify still proves what is left.
     """
     from bot.journal.database.schema import reading_current
+    from bot.journal.errors import Unreachable
     from bot.journal.reading.reader import JournalReader
     from bot.journal.upkeep.retention import PRUNABLE, due_in
     from bot.runtime.journal_file import journal_errors
@@ -138,7 +143,11 @@ def prune(invocation: Invocation, before: str | None, dry_run: bool, file: Path 
         copied = _back_up(loaded, file)
         say(invocation, f"backed up in {file}: {copied.size:,} bytes, chain whole")
         done = asyncio.run(prune_alone(loaded, instants, __version__, partial(say, invocation)))
-        freed = shrink(url)
+        try:
+            freed = shrink(url)
+        except Unreachable as error:  # the rows are deleted all the same, and are told
+            freed = 0
+            say(invocation, NOT_SHRUNK.format(error.reason))
     _print_pruned(invocation, done, "deleted", freed=freed)
 
 

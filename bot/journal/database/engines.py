@@ -226,6 +226,12 @@ def database_errors(url: str) -> Iterator[None]:
         if sqlstate in DAMAGED_POSTGRES or sqlite_code(error.orig) in DAMAGED_SQLITE:
             raise Corrupt(f"{parse(url).database}: {reason}") from error
         raise unreachable(url, reason) from error
+    except sqlite3.ProgrammingError:
+        raise
+    except sqlite3.Error as error:  # of a copy or a shrinking, which pass SQLAlchemy by
+        if sqlite_code(error) in DAMAGED_SQLITE:
+            raise Corrupt(f"{parse(url).database}: {error}") from error
+        raise unreachable(url, str(error)) from error
     except UnicodeDecodeError as error:  # a stored text, or SQLite's own message that quotes one
         raise Corrupt(f"{parse(url).database}: a text in it can't be read ({error})") from error
 

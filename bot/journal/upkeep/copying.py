@@ -37,6 +37,7 @@ BESIDE: Final = ".partly"
 """Suffix of a file that is not complete yet."""
 _KEPT_ROWS: Final = (tables.chains, tables.lease)
 """Tables with rows that a new journal already has: these are updated."""
+_UNWRITTEN: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE})
 _MODULUS: Final = 2**31 - 1
 """Sums are of remainders: a clock in nanoseconds adds up to more than a database can hold."""
 
@@ -102,9 +103,14 @@ def _copy_pages(url: str, file: Path) -> None:
         source = connection.connection.driver_connection
         assert isinstance(source, sqlite3.Connection), "a journal in a file"
         with closing(sqlite3.connect(file, isolation_level=None)) as target:
-            source.backup(target)
-            target.execute("PRAGMA journal_mode=DELETE")
-            target.execute("PRAGMA synchronous=FULL")
+            try:
+                source.backup(target)
+                target.execute("PRAGMA journal_mode=DELETE")
+                target.execute("PRAGMA synchronous=FULL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode in _UNWRITTEN:  # nothing is written but the copy
+                    raise OSError(str(error)) from error
+                raise
 
     read_whole(url, copy)
 

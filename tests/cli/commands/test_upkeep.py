@@ -11,16 +11,20 @@ import pytest
 
 from bot.config.problems import ExitCode
 from bot.journal.database.engines import reading
+from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal
 from bot.journal.reading.reader import JournalReader
+from bot.journal.reading.values import PRUNING
 from bot.journal.upkeep.verify import verify
 from bot.journal.writing.heads import read_heads_file
 from bot.journal.writing.lease import acquire
 from bot.runtime.journal_file import this_process
+from bot.runtime.upkeep import shrink
 from tests.cli.commands.test_journal_commands import cut_off_decisions, keep_heads, url_of
 from tests.cli.stage import call
 from tests.journal.facts import T0, after, but
 from tests.journal.reading.test_folding import NO
+from tests.runtime.test_state_dir import no_room
 
 EARLIER = "2026-11-21"
 """A day after the one of the shared journal, and before the last of `grown`."""
@@ -101,6 +105,17 @@ def test_no_backup_is_kept_of_a_journal_that_was_changed(own: Path, tmp_path: Pa
 
     assert ran.code == ExitCode.DIFFERS
     assert "no backup was kept" in ran.err
+    assert list(tmp_path.glob("backup*")) == []
+
+
+def test_a_backup_that_its_disk_does_not_take_is_told_and_leaves_nothing(
+    own: Path, tmp_path: Path
+) -> None:
+    with no_room():
+        ran = call("journal", "backup", str(tmp_path / "backup.db"), "-c", str(own))
+
+    assert ran.code == ExitCode.USAGE
+    assert f"E-JNL-005 {tmp_path}/backup.db can't be written (" in ran.err
     assert list(tmp_path.glob("backup*")) == []
 
 
@@ -198,6 +213,40 @@ def test_what_goes_is_told_and_what_is_left_is_whole(grown: Path, tmp_path: Path
     assert call("journal", "verify", "-c", str(grown)).code == ExitCode.DONE
     heads = read_heads_file(grown.parent / "state", url_of(grown))
     assert heads.kept[-1].is_last
+
+
+def test_what_was_deleted_is_told_even_if_the_file_can_not_be_shrunk(
+    grown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shrink_without_room(url: str) -> int:
+        with no_room():
+            return shrink(url)
+
+    monkeypatch.setattr("bot.runtime.upkeep.shrink", shrink_without_room)
+    asked = ("journal", "prune", "--before", EARLIER, "--json", "-c", str(grown))
+
+    ran = call(*asked, "--backup", str(tmp_path / "before.db"))
+
+    done = json.loads(ran.out)
+    assert (ran.code, done["what"], done["freed"]) == (ExitCode.DONE, "deleted", 0)
+    assert done["tables"][0]["rows"] > 0
+    assert "warning: the file keeps its size (" in ran.err
+
+
+def test_a_pruning_that_fails_has_an_end_and_is_no_crash(
+    grown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **_named: object) -> None:
+        raise Unreachable("database or disk is full", database="journal.db")
+
+    monkeypatch.setattr("bot.runtime.upkeep.prune", fail)
+    asked = ("journal", "prune", "--before", EARLIER, "-c", str(grown))
+
+    ran = call(*asked, "--backup", str(tmp_path / "before.db"))
+
+    assert (ran.code, "E-DB-001" in ran.err) == (ExitCode.DATABASE, True)
+    with JournalReader(url_of(grown)) as reader:
+        assert reader.runs()[-1].end_reason == PRUNING
 
 
 def test_a_journal_that_is_being_written_is_not_pruned(grown: Path, tmp_path: Path) -> None:
