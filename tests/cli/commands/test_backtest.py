@@ -191,7 +191,7 @@ def test_bars_in_thousands_or_off_the_tick_are_named_with_their_rows(
 
 def test_bars_in_another_zone_s_time_are_refused_and_say_what_to_do(tmp_path: Path) -> None:
     bars, row = tmp_path / "HPG.csv", "27000,27000,27000,27000,100"
-    times = [f"2026-11-{day} {clock}" for day in (12, 13) for clock in ("02:15", "04:00", "07:45")]
+    times = [f"2026-11-{day} {clock}" for day in (12, 13) for clock in ("02:15", "02:16", "07:45")]
     head = "time,open,high,low,close,volume"
     mine = strategy(tmp_path, STRATEGY.replace("5m", "1m"))
 
