@@ -79,6 +79,15 @@ FLATTEN_UNKNOWN: Final = (
     "strategies hold. Once bot status shows the positions: bot halt --flatten"
 )
 HALT_OPEN: Final = "open, according to the journal: {order}"
+LEFT_OPEN: Final = (
+    "while the bot is down nothing expires or cancels them: start it (bot run), or cancel them in "
+    "the broker's app; what is left ends with its trading day"
+)
+HAS_ENDED: Final = "began {began}, ended {ended}: {why}"
+HAS_NO_END: Final = (
+    "began {began}, and has no end in the journal: it was killed, or an error ended it (bot logs). "
+    "The next start asks the broker what has become of its orders"
+)
 HALT_STANDBY: Final = (
     "another bot may be waiting for this journal (bot run --standby) and does not see this HALT "
     "file. Halt that one too: bot halt --state-dir …"

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
 
-from bot.domain.entry import REDUCED_SCOPE, Numbers, RunState, StateChanged
+from bot.domain.entry import REDUCED_SCOPE, WORKS_ON_NOTE, Numbers, RunState, StateChanged
 from bot.domain.message import StopRunning
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import SendState
 from bot.engine import belief, ex_dates, flatten, gate, wake
 from bot.engine.control_state import BY_ENGINE
 from bot.engine.orders import cancel_requests, cancels, doubts, held
+from bot.engine.orders.order_words import intent_words, row_words
 from bot.engine.risk.accounts import note_holdings
 from bot.engine.state import State
 from bot.engine.tracked import CancelStage
@@ -20,6 +21,8 @@ _SWITCHES: Final[Mapping[Action, str]] = {
     Action.RESUME: gate.ON,
     Action.HALT: gate.DISABLED,
 }
+LISTED_MAX: Final = 10
+"""How many orders a stop names."""
 _IN_FLIGHT: Final = frozenset({SendState.READY, SendState.SENDING, SendState.UNKNOWN})
 
 
@@ -138,8 +141,26 @@ def _stop(state: State, event: OperatorActed) -> None:
             wake.wake(state, strategy, instance, "on_stop", None)
     held.expire_held(state, at_once="stopped", code="STOPPING")
     note_holdings(state)
+    _note_what_works_on(state, is_cancelled=event.cancel_open)
     if event.cancel_open:
         cancel_requests.request_all(state, "stop")
+
+
+def _note_what_works_on(state: State, *, is_cancelled: bool) -> None:
+    """Name the own orders that the broker goes on with while nobody here watches them."""
+    rows = [each.row for each in state.open_orders() if each.is_own and not is_cancelled]
+    waits_for = {SendState.READY, SendState.SENDING} if is_cancelled else set[SendState]()
+    lost = [each.intent for each in state.pending_intents() if each.state not in waits_for]
+    named = [*map(row_words, rows), *(f"{intent_words(it)}, outcome not known" for it in lost)]
+    if not named:
+        return
+    listed = " · ".join(named[:LISTED_MAX])
+    more = f" · and {len(named) - LISTED_MAX} more: bot orders --open" * (len(named) > LISTED_MAX)
+    text = (
+        f"still working at the broker: {listed}{more}. While the bot is down nothing expires or "
+        "cancels them (bot stop --cancel-open cancels them first)"
+    )
+    state.note(WORKS_ON_NOTE, text, {"orders": len(named)})
 
 
 ACTIONS: Final[Mapping[Action, Callable[[State, OperatorActed], None]]] = {

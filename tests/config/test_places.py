@@ -9,6 +9,7 @@ from bot.config.settings.load import load_settings
 from bot.config.settings.places import (
     KNOWN,
     demo_at_sight,
+    last_journal,
     last_run,
     remember_run,
     state_dir_at_sight,
@@ -119,6 +120,16 @@ def test_who_ran_last_is_known_without_loading_the_configuration(has_run: Path) 
     assert last_run(has_run.parent, has_run, RUN_IN) == (BOT, "vi")
     assert "kkk" not in (has_run.parent / KNOWN).read_text()
     assert (has_run.parent / KNOWN).stat().st_mode & 0o077 == 0
+
+
+def test_the_journal_of_the_last_run_is_known_whatever_has_changed_since(has_run: Path) -> None:
+    folder, url = has_run.parent, "sqlite:////somewhere/journal.db"
+    assert (last_journal(folder), last_journal(folder / "no")) == ("", None)
+
+    remember_run(folder, has_run, RUN_IN, BOT, "vi", url)
+    has_run.write_text("mode: papre\n")
+
+    assert last_journal(folder) == url
 
 
 def test_what_was_changed_since_is_loaded(has_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

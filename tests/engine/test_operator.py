@@ -4,6 +4,7 @@ import pytest
 
 from bot.domain.entry import (
     REDUCED_SCOPE,
+    WORKS_ON_NOTE,
     Decision,
     Note,
     RunState,
@@ -31,6 +32,14 @@ from bot.domain.plan import Limits
 from bot.domain.recovery import Recovery
 from bot.engine.settings import EngineSettings
 from tests.engine.stage import DAY, START, Stage, limited, report_of, result_of
+
+
+def _notes(stage):
+    return [each for each in stage.entries if isinstance(each, Note)]
+
+
+def _lose(stage):
+    stage.send(stage.buy())
 
 
 def _act(stage, action, reason="why", **more):
@@ -401,6 +410,39 @@ def test_a_stop_that_cancels_waits_for_the_rows():
     stage.after(1).row(report_of(intent, cancelled=100, state=OrderState.CANCELLED))
 
     assert len(stage.all(StopRunning)) == 1
+
+
+@pytest.mark.parametrize(
+    ("begin", "order"),
+    [
+        (Stage.working, "L-0001 (ORD1), BUY 100 HPG at 27,000"),
+        (_lose, "BUY 100 HPG LIMIT 27,000 (L-0001), outcome not known"),
+    ],
+    ids=["open", "unknown"],
+)
+def test_a_stop_names_what_works_on_at_the_broker_and_that_nobody_watches_it(begin, order):
+    stage = Stage()
+    begin(stage)
+
+    _act(stage, Action.STOP)
+
+    [said] = [each for each in _notes(stage) if each.kind == WORKS_ON_NOTE]
+    assert said.numbers == {"orders": 1}
+    assert said.text == (
+        f"still working at the broker: {order}. While the bot is down nothing expires or cancels "
+        "them (bot stop --cancel-open cancels them first)"
+    )
+
+
+@pytest.mark.parametrize("orders", [0, 1])
+def test_a_stop_that_leaves_nothing_names_nothing(orders):
+    stage = Stage()
+    if orders:
+        stage.working()
+
+    _act(stage, Action.STOP, cancel_open=bool(orders))
+
+    assert [each for each in _notes(stage) if each.kind == WORKS_ON_NOTE] == []
 
 
 def test_stopping_tells_the_strategies_and_hears_no_more():

@@ -17,6 +17,7 @@ from bot.cli import messages
 from bot.cli.command import Invocation, define_command
 from bot.cli.commands.orders import ended_words
 from bot.cli.commands.status import knows_what_is_held
+from bot.cli.last_run import open_orders
 from bot.cli.operating import OPERATOR, print_accepted, print_state, wait_until
 from bot.cli.options import reason_option
 from bot.cli.show import ask_shown, confirm, print_json, show_mistake, write_line
@@ -33,7 +34,7 @@ from bot.cli.target import (
     refusal,
     which_bot,
 )
-from bot.cli.telling.wording import counted, order_in
+from bot.cli.telling.wording import counted
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import RunState
 from bot.domain.local_time import clock_of, minute_of
@@ -257,15 +258,13 @@ def _print_open(invocation: Invocation) -> None:
     """Print which own orders are open according to the journal, as no bot answers."""
     try:
         with open_journal(invocation) as reader:
-            rows = [row for row in reader.orders(open_only=True) if row.local_id is not None]
+            orders = open_orders(reader)
     except OperatorMistake as unread:
         show_mistake(unread)
         return
-    for row in rows:
-        state = f"{row.executed_quantity:,} filled, {row.status}"
-        order = f"{row.id} {order_in(row)}, {state}"
+    for order in orders:
         write_line(messages.HALT_OPEN.format(order=order), err=invocation.json)
-    if not rows:
+    if not orders:
         write_line(messages.HALT_NONE_OPEN, err=invocation.json)
     if not load(invocation).journal_url.startswith(SQLITE):
         write_line(messages.HALT_STANDBY, err=True)

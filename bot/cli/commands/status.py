@@ -8,6 +8,7 @@ import click
 
 from bot.cli import messages
 from bot.cli.command import Invocation, define_command
+from bot.cli.last_run import rows_of_stopped
 from bot.cli.options import timeout_option, watch_option
 from bot.cli.show import json_text, print_lines, watch, width
 from bot.cli.target import Fields, find_status, no_bot, which_bot
@@ -79,7 +80,11 @@ def _lines(invocation: Invocation, found: Fields) -> list[str]:
         return json_text(found).splitlines()
     if invocation.lang:
         found["language"] = invocation.lang
-    lines, limit = lines_of(found, which_bot(invocation)), width()
+    lines, limit = [*lines_of(found, which_bot(invocation))], width()
+    if found["state"] == RunState.STOPPED:
+        say = phrases(found.text("language"))
+        for name, text in rows_of_stopped(invocation, say):
+            lines += _rows(say(name), [text])
     return [part for line in lines for part in folded(line, indent=_INDENT, limit=limit)]
 
 

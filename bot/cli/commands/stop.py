@@ -6,8 +6,10 @@ from typing import Final
 import click
 
 from bot.cli.command import Invocation, define_command
+from bot.cli.last_run import lines_left_open
 from bot.cli.operating import LOOK_EVERY_S, OPERATOR, print_end
 from bot.cli.options import length_from, reason_option
+from bot.cli.show import write_line
 from bot.cli.target import STOPPED, ask_bot, find_bot, which_bot
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
@@ -36,3 +38,5 @@ def command(invocation: Invocation, cancel_open: bool, timeout: float, reason: s
             raise OperatorMistake.of("E-RUN-002", message, ExitCode.TIMED_OUT)
         sleep(LOOK_EVERY_S)
     print_end(invocation, STOPPED)
+    for line in lines_left_open(invocation):
+        write_line(line, err=invocation.json)

@@ -100,11 +100,13 @@ def remember_run(
     environment: Mapping[str, str],
     bot: Mapping[str, str],
     language: str,
+    journal: str = "",
 ) -> None:
     """Store which bot this configuration, as it is now, makes, for commands that find no running
-    bot.
+    bot. `journal`: the URL of its file; a database's address is not kept here.
     """
     kept = {"bot": dict(bot), "language": language, "made_by": _makers(path, environment)}
+    kept["journal"] = journal
     with suppress(OSError):  # it only saves time
         (state_dir / KNOWN).touch(mode=0o600)
         (state_dir / KNOWN).write_text(json.dumps(kept, ensure_ascii=False) + "\n")
@@ -128,6 +130,17 @@ def last_run(
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     return None
+
+
+def last_journal(state_dir: Path) -> str | None:
+    """Return the URL of the file that the last run wrote, empty for another database; None if
+    nothing has run.
+    """
+    try:
+        kept = json.loads((state_dir / KNOWN).read_text())
+        return str(kept.get("journal") or "")
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 def demo_at_sight(

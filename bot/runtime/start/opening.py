@@ -221,7 +221,9 @@ def begin_state(loaded: Loaded, *, is_standby: bool) -> int | None:
     if is_standby:
         require_possible(loaded)
     make_state_dir(loaded.state_dir)
-    remember_run(loaded.state_dir, loaded.path, os.environ, loaded.bot, loaded.settings.language)
+    url, language = loaded.journal_url, loaded.settings.language
+    journal = url if is_sqlite(url) else ""
+    remember_run(loaded.state_dir, loaded.path, os.environ, loaded.bot, language, journal)
     return None if is_standby else begin_journal(loaded.journal_url)
 
 
