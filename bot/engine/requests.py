@@ -389,6 +389,8 @@ def view_of(
         is_auction_near=bool(opposites) and _is_auction_near(state, instrument),
         recent_buys=strategy.recent_buys,
         invested=0 if limits.capital is None else invested(state, strategy),
+        shared_limits=strategy.shared_limits,
+        at_default=settings.at_default,
     )
 
 

@@ -1,10 +1,14 @@
 from datetime import timedelta
 
+import pytest
+
 from bot.domain.entry import Decision, IntentRecorded
 from bot.domain.message import Reconciled, TradingDayStarted
 from bot.domain.operations import EarlierOrdersRead
 from bot.domain.order import OrderState, SendState
-from tests.engine.stage import DAY, Stage, limited, report_of
+from bot.domain.plan import AccountLimits, Limits
+from bot.engine.settings import EngineSettings
+from tests.engine.stage import DAY, PLAN, Stage, limited, report_of
 
 
 def _ask(stage, *quantities):
@@ -58,3 +62,35 @@ def test_on_a_new_day_a_refusal_has_a_row_again():
     _ask(stage, 200, 200)
 
     assert [request for _, request in _told(stage)] == ["L-0001", None, "L-0002", None]
+
+
+OWN = limited(max_order_value=3_000_000)
+OF_STRATEGIES = Limits(max_order_value=3_000_000)
+OF_ACCOUNT = AccountLimits(max_order_value=3_000_000)
+UNSET = frozenset({"risk.limits.max_order_value", "risk.account.max_order_value"})
+
+
+@pytest.mark.parametrize(
+    ("plan", "settings", "key"),
+    [
+        (OWN, EngineSettings(at_default=UNSET), "limits.max_order_value in its file"),
+        (PLAN, EngineSettings(limits=OF_STRATEGIES), "risk.limits.max_order_value"),
+        (
+            PLAN,
+            EngineSettings(limits=OF_STRATEGIES, at_default=UNSET),
+            "risk.limits.max_order_value, left at its default",
+        ),
+        (
+            PLAN,
+            EngineSettings(account_limits=OF_ACCOUNT, at_default=UNSET),
+            "risk.account.max_order_value, left at its default",
+        ),
+    ],
+)
+def test_the_refusal_of_an_order_names_the_key_that_is_to_be_raised(plan, settings, key):
+    stage = Stage(plan, settings=settings)
+
+    _ask(stage, 200)
+
+    [decision] = stage.all(Decision)
+    assert decision.checks[-1].text.partition("; ")[2] == key
