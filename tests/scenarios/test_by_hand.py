@@ -211,7 +211,7 @@ async def test_all_orders_are_cancelled_by_hand_and_a_second_ask_is_refused(tmp_
 
     assert [reply["ok"] for reply in told.replies] == [True, False, False]
     assert told.replies[1]["message"] == (
-        f"{_last(told).order_id} is CANCELLED (OPEN_ORDER); nothing was sent"
+        f"{_last(told).order_id} is CANCELLED (OPEN_ORDER); nothing was changed"
     )
     assert _verbs(told) == ["POST", "DELETE"]
 

@@ -138,7 +138,7 @@ def _open_order(state: State, name: str) -> CheckResult:
     """Check that it is an own order of today that has not ended."""
     order, tracked = find_order(state, name), state.intents.get(name)
     if order is None:
-        now_is = f"{tracked.state}, no order at the broker" if tracked else "no open order"
+        now_is = _now_is(tracked) if tracked else "no open order"
         return judged("OPEN_ORDER", False, order_id=name, state=now_is)
     row = order.row
     if not order.is_own:
@@ -148,6 +148,18 @@ def _open_order(state: State, name: str) -> CheckResult:
     is_ok = order.is_open and is_todays
     words = f"{row.order_id} is {now_is}"
     return judged("OPEN_ORDER", is_ok, words, order_id=row.order_id, state=now_is)
+
+
+def _now_is(tracked: TrackedIntent) -> str:
+    """Return what an order is of which no row is known, and what to do if it may be open."""
+    if tracked.state not in _ANSWERABLE:
+        may_be = tracked.state in {SendState.UNKNOWN, SendState.SENDING}
+        return f"{_NOW[tracked.state]}{_MAY_BE_THERE if may_be else ''}"
+    verdict = f"bot order {tracked.intent.intent_id}"
+    return (
+        f"of unknown outcome{_MAY_BE_THERE}. Then say which it was: {verdict} --is ORD… "
+        f'--reason "…"; if it is not there: {verdict} --not-placed --reason "…"'
+    )
 
 
 # --------------------------------------------------------------------------------------- amendments
@@ -275,6 +287,7 @@ def _risk_checks(
 
 # ----------------------------------------------------------------------------------------- verdicts
 
+_MAY_BE_THERE: Final = "; it may be at the broker: look in the broker's app, and cancel it there"
 _ANSWERABLE: Final = frozenset({SendState.REACHED, SendState.AMBIGUOUS})
 _STILL_TRIED: Final = (
     "and still being found out: its nonce is tried for at most 270 s, and the day order book read"

@@ -182,7 +182,7 @@ class Operations:
         if check is None:
             return {"ok": True, "asked_at": instant(ask.at)}
         code = "E-2FA-004" if check.numbers.get("state") == RunState.NEEDS_2FA else "E-ASK-001"
-        reply = refused(code, f"{check.text} ({check.code}); nothing was sent")
+        reply = refused(code, f"{check.text} ({check.code}); nothing was changed")
         return {**reply, "check": check.code, "numbers": dict(check.numbers)}
 
     async def reconcile(self, _: Request) -> Reply:

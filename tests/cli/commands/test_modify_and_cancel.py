@@ -92,7 +92,7 @@ def test_what_a_check_refuses_is_exit_code_8(hand: HandBot, wrong: str) -> None:
     ran = hand.call("modify", "last", "--limit", wrong)
 
     assert (ran.code, ran.out) == (ExitCode.REFUSED, "")
-    assert "; nothing was sent" in ran.err
+    assert "; nothing was changed" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -370,3 +370,24 @@ def test_the_id_that_a_person_names_is_journalled_though_its_row_shows_nothing_n
 
     seen = [(each.order_id, each.intent_id) for each in stage.new(OrderResultSeen)]
     assert seen == [("ORD7", "L-0001")]
+
+
+@pytest.mark.parametrize("is_reached", [True, False])
+def test_a_cancel_of_an_order_that_may_be_at_the_broker_does_not_say_that_there_is_none(is_reached):
+    stage = Stage()
+    _lost(stage, is_reached=is_reached)
+
+    refusal = stage.engine.objection(CancelAsked(stage.now, "L-0001", "operator", "too dear"))
+
+    assert refusal is not None
+    there = "it may be at the broker: look in the broker's app, and cancel it there"
+    then = (
+        '. Then say which it was: bot order L-0001 --is ORD… --reason "…"; if it is not there: bot '
+        'order L-0001 --not-placed --reason "…"'
+    )
+    tried = " and still being found out: its nonce is tried for at most 270 s, and the day order"
+    tried += " book read"
+    assert refusal.text == (
+        f"L-0001 is of unknown outcome{'' if is_reached else tried}; {there}"
+        f"{then if is_reached else ''}"
+    )
