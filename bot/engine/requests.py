@@ -342,11 +342,8 @@ def view_of(
     symbol, account = request.symbol, request.account
     instrument, quote = state.instruments.get(symbol), state.quotes.get(symbol)
     seen = state.phase_of(instrument.exchange) if instrument else None
-    unknown = unknown_in_account = 0
-    for tracked in state.pending_intents():
-        is_unknown = tracked.state is SendState.UNKNOWN
-        unknown += is_unknown
-        unknown_in_account += is_unknown and tracked.intent.account == account
+    pending = state.pending_intents()
+    lost_in = [each.intent.account for each in pending if each.state is SendState.UNKNOWN]
     doubt = belief.doubt(state, symbol)
     opposites = []  # everything that works, or may work, on the other side of the symbol
     for order in means.orders:
@@ -381,9 +378,9 @@ def view_of(
         sellable=means.sellable,
         twin=twin,
         opposites=tuple(opposites),
-        unknown_in_account=unknown_in_account,
+        unknown_in_account=lost_in.count(account),
         unknown_in_account_max=settings.max_unknown_per_account,
-        unknown=unknown,
+        unknown=len(lost_in),
         unknown_max=settings.max_unknown,
         account=use_of(state, request, means),
         is_auction_near=bool(opposites) and _is_auction_near(state, instrument),
