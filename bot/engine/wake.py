@@ -49,11 +49,16 @@ MustYield = Callable[[], bool]
 
 
 def is_time(state: State, instance: Instance, hook: str, interval: timedelta | None) -> bool:
-    """True once per `interval`, with a tolerance of a quarter, as polls come a little early."""
-    last = instance.woken_at.get(hook)
-    if interval is None or (last is not None and (state.now - last) * 4 < interval * 3):
+    """True once per `interval`, with a tolerance of a quarter, as polls come a little early. The
+    next one counts from when this one was due: what comes early does not come more often.
+    """
+    if interval is None:
         return False
-    instance.woken_at[hook] = state.now
+    last = instance.woken_at.get(hook)
+    due = state.now if last is None else last + interval
+    if (due - state.now) * 4 > interval:
+        return False
+    instance.woken_at[hook] = max(due, state.now)
     return True
 
 

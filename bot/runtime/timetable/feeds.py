@@ -169,19 +169,20 @@ def fitted(polls: Sequence[Poll], quota: int) -> tuple[Poll, ...]:
 
 
 def _wanted(plan: StrategyPlan) -> list[tuple[str, timedelta]]:
-    """A quote is always wanted: the checks need band and last price of every traded symbol."""
-    wake = plan.wake
-    quotes = [QUOTES_FOR_CHECKS]
+    """A quote is always wanted: the checks need band and last price of every traded symbol. So is a
+    depth if an order is priced by it or sweeps it, however seldom `wake` asks for one.
+    """
+    wake, order = plan.wake, plan.order
+    quotes, depths = [QUOTES_FOR_CHECKS], list[timedelta]()
     if wake.quote is not None:
         quotes.append(wake.quote)
     if wake.bar is not None:
         quotes.append(max(wake.bar / QUOTES_PER_BAR, QUOTE_INTERVAL_MIN))
-    wanted = [("quote", min(quotes))]
+    if order.basis in {"bid", "ask", "mid"} or order.order_type is not OrderType.LO:
+        depths.append(QUOTES_FOR_CHECKS)
     if wake.depth is not None:
-        wanted.append(("depth", wake.depth))
-    elif plan.order.basis in {"bid", "ask", "mid"} or plan.order.order_type is not OrderType.LO:
-        wanted.append(("depth", QUOTES_FOR_CHECKS))
-    return wanted
+        depths.append(wake.depth)
+    return [("quote", min(quotes)), *(("depth", min(depths)) for _ in depths[:1])]
 
 
 class PollWatch:

@@ -9,6 +9,9 @@ import pytest
 
 from bot.broker.budget import LANE_SHARE_PERCENT
 from bot.domain.message import Event, Noted
+from bot.domain.order import OrderType
+from bot.domain.plan import OrderPlan, PriceBasis, Wake
+from bot.engine.settings import EngineSettings
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import ORDER_DETAIL, PORTFOLIO, SUMMARY, TODAYS_ORDERS
 from bot.runtime.timetable.feeds import (
@@ -18,12 +21,15 @@ from bot.runtime.timetable.feeds import (
     PollWatch,
     fitted,
     order_reads_per_minute,
+    polls_of,
     room_for_polls,
     slowness_of,
 )
 from tests.engine.stage import HPG, PLAN, RULEBOOK, START
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
+
+FRESH = EngineSettings().max_depth_age
 
 
 def poll(symbol: str, seconds: int) -> Poll:
@@ -52,6 +58,29 @@ def test_the_check_names_the_number_that_the_run_keeps_to() -> None:
 
     assert room_for_polls(60) == 30
     assert 0.95 * room_for_polls(60) < kept <= room_for_polls(60)
+
+
+@pytest.mark.parametrize(
+    ("order", "wakes", "reads"),
+    [
+        (OrderPlan(basis=PriceBasis.ASK), 60, 10),
+        (OrderPlan(basis=PriceBasis.MID), 5, 5),
+        (OrderPlan(basis=PriceBasis.BID), None, 10),
+        (OrderPlan(order_type=OrderType.MTL), 60, 10),
+        (OrderPlan(basis=PriceBasis.LAST), 60, 60),
+        (OrderPlan(basis=PriceBasis.LAST), None, None),
+    ],
+)
+def test_an_order_that_needs_a_depth_has_a_fresh_one_however_seldom_one_wakes(
+    order: OrderPlan, wakes: int | None, reads: int | None
+) -> None:
+    depth = None if wakes is None else timedelta(seconds=wakes)
+    plan = replace(PLAN, order=order, wake=Wake(depth=depth))
+
+    read = {each.kind: each.interval.total_seconds() for each in polls_of([plan])}
+
+    assert read.get("depth") == reads
+    assert reads is None or order.basis is PriceBasis.LAST or reads < FRESH.total_seconds()
 
 
 async def test_a_run_says_at_its_start_that_polls_are_slower_than_asked_for(tmp_path: Path) -> None:
