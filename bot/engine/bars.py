@@ -1,10 +1,11 @@
 """Bars: built from polled quotes, following those of a history; or received whole, one by one.
 
 A bar lies on the grid of its width (`domain/quote.py`) and closes at the first event at or after
-its end, even without a quote at the boundary. Its volume is the growth of the day's volume. It
-opens with its first trade; without a trade the earlier price counts. A span in which no quote was
-seen has no bar. A bar seen only in part has a true close, which the indicators use, but it wakes no
-strategy.
+its end, even without a quote at the boundary. A quote that was requested before that end and comes
+after it is of no bar: the next one shows what has traded. Its volume is the growth of the day's
+volume. It opens with its first trade; without a trade the earlier price counts. A span in which no
+quote was seen has no bar. A bar seen only in part has a true close, which the indicators use, but
+it wakes no strategy.
 """
 
 from array import array
@@ -316,14 +317,15 @@ class BarSeries:
         """Apply a quote to the bar of its time. The bar before it must have been closed."""
         if self.is_recorded or quote.last <= 0:
             return
-        looked_at, price = self._looked_at, quote.last
+        looked_at, price, forming = self._looked_at, quote.last, self.forming
+        start, end = (forming.start, forming.end) if forming else span_of(at, self.width)
+        if forming is None and self.last is not None and start <= self.last.start:
+            return  # it comes after its bar has closed: the next quote shows its growth too
         growth = self.grown(at, quote)
-        forming = self.forming
         if forming is None:
-            start, end = span_of(at, self.width)
             forming = self.forming = Forming(start, end, price, price, price, price, 0)
             is_watched = looked_at is not None and at - looked_at <= NIGHT_MIN
-            forming.has_traded = not is_watched
+            forming.has_traded = not is_watched and quote.volume > 0
             if not is_watched and quote.volume and (at - start) * LATE_PART > self.width:
                 forming.seen_from = at
         if not forming.has_traded and (growth or price != forming.close):

@@ -9,7 +9,7 @@ import talib
 
 from bot.domain.entry import Decision, Note, Verdict
 from bot.domain.instrument import Exchange, Phase
-from bot.domain.message import BarClosed, PhaseChanged
+from bot.domain.message import BarClosed, PhaseChanged, QuoteReceived
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, BarsRead, KeepBar, Quote, ReadBars, span_of
 from bot.engine.bars import Bars, BarSeries, reach_of
@@ -60,6 +60,21 @@ def test_the_volume_between_two_bars_belongs_to_the_later_one():
     series.add(_at(60), _quote(27_000, 1_500))
 
     assert _closed(series, _at(120)).volume == 500
+
+
+def test_what_a_quote_shows_that_comes_after_its_bar_has_closed_is_in_the_next_bar():
+    stage, _ = _bars_stage(on_bar=lambda self, bar: self.skip(f"{bar.open:,} {bar.volume:,}"))
+    start = stage.now
+    stage.after(10).quote(27_000, volume=2_000)
+    asked = stage.after(49).now
+    stage.pass_time(1)
+
+    stage.handle(QuoteReceived(asked, replace(_quote(27_100, 2_500), updated_at=asked), stage.now))
+    stage.after(10).quote(27_100, volume=2_600)
+    stage.pass_time(50)
+
+    bars = [(each.at - start, each.why) for each in stage.all(Decision)]
+    assert bars == [(MINUTE, "27,000 1,000"), (2 * MINUTE, "27,100 600")]
 
 
 def test_volume_grows_from_nothing_too():
@@ -502,6 +517,21 @@ def test_a_bar_opens_with_its_first_trade_and_not_at_the_price_of_before():
     prices = 27_200, 27_300, 27_200, 27_300
     assert traded == Bar("HPG", START + MINUTE, 60, *prices, 200)
     assert flat == Bar("HPG", START + 2 * MINUTE, 60, 27_300, 27_300, 27_300, 27_300, 0)
+
+
+@pytest.mark.parametrize(
+    "before", [None, -18 * 3_600], ids=["a run's first bar", "the first bar of a day"]
+)
+def test_before_a_symbols_first_trade_of_the_day_no_bar_opens_at_an_earlier_price(before):
+    series = BarSeries("HPG", MINUTE)
+    if before is not None:
+        series.add(_at(before), _quote(27_000, 9_000))
+        series.close_if_due(_at(before + 60))
+
+    series.add(_at(0), _quote(27_000, 0))
+    series.add(_at(35), _quote(28_000, 100))
+
+    assert _closed(series, _at(60)) == Bar("HPG", START, 60, 28_000, 28_000, 28_000, 28_000, 100)
 
 
 def test_the_price_of_before_is_none_of_a_bar_whose_beginning_a_history_knows():
