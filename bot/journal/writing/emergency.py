@@ -254,7 +254,11 @@ _UPDATED: Final = sa.select(_ORDERS.c.seq).where(
     _ORDERS.c.account == given("its_account"),
     _ORDERS.c.trading_date == given("its_day"),
     sa.or_(
-        _ORDERS.c.at > given("at"),
+        # A clock that ran ahead has dated an earlier row later: that row lacks the fill.
+        sa.and_(
+            _ORDERS.c.at > given("at"),
+            _ORDERS.c.executed_quantity >= given("executed_at_least"),
+        ),
         sa.and_(
             _ORDERS.c.at == given("same_at"),
             _ORDERS.c.state == given("its_state"),
@@ -296,6 +300,7 @@ def _question(entry: Entry) -> tuple[sa.Select[Any], Mapping[str, Plain]]:
                 "same_at": instant_text(entry.at),
                 "its_state": str(entry.state),
                 "its_executed": entry.executed_quantity,
+                "executed_at_least": entry.executed_quantity,
             }
         case IntentMoved() | Transition():
             row = rows.move_row(entry) if isinstance(entry, IntentMoved) else rows.row_of(entry)

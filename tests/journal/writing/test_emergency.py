@@ -10,6 +10,7 @@ import pytest
 from bot.domain.entry import Entry, RunState, StateChanged, StrategySwitched, Verdict
 from bot.domain.order import OrderState, SendState
 from bot.journal.journal import Journal
+from bot.journal.upkeep.verify import verify
 from bot.journal.writing import emergency, rows
 from bot.journal.writing.emergency import EmergencyJournal
 from tests.journal.facts import Story, after, but
@@ -204,6 +205,25 @@ async def test_an_answer_and_all_that_follows_from_it_is_taken_over_each_once(
         (OrderState.PARTIALLY_FILLED, 200)
     ]
     assert [fill.fill_id for _, fill in recovery.recent_fills] == ["F-0003"]
+
+
+async def test_a_fill_comes_with_its_order_also_when_the_clock_ran_ahead_before(
+    journal: Journal, db_url: str
+) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    ahead = but(story.accepted, at=after(3_600))
+    await journal.write([ahead])
+
+    answer = list(story.filled(200, position=200))
+    counts = [await journal.take_over(answer) for _ in range(2)]
+    older = await journal.take_over([but(story.accepted, at=after(50))])
+
+    recovery = await journal.recover(story.trading_date)
+    assert (counts, older) == ([3, 0], 0)
+    assert [row.executed_quantity for row in recovery.orders] == [200]
+    assert verify(db_url).is_whole
 
 
 async def test_what_follows_from_an_order_that_never_came_in_is_left_out(journal: Journal) -> None:
