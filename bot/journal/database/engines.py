@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -268,11 +268,29 @@ def _postgres(url: str, settings: str, **keywords: object) -> sa.Engine:
     options = f"{settings} -c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC"
     arguments = {**_KEEPALIVE, "options": options}
     try:
-        return sa.create_engine(
+        engine = sa.create_engine(
             parse(url), connect_args=arguments, hide_parameters=True, **keywords
         )
     except ImportError as error:
         raise UnusableUrl("PostgreSQL needs its driver: pip install 'vnbot[postgres]'") from error
+    sa.event.listen(engine, "do_connect", _connect_to_any_text)
+    return engine
+
+
+def _connect_to_any_text(
+    dialect: sa.Dialect, _record: object, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> object:
+    """Connect to PostgreSQL. Raises UnusableUrl if it can't hold every text, before any is read."""
+    connection: Any = dialect.connect(*arguments, **keywords)
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding not in {"UTF8", None}:
+        name = connection.info.dbname
+        connection.close()
+        raise UnusableUrl(
+            f"the database '{name}' has the encoding {encoding}, and a journal needs UTF8: CREATE "
+            "DATABASE name ENCODING 'UTF8' TEMPLATE template0, and name that in the URL"
+        )
+    return connection
 
 
 def _opener(path: Path, query: str) -> Callable[[], sqlite3.Connection]:

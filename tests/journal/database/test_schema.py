@@ -15,7 +15,7 @@ from bot.journal.database import tables
 from bot.journal.database.engines import reading_engine, writing_engine
 from bot.journal.database.schema import SchemaState, check, migrate, newest_script
 from bot.journal.database.tables import v_decisions, v_orders, v_pnl, v_timeline
-from bot.journal.errors import Holder, NeedsMigration
+from bot.journal.errors import Holder, NeedsMigration, UnusableUrl
 from bot.journal.journal import Journal
 from bot.journal.reading.events import EventKind, events
 from bot.journal.reading.reader import JournalReader
@@ -23,6 +23,7 @@ from bot.journal.reading.values import DecisionRow
 from bot.journal.upkeep.verify import verify
 from bot.journal.writing.lease import acquire
 from tests.journal.facts import T0, Story
+from tests.postgres_database import administer
 
 MIGRATIONS = Path(__file__).resolve().parents[3] / "migrations"
 EARLIER = sorted(path.name[:4] for path in (MIGRATIONS / "versions").glob("0*.py"))[:-1]
@@ -242,6 +243,23 @@ def test_sqlite_writes_through_a_log_and_waits_for_the_disk(sqlite_url: str) -> 
     engine.dispose()
 
     assert (mode, synchronous) == ("wal", 2)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_postgres_that_can_not_hold_every_text_is_refused_by_name(
+    pg_server: str, encoding: str
+) -> None:
+    name = f"vnbot_{encoding.lower()}"
+    form = f"encoding '{encoding}' lc_collate 'C' lc_ctype 'C' template template0"
+    administer(pg_server, f"create database {name} {form}")
+    try:
+        url = f"{pg_server}{name}"
+        for each in (migrate, check):
+            with pytest.raises(UnusableUrl, match=f"'{name}' has the encoding {encoding}, and a"):
+                each(url)
+    finally:
+        administer(pg_server, f"drop database {name}")
 
 
 @pytest.mark.postgres
