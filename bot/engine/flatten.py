@@ -134,15 +134,30 @@ def alerts(state: State) -> Iterator[Standing]:
         return
     for (name, symbol), why in flattening.left.items():
         shares = state.strategies[name].position(symbol).shares
-        is_tried = why not in _ENDED
+        sale, now_is = _sale_at_work(state, name, symbol), "ENDED"
         text = f"flatten: {name} still holds {shares:,} {symbol}: {why}"
-        if is_tried:
+        if sale:
+            now_is = "WORKS"
+            text += (
+                f". {sale} may sell at any moment: before you sell in the broker's own app, end "
+            )
+            text += f"it, or the shares are sold twice: bot cancel {sale}"
+        elif why not in _ENDED:
+            now_is = "TRIED"
             text += ". The bot goes on trying; if it must go now, sell it in the broker's own app"
         facts: Numbers = {"strategy": name, "symbol": symbol, "shares": shares, "why": why}
-        yield Standing("FLATTEN", text, {**facts, "is_tried": is_tried})
+        yield Standing("FLATTEN", text, {**facts, "now_is": now_is, "sale": sale})
     if others := "; ".join(_not_ours(state)):
         text = f"flatten does not sell {others}: sell it in the broker's own app"
         yield Standing("FLATTEN_LEAVES", text, {"left": others})
+
+
+def _sale_at_work(state: State, name: str, symbol: str) -> str:
+    """Return the name of a sale of a strategy that is open, or may be; empty if there is none."""
+    rows = [each.row for each in state.working_orders(name, symbol)]
+    intents = [each.intent for each in state.index.pending_in.of(symbol)]
+    mine = (each for each in (*rows, *intents) if each.strategy == name and each.side is Side.SELL)
+    return next((each.intent_id or "" for each in mine), "")
 
 
 def _note(state: State, text: str, numbers: Numbers) -> None:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from bot.cli.telling.languages import catalogue
 from bot.domain.entry import (
     ACCOUNT_SCOPE,
     FLATTEN_NOTE,
@@ -166,6 +167,27 @@ def test_nothing_is_sold_of_an_account_whose_orders_are_halted_and_why_is_said()
     assert stage.new(PlaceOrder) == []
     told = [one for one in stage.engine.status().standing if one.code == "FLATTEN"]
     assert "no order of its account is sent: FORBIDDEN three times. The bot goes" in told[0].text
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_while_a_sale_works_nobody_is_told_to_sell_the_same_elsewhere(is_answered: bool) -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+    sale = stage.last(PlaceOrder).intent
+    stage.send(sale)
+    if is_answered:
+        stage.accept(sale, "ORD2")
+
+    [told] = [one for one in stage.engine.status().standing if one.code == "FLATTEN"]
+
+    assert told.text == (
+        "flatten: test still holds 300 HPG: L-0001 sells 300. L-0001 may sell at any moment: "
+        "before you sell in the broker's own app, end it, or the shares are sold "
+        "twice: bot cancel L-0001"
+    )
+    vietnamese = catalogue("vi").told("FLATTEN", told.facts)
+    assert vietnamese is not None
+    assert "bot cancel L-0001" in vietnamese
 
 
 def test_a_sale_that_was_cancelled_is_made_again_when_no_equal_one_is_refused() -> None:
