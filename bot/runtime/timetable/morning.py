@@ -19,7 +19,7 @@ from bot.domain.message import Noted
 from bot.domain.operations import WARN_OFFSET
 from bot.engine.account_status import Reconciliation
 from bot.engine.engine import Engine
-from bot.engine.health import LOW_BYTES
+from bot.engine.health import LOW_BYTES, RESERVE_BYTES
 from bot.engine.status import BotStatus
 from bot.journal.writing.thread import in_time
 from bot.runtime.activity import Post
@@ -77,7 +77,7 @@ def clock_row(offset: timedelta) -> Row:
 
 def disk_row(free: int) -> Row:
     """Check that there is room to write."""
-    fix = f"make room (df, du): below {LOW_BYTES // _MB:,} MB nothing is bought"
+    fix = f"make room (df, du): below {RESERVE_BYTES // _MB:,} MB no order leaves"
     if free >= LOW_BYTES:
         return Row("disk", True, f"at least {LOW_BYTES // _MB:,} MB free", fix)
     return Row("disk", False, f"{free // _MB:,} MB free", fix)

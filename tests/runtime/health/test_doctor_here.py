@@ -87,7 +87,7 @@ def test_it_changes_no_file_and_makes_none(tmp_path: Path) -> None:
             {},
             "disk",
             Verdict.FAIL,
-            "make room (df, du): below 512 MB nothing is bought",
+            "make room (df, du): below 64 MB no order leaves",
         ),
         (replace(MACHINE, free_bytes=lambda _: 10**9), {}, "disk", Verdict.WARN, "make room soon"),
         (
