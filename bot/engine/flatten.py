@@ -138,10 +138,8 @@ def alerts(state: State) -> Iterator[Standing]:
         text = f"flatten: {name} still holds {shares:,} {symbol}: {why}"
         if sale:
             now_is = "WORKS"
-            text += (
-                f". {sale} may sell at any moment: before you sell in the broker's own app, end "
-            )
-            text += f"it, or the shares are sold twice: bot cancel {sale}"
+            text += f". {sale} may sell at any moment: before you sell in the broker's own app, "
+            text += f"end it, or the shares are sold twice: bot cancel {sale}"
         elif why not in _ENDED:
             now_is = "TRIED"
             text += ". The bot goes on trying; if it must go now, sell it in the broker's own app"
@@ -154,10 +152,13 @@ def alerts(state: State) -> Iterator[Standing]:
 
 def _sale_at_work(state: State, name: str, symbol: str) -> str:
     """Return the name of a sale of a strategy that is open, or may be; empty if there is none."""
-    rows = [each.row for each in state.working_orders(name, symbol)]
-    intents = [each.intent for each in state.index.pending_in.of(symbol)]
-    mine = (each for each in (*rows, *intents) if each.strategy == name and each.side is Side.SELL)
-    return next((each.intent_id or "" for each in mine), "")
+    for order in state.working_orders(name, symbol):
+        if order.row.side is Side.SELL:
+            return order.name
+    for tracked in state.index.pending_in.of(symbol):
+        if tracked.intent.strategy == name and tracked.intent.side is Side.SELL:
+            return tracked.intent.intent_id
+    return ""
 
 
 def _note(state: State, text: str, numbers: Numbers) -> None:
