@@ -7,7 +7,7 @@ does not wait for go over httpx.
 
 import ipaddress
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -49,6 +49,7 @@ class Broker:
     budget: RequestBudget
     offset: ClockOffset
     drift: DriftWatch
+    breaker: KeyBreaker
 
     async def close(self) -> None:
         """Wait for the requests under way and close every connection."""
@@ -78,6 +79,7 @@ def open_broker(
     bounds: AllBounds | None = None,
     on_drift: OnDrift | None = None,
     on_skew: OnSkew | None = None,
+    on_bar: Callable[[], object] | None = None,
     max_offset: timedelta = MAX_OFFSET,
 ) -> Broker:
     """Make the parts; nothing is sent yet. With `app` the broker is an application in this process;
@@ -89,7 +91,7 @@ def open_broker(
     bounds = bounds or AllBounds()
     traffic = Traffic(max_concurrent=max_concurrent)
     offset = ClockOffset(wire, on_skew, max_offset=max_offset)
-    breaker, watch = KeyBreaker(offset, wire), DriftWatch(on_drift)
+    breaker, watch = KeyBreaker(offset, wire, on_bar), DriftWatch(on_drift)
     signer, two_factor = Signer(credentials, offset, make_nonce), TwoFactor(offset)
     links = connect_lanes(base_url, traffic=traffic, app=app)
     # A burn asks about a place that may hang, so it does not share a connection with reads.
@@ -115,7 +117,7 @@ def open_broker(
         bounds=bounds.order,
         burn_bounds=bounds.burn,
     )
-    return Broker(BrokerClient(reads, watch), writer, two_factor, budget, offset, watch)
+    return Broker(BrokerClient(reads, watch), writer, two_factor, budget, offset, watch, breaker)
 
 
 CANCELS_MAX: Final = 8

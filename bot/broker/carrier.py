@@ -156,6 +156,8 @@ class Carrier:
             self._no_connection(f"no connection within {bounds.connect_s:.1f} s")
         except OSError as error:
             self._no_connection(unconnected_words(error, self._origin))
+        except RuntimeError as error:  # no thread could be started to look the name up
+            self._no_connection(f"no connection: {error}")
         else:
             self._connections.add(made)
             if made.is_closing():

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from functools import partial
 from typing import Final, TypeGuard
 
@@ -52,62 +53,103 @@ class Barred(NoAnswer):
     until: datetime = field(kw_only=True)
 
 
-class KeyBreaker:
-    """Stops signed calls after the broker has refused our key or signature twice in a row.
-
-    Asking again does not repair a wrong or revoked key, and a broker may lock out a client that
-    keeps trying: after two 401s nothing signed leaves for five minutes, then one call may try. Two
-    401s of unsigned calls mean that the key itself is bad, and stop everything. A used nonce does
-    not count (it is replaced), and refusals caused by a wrong clock are forgotten once the offset
-    is known better. That takes two answers that agree, so a 401 whose own `Date` contradicts our
-    offset does not count either, nor one signed with an offset that has moved since. Only a few
-    refusals are excused like this before a signature is accepted, as the clocks of several servers
-    may differ for ever. Requests under way together, signed with one offset, are excused as one.
-    Source: the project's fault table, A3; broker open API 0.2.0-preview.3, recovery.
+class Proof(Enum):
+    """What a call proves of our key, a weaker kind first: a refusal of it bars the stronger ones
+    too, and its acceptance clears the weaker ones.
     """
 
-    def __init__(self, offset: ClockOffset, wire: Clock) -> None:
+    KEY = auto()
+    """An unsigned call names the key."""
+    SIGNATURE = auto()
+    """A signed read."""
+    ORDERS = auto()
+    """An order or a change of one: a key may be allowed to read and not to trade."""
+
+    @classmethod
+    def of(cls, endpoint: Endpoint) -> "Proof":
+        if endpoint.tier is not Tier.TWO:
+            return cls.KEY
+        return cls.ORDERS if endpoint.lane is Lane.PLACE else cls.SIGNATURE
+
+    @property
+    def needs(self) -> tuple["Proof", ...]:
+        """Return what must not be barred for such a call."""
+        return tuple(each for each in Proof if each.value <= self.value)
+
+
+class KeyBreaker:
+    """Stops calls of a kind after the broker has refused our key or signature twice in a row.
+
+    Asking again does not repair a wrong or revoked key, and a broker may lock out a client that
+    keeps trying: after two 401s of signed reads nothing signed leaves for five minutes, then one
+    call may try. Two 401s of unsigned calls mean that the key itself is bad, and stop reads and
+    orders; two of orders stop orders alone. A cancel is never stopped, nor counted: the engine
+    slows it down, and one that is taken proves the key (ruling 49).
+
+    A used nonce does not count (it is replaced), and refusals caused by a wrong clock are forgotten
+    once the offset is known better. That takes two answers that agree, so a 401 whose own `Date`
+    contradicts our offset does not count either, nor one signed with an offset that has moved
+    since. Only a few refusals are excused like this before a signature is accepted, as the clocks
+    of several servers may differ for ever. Requests under way together, signed with one offset, are
+    excused as one. Source: the project's fault table, A3; broker open API 0.2.0-preview.3,
+    recovery.
+    """
+
+    def __init__(
+        self, offset: ClockOffset, wire: Clock, on_bar: Callable[[], object] | None = None
+    ) -> None:
         self._offset = offset
         self._wire = wire
-        self._refusals = {True: 0, False: 0}
-        self._until: dict[bool, datetime] = {}
+        self._on_bar = on_bar
+        self._refusals = dict.fromkeys(Proof, 0)
+        self._until: dict[Proof, datetime] = {}
         self._offset_then = timedelta()
         self._excused = 0
         self._excused_offset: timedelta | None = None
 
-    def bar(self, *, is_signed: bool) -> Barred | None:
-        """Return why such a call may not leave now, None if it may."""
+    def barred(self) -> tuple[Proof, datetime] | None:
+        """Return the weakest kind that is barred now, and until when."""
+        now = self._wire.now()
+        ends = ((each, self._until.get(each, now)) for each in Proof)
+        return next(((each, end) for each, end in ends if end > now), None)
+
+    def bar(self, endpoint: Endpoint) -> Barred | None:
+        """Return why a call may not leave now, None if it may."""
         self._forgive_the_clock()
-        if not self._until:
+        if not self._until or endpoint.lane is Lane.CANCEL:
             return None
         now = self._wire.now()
-        ends = [self._until.get(kind, now) for kind in {is_signed, False}]
+        ends = [self._until.get(kind, now) for kind in Proof.of(endpoint).needs]
         if (until := max(ends)) <= now:
             return None
         reason = f"the broker refuses our key (401); nothing is sent before {until:%H:%M:%S} UTC"
         return Barred(reason, is_sent=False, latency_ms=0, until=until)
 
-    def observe(self, answer: Answer, *, is_signed: bool, signed_by: timedelta) -> None:
-        """Learn from an answer; `is_signed` says whether its request was signed, `signed_by` is the
-        offset that was known then.
+    def observe(self, answer: Answer, endpoint: Endpoint, *, signed_by: timedelta) -> None:
+        """Learn from an answer; `signed_by` is the offset that was known when its request was
+        signed.
         """
+        kind, is_cancel = Proof.of(endpoint), endpoint.lane is Lane.CANCEL
+        is_signed = kind is not Proof.KEY
         if answer.http_status == TOO_MANY_REQUESTS or answer.http_status >= _SERVERS_OWN:
             return  # as far as we know, the key was not checked
         if answer.http_status != _UNAUTHORISED:
-            for kind in {is_signed, False}:  # an accepted signature proves the key too
-                self._refusals[kind] = 0
-                self._until.pop(kind, None)
+            for each in kind.needs:  # an accepted signature proves the key too
+                self._refusals[each] = 0
+                self._until.pop(each, None)
             self._excused = 0 if is_signed else self._excused
         elif _USED_NONCE not in answer.body:
             if is_signed:
                 self._offset.note_refused(signed_by)
             self._forgive_the_clock()
-            if is_signed and self._is_excused(signed_by):
+            if is_cancel or (is_signed and self._is_excused(signed_by)):
                 return
             self._offset_then, self._excused_offset = self._offset.applied, None
-            self._refusals[is_signed] += 1
-            if self._refusals[is_signed] >= REFUSALS_MAX:
-                self._until[is_signed] = self._wire.now() + REFUSED_KEY_PAUSE
+            self._refusals[kind] += 1
+            if self._refusals[kind] >= REFUSALS_MAX:
+                self._until[kind] = self._wire.now() + REFUSED_KEY_PAUSE
+                if self._on_bar is not None:
+                    self._on_bar()
 
     def _is_excused(self, signed_by: timedelta) -> bool:
         has_moved = abs(self._offset.applied - signed_by) > CLOCK_MOVED
@@ -121,10 +163,12 @@ class KeyBreaker:
     def _forgive_the_clock(self) -> None:
         if abs(self._offset.applied - self._offset_then) > CLOCK_MOVED:
             self._offset_then = self._offset.applied
-            if self._refusals[True] and self._excused < EXCUSED_MAX:
+            signed = (Proof.SIGNATURE, Proof.ORDERS)
+            if any(self._refusals[each] for each in signed) and self._excused < EXCUSED_MAX:
                 self._excused += 1
-                self._refusals[True] = 0
-                self._until.pop(True, None)
+                for each in signed:
+                    self._refusals[each] = 0
+                    self._until.pop(each, None)
 
 
 class Channel:
@@ -172,21 +216,20 @@ class Channel:
         before the first byte, or if `objection`, called after the wait, returns one. Raises
         RateLimited if there is no room within `wait_max`.
         """
-        is_signed = endpoint.tier is Tier.TWO
-        if (barred := self._breaker.bar(is_signed=is_signed)) is not None:
+        if (barred := self._breaker.bar(endpoint)) is not None:
             return barred
         await self._budget.take(endpoint.lane, endpoint.name, wait_max=wait_max)
         if (reason := objection()) is not None:
             return NoAnswer(reason, is_sent=False)
         request = sign()
-        if (barred := self._breaker.bar(is_signed=is_signed)) is not None:
+        if (barred := self._breaker.bar(endpoint)) is not None:
             return barred
         sent_at, signed_by = self._wire.now(), self._offset.applied
         bounds = bounds or self._bounds[endpoint.name]
         answer = await self._links[endpoint.lane].exchange(request, bounds)
         if isinstance(answer, Answer):
             self._offset.observe(answer.headers, sent_at=sent_at, answered_at=self._wire.now())
-            self._breaker.observe(answer, is_signed=is_signed, signed_by=signed_by)
+            self._breaker.observe(answer, endpoint, signed_by=signed_by)
             if answer.http_status != TOO_MANY_REQUESTS:
                 self._budget.note_served()
         return answer

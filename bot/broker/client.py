@@ -57,7 +57,7 @@ from bot.protocol.values.border import (
 
 UNCACHED: Final = (("cache-control", "NOCACHE"),)
 """The broker may answer these from a cache unless told not to (open API, account data)."""
-ECHOED: Final = ("symbol", "code", "indicator")
+ECHOED: Final = ("symbol", "code", "indicator", "exchange")
 """Fields in which an answer repeats the parameter that names its subject."""
 _ORDER_TO_CANCEL: Final = replace(trading.ORDER_DETAIL, lane=Lane.BOOK)
 _USER_HOLE: Final = "user_id"

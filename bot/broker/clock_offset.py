@@ -99,7 +99,11 @@ class ClockOffset:
     def observe(
         self, headers: Mapping[str, str], *, sent_at: datetime, answered_at: datetime
     ) -> None:
-        """Learn from the `date` header (lower-case name) of an answer, if it has a readable one."""
+        """Learn from the `date` header (lower-case name) of an answer, if it has a readable one and
+        does not come from a cache: its `age` would be our offset.
+        """
+        if headers.get("age", "").strip().lstrip("0"):
+            return
         date = _parsed(headers.get("date", ""))
         if date is None:
             return

@@ -251,8 +251,8 @@ class OrderManager:
             return f"the signal was {age_s:.1f} s old (limit {limit_s:g} s)"
         return self._gate(intent)
 
-    def _amend_objection(self, started: AttemptStarted) -> str | None:
-        return self._reason_of_age(started) or self._amend_gate(started.intent_id)
+    def _aged_or(self, started: AttemptStarted, other: Objection) -> str | None:
+        return self._reason_of_age(started) or other()
 
     def _reason_of_age(self, started: AttemptStarted) -> str | None:
         age_s = self._fence.age_s(started)
@@ -275,7 +275,8 @@ class OrderManager:
         """Send a DELETE; the verdict comes from a row that is read afterwards."""
         signed = self._writer.prepare_cancel(self._account, command.order_id)
         started = self._started(signed, command.intent_id, command.order_id, None)
-        committing, objection = self._commits.protect(started), self._commits.objection
+        committing = self._commits.protect(started)
+        objection = partial(self._aged_or, started, self._commits.objection)
         change = self._change(signed, started, committing, classify_cancel, objection)
         self._post(CancelAnswered(self._now(), command.order_id, *await change))
 
@@ -292,7 +293,7 @@ class OrderManager:
         known = self._day_order_book.known()
         started = self._started(signed, command.intent_id, command.order_id, known)
         committing = self._commit(Send((started,), self._epoch, fingerprint=""), known)
-        objection = partial(self._amend_objection, started)
+        objection = partial(self._aged_or, started, partial(self._amend_gate, started.intent_id))
         result = await self._change(signed, started, committing, classify_amend, objection)
         self._post(AmendAnswered(self._now(), command.order_id, *result, command.asked_at))
 

@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.broker.client import BrokerClient
-from bot.broker.errors import BrokerError, NotNow
+from bot.broker.errors import BrokerError, RateLimited
 from bot.clock import Clock, boottime_s
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
@@ -105,7 +105,7 @@ class Health:
 
     def failed(self, error: BrokerError, kind: str, about: str = "") -> None:
         """A read failed; one already reported says nothing about the others."""
-        if not isinstance(error, NotNow):
+        if not isinstance(error, RateLimited):
             fresh = Failing(kind, about, self._elapsed_s())
             failing = self._failing.setdefault((kind, about), fresh)
             failing.count, failing.reason = failing.count + 1, error.reason

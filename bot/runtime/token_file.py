@@ -8,6 +8,7 @@ written is waited for: only one that is unchanged between two checks is read.
 import asyncio
 import os
 import stat
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ class TokenFile:
         self._now = now
         self._seen: tuple[int, int, int] | None = None
         self._refused: tuple[int, int, int] | None = None
+        self._found: deque[Found] = deque()
 
     def look(self) -> Found | None:
         """Return what is there for the first time in its present form; None if nothing is new."""
@@ -120,13 +122,17 @@ class TokenFile:
     async def watch(self, second_factor: SecondFactor, tasks: Tasks) -> None:
         """Check repeatedly, for ever, and pass what is found to 2FA."""
         while True:
-            found = None
             with suppress(TimeoutError, OSError):  # no answer, or no thread
-                found = await in_time(self.look, ANSWER_S)
-            if found is not None:
+                await in_time(self._look, ANSWER_S)
+            while self._found:
                 async with tasks.part():
-                    await self.hand_over(found, second_factor)
+                    await self.hand_over(self._found.popleft(), second_factor)
             await asyncio.sleep(LOOK_S)
+
+    def _look(self) -> None:
+        """Keep what is found: a disk may answer after the wait, and the file is gone then."""
+        if (found := self.look()) is not None:
+            self._found.append(found)
 
     async def hand_over(self, found: Found, second_factor: SecondFactor) -> None:
         """Use what was found, or report why not."""

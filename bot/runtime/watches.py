@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Final
 
 from bot.broker.budget import RequestBudget
+from bot.broker.channel import REFUSED_KEY_PAUSE, KeyBreaker, Proof
 from bot.clock import SteadyClock, boottime_s
 from bot.config.strategies.invoke import Interrupted, file_of, invoke, is_inside
 from bot.domain.entry import Note, Number
@@ -245,6 +246,26 @@ def _stubborn(called: tuple[Strategy, str], seconds: float) -> str:
     )
 
 
+_UNSEEN: Final = (
+    "Fills and ends of orders are not seen meanwhile: look in the broker's app for what is open, "
+    "and whether the key was changed or revoked there: bot doctor"
+)
+_REFUSED: Final = {
+    Proof.KEY: ("our key", "nothing is read and no order is sent", _UNSEEN),
+    Proof.SIGNATURE: (
+        "what we sign",
+        "neither orders nor the account are read and no order is sent",
+        _UNSEEN,
+    ),
+    Proof.ORDERS: (
+        "our orders",
+        "no order and no change is sent",
+        "Reads go on. Look in the broker's app what this key may do, and at the clock: bot doctor",
+    ),
+}
+"""What is refused, what the bot does not do, and what to look at."""
+
+
 class QuotaWatch:
     """Reports that requests wait for the broker's quota, and since when the broker limits us.
 
@@ -296,6 +317,27 @@ def limited(environment: Environment, budget: RequestBudget) -> Iterator[Standin
         "what your key may ask"
     )
     yield Standing("RATE_LIMITED", text, {"since": since.isoformat(), "until": until.isoformat()})
+
+
+def refused(breaker: KeyBreaker) -> Iterator[Standing]:
+    """Yield the alert that holds while calls are kept back because the broker refuses our key."""
+    if (barred := breaker.barred()) is None:
+        return
+    proof, _ = barred
+    what, does, look = _REFUSED[proof]
+    text = (
+        f"the broker has refused {what} twice in a row (401): {does} for "
+        f"{REFUSED_KEY_PAUSE.seconds // 60} minutes, then one call tries; cancels go on. {look}"
+    )
+    yield Standing("KEY_REFUSED", text, {"proof": proof.name})
+
+
+def tell_refused(environment: Environment, breaker: KeyBreaker, post: Post) -> None:
+    """Journal and show that calls are kept back from now on."""
+    now = environment.market.now()
+    for each in refused(breaker):
+        facts: dict[str, Number] = {"alert": each.code, **each.facts}
+        post(Noted(now, Note(now, "ALERT", each.text, facts)))
 
 
 def _in_market(environment: Environment, at: datetime) -> datetime:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bot.broker.errors import Malformed, Refused, WrongQuery
+from bot.domain.instrument import Exchange
 from bot.protocol import calls
 from bot.protocol.calls import CODECS
 from bot.protocol.endpoints import ENDPOINTS
@@ -112,6 +113,14 @@ async def test_a_slip_is_named_with_its_parameter(
     [(name, reason)] = caught.value.faults
     assert (name, reason[: len(fault[1])]) == fault
     assert bench.played.asked == []
+
+
+async def test_the_phase_of_another_exchange_is_malformed() -> None:
+    told = {"exchange": "HOSE", "exchange_session": "PROGRESS", "available_order_types": ["LO"]}
+    bench = desk(Reply(seal(calls.CODECS["market_phase"].endpoint, told)))
+
+    with pytest.raises(Malformed, match="asked for exchange HNX, the answer is about HOSE"):
+        await bench.broker.client.market_phase(Exchange.HNX)
 
 
 async def test_an_answer_about_another_symbol_is_malformed() -> None:

@@ -1,13 +1,14 @@
 """A3: after two 401s nothing signed leaves for five minutes, then one call may try."""
 
 import asyncio
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from bot.broker.channel import EXCUSED_MAX, REFUSED_KEY_PAUSE
+from bot.broker.channel import EXCUSED_MAX, REFUSED_KEY_PAUSE, Barred, Proof
 from bot.broker.errors import KeyRefused, Refused
 from bot.clock import wire_ms
 from bot.protocol import calls
@@ -38,19 +39,71 @@ async def test_two_refusals_stop_every_signed_call() -> None:
     assert caught.value.retry_at == START + REFUSED_KEY_PAUSE
 
 
-async def test_no_write_leaves_while_the_key_is_refused() -> None:
-    bench = desk(NO)
+def amend(bench: Desk) -> Awaitable[Answer | NoAnswer]:
     bench.broker.two_factor.set_token(Secret("canary-token"))
-    await refuse(bench)
     writer = bench.broker.writer
+    return writer.send(writer.prepare_amend(ACCOUNT, "ORD1", limit_price=27_000, quantity=None))
 
-    sent = await writer.send(writer.prepare_cancel(ACCOUNT, "ORD1"))
-    burned = await writer.burn("nonce")
+
+def cancel(bench: Desk) -> Awaitable[Answer | NoAnswer]:
+    bench.broker.two_factor.set_token(Secret("canary-token"))
+    writer = bench.broker.writer
+    return writer.send(writer.prepare_cancel(ACCOUNT, "ORD1"))
+
+
+async def test_no_order_leaves_while_the_key_is_refused() -> None:
+    bench = desk(NO)
+    await refuse(bench)
+
+    changed, burned = await amend(bench), await bench.broker.writer.burn("nonce")
 
     assert len(bench.played.asked) == 2
-    assert [isinstance(each, NoAnswer) and not each.is_sent for each in (sent, burned)] == [
+    assert [isinstance(each, NoAnswer) and not each.is_sent for each in (changed, burned)] == [
         True
     ] * 2
+
+
+async def test_a_cancel_leaves_while_the_key_is_refused_and_one_that_is_taken_clears_it() -> None:
+    """Ruling 49: nothing but 2FA and the exchange's rules holds a cancel back."""
+    bench = desk(NO, NO, NO, NO, NO, Reply({"error_code": "0", "data": {}}), USER)
+    await refuse(bench)
+
+    for _ in range(3):
+        await cancel(bench)
+    with pytest.raises(KeyRefused):
+        await bench.broker.client.user()
+    await cancel(bench)
+
+    assert (await bench.broker.client.user()).user_id == 42
+
+
+async def test_refused_cancels_stop_no_read() -> None:
+    bench = desk(NO, NO, NO, USER)
+
+    for _ in range(3):
+        await cancel(bench)
+
+    assert (await bench.broker.client.user()).user_id == 42
+
+
+async def test_refused_orders_stop_orders_and_nothing_else() -> None:
+    """A key may be allowed to read and not to trade; good reads in between prove nothing else."""
+    bench = desk(NO, USER, NO, USER)
+    told: list[object] = []
+    bench.broker.breaker._on_bar = lambda: told.append(bench.broker.breaker.barred())
+
+    for _ in range(2):
+        await amend(bench)
+        await bench.broker.client.user()
+    bench.played.replies = [USER]
+    kept_back = await amend(bench)
+    await bench.broker.client.user()
+
+    assert isinstance(kept_back, Barred)
+    assert told == [(Proof.ORDERS, START + REFUSED_KEY_PAUSE)]
+    bench.clock.advance_to(bench.clock.now() + REFUSED_KEY_PAUSE)
+    assert isinstance(await amend(bench), Answer)
+    assert bench.broker.breaker.barred() is None
 
 
 async def test_no_one_time_code_is_asked_for_while_the_key_is_refused() -> None:
@@ -65,11 +118,9 @@ async def test_no_one_time_code_is_asked_for_while_the_key_is_refused() -> None:
 
 async def test_a_refused_write_counts_as_well() -> None:
     bench = desk(NO)
-    bench.broker.two_factor.set_token(Secret("canary-token"))
-    writer = bench.broker.writer
 
     for _ in range(3):
-        await writer.send(writer.prepare_cancel(ACCOUNT, "ORD1"))
+        await amend(bench)
 
     assert len(bench.played.asked) == 2
 
@@ -229,11 +280,9 @@ async def test_a_date_that_is_an_hour_wrong_on_every_answer_keeps_no_cancel_back
 @pytest.mark.parametrize("status", [429, 503])
 async def test_an_answer_that_says_nothing_of_the_key_does_not_clear_it(status: int) -> None:
     bench = desk(NO, Reply({"message": "busy"}, status), NO)
-    bench.broker.two_factor.set_token(Secret("canary-token"))
-    writer = bench.broker.writer
 
     for _ in range(4):
-        await writer.send(writer.prepare_cancel(ACCOUNT, "ORD1"))
+        await amend(bench)
         bench.clock.advance_to(bench.clock.now() + timedelta(seconds=61))
 
     assert len(bench.played.asked) == 3

@@ -388,6 +388,23 @@ async def test_a_text_that_would_say_something_else_is_not_sent(request_: HttpRe
     assert server.connections == 0
 
 
+async def test_a_look_up_for_which_there_is_no_thread_is_tried_once(monkeypatch):
+    looked_up: list[object] = []
+
+    async def no_thread(host: object, *_: object, **__: object) -> None:
+        looked_up.append(host)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", no_thread)
+    async with carrier_to(1, host="broker.example") as carrier:
+        answer = await carrier.exchange(POST, BOUNDS)
+
+    assert isinstance(answer, NoAnswer)
+    assert not answer.is_sent
+    assert answer.reason == "no connection: can't start new thread"
+    assert len(looked_up) == 1
+
+
 SILENT = "192.0.2.1"
 WITH_SILENCE = Bounds(deadline_s=6.0, body_bytes_max=1000)
 

@@ -202,6 +202,17 @@ def test_where_the_broker_refuses_the_estimate_our_own_clock_is_tried_and_the_es
     assert bench.offset.blocks_writes
 
 
+@pytest.mark.parametrize(("age", "is_believed"), [("25", False), ("0", True), ("", True)])
+def test_a_date_out_of_a_cache_says_nothing_of_our_clock(age, is_believed):
+    bench = Bench()
+    old = {"date": format_datetime(START - timedelta(seconds=25), usegmt=True), "age": age}
+
+    for _ in range(3):
+        bench.offset.observe(old, sent_at=START, answered_at=START + LATENCY)
+
+    assert (bench.offset.value != timedelta(0)) is is_believed
+
+
 def test_a_clock_that_moves_is_believed_again():
     bench = Bench()
     for offset_s in (3600, 3600):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.broker.writes import Objection, SignedRequest
-from bot.domain.entry import Entry, IntentMoved, RunState, StateChanged
+from bot.domain.entry import AttemptStarted, Entry, IntentMoved, RunState, StateChanged
 from bot.domain.message import (
     AmendAnswered,
     AmendOrder,
@@ -32,6 +32,7 @@ from bot.journal.writing.sends import Send
 from bot.journal.writing.storing import Verdicts
 from bot.protocol.endpoints.endpoint import Lane
 from bot.protocol.envelope import Answer, NoAnswer
+from bot.runtime.commits import Committed
 from tests.staging import START, Stage, intent, scenario, set_stage
 
 POST = {"verb": "POST", "path": "*/orders"}
@@ -272,6 +273,31 @@ async def test_a_cancel_is_journalled_as_an_attempt_of_its_own(
     [answer] = [event for event in stage.events if isinstance(event, CancelAnswered)]
     assert isinstance(answer.outcome, Accepted)
     assert stage.orders_in_ledger()[-1]["status"] == "CANCELLED"
+
+
+async def test_a_cancel_whose_entry_took_too_long_is_not_sent_as_it_was_signed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker would refuse it by its time (401), as if our key were bad."""
+    wanted = await stage.ready(intent())
+    await stage.orders.place(wanted)
+    outcome = _answer(stage).outcome
+    assert isinstance(outcome, Accepted)
+    cancel = CancelOrder(outcome.result.order_id, wanted.intent_id, wanted.account, "a test")
+    protect = stage.orders._commits.protect
+
+    async def slowly(started: AttemptStarted) -> Committed:
+        stage.clock.advance_to(stage.clock.now() + timedelta(seconds=31))
+        return await protect(started)
+
+    monkeypatch.setattr(stage.orders._commits, "protect", slowly)
+    await stage.orders.cancel(cancel)
+    monkeypatch.undo()
+    await stage.orders.cancel(cancel)
+
+    late, answer = [event for event in stage.events if isinstance(event, CancelAnswered)]
+    assert late.outcome == NotSent("it was signed 31.0 s ago (limit 15 s)")
+    assert isinstance(answer.outcome, Accepted)
 
 
 async def _ready_to_amend(stage: Stage) -> AmendOrder:

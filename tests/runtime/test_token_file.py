@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -163,4 +165,36 @@ async def test_a_look_for_which_there_is_no_thread_is_made_again(
 
     watching.cancel()
     assert is_made_again.is_set()
-    assert looks == [file.look, file.look]
+    assert looks == [file._look, file._look]
+
+
+async def test_what_a_slow_disk_gives_after_the_wait_is_used(
+    file: TokenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread goes on, and removes the file: its code would be lost."""
+    handed, is_handed = list[Found](), asyncio.Event()
+    late = Found(objection="OLD")
+    looks = iter((late, None, None))
+
+    async def hand_over(found: Found, _: object) -> None:
+        handed.append(found)
+        is_handed.set()
+
+    async def in_time(look: Callable[[], None], _: float) -> None:
+        look()
+        raise TimeoutError
+
+    @asynccontextmanager
+    async def part() -> AsyncIterator[None]:
+        yield
+
+    monkeypatch.setattr(module, "in_time", in_time)
+    monkeypatch.setattr(module, "LOOK_S", 0.001)
+    monkeypatch.setattr(file, "look", lambda: next(looks, None))
+    monkeypatch.setattr(file, "hand_over", hand_over)
+    watching = asyncio.create_task(file.watch(SimpleNamespace(), SimpleNamespace(part=part)))  # type: ignore[arg-type]
+
+    await asyncio.wait_for(is_handed.wait(), 5)
+
+    watching.cancel()
+    assert handed == [late]

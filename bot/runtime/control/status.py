@@ -21,7 +21,7 @@ from bot.protocol.values.border import MarketPhase
 from bot.runtime.inbox import Urgency
 from bot.runtime.parts import Parts
 from bot.runtime.timetable.schedule import Job
-from bot.runtime.watches import limited
+from bot.runtime.watches import limited, refused
 
 Fields = dict[str, object]
 
@@ -46,7 +46,7 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
     """Return everything that an operator may want to see. Money is VND, instants are UTC."""
     status, broker = parts.engine.status(), facts.broker
     trouble = {"text": parts.trouble.text, "since": instant(parts.trouble.since)}
-    limits = limited(parts.environment, broker.budget)
+    limits = (*refused(broker.breaker), *limited(parts.environment, broker.budget))
     standing = [*parts.retry.standing(), *status.standing, *limits, *facts.alerts()]
     return {
         "trouble": trouble if parts.trouble.text else None,

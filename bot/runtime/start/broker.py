@@ -34,7 +34,7 @@ from bot.runtime.fence import Fence
 from bot.runtime.hush import hiding
 from bot.runtime.second_factor import NO_MORE_MAILS
 from bot.runtime.state_dir import keep_token, kept_token
-from bot.runtime.watches import QuotaWatch
+from bot.runtime.watches import QuotaWatch, tell_refused
 from bot.runtime.worlds.environment import (
     Access,
     Environment,
@@ -185,7 +185,7 @@ def connect_broker(
         on_wait=lambda *wait: quota.note_wait(budget, *wait),
     )
     try:
-        return open_broker(
+        broker = open_broker(
             access.base_url,
             Credentials(access.api_key, access.api_secret, settings.broker.device_id),
             wire=environment.wire,
@@ -196,10 +196,12 @@ def connect_broker(
             writes=writes,
             on_drift=partial(note_drift, environment, post),
             on_skew=lambda offset: post(ClockOffsetChanged(environment.market.now(), offset)),
+            on_bar=lambda: tell_refused(environment, broker.breaker, post),
             max_offset=timedelta(seconds=settings.clock.max_offset_s),
         )
     except ForbiddenAddress as error:
         raise OperatorMistake.of("E-CFG-043", f"broker.base_url: {error.reason}") from error
+    return broker
 
 
 def note_drift(environment: Environment, post: Post, news: tuple[Drifted, ...]) -> None:
