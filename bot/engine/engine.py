@@ -64,7 +64,7 @@ from bot.engine.orders import (
     sends,
     unknown,
 )
-from bot.engine.risk import breaks
+from bot.engine.risk import accounts, breaks
 from bot.engine.settings import (
     EngineSettings,
     Guard,
@@ -286,8 +286,11 @@ def _take_in(state: State, event: Event) -> None:
 def _take_steps(state: State) -> None:
     """See to all that waits, one after the other: a step may give the next one something to do."""
     index, gate_now = state.index, state.gate
-    look_again_at = state.reconciling.look_again_at
-    is_to_look_again = look_again_at is not None and look_again_at <= state.now
+    looks = (
+        (state.reconciling.look_again_at, breaks.look_again),
+        (state.reconciling.settled_at, accounts.look_at_settled),
+    )
+    due_looks = [look for at, look in looks if at is not None and at <= state.now]
     if index.held or gate_now.question or gate_now.ending:
         guarded(state, "orders that wait", held.advance, state)
     if state.waiting_closes:
@@ -308,8 +311,8 @@ def _take_steps(state: State) -> None:
         guarded(state, "open questions", unknown.advance, state)
     if index.looks:
         guarded(state, "second looks", doubts.look_again, state)
-    if is_to_look_again:
-        guarded(state, "another look", breaks.look_again, state)
+    for look in due_looks:
+        guarded(state, "another look", look, state)
     if gate_now.causes and RunState.STOPPING in gate_now.causes:
         guarded(state, "the stop", operator.stop_if_settled, state)
 
@@ -333,6 +336,7 @@ def _find_deadlines(state: State, ahead: list[datetime]) -> None:
     """Find when something is next due: nothing has a timer of its own."""
     index, gate_now, now = state.index, state.gate, state.now
     found: list[datetime | None] = [state.reconciling.look_again_at, state.bars.next_end(now)]
+    found.append(state.reconciling.settled_at)
     watched = (index.order_polls, index.intent_polls, index.expiries, index.looks)
     found += [deadlines.next_after(now) for deadlines in watched if deadlines]
     if index.held:

@@ -1,16 +1,21 @@
 """Movements by fills that the broker's figures may not contain yet, and the comparison of both.
 
 A fill after the figures were requested costs money or shares at once. What it brings counts from
-its settlement on, unless that was before the request. Fills come in time order, so those after a
-request are the last ones; settlements are stored by instant, of which there are few.
+its settlement on, unless that was before the request. Brokers deliver sooner than the rule says, as
+early as noon: figures of the settlement's own day may contain it before its time. It then counts
+only if they certainly lacked it; else the figures of after it show it, which are requested at once.
+
+Fills come in time order, so those after a request are the last ones; settlements are stored by
+instant, of which there are few.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 
 from bot.domain.account import AccountSnapshot, Break
+from bot.domain.local_time import instant_of, local_date
 from bot.engine.settings import LONG_AGO
 
 
@@ -35,6 +40,7 @@ class Moves:
         self._out: deque[tuple[datetime, datetime, int]] = deque()
         self._coming: defaultdict[datetime, int] = defaultdict(int)
         self._asked_at, self._out_since = LONG_AGO, 0
+        self._in_doubt_to = LONG_AGO
 
     def add(self, at: datetime, settles_at: datetime, *, out: int, coming: int) -> None:
         """Add a fill, not earlier than the previous one."""
@@ -52,7 +58,8 @@ class Moves:
                 if at <= asked_at:
                     break
                 self._out_since += out
-        come = (amount for at, amount in self._coming.items() if asked_at < at <= now)
+        shown_to = max(asked_at, self._in_doubt_to)
+        come = (amount for at, amount in self._coming.items() if shown_to < at <= now)
         return sum(come) - self._out_since
 
     def is_newer(self, asked_at: datetime) -> bool:
@@ -60,11 +67,15 @@ class Moves:
         return bool(self._out) and self._out[-1][0] > asked_at
 
     def next_coming(self, now: datetime) -> datetime | None:
-        """Return when something is next received."""
-        return min((at for at in self._coming if at > now), default=None)
+        """Return when something is next received, or was without being counted yet."""
+        left = (at for at in self._coming if at > now or at <= self._in_doubt_to)
+        return min(left, default=None)
 
-    def forget(self, asked_at: datetime) -> None:
-        """Drop what figures of `asked_at`, and all later ones, contain in full."""
+    def forget(self, asked_at: datetime, in_doubt_to: datetime) -> None:
+        """Drop what figures of `asked_at`, and all later ones, contain in full. What is received
+        until `in_doubt_to` may be in them, too.
+        """
+        self._in_doubt_to = in_doubt_to
         while self._out and max(self._out[0][:2]) <= asked_at:
             self._out.popleft()
         for at in [at for at in self._coming if at <= asked_at]:
@@ -113,12 +124,17 @@ class Flows:
         """Return the symbols of all fills after an instant."""
         return {symbol for (_, symbol), moves in self._shares.items() if moves.is_newer(at)}
 
-    def forget(self, account: str, asked_at: datetime) -> None:
-        """The account's figures of `asked_at` have come: drop what they contain in full."""
-        all_moves = (*self._shares.items(), *self._held.items())
-        mine = [moves for (name, _), moves in all_moves if name == account]
-        for moves in (*mine, *([self._cash[account]] if account in self._cash else ())):
-            moves.forget(asked_at)
+    def forget(self, account: str, asked_at: datetime, lacking: Collection[str | None]) -> None:
+        """The account's figures of `asked_at` have come: drop what they contain in full.
+
+        `lacking`: the symbols (None: cash) of which they certainly do not contain yet what settles
+        later that day.
+        """
+        day_end = instant_of(local_date(asked_at) + timedelta(days=1), time())
+        cash = [((account, None), self._cash[account])] if account in self._cash else []
+        for (name, symbol), moves in (*self._shares.items(), *self._held.items(), *cash):
+            if name == account:
+                moves.forget(asked_at, asked_at if symbol in lacking else day_end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +169,8 @@ class AccountLedger:
     `coming` are fills before the base that settle after it; `doubts` are differences in reads, by
     symbol (None: cash) and kind, with their time: each awaits a confirming read. `is_new`: these
     figures are not journalled yet. `lack` is that of the read that counts, `held` the part of
-    its cash that is spent on buys of the day and deducted later, `old` are reads that show the
+    its cash that is spent on buys of the day and deducted later, `undelivered` the symbols (None:
+    cash) of which it certainly lacks what settles later on its day; `old` are reads that show the
     account before a fill. `paid_on`: the last day on which the broker was seen to deduct a
     buy of that day from its cash. `past` are the base's fills of its day: an old read may be of
     before them.
@@ -167,6 +184,7 @@ class AccountLedger:
     past: list[Flow] = field(default_factory=list)
     lack: Lack | None = None
     held: int = 0
+    undelivered: frozenset[str | None] = frozenset()
     old: OldReads | None = None
     paid_on: date = date.min
 
@@ -176,11 +194,13 @@ class Reconciling:
     """What the comparison of journal and broker has found, and what it awaits.
 
     `breaks` are unaccepted differences, `met` those whose order appeared later; `look_again_at`:
-    when orders and account are read again; `closing_since`: since when the day is over.
+    when orders and account are read again; `settled_at`: when the account is read because something
+    settles; `closing_since`: since when the day is over.
     """
 
     breaks: dict[str, Break] = field(default_factory=dict)
     next_number: int = 1
     met: set[str] = field(default_factory=set)
     look_again_at: datetime | None = None
+    settled_at: datetime | None = None
     closing_since: datetime | None = None

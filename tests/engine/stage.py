@@ -262,6 +262,10 @@ class Stage:
         assert due is not None
         return due
 
+    def is_idle(self) -> bool:
+        """Whether nothing is due any more, except that what was traded settles in two days."""
+        return self.engine.next_due() in {None, self.engine._state.reconciling.settled_at}
+
     def decided(self) -> tuple[str, str]:
         decision: Decision = self.last(Decision)
         return decision.verdict, decision.code

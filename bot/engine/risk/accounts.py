@@ -1,20 +1,21 @@
 """What may be spent and sold: the broker's last figures, our own fills since, and reservations.
 
 The broker's snapshot is the base. A later fill costs money or shares at once and brings nothing
-before it settles (T+2, 13:00 local: VSDC settlement rules). Every working order, and every place of
-unknown outcome, is reserved at its full open size and worst price, fee included.
+before it settles (T+2, 13:00 local: VSDC settlement rules), nor, if the snapshot may contain it
+already, before the next one. Every working order, and every place of unknown outcome, is reserved
+at its full open size and worst price, fee included.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, Moved
 from bot.domain.entry import HOLDS_NOTE, LAST_PRICE, AccountSeen, Fill, Number, OrderUpdated
 from bot.domain.errors import CalendarEnds, NoRule
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
-from bot.domain.message import AccountRead
+from bot.domain.message import AccountRead, ReadAccount
 from bot.domain.order import Side
 from bot.engine import gate
 from bot.engine.flows import AccountLedger, Flow
@@ -23,6 +24,8 @@ from bot.engine.state import Position, State, StrategyState
 from bot.engine.tracked import TrackedIntent, TrackedOrder
 
 NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
+SHOWN_WITHIN: Final = timedelta(seconds=60)
+"""So long after a settlement the account is read because of it; then its polls show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +178,9 @@ def take_back_external(state: State, row: OrderUpdated) -> None:
 
 def _add(state: State, flow: Flow) -> None:
     state.flows.add(flow)
+    if flow.settles_at != NEVER:
+        found = state.reconciling
+        found.settled_at = min(found.settled_at or NEVER, flow.settles_at)
     snapshot = state.accounts.get(flow.account)
     if snapshot is None or flow.at > snapshot.at:  # else the broker's figures contain it
         state.exposure.move(flow.account, flow.symbol, flow.shares_in - flow.shares_out)
@@ -222,6 +228,7 @@ def restore(state: State, base: AccountSnapshot, in_base: Mapping[str, Moved]) -
                 flows.append(_flow(state, row, *more))
     ledger.flows = [flow for flow in flows if flow.at > base.at]
     ledger.coming = [flow for flow in flows if flow.at <= base.at < flow.settles_at]
+    state.reconciling.settled_at = state.now
 
 
 def flow_of(state: State, fill: Fill, trading_date: date) -> Flow | None:
@@ -248,6 +255,22 @@ def settlement_of(state: State, instrument: Instrument, trading_date: date) -> d
         return state.rulebook.settles_at(instrument, trading_date)
     except (CalendarEnds, NoRule):
         return NEVER
+
+
+def look_at_settled(state: State) -> None:
+    """Read the account as soon as something has settled, and again until its figures are of after
+    that: they may have contained it before.
+    """
+    now, settlements = state.now, {NEVER}
+    for account, ledger in state.ledgers.items():
+        seen = state.accounts.get(account, ledger.base)
+        every = (flow.settles_at for flow in (*ledger.coming, *ledger.flows))
+        settlements |= {at for at in every if at > seen.at}
+    if any(at <= now < at + SHOWN_WITHIN for at in settlements):
+        state.command(ReadAccount("a settlement"))
+        settlements.add(now + breaks.ASK_AGAIN)
+    following = min(at for at in settlements if at > now)
+    state.reconciling.settled_at = following if following != NEVER else None
 
 
 # ------------------------------------------------------------------------------- profit and loss
@@ -323,7 +346,8 @@ def on_account(state: State, event: AccountRead) -> None:
         state.accounts[snapshot.account] = snapshot
         if ledger is not None:
             ledger.lack, ledger.held = lack, ledgers.held_at(ledger, snapshot)
-        state.flows.forget(snapshot.account, snapshot.at)
+        lacking = ledger.undelivered if ledger is not None else ()
+        state.flows.forget(snapshot.account, snapshot.at, lacking)
         held = {symbol: holding.total for symbol, holding in snapshot.holdings.items()}
         for symbol, shares in state.flows.held(snapshot.account, snapshot.at, state.now).items():
             held[symbol] = held.get(symbol, 0) + shares

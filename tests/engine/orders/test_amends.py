@@ -552,7 +552,7 @@ def test_an_order_that_ends_first_ends_its_amendment():
 
     assert _amended(stage).verdict == "ENDED"
     assert stage.entries_of_order().state is _S.FILLED
-    assert stage.engine.next_due() is None
+    assert stage.is_idle()
     assert row.executed_quantity == 0
 
 

@@ -70,7 +70,7 @@ def test_the_verdict_comes_from_a_row_only():
     row = stage.entries_of_order()
     assert (row.state, row.broker_status) == (OrderState.CANCELLED, "SENT")
     assert row.note == "expire 3m: 200 filled, 300 cancelled"
-    assert stage.engine.next_due() is None
+    assert stage.is_idle()
 
 
 def test_a_cancelled_order_without_a_fill_ends_unfilled():
@@ -109,7 +109,7 @@ def test_an_order_that_was_filled_meanwhile_is_not_cancelled():
     stage.row(report_of(intent, executed=500))
 
     assert stage.new(CancelOrder) == []
-    assert stage.engine.next_due() is None
+    assert stage.is_idle()
 
 
 def test_the_rows_own_flag_outranks_the_state():

@@ -1,20 +1,28 @@
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
 from bot.domain.account import AccountSnapshot, Holding
-from bot.domain.entry import Decision, Verdict
-from bot.domain.message import AccountRead, PlaceOrder, QuoteReceived
-from bot.domain.operations import AmendAsked
-from bot.domain.order import Side
-from bot.domain.outcome import Unknown
+from bot.domain.entry import Decision, Fill, Verdict
+from bot.domain.instrument import Phase
+from bot.domain.message import (
+    AccountRead,
+    PlaceOrder,
+    QuoteReceived,
+    ReadAccount,
+    Reconciled,
+    TradingDayStarted,
+)
+from bot.domain.operations import AmendAsked, EarlierOrdersRead
+from bot.domain.order import OrderState, Side
+from bot.domain.outcome import Accepted, Unknown
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.risk.accounts import means_of
 from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
 from tests.engine.plain_scan import differences
-from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, Stage, report_of, result_of
 
 
 def _means(stage):
@@ -88,6 +96,208 @@ def test_what_was_bought_can_be_sold_from_13_00_of_the_second_day():
     stage.now = settles
     stage.quote()
     assert _means(stage).sellable == 200
+
+
+NOON = datetime(2026, 11, 23, 5, 59, 50, tzinfo=UTC)
+"""Ten seconds before what was traded on the Thursday settles, on its second trading day."""
+
+
+def _begin_day(stage, day, total):
+    stage.now = datetime(2026, 11, day, 1, 35, tzinfo=UTC)
+    stage.handle(TradingDayStarted(stage.now, date(2026, 11, day)))
+    stage.handle(EarlierOrdersRead(stage.now, ()))
+    stage.book()
+    stage.account(total)
+    stage.handle(Reconciled(stage.now))
+
+
+def _sold(*, is_delivered):
+    """A bot that has sold 1,000 HPG two days ago, and what that brought; now it is noon."""
+    stage = _holding(1_000, sellable=1_000, cash=50_000_000)
+    stage.request(lambda s: s.sell(1_000, limit=27_000))
+    intent = stage.last(PlaceOrder).intent
+    stage.accept(intent)
+    stage.after(2).book(report_of(intent, executed=1_000))
+    stage.sellable = 0
+    for day in (20, 23):
+        _begin_day(stage, day, 0)
+    proceeds = stage.engine.balances()[0].due[0].cash
+    stage.cash += proceeds if is_delivered else 0
+    stage.now = NOON
+    stage.book()
+    stage.account(0)
+    return stage, proceeds
+
+
+def _bought(*, is_delivered, at=NOON):
+    """The same of a bot that has bought 1,000 HPG then, and another 1,000 today."""
+    stage = Stage(cash=500_000_000)
+
+    def buy(order_id, **row):
+        intent = stage.buy(1_000, 27_000)
+        stage.accept(intent, order_id)
+        filled = report_of(intent, order_id, executed=1_000, state=OrderState.FILLED, **row)
+        stage.after(2).book(filled)
+        stage.cash -= _with_fee(27_000_000)
+        return filled
+
+    buy("ORD1")
+    for day in (20, 23):
+        _begin_day(stage, day, 1_000)
+    stage.phase(Phase.PROGRESS)
+    stage.quote()
+    second = buy("ORD2", trading_date=date(2026, 11, 23))
+    stage.sellable = 1_000 if is_delivered else 0
+    stage.now = at
+    stage.book(second)
+    stage.account(2_000)
+    return stage
+
+
+def _settle(stage):
+    stage.pass_time(10)
+    stage.quote(updated_at=stage.now)
+
+
+def test_money_that_was_delivered_at_noon_is_not_spent_twice_at_13_00():
+    stage, proceeds = _sold(is_delivered=True)
+    assert _free(stage) == 50_000_000 + proceeds
+
+    _settle(stage)
+
+    assert _free(stage) == 50_000_000 + proceeds
+    [balance] = stage.engine.balances()
+    assert (balance.cash, balance.buying_power) == (balance.broker_cash, balance.broker_cash)
+    stage.request(lambda s: s.buy(3_500, limit=27_000))
+    assert stage.decided() == (Verdict.BLOCKED, "CASH")
+    stage.after(1).account(0)
+    assert _free(stage) == 50_000_000 + proceeds
+
+
+def test_money_that_had_certainly_not_come_by_then_is_spent_from_13_00():
+    stage, proceeds = _sold(is_delivered=False)
+    assert _free(stage) == 50_000_000
+
+    _settle(stage)
+
+    assert _free(stage) == 50_000_000 + proceeds
+
+
+def test_money_of_which_no_read_says_whether_it_has_come_counts_from_the_next_read():
+    stage, proceeds = _sold(is_delivered=False)
+    stage.cash += 1_000_000  # more than before, and not what is due
+    stage.after(1).account(0)
+
+    stage.pass_time(9)
+    assert _free(stage) == 51_000_000
+
+    stage.cash += proceeds
+    stage.after(1).account(0)
+    assert _free(stage) == 51_000_000 + proceeds
+
+
+def test_shares_that_were_delivered_at_noon_are_not_sold_twice_at_13_00():
+    stage = _bought(is_delivered=True)
+    assert _means(stage).sellable == 1_000
+
+    _settle(stage)
+    stage.request(lambda s: s.close(limit=27_000))
+
+    assert stage.last(PlaceOrder).intent.quantity == 1_000
+
+
+def test_shares_that_had_certainly_not_come_by_then_are_sold_from_13_00():
+    stage = _bought(is_delivered=False)
+    assert _means(stage).sellable == 0
+
+    _settle(stage)
+    stage.request(lambda s: s.close(limit=27_000))
+
+    assert stage.last(PlaceOrder).intent.quantity == 1_000
+
+
+@pytest.mark.parametrize("whose", ["ours", "ours, without an answer yet", "the owner's"])
+def test_shares_of_which_a_working_sell_hides_whether_they_have_come_wait_for_the_next_read(whose):
+    stage = _bought(is_delivered=True)
+    stage.phase(Phase.PROGRESS)
+    stage.quote(updated_at=stage.now)
+    if whose == "the owner's":
+        elsewhere = replace(stage.last(PlaceOrder).intent, side=Side.SELL, limit_price=28_000)
+        stage.book(report_of(elsewhere, "ORD3", trading_date=date(2026, 11, 23)))
+    else:
+        stage.request(lambda s: s.sell(1_000, limit=28_000))
+        stage.send(stage.last(PlaceOrder).intent)
+    if whose == "ours":
+        stage.answer(sale := stage.last(PlaceOrder).intent, Accepted(result_of(sale, "ORD3")))
+    stage.sellable = 0  # as little as before the delivery
+    stage.after(1).account(2_000)
+    if whose == "ours, without an answer yet":
+        stage.answer(sale := stage.last(PlaceOrder).intent, Accepted(result_of(sale, "ORD3")))
+
+    _settle(stage.after(-1))
+    assert _means(stage).sellable == 0
+
+    stage.sellable = 1_000  # more has come, from elsewhere
+    stage.after(1).account(2_000)
+    assert _means(stage).sellable == 1_000
+
+
+def test_an_unexplained_difference_makes_no_base_of_what_was_delivered_at_noon():
+    stage = _bought(is_delivered=True, at=NOON - timedelta(minutes=5))
+    stage.cash += 1_000_000
+    for _ in range(3):
+        stage.after(100).book(*stage.engine._state.set_aside[ACCOUNT].reports)
+        stage.account(2_000)
+    assert len(_breaks(stage)) == 1
+
+    _settle(stage)
+
+    assert _means(stage).sellable == 1_000
+
+
+def test_the_account_is_read_at_a_settlement_until_its_figures_are_of_after_it():
+    stage, _ = _sold(is_delivered=True)
+    settles = NOON + timedelta(seconds=10)
+    assert stage.due() == settles
+
+    stage.pass_time(10)
+    assert stage.new(ReadAccount) == [ReadAccount("a settlement")]
+    stage.pass_time(1)
+    assert stage.new(ReadAccount) == []
+    stage.pass_time(14)
+    assert stage.new(ReadAccount) == [ReadAccount("a settlement")]
+    stage.account(0)
+    stage.pass_time(15)
+
+    assert stage.new(ReadAccount) == []
+    assert stage.engine.next_due() is None
+
+
+def test_a_bot_that_was_started_since_reads_the_account_at_the_settlement_too():
+    bought = Stage()
+    bought.after(1).book(report_of(bought.working(200, 27_000), executed=200))
+    fill = bought.last(Fill)
+    held = {"HPG": Holding("HPG", 200, 0, 200, 27_000)}
+    base = AccountSnapshot(fill.at + timedelta(seconds=1), ACCOUNT, 94_000_000, 94_000_000, held)
+    today = NOON.date()
+
+    stage = Stage(
+        recovery=Recovery(today, recent_fills=((DAY, fill),), bases=(base,)), is_open=False
+    )
+
+    assert stage.due() == NOON + timedelta(seconds=10)
+    stage.now = NOON
+    assert ReadAccount("a settlement") in stage.pass_time(10)
+
+
+def test_an_account_that_is_not_answered_is_asked_for_because_of_a_settlement_for_a_minute():
+    stage, _ = _sold(is_delivered=True)
+
+    for _ in range(20):
+        stage.pass_time(10)
+
+    asked = [one for one in stage.commands if one == ReadAccount("a settlement")]
+    assert (len(asked), stage.engine.next_due()) == (3, None)
 
 
 def test_the_owners_settled_shares_let_a_position_be_closed_the_same_day():

@@ -97,6 +97,7 @@ class BarBroker:
 
     def account_read(self, at: datetime) -> AccountRead:
         """Return cash and holdings, after settling what is due."""
+        self._account.settle(at)
         closes, extended = self._exchange.closes(), self.script.extended_id
         return account_read_of(self._account, closes, extended, at)
 

@@ -255,7 +255,6 @@ class _Run:
             self._loop.handle(TradingDayStarted(at, day.day))
         self._loop.handle(InstrumentsRead(at, tuple(each.instrument for each in listings)))
         self._loop.handle(EarlierOrdersRead(at, ()))
-        self._account.settle(at)
         self._loop.handle(broker.todays_orders(at))
         self._loop.handle(replace(broker.account_read(at), rights=tuple(self._rights)))
         for exchange in sorted({each.instrument.exchange for each in listings} - self._phased):
@@ -299,7 +298,6 @@ class _Run:
         if instant.moves:
             due = self._account.next_settlement()
             if due is not None and due <= at:
-                self._account.settle(at)
                 self._loop.handle(broker.account_read(at))
             for each in moved:
                 self._loop.handle(PhaseChanged(at, each, exchange.phase(each)))
