@@ -85,6 +85,7 @@ class Instance:
 class StrategyState:
     """A strategy with its instances, its switch and its counters of the day.
 
+    `coming`: by symbol and settlement, the shares that it has bought and that are not settled.
     `limits` are the tighter of its file's and the bot's, `shared_limits` the names of the bot's;
     `refusals` the broker's, in a row; `repeats` today's orders filled on a side of a symbol since
     it was last switched on; `days` today's trades; `recent_buys` the values of its last buys;
@@ -108,6 +109,7 @@ class StrategyState:
     refused_rows: dict[str, set[tuple[Side, str]]] = field(default_factory=dict)
     repeats: dict[tuple[str, Side], int] = field(default_factory=dict)
     positions: dict[str, Position] = field(default_factory=dict)
+    coming: dict[str, dict[datetime, int]] = field(default_factory=dict)
     days: dict[str, DayTrade] = field(default_factory=dict)
     recent_buys: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_BUYS))
     asked_since: datetime | None = None
@@ -116,6 +118,11 @@ class StrategyState:
     def position(self, symbol: str) -> Position:
         """Return the own position in a symbol; an empty one, not stored, if there is none."""
         return self.positions.get(symbol, Position())
+
+    def unsettled(self, symbol: str, now: datetime) -> int:
+        """Return how many shares it has bought that cannot be sold yet (T+2)."""
+        coming = self.coming.get(symbol)
+        return sum(shares for at, shares in coming.items() if at > now) if coming else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,7 @@ class Stage:
         hooks: dict[str, object] | None = None,
         rulebook: Rulebook | None = None,
         guard: Guard = unguarded,
+        beside: Sequence[StrategyPlan] = (),
     ) -> None:
         self.now = START
         self.entries: list[object] = []
@@ -101,9 +102,10 @@ class Stage:
         self.told: list[tuple[str, Any]] = []
         self.fault: StrategyFault | None = None
         self._requesters: list[Requester] = []
+        factory = self._class(hooks or {})
         self.engine = Engine(
             rulebook=rulebook or RULEBOOK,
-            strategies=[LoadedStrategy(plan, self._class(hooks or {}), (HPG,))],
+            strategies=[LoadedStrategy(each, factory, (HPG,)) for each in (plan, *beside)],
             settings=settings or EngineSettings(),
             invoke=self._invoke,
             guard=guard,
@@ -164,9 +166,9 @@ class Stage:
         self.after(seconds)
         return self.handle(TimePassed(self.now))
 
-    def request(self, *requests: Requester) -> list[Command]:
+    def request(self, *requests: Requester, by: str = "test") -> list[Command]:
         self._requesters += requests
-        return self.handle(TimerFired(self.now, "test", time(9, 30)))
+        return self.handle(TimerFired(self.now, by, time(9, 30)))
 
     def buy(self, quantity: int = 100, limit: int = 27_000) -> Intent:
         self.request(lambda s: s.buy(quantity, limit=limit, why="as asked"))

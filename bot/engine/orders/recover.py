@@ -23,7 +23,7 @@ from bot.engine.orders import amends, answers, cancel_requests, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.risk import breaks, losses
-from bot.engine.risk.accounts import flow_of, restore
+from bot.engine.risk.accounts import flow_of, note_unsettled, restore
 from bot.engine.state import Position, State
 from bot.engine.tracked import BackOff, TrackedIntent, TrackedOrder
 
@@ -319,5 +319,8 @@ def _take_over(state: State, stored: StoredIntent) -> None:
 
 
 def _restore_flows(state: State, recovery: Recovery) -> None:
-    flows = (flow_of(state, fill, day) for day, fill in recovery.recent_fills)
-    state.early_flows += [flow for flow in flows if flow is not None]
+    for day, fill in recovery.recent_fills:
+        flow = flow_of(state, fill, day)
+        if flow is not None:
+            state.early_flows.append(flow)
+            note_unsettled(state, fill.strategy, flow)

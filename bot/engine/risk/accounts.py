@@ -6,7 +6,7 @@ already, before the next one. Every working order, and every place of unknown ou
 at its full open size and worst price, fee included.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
@@ -33,10 +33,11 @@ class Means:
     """What a strategy may use in a symbol, computed once for each of its decisions.
 
     `cash`: VND that a new buy may use, its fee included; None while the account is unread.
-    `sellable`: own shares that are settled and in no own sell, be it answered or not; never more
-    than the account's. `exposure`: own shares, what own orders may still buy, and the account's
-    external open buys. `orders`: everybody's open orders in the symbol, `pending`: places there
-    without an answer yet. `is_working`: an own order works in the symbol, or is on its way or held.
+    `sellable`: own shares in no own sell, be it answered or not, as far as the account has settled
+    ones that no other strategy holds. `exposure`: own shares, what own orders may still buy, and
+    the account's external open buys. `orders`: everybody's open orders in the symbol, `pending`:
+    places there without an answer yet. `is_working`: an own order works in the symbol, or is on its
+    way or held.
     """
 
     cash: int | None
@@ -78,6 +79,10 @@ def means_of(
         intent = tracked.intent
         is_working = is_working or (intent.strategy, intent.symbol) == (name, symbol)
     free = _free_shares(state, snapshot, symbol, orders, pending) if snapshot else 0
+    settled = sellable - strategy.unsettled(symbol, state.now)
+    if settled < min(sellable, free):
+        left = free - _settled_of_others(state, strategy, account, symbol, orders, pending)
+        free = max(settled, left)
     return Means(
         cash=free_cash(state, snapshot) if snapshot else None,
         sellable=max(0, min(sellable, free)),
@@ -131,6 +136,31 @@ def _free_shares(
     return shares
 
 
+def _settled_of_others(
+    state: State,
+    strategy: StrategyState,
+    account: str,
+    symbol: str,
+    orders: Sequence[TrackedOrder],
+    pending: Sequence[TrackedIntent],
+) -> int:
+    """Return what the account's other strategies have settled and in none of their sells."""
+    shares = 0
+    for other, _ in state.instances.get(symbol, ()):
+        if other is strategy or other.plan.account != account:
+            continue
+        name = other.plan.name
+        own = other.position(symbol).shares - other.unsettled(symbol, state.now)
+        for order in orders:
+            if order.row.side is Side.SELL and order.row.strategy == name:
+                own -= order.open_quantity
+        for tracked in pending:
+            if tracked.intent.side is Side.SELL and tracked.intent.strategy == name:
+                own -= tracked.intent.quantity
+        shares += max(0, own)
+    return shares
+
+
 def worst_price(state: State, symbol: str, limit_price: int | None) -> int:
     """Return the most a share can cost: the limit, else the ceiling, the last price, or 0."""
     if limit_price is not None:
@@ -147,6 +177,17 @@ def add_flow(state: State, fill: Fill) -> None:
     flow = flow_of(state, fill, state.trading_date)
     if flow is not None:
         _add(state, flow)
+        note_unsettled(state, fill.strategy, flow)
+
+
+def note_unsettled(state: State, strategy: str | None, flow: Flow) -> None:
+    """Remember until its settlement what a strategy has bought."""
+    owner = state.strategies.get(strategy or "")
+    if owner is not None and flow.shares_in and flow.settles_at > state.now:
+        coming = owner.coming.setdefault(flow.symbol, {})
+        for at in [at for at in coming if at <= state.now]:
+            del coming[at]
+        coming[flow.settles_at] = coming.get(flow.settles_at, 0) + flow.shares_in
 
 
 def add_external(state: State, before: OrderUpdated | None, row: OrderUpdated) -> None:
