@@ -62,7 +62,7 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
         strategy.orders_today = strategy.realised_today = strategy.fees_today = 0
         strategy.repeats.clear()
         strategy.refused_rows.clear()
-        if (strategy.state, strategy.state_by) == gate.PAUSED_FOR_TODAY:
+        if gate.only_sells(strategy):
             gate.switch(state, strategy, gate.ON, "a new day", gate.BY_LIMIT)
 
 
@@ -294,5 +294,6 @@ def needs_a_person(state: State, status: BotStatus) -> Iterator[str]:
     for symbol in status.halted_symbols:
         yield f"{symbol} is halted (bot resume {symbol})"
     for each in status.strategies:
-        if each.state in {"disabled", "paused"}:
+        is_for_today = gate.only_sells(state.strategies[each.name])
+        if each.state in {"disabled", "paused"} and not is_for_today:
             yield f"{each.name} is {each.state} (bot resume --strategy {each.name})"

@@ -63,7 +63,7 @@ PAUSED: Final = "paused"
 DISABLED: Final = "disabled"
 BY_LIMIT: Final = "limit"
 PAUSED_FOR_TODAY: Final = (PAUSED, BY_LIMIT)
-"""State and author of a strategy paused by its own limit: until the next day."""
+"""State and author of a strategy paused by its own loss: it only sells until the next day."""
 ENGINE_FAULT: Final = "engine fault"
 DENIED_JOURNAL: Final = "DENIED_JOURNAL"
 """The code of a request refused because nothing can be written."""
@@ -126,8 +126,12 @@ def _announce(state: State, reason: str, by: str) -> None:
 
 
 def switch(state: State, strategy: StrategyState, to_state: str, reason: str, by: str) -> None:
-    """Journal the switch if it is a change, and reset the count of faults."""
-    if strategy.state == to_state:
+    """Journal the switch if it is a change, and reset the count of faults.
+
+    A pause by anybody else is more than one by the strategy's own loss: it doesn't sell either.
+    """
+    is_more = only_sells(strategy) and by != BY_LIMIT
+    if strategy.state == to_state and not is_more:
         return
     strategy.state, strategy.state_reason, strategy.state_by = to_state, reason, by
     strategy.faults = 0
@@ -136,16 +140,19 @@ def switch(state: State, strategy: StrategyState, to_state: str, reason: str, by
     state.record(StrategySwitched(state.now, strategy.plan.name, to_state, reason, by))
 
 
-def strategy_objection(strategy: StrategyState, side: Side) -> str | None:
-    """Return why no order of a strategy may be sent; None if it may.
+def only_sells(strategy: StrategyState) -> bool:
+    """Return whether its own loss of today has paused a strategy, which does not block exits."""
+    return (strategy.state, strategy.state_by) == PAUSED_FOR_TODAY
 
-    If its own limit has paused a strategy, its sales may still be sent: the limit does not block
-    exits.
-    """
-    is_exit = side is Side.SELL
-    if strategy.state == ON or (
-        is_exit and (strategy.state, strategy.state_by) == PAUSED_FOR_TODAY
-    ):
+
+def hears_market(strategy: StrategyState) -> bool:
+    """Return whether the market wakes a strategy; one that only sells has to ask for that."""
+    return strategy.state == ON or only_sells(strategy)
+
+
+def strategy_objection(strategy: StrategyState, side: Side) -> str | None:
+    """Return why no order of a strategy may be sent; None if it may."""
+    if strategy.state == ON or (side is Side.SELL and only_sells(strategy)):
         return None
     reason = f": {strategy.state_reason}" if strategy.state_reason else ""
     return f"{strategy.plan.name} is {strategy.state}{reason}"

@@ -31,7 +31,7 @@ from bot.engine.account_state import Mark
 from bot.engine.bars import BarSeries
 from bot.engine.control_state import Standing
 from bot.engine.findings import DepthSeen, PhaseSeen, QuoteSeen
-from bot.engine.gate import ON
+from bot.engine.gate import hears_market
 from bot.engine.orders.cancel_requests import stops_at
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import means_of, note_holdings
@@ -218,7 +218,7 @@ class Hearer:
     @property
     def is_on(self) -> bool:
         """Return whether the market wakes it now."""
-        return self.strategy.state == ON
+        return hears_market(self.strategy)
 
 
 class Passing:

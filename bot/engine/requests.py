@@ -30,6 +30,7 @@ from bot.engine.risk.accounts import (
     Means,
     day_result,
     means_of,
+    pause_after_loss,
     settlement_of,
     worst_price,
 )
@@ -102,8 +103,7 @@ def _consider_order(
         due := sizing.sales_open_at(state, strategy.plan.account)
     ):
         sizing.keep_waiting(state, strategy, symbol, request, why, due)
-        local = clock_of(due)
-        text = f"sales of this account go out again at {local}; it waits until then ({why})"
+        text = f"sales of this account go out again at {clock_of(due)}; it waits until then ({why})"
         note_skip(state, strategy, symbol, "EXIT_WAITS", text)
         return
     else:
@@ -239,7 +239,7 @@ def submit(
         if last.code == "DAY_LOSS":
             cancel_requests.stop_after_loss(state, request.account)
         if last.code == "MAX_LOSS":
-            gate.switch(state, strategy, gate.PAUSED, last.text, gate.BY_LIMIT)
+            pause_after_loss(state, strategy)
     return None
 
 

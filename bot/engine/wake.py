@@ -25,7 +25,7 @@ from bot.domain.quote import BarsRead, ReadBars
 from bot.engine import ex_dates, hook_faults, requests
 from bot.engine.bars import BarSeries, bars_of
 from bot.engine.control_state import Standing
-from bot.engine.gate import DISABLED, ON, guarded, switch
+from bot.engine.gate import DISABLED, guarded, hears_market, switch
 from bot.engine.risk.accounts import Means, means_of
 from bot.engine.settings import StrategyFault
 from bot.engine.state import HookCall, Instance, State, StrategyState
@@ -88,8 +88,9 @@ def call_hooks(state: State, must_yield: MustYield = never) -> None:
     """Call the due hooks in the order in which they became due, then those that result from them. A
     strategy whose hooks keep triggering one another is disabled.
 
-    The market wakes a strategy only while it and the bot are on; events of its own orders reach it
-    even while it is paused. After a hook, `must_yield` may leave the others due for a later turn.
+    The market wakes a strategy only while it and the bot are on, or while its own loss lets it only
+    sell; events of its own orders reach it even while it is paused. After a hook, `must_yield` may
+    leave the others due for a later turn.
     """
     while state.due_hooks:
         each = state.due_hooks.popleft()
@@ -97,10 +98,9 @@ def call_hooks(state: State, must_yield: MustYield = never) -> None:
             why = f"its hooks led to one another {HOOK_ROUNDS_MAX} times, the last was {each.hook}"
             switch(state, each.strategy, DISABLED, why, "engine")
             continue
-        now_is = each.strategy.state
-        is_heard = now_is == ON and not state.gate.is_asleep
+        is_heard = hears_market(each.strategy) and not state.gate.is_asleep
         if each.hook in NEWS_HOOKS:
-            is_heard = now_is != DISABLED
+            is_heard = each.strategy.state != DISABLED
         if is_heard:
             state.hook_round = each.round
             guarded(state, f"{each.hook} of {each.strategy.plan.name}", _call, state, each)
@@ -249,7 +249,7 @@ def is_waiting(
     instance.bars_needed = needed if series.count < needed else 0
     if not instance.bars_needed and seen_from is None and series.late_ex_date is None:
         return False
-    if strategy.state == ON and not state.gate.is_asleep:
+    if hears_market(strategy) and not state.gate.is_asleep:
         why = f"{series.count} of {needed} bars seen"
         if series.late_ex_date is not None:
             why = (
@@ -320,7 +320,7 @@ def _holds(strategy: StrategyState, instance: Instance) -> bool:
 
 def _tell_holder(state: State, strategy: StrategyState, instance: Instance) -> None:
     series = series_of(state, strategy, instance)
-    if series is None or not _holds(strategy, instance) or strategy.state != ON:
+    if series is None or not _holds(strategy, instance) or not hears_market(strategy):
         return
     told = _deaf(strategy, instance, series)
     about = f"{strategy.plan.name} {instance.symbol}"

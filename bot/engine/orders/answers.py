@@ -78,7 +78,7 @@ def note_refused(state: State, tracked: TrackedIntent, refused: Refused) -> None
     strategy.refused_of_late.add(state.now)
     count, of_late = strategy.refusals, strategy.refused_of_late.count(state.now)
     is_over = count >= REFUSALS_MAX or of_late >= REFUSALS_OF_LATE_MAX
-    if is_over and strategy.state == gate.ON:
+    if is_over and gate.hears_market(strategy):
         minutes = round(OF_LATE.total_seconds() / 60)
         span = "in a row" if count >= REFUSALS_MAX else f"within {minutes} minutes"
         count = count if count >= REFUSALS_MAX else of_late

@@ -199,7 +199,7 @@ def _take_over_strategy(state: State, name: str, stored: RecoveredStrategy) -> N
     strategy.state = stored.state or gate.ON
     strategy.state_reason, strategy.state_by = stored.state_reason, stored.state_by
     is_of_before = since is not None and local_of(since).date() < state.trading_date
-    if is_of_before and (strategy.state, strategy.state_by) == gate.PAUSED_FOR_TODAY:
+    if is_of_before and gate.only_sells(strategy):
         gate.switch(state, strategy, gate.ON, "a new day", gate.BY_LIMIT)
 
 

@@ -385,7 +385,9 @@ def test_a_loss_at_the_limit_pauses_the_strategy():
 
     assert stage.decided() == (Verdict.BLOCKED, "MAX_LOSS")
     assert stage.new(StrategySwitched)[0].state == "paused"
-    assert stage.request(lambda s: s.buy()) == []
+    stage.request(lambda s: s.buy())
+    assert stage.decided() == (Verdict.BLOCKED, "PAUSED")
+    assert "only sells until tomorrow (day loss 140,500 VND of" in str(stage.last(Decision).numbers)
 
 
 def test_a_denied_orders_row_says_why_in_the_words_of_the_decision():

@@ -1,17 +1,26 @@
-"""What an account's loss of the day stops, and what repeated trades of a strategy stop."""
+"""What a loss of the day of an account or a strategy stops, and what its repeated trades stop."""
 
 from dataclasses import replace
 from datetime import datetime, time, timedelta
 
 import pytest
 
-from bot.domain.entry import Fill, Note, RunState, StateChanged, StrategySwitched, Verdict
+from bot.domain.entry import (
+    DAY_NOTE,
+    Decision,
+    Fill,
+    Note,
+    RunState,
+    StateChanged,
+    StrategySwitched,
+    Verdict,
+)
 from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import CancelOrder, PlaceOrder, ReadOrderToCancel, TradingDayStarted
-from bot.domain.operations import Action, OperatorActed
+from bot.domain.operations import Action, OperatorActed, TradingDayEnded
 from bot.domain.order import OrderState, Side
-from bot.domain.outcome import Accepted
-from bot.domain.plan import AccountLimits, Limits
+from bot.domain.outcome import Accepted, Refused
+from bot.domain.plan import AccountLimits, Limits, Wake
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.account_state import DayTrade, Mark
 from bot.engine.settings import EngineSettings
@@ -373,6 +382,98 @@ def test_a_strategy_paused_by_its_limit_yesterday_is_on_after_a_restart():
 
     assert stage.engine.status().strategies[0].state == "on"
     assert same_day.engine.status().strategies[0].state == "paused"
+
+
+def _only_sells(**more):
+    """A strategy that has sold 100 of its 1,000 shares at a loss over its limit."""
+    stage = Stage(replace(PLAN, limits=Limits(max_loss_per_day=100_000)), sellable=1_000, **more)
+    bought(stage)
+    stage.after(60).quote(26_900)
+    stage.request(lambda s: s.sell(100, limit=26_900))
+    intent = stage.last(PlaceOrder).intent
+    stage.accept(intent, "ORD2")
+    stage.after(1).book(
+        report_of(intent, "ORD2", executed=100, state=OrderState.FILLED, status="MATCHED")
+    )
+    return stage
+
+
+def test_a_strategy_that_its_own_loss_has_paused_is_woken_to_sell_the_rest():
+    stage = _only_sells()
+
+    assert [one.by for one in stage.new(StrategySwitched)] == ["limit"]
+    [shown] = stage.engine.status().strategies
+    reason = "only sells until tomorrow (day loss 147,225 VND of 100,000)"
+    assert (shown.state, shown.reason) == ("paused", reason)
+    assert _asked(stage, lambda s: s.buy(100, limit=26_900)) == (Verdict.BLOCKED, "PAUSED")
+    assert stage.last(Decision).numbers["reason"] == f"test is paused: {reason}"
+    assert _asked(stage, lambda s: s.close(limit=26_900)) == (Verdict.PASSED, "OK")
+    assert stage.engine.reason_not_to_send(stage.last(PlaceOrder).intent) is None
+
+
+def test_what_only_sells_and_lacks_its_bars_says_that_it_waits():
+    heard = []
+    minute = replace(PLAN, wake=Wake(bar=timedelta(minutes=1)), limits=Limits(max_loss_per_day=1))
+    stage = Stage(minute, hooks={"warm_up": 5, "on_bar": lambda _, bar: heard.append(bar)})
+    bought(stage)
+    stage.after(1).quote(26_900)
+    _asked(stage, _buy)
+    assert stage.engine.status().strategies[0].state == "paused"
+
+    stage.after(60).quote(26_900)
+
+    assert stage.decided() == (Verdict.SKIPPED, "WARMING")
+    assert "WARMING_POSITION" in _alerts(stage)
+
+
+def _pause(stage):
+    stage.handle(
+        OperatorActed(stage.now, Action.PAUSE, "I look at it", "operator", strategy="test")
+    )
+
+
+def _refuse(stage):
+    for count in range(3):
+        stage.after(70).quote(26_900)
+        stage.request(lambda s: s.sell(100, limit=26_900))
+        intent = stage.last(PlaceOrder).intent
+        stage.send(intent)
+        stage.answer(intent, Refused("-900017", f"no {count}", 200))
+
+
+@pytest.mark.parametrize(("stop", "by"), [(_pause, "operator"), (_refuse, "engine")])
+def test_whom_its_loss_lets_only_sell_a_person_or_three_refusals_silence_for_good(stop, by):
+    stage = _only_sells()
+
+    stop(stage)
+
+    assert [(one.state, one.by) for one in stage.all(StrategySwitched)][1:] == [("paused", by)]
+    stage.after(70).quote(26_900)
+    assert stage.request(lambda s: s.close(limit=26_900)) == []
+    stage.after(86_400).handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    assert stage.engine.status().strategies[0].state == "paused"
+
+
+def test_a_pause_that_ends_with_the_day_waits_for_nobody():
+    stage = _only_sells()
+
+    stage.after(20_000).phase(Phase.CLOSED)
+    stage.handle(TradingDayEnded(stage.now, DAY))
+    stage.after(60_000).handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+
+    [summary] = [one for one in stage.entries if isinstance(one, Note) and one.kind == DAY_NOTE]
+    assert "test is paused" not in summary.text
+    assert stage.engine.status().strategies[0].state == "on"
+
+
+def test_a_stop_of_entries_wakes_strategies_which_may_sell():
+    stage = Stage(sellable=1_000)
+    bought(stage)
+    pause = OperatorActed(stage.now, Action.PAUSE, "enough", "operator", entries_only=True)
+    stage.handle(pause)
+
+    assert _asked(stage, _buy) == (Verdict.BLOCKED, "REDUCING")
+    assert _asked(stage, lambda s: s.close(limit=27_000)) == (Verdict.PASSED, "OK")
 
 
 def test_a_stop_of_entries_is_journalled_under_a_scope_of_its_own():
