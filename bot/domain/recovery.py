@@ -154,6 +154,8 @@ class Recovery:
     """What is wrong with the journal itself; empty: it is intact."""
     crashes: int = 0
     """How many runs in a row, begun shortly before this one, never ended: they were killed."""
+    killed_since: datetime | None = None
+    """When the run before this one began, if it has no end."""
     halted_symbols: Mapping[str, str] = field(default_factory=dict)
     """symbol -> why no order goes out in it until an operator resumes"""
     halted_scopes: Mapping[str, str] = field(default_factory=dict)

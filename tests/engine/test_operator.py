@@ -2,7 +2,9 @@ from datetime import timedelta
 
 import pytest
 
+from bot.cli.telling.narrator import Narrator
 from bot.domain.entry import (
+    KILLED_NOTE,
     REDUCED_SCOPE,
     WORKS_ON_NOTE,
     Decision,
@@ -106,6 +108,17 @@ def test_a_restart_keeps_a_bot_reducing_and_a_halt_shows_before_it():
     assert _state(stage) is RunState.HALTED
     _act(stage, Action.RESUME, "seen")
     assert _state(stage) is RunState.RUNNING
+
+
+def test_a_start_after_a_kill_says_so_on_the_screen_and_in_the_journal():
+    stage = Stage(recovery=Recovery(DAY, killed_since=START))
+
+    [note] = [each for each in _notes(stage) if each.kind == KILLED_NOTE]
+    [line] = Narrator().lines_of(note, 300)
+    assert line[9:] == (
+        "KILLED  the last run, begun 2026-11-19 09:30:00, has no end in the journal: it was "
+        "killed, or died. What it left open is asked for now"
+    )
 
 
 @pytest.mark.parametrize(("crashes", "state"), [(2, RunState.RUNNING), (3, RunState.HALTED)])

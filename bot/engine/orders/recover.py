@@ -8,8 +8,8 @@ is the same after a start and after a night.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from bot.domain.entry import Decision, Numbers, OrderUpdated, RunState, Verdict
-from bot.domain.local_time import local_of
+from bot.domain.entry import KILLED_NOTE, Decision, Numbers, OrderUpdated, RunState, Verdict
+from bot.domain.local_time import day_and_clock_of, local_of
 from bot.domain.message import BurnNonce, ReadAccount, ReadTodaysOrders, Recovered
 from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredChanges, StoredIntent
@@ -59,8 +59,7 @@ def on_recovered(state: State, event: Recovered) -> None:
         (one.fault.kind, TrackedFault(one.at, one.where, one.fault, is_of_before=True))
         for one in recovery.faults
     )
-    if recovery.crashes >= CRASHES_MAX and RunState.HALTED not in state.gate.causes:
-        _halt_crash_loop(state, recovery.crashes)
+    _tell_of_deaths(state, recovery)
     for name, known in recovery.strategies.items():
         _take_over_strategy(state, name, known)
     intents = {one.intent.intent_id: one.intent for one in recovery.intents}
@@ -167,8 +166,17 @@ def _todays_open(state: State) -> Iterator[tuple[OrderUpdated | Intent, str]]:
             yield tracked.intent, tracked.intent.intent_id
 
 
-def _halt_crash_loop(state: State, crashes: int) -> None:
-    """A bot that keeps dying may not trade after its next start; open orders stay."""
+def _tell_of_deaths(state: State, recovery: Recovery) -> None:
+    """Say that the last run was killed. A bot that keeps dying may not trade after its next start;
+    open orders stay.
+    """
+    if recovery.killed_since is not None:
+        began = day_and_clock_of(recovery.killed_since)
+        text = f"the last run, begun {began}, has no end in the journal: it was killed, or died"
+        state.note(KILLED_NOTE, f"{text}. What it left open is asked for now")
+    crashes = recovery.crashes
+    if crashes < CRASHES_MAX or RunState.HALTED in state.gate.causes:
+        return
     text = (
         f"the last {crashes} runs were killed or died, all within 10 minutes: no new order is "
         "sent; open orders stay, reads and cancels go on. Find out why it dies (bugs/ in the state "

@@ -24,6 +24,7 @@ from bot.domain.entry import (
     AUTH_TAKEN,
     AUTH_TYPED,
     ENTRIES_SCOPE,
+    KILLED_NOTE,
     LATE_NOTE,
     MISSED_NOTE,
     Note,
@@ -60,7 +61,7 @@ AUTH_WORDS: Final[Mapping[str, str]] = {
 }
 """Every kind of 2FA row, as a person reads it."""
 REFUSED: Final = "write refused"
-_ALERTS: Final = ("ALERT", "FAULT")
+_ALERTS: Final = ("ALERT", "FAULT", KILLED_NOTE)
 
 
 def events(

@@ -40,6 +40,7 @@ from bot.journal.reading.recovering_state import (
     faults,
     flatten,
     halted,
+    killed_since,
     newest_by_scope,
     newest_note,
     open_breaks,
@@ -131,6 +132,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         flatten=flatten(connection),
         faults=tuple(faults(connection)) if kept.state is RunState.HALTED else (),
         crashes=crashes(connection),
+        killed_since=killed_since(connection),
     )
 
 

@@ -207,3 +207,11 @@ def crashes(connection: sa.Connection) -> int:
             break
         count += 1
     return count
+
+
+def killed_since(connection: sa.Connection) -> datetime | None:
+    """Return when the run before this one began, if it has no end."""
+    runs = tables.runs
+    newest = sa.select(runs.c.started_at, runs.c.ended_at).order_by(runs.c.run_id.desc())
+    before = connection.execute(newest.limit(1).offset(1)).first()
+    return instant_of(before.started_at) if before and before.ended_at is None else None

@@ -1,7 +1,7 @@
 """What the engine continues from is what was written, whatever cut the last run off."""
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 import pytest
 
@@ -512,6 +512,19 @@ async def test_runs_before_this_one_that_have_no_end_are_counted(
             await journal.end_run(run, "stopped", at=at)
 
     assert (await journal.recover(DAY)).crashes == crashes
+
+
+@pytest.mark.parametrize(("has_ended", "since"), [(False, after(60)), (True, None)])
+async def test_a_run_before_this_one_without_an_end_is_known_by_its_beginning(
+    journal: Journal, *, has_ended: bool, since: datetime | None
+) -> None:
+    for minute in (0, 1, 2):
+        at = after(60 * minute)
+        run = await journal.start_run(at=at, mode="sandbox", version="1", config_sha256="0")
+        if minute == 0 or (minute == 1 and has_ended):
+            await journal.end_run(run, "stopped", at=at)
+
+    assert (await journal.recover(DAY)).killed_since == since
 
 
 async def test_the_limits_of_the_last_run_come_back(journal: Journal) -> None:
