@@ -21,7 +21,7 @@ LOOK_AT_ORDERS_EVERY_S: Final = 0.1
 """An order takes its way to the broker and back; a state is reached at once."""
 OPERATOR: Final = "operator"
 _BY_HAND: Final = frozenset({RunState.REDUCING, RunState.PAUSED, RunState.HALTED})
-_OFF: Final = frozenset({"paused", "disabled"})
+OFF: Final = frozenset({"paused", "disabled"})
 
 
 def act(
@@ -100,6 +100,6 @@ def print_state(invocation: Invocation, found: Fields, more: str = "") -> None:
     tail = f"{f', {more}' if more else ''}{f': {reason}' if reason else ''}"
     write_line(f"{found.text('state')} {which_bot(invocation)}{tail}")
     for row in found.each("strategies"):
-        if row.text("state") in _OFF:
+        if row.text("state") in OFF:
             why = row.text("reason")
             write_line(f"{row.text('name')} {row.text('state')}{f': {why}' if why else ''}")

@@ -10,7 +10,7 @@ import click
 
 from bot.cli import messages
 from bot.cli.command import Invocation, define_command, define_group
-from bot.cli.operating import act
+from bot.cli.operating import OFF, act
 from bot.cli.options import reason_option
 from bot.cli.show import (
     print_json,
@@ -61,11 +61,12 @@ def list_(invocation: Invocation) -> None:
     try:
         reply = Fields(ask(loaded.state_dir, {"do": "status"}, timeout_s=_ANSWER_S))
     except (NoBotRunning, OSError):
-        changed = None
+        changed, off = None, list[str]()
     else:
         running = reply.inner("status").each("strategies")
         edited = {row.text("name"): changed_files(row.inner("files")) for row in running}
         changed = {name: names for name, names in edited.items() if names}
+        off = [_off_words(row) for row in running if row.text("state") in OFF]
     if invocation.json:
         usable = [{"name": p.name, "where": p.where, "error": p.error} for p in plugins]
         print_json({"strategies": files, "usable": usable, "changed_since_start": changed})
@@ -79,6 +80,7 @@ def list_(invocation: Invocation) -> None:
     heads = ("STRATEGY", "USE", "SYMBOLS", "MODE", "WAKE", "FILE")
     cells = [tuple(cell(row[head.lower()]) for head in heads) for row in files]
     print_table(invocation, heads, cells)
+    print_lines(off)
     for name, names in (changed or {}).items():
         write_line(f"{name}: {messages.CHANGED.format(files=', '.join(names))}")
     write_line("")
@@ -87,6 +89,13 @@ def list_(invocation: Invocation) -> None:
     reasons = [str(row["error"]) for row in files if row["error"]]
     for reason in [*reasons, *(f"{p.where}: {p.error}" for p in plugins if p.error)]:
         print_lines(["", *reason.splitlines()])
+
+
+def _off_words(row: Fields) -> str:
+    """Say that a strategy of the running bot is off, and how to switch it on."""
+    name, why = row.text("name"), row.text("reason")
+    now_is = f"{name} is {row.text('state')}{f': {why}' if why else ''}"
+    return f"{now_is}. To let it trade: bot strategy enable {name}"
 
 
 def _file_rows(loaded: "Loaded") -> list[Plain]:

@@ -8,7 +8,15 @@ is the same after a start and after a night.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from bot.domain.entry import KILLED_NOTE, Decision, Numbers, OrderUpdated, RunState, Verdict
+from bot.domain.entry import (
+    KILLED_NOTE,
+    OFF_NOTE,
+    Decision,
+    Numbers,
+    OrderUpdated,
+    RunState,
+    Verdict,
+)
 from bot.domain.local_time import day_and_clock_of, local_of
 from bot.domain.message import BurnNonce, ReadAccount, ReadTodaysOrders, Recovered
 from bot.domain.order import Intent, OrderState, SendState, Side
@@ -209,6 +217,11 @@ def _take_over_strategy(state: State, name: str, stored: RecoveredStrategy) -> N
     is_of_before = since is not None and local_of(since).date() < state.trading_date
     if is_of_before and gate.only_sells(strategy):
         gate.switch(state, strategy, gate.ON, "a new day", gate.BY_LIMIT)
+    if strategy.state != gate.ON:
+        begun = f" since {day_and_clock_of(since)}" if since is not None else ""
+        why = f": {strategy.state_reason}" if strategy.state_reason else ""
+        end = f"To let it trade: bot strategy enable {name}"
+        state.note(OFF_NOTE, f"{name} is {strategy.state}{begun}{why}. {end}", {"strategy": name})
 
 
 def _take_over_usage(state: State, recovery: Recovery) -> None:

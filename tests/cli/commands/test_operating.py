@@ -189,6 +189,16 @@ def test_an_unknown_strategy_is_a_wrong_command_line(running: RunningBot) -> Non
     assert "depth-hpg" in ran.err
 
 
+def test_the_list_of_strategies_names_one_that_is_off(running: RunningBot) -> None:
+    assert running.call("strategy", "disable", "depth-hpg", "--reason", "odd").code == ExitCode.DONE
+
+    told = running.call("strategy", "list").out
+
+    assert "depth-hpg is disabled: odd. To let it trade: bot strategy enable depth-hpg\n" in told
+    running.call("strategy", "enable", "depth-hpg")
+    assert "depth-hpg is" not in running.call("strategy", "list").out
+
+
 def test_a_token_is_forgotten_and_a_code_brings_a_new_one(running: RunningBot) -> None:
     assert running.call("otp").out == f"{WHICH}: 2FA ok until 23:59\n"
     assert running.call("otp", "forget").code == ExitCode.NEEDS_2FA

@@ -5,6 +5,7 @@ import pytest
 
 from bot.domain.entry import (
     LIMITS_NOTE,
+    OFF_NOTE,
     Decision,
     Fill,
     IntentMoved,
@@ -730,3 +731,16 @@ def test_an_order_that_had_ended_before_the_restart_is_not_one_that_works_on_und
     stage.after(1).book(report_of(intent))
 
     assert [n.numbers["alert"] for n in stage.all(Note) if n.kind == "ALERT"] == ["STALE_ROW"]
+
+
+@pytest.mark.parametrize("state", ["disabled", "on"])
+def test_a_start_names_a_strategy_that_an_earlier_run_has_left_off(state):
+    off = RecoveredStrategy({}, 0, 0, 0, state, "3 faults", "engine", START)
+    stage = Stage(recovery=Recovery(DAY, strategies={"test": off}))
+
+    told = (
+        "test is disabled since 2026-11-19 09:30:00: 3 faults. "
+        "To let it trade: bot strategy enable test"
+    )
+    notes = [each.text for each in stage.all(Note) if each.kind == OFF_NOTE]
+    assert notes == ([told] if state == "disabled" else [])
