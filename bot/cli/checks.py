@@ -143,7 +143,7 @@ def price_words(order: OrderPlan) -> str:
 def span_words(span: timedelta) -> str:
     """`90s`, `5m`, `1h`: in the largest unit that gives a whole number."""
     total = span.total_seconds()
-    for unit, size in (("h", 3600), ("m", 60)):
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         if total >= size and total % size == 0:
             return f"{total / size:.0f}{unit}"
     return f"{total:.3g}s"

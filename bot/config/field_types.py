@@ -22,8 +22,8 @@ from bot.config.masking import masked_url
 
 Value = TypeVar("Value")
 
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
-_DURATION: Final = re.compile(r"(0|[1-9][0-9]{0,5})([smh])")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION: Final = re.compile(r"(0|[1-9][0-9]{0,5})([smhd])")
 _TIME: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 _WHOLE: Final = re.compile(r"[-+]?(0|[1-9][0-9]*(_[0-9]+)*)")
 _LEADING_ZERO: Final = re.compile(r"0[0-9_]+")
@@ -156,10 +156,10 @@ def interval(minimum: timedelta = timedelta(seconds=1)) -> Reader[timedelta]:
             raise wrong("E-CFG-017", "a length of time above 0", value)
         if not minimum <= length <= timedelta(days=1):
             least = f"{minimum.total_seconds():.0f}s"
-            raise wrong("E-CFG-017", f"a length of time from {least} to 24h", value)
+            raise wrong("E-CFG-017", f"a length of time from {least} to 1d", value)
         return length
 
-    return Reader(read, {"type": "string", "pattern": "^[1-9][0-9]{0,5}[smh]$"})
+    return Reader(read, {"type": "string", "pattern": "^[1-9][0-9]{0,5}[smhd]$"})
 
 
 @reader({"type": "string", "pattern": f"^{_TIME.pattern}$"})

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.cli.checks import span_words
+from bot.config.field_types import interval
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.config.shipped import DEMO, shipped
@@ -27,6 +29,7 @@ from bot.domain.plan import (
     Wake,
     When,
 )
+from bot.domain.quote import DAY, width_name
 
 MARKET = market_of(date(2026, 11, 19))
 BASE = """\
@@ -196,6 +199,36 @@ def test_cash_for_less_than_a_lot_of_a_cheap_share_is_a_warning(
         and each.place.endswith("mine.yaml:5:22")
         for each in warnings
     )
+
+
+@pytest.mark.parametrize(
+    ("wake", "told"),
+    [
+        ("bar: 1d", ["E-CFG-057"]),
+        ("bar: 24h", ["E-CFG-057"]),
+        ("bar: 1d, timer: 09:20", []),
+        ("bar: 12h", []),
+    ],
+)
+def test_a_daily_bar_is_taken_and_alone_it_is_a_warning(
+    tmp_path: Path, wake: str, told: list[str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(BASE.replace("bar: 1m", wake), "utf-8")
+
+    checked = check_file(file, market=MARKET)
+
+    assert checked.plan.wake.bar == (DAY / 2 if "12h" in wake else DAY)
+    assert [each.code for each in checked.warnings] == told
+    assert all(each.place.endswith("mine.yaml:4:13") for each in checked.warnings)
+    assert all("closes at 15:00, when no exchange" in each.message for each in checked.warnings)
+
+
+def test_a_width_as_the_bot_names_it_is_one_that_a_file_takes() -> None:
+    for seconds in (10, 60, 900, 3_600, 43_200, 86_400):
+        width = timedelta(seconds=seconds)
+        assert interval().read(width_name(width)) == width
+        assert span_words(width) == width_name(width)
 
 
 def test_an_unknown_symbol_is_a_warning_until_the_broker_is_asked(tmp_path: Path) -> None:

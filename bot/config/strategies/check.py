@@ -159,8 +159,16 @@ def wakes(subject: Subject) -> Iterator[Problem]:
         message = "'wake' is empty: wanted one of bar, quote, depth, timer and session"
         yield subject.at("E-CFG-026", message, "wake")
     if wake.bar is not None and _DAY % wake.bar:
-        message = "'wake.bar': wanted a width that divides a day evenly, like 1m, 5m, 15m or 1h"
+        message = "'wake.bar': wanted a width that divides a day evenly, like 1m, 5m, 15m, 1h or 1d"
         yield subject.at("E-CFG-026", message, "wake", "bar")
+    if wake.bar == _DAY and not (wake.quote or wake.depth or wake.timer or wake.session):
+        message = (
+            "'wake.bar': a daily bar closes at 15:00, when no exchange accepts orders, and nothing "
+            "else wakes the strategy: keep its signal in on_bar and order in on_timer, with "
+            "wake: {bar: 1d, timer: 09:20}"
+        )
+        place = ("wake", "bar")
+        subject.warnings.append(subject.document.at_value("E-CFG-057", message, place))
     # A class that only waits for bars never decides if only depth is polled.
     factory, widths = subject.factory, wake.model_dump()
     own = [

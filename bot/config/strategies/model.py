@@ -82,7 +82,7 @@ def presence(value: object) -> bool:
     raise wrong("E-CFG-013", "true, or nothing", value)
 
 
-@reader({"type": "string", "pattern": "^(drop|hold [1-9][0-9]{0,5}[smh])$"})
+@reader({"type": "string", "pattern": "^(drop|hold [1-9][0-9]{0,5}[smhd])$"})
 def hold_time(value: object) -> timedelta | None:
     """`drop`, or `hold 120s`; None means drop."""
     if value == "drop":
@@ -121,7 +121,7 @@ class WakeSection(_Section):
     """What wakes the strategy. Everything is polled, for the broker's API has no stream."""
 
     bar: Annotated[timedelta | None, interval(timedelta(seconds=10))] = None
-    """A bar of this width has closed, like 1m; built from at least six quotes."""
+    """A bar of this width has closed, like 1m or 1d; built from at least six quotes."""
     quote: _Length = None
     """A quote has been read, at this interval."""
     depth: _Length = None

@@ -75,6 +75,10 @@ def require_sound(factory: type[Strategy]) -> None:
         elif inspect.isroutine(getattr(factory, name, None)) and (hint := _hook_hint(name)):
             message = f"{name} is not a hook, so nothing calls it: {hint}"
             problems.append(_function_problem(factory, name, message))
+    bars: object = factory.warm_up
+    if not isinstance(bars, int) or isinstance(bars, bool) or bars < 0:
+        message = f"warm_up is a number of bars, like 20; found {bars!r}"
+        problems.append(_class_problem(factory, message))
     try:
         parameters_of(factory)
     except OperatorMistake as mistake:
