@@ -314,9 +314,9 @@ def print_table(
     styles: Mapping[str, str] | None = None,
     limit: int | None = None,
     spare: Sequence[str] = (),
-) -> None:
-    """Print rows under their heads. Numbers are right-aligned; lines are cut to `limit`, or the
-    screen.
+) -> bool:
+    """Print rows under their heads; return whether any was cut. Numbers are right-aligned; lines
+    are cut to `limit`, or the screen.
 
     `styles` colours whole cells by their text, on a terminal only. If the table is too wide,
     columns of `spare` are dropped in order. Long tables are laid out in blocks of `ROWS_AT_ONCE`;
@@ -348,8 +348,9 @@ def print_table(
             write_line(line, dye=dyed if is_dyed else str, color=color)
         block = list(islice(waiting, ROWS_AT_ONCE))
         if not block:
-            return
+            break
         widths = list(map(max, widths, _widths(block)))
+    return sum(widths[place] for place in at) + len(at) - 1 > columns
 
 
 def _widths(rows: Sequence[Row]) -> list[int]:

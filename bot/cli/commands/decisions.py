@@ -156,14 +156,16 @@ def _print(
             say(invocation, earlier)
         return
     heads = GROUP_HEADS if kind is DecisionGroup else HEADS
-    rows = map(_cells, page.rows)
+    rows, is_cut = map(_cells, page.rows), False
     if form == "wide":
         print_table(invocation, heads, rows, limit=UNCUT)
     else:
         at = heads.index(INTERNAL)
         narrow = ([*cells[:at], *cells[at + 1 :]] for cells in rows)
-        print_table(invocation, [*heads[:at], *heads[at + 1 :]], narrow, spare=SPARE[heads])
-    write_line(" · ".join(filter(None, (counted(page.count, "decision"), earlier))))
+        shown = [*heads[:at], *heads[at + 1 :]]
+        is_cut = print_table(invocation, shown, narrow, spare=SPARE[heads])
+    rest = "cut to the screen, whole with -o wide" if is_cut else ""
+    write_line(" · ".join(filter(None, (counted(page.count, "decision"), earlier, rest))))
 
 
 def _cells(each: DecisionRow | DecisionGroup) -> Row:

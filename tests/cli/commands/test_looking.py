@@ -270,6 +270,16 @@ def test_missed_signals_are_those_that_2fa_blocked(config: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", [[], ["--why-not"]])
+def test_a_reason_that_is_cut_says_how_to_see_the_whole(kind: list[str], config: Path) -> None:
+    narrow = call("decisions", *kind, "-c", str(config), columns=60).out.splitlines()
+    wide = call("decisions", *kind, "-o", "wide", "-c", str(config), columns=60).out.splitlines()
+
+    assert any(line.endswith("…") for line in narrow[1:-1])
+    assert narrow[-1].endswith(" · cut to the screen, whole with -o wide")
+    assert not any("…" in line for line in wide)
+
+
 def test_the_newest_decisions_are_listed_and_the_earlier_ones_counted(config: Path) -> None:
     everyone = call("decisions", "--all", "-c", str(config)).out.splitlines()
 
