@@ -4,9 +4,10 @@ A separate module because the models of both files use it and do not import each
 """
 
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 from pydantic import ConfigDict
+from pydantic.fields import FieldInfo
 
 from bot.config.field_types import parts_per_million, texts, whole
 from bot.config.model_check import Section
@@ -145,3 +146,19 @@ class AccountSection(Section):
 
 def _length(seconds: int | None) -> timedelta | None:
     return None if seconds is None else timedelta(seconds=seconds)
+
+
+def _is_percentage(field: FieldInfo) -> bool:
+    inner = (
+        each for part in get_args(field.annotation) for each in getattr(part, "__metadata__", ())
+    )
+    return parts_per_million in (*field.metadata, *inner)
+
+
+PERCENTAGES: Final = frozenset(
+    name
+    for section in (EveryStrategySection, AccountSection)
+    for name, field in section.model_fields.items()
+    if _is_percentage(field)
+)
+"""Limits that are written as a percentage and kept in parts per million."""

@@ -32,7 +32,7 @@ def check(invocation: Invocation) -> int:
     """Check the configuration and the strategy files. Needs no network and changes nothing."""
     from bot.cli.checks import Plain, rehearsed, report, report_good
     from bot.config.scenario_file import load_scenario
-    from bot.config.strategies.load import load_plans
+    from bot.config.strategies.load import always_refused, load_plans
     from bot.runtime.notices.channels import open_channels
 
     try:
@@ -50,7 +50,7 @@ def check(invocation: Invocation) -> int:
     if channels:
         line += f", {counted(len(channels), 'channel')} for notices"
     summary: Plain = {"config": str(loaded.path), "mode": mode, "sha256": loaded.sha256}
-    also = loaded.warnings
+    also = [*loaded.warnings, *always_refused(loaded, [each.plan for each in checked])]
     return report_good(
         invocation,
         checked,
@@ -67,6 +67,8 @@ def check(invocation: Invocation) -> int:
 @click.pass_obj
 def show(invocation: Invocation, origin: bool) -> None:
     """Show every setting in effect. Secrets and passwords are masked."""
+    from bot.config.limits import PERCENTAGES  # slow to import
+
     loaded = load(invocation)
     rows = [(key, value, loaded.origin_of(key)) for key, value in effective(loaded)]
     found = {key: {"value": value, "origin": where} for key, value, where in rows}
@@ -78,6 +80,8 @@ def show(invocation: Invocation, origin: bool) -> None:
             text = ", ".join(map(str, value)) or "-"
         elif isinstance(value, bool):
             text = text.lower()
+        elif isinstance(value, int) and key.rpartition(".")[2] in PERCENTAGES:
+            text = f"{value / 10_000:g}%"  # as it is written in the file
         cells.append((key, text, where)[:columns])
     table = aligned(("KEY", "VALUE", "ORIGIN")[:columns], cells, limit=UNCUT)
     print_result(invocation, found, table)

@@ -5,7 +5,7 @@ an exchange's rules of the day.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from bot.clock import SystemClock
-from bot.config.model_check import in_order, problems_in
+from bot.config.model_check import did_you_mean, in_order, problems_in
 from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.config.settings.load import Loaded
@@ -189,6 +189,32 @@ def load_plans(loaded: Loaded, *, market: Market | None = None) -> tuple[Checked
     """Check all strategy files of a configuration. Raises OperatorMistake."""
     files = strategy_files(loaded)
     return check_files(files, base_dir=loaded.base_dir, market=market or market_of(loaded=loaded))
+
+
+def always_refused(
+    loaded: Loaded, plans: Sequence[StrategyPlan], *, market: Market | None = None
+) -> Iterator[Problem]:
+    """Yield warnings of what the limits in bot.yaml refuse whatever the market does."""
+    market, risk, code = market or market_of(loaded=loaded), loaded.settings.risk, "E-CFG-058"
+    allowed, table, key = risk.account.symbols, market.symbols, "risk.account.symbols"
+    place = f"{key} ({loaded.origin_of(key)})"
+    for symbol in allowed or ():
+        if table.instrument(symbol, market.on) is None:
+            hint = did_you_mean(symbol, table.symbols(market.on))
+            text = f"{place} has {symbol}, which is not in the shipped table"
+            yield Problem(code, f"{text}{f'; {hint}' if hint else ''}")
+    for plan in plans:
+        outside = [each for each in plan.symbols if allowed is not None and each not in allowed]
+        if outside:
+            text = f"{plan.name} trades {', '.join(outside)}, not in {place}"
+            yield Problem(code, f"{text}: every buy is refused (UNIVERSE)")
+        parts = {"account": risk.account.max_order_value, "limits": risk.limits.max_order_value}
+        for part, most in parts.items() if plan.order.size_unit is SizeUnit.CASH else ():
+            if most is not None and plan.order.size > most:
+                name = f"risk.{part}.max_order_value"
+                text = f"{plan.name} orders for {plan.order.size:_} VND, {name} is {most:_}"
+                where = loaded.origin_of(name)
+                yield Problem(code, f"{text} ({where}): its buys are refused (MAX_ORDER_VALUE)")
 
 
 def load_strategies(loaded: Loaded, *, market: Market | None = None) -> tuple[LoadedStrategy, ...]:

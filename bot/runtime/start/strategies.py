@@ -23,7 +23,7 @@ from bot.config.problems import OperatorMistake, Problem
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import Settings
 from bot.config.strategies.invoke import invoke
-from bot.config.strategies.load import BrokenFile, SortedOut, load_sound
+from bot.config.strategies.load import BrokenFile, SortedOut, always_refused, load_sound
 from bot.config.strategies.plugins import project_of
 from bot.config.strategies.source_files import Hashes
 from bot.domain.entry import (
@@ -159,7 +159,7 @@ def show_config(
     word = "symbol" if len(symbols) == 1 else "symbols"
     broken = f", {len(found.broken)} broken" if found.broken else ""
     show("config", f"{loaded.path}, {counted}{broken}, {len(symbols)} {word}")
-    for problem in loaded.warnings:
+    for problem in (*loaded.warnings, *always_refused(loaded, plans)):
         complain(f"warning: {problem.head}")
     for each in found.broken:
         for problem in each.problems:

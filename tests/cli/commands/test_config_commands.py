@@ -115,3 +115,58 @@ def test_a_place_alone_is_a_bare_path(capsys: Capture, folder: Path) -> None:
         "state": f"{folder}/here",
         "secrets": f"{folder}/secrets.yaml",
     }
+
+
+STRATEGY = """\
+name: mine
+use: sma_cross
+symbols: [HPG]
+wake: {bar: 1m}
+order: {size: {cash: 40_000_000}}
+"""
+
+
+UNLISTED = "which is not in the shipped table; did you mean"
+PLACE = "risk.account.symbols (bot.yaml:3)"
+OUTSIDE = [
+    f"{PLACE} has hpg, {UNLISTED} 'HPG'?",
+    f"{PLACE} has FTP, {UNLISTED} 'FPT'?",
+    f"mine trades HPG, not in {PLACE}: every buy is refused (UNIVERSE)",
+]
+TOO_LARGE = (
+    "mine orders for 40_000_000 VND, risk.account.max_order_value is 20_000_000 (default): its "
+    "buys are refused (MAX_ORDER_VALUE)"
+)
+
+
+@pytest.mark.parametrize(
+    ("account", "told"),
+    [
+        ("{symbols: [HPG], max_order_value: 40_000_000}", []),
+        ("{symbols: [hpg, FTP]}", [*OUTSIDE, TOO_LARGE]),
+    ],
+)
+def test_limits_that_refuse_every_buy_of_a_strategy_are_warned_of(
+    capsys: Capture, folder: Path, account: str, told: list[str]
+) -> None:
+    (folder / "strategies").mkdir()
+    (folder / "strategies" / "mine.yaml").write_text(STRATEGY, "utf-8")
+    (folder / "bot.yaml").write_text(f"mode: sandbox\nrisk:\n  account: {account}\n", "utf-8")
+
+    code, _, err = called(capsys, "config", "check", "-c", "bot.yaml")
+
+    assert code == 0
+    lines = [line for line in err.splitlines() if " E-CFG-058 " in line]
+    assert lines == [f"warning E-CFG-058 {each}" for each in told]
+
+
+def test_a_percentage_is_shown_as_it_is_written(capsys: Capture, folder: Path) -> None:
+    (folder / "bot.yaml").write_text("mode: sandbox\nrisk: {limits: {max_price_gap: 0.5%}}\n")
+
+    code, out, _ = called(capsys, "config", "show", "-c", "bot.yaml")
+
+    shown = dict(line.split(maxsplit=1) for line in out.splitlines())
+    assert code == 0
+    assert shown["risk.account.max_price_gap"] == "2%"
+    assert shown["risk.account.max_position_of_nav"] == "20%"
+    assert shown["risk.limits.max_price_gap"] == "0.5%"
