@@ -14,7 +14,8 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bot.strategy import BARS_MAX, BARS_MIN, Indicator
+from bot.engine.settings import require_length
+from bot.strategy import BARS_MAX, Indicator
 
 # TA-Lib imports polars and pandas if installed, to accept their frames: 35 MB that we never use.
 # Setting a module to None makes it unavailable.
@@ -102,10 +103,9 @@ class IndicatorSet:
     def read(self, name: str, period: int) -> Indicator:
         """Return the value at the last bar, NaN while the history is too short.
 
-        Raises KeyError for an unknown name, ValueError for a period outside 2 to 5,000.
+        Raises KeyError for an unknown name, and as `require_length` for a period.
         """
-        if not BARS_MIN <= period <= BARS_MAX:
-            raise ValueError(f"{name}({period}): wanted {BARS_MIN} to {BARS_MAX} bars")
+        require_length(name, period)
         running = self._running.get((name, period)) or self._started(name, period)
         return (
             Indicator(math.nan)

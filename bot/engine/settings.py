@@ -8,7 +8,7 @@ from enum import StrEnum
 from bot.domain.errors import Fault
 from bot.domain.instrument import Instrument
 from bot.domain.plan import NONE, AccountLimits, Limits, StrategyPlan
-from bot.strategy import Strategy
+from bot.strategy import BARS_MAX, BARS_MIN, Strategy
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 FOREVER = datetime.max.replace(tzinfo=UTC)
@@ -117,3 +117,14 @@ Guard = Callable[[Callable[[], object]], Fault | None]
 def unguarded(step: Callable[[], object]) -> None:
     """Run a step and let it raise: for tests and backtests, where a fault should be seen."""
     step()
+
+
+def require_length(name: str, bars: object) -> None:
+    """Raise TypeError unless an indicator's length is a whole number, ValueError if it is too small
+    or too large.
+    """
+    if not isinstance(bars, int) or isinstance(bars, bool):
+        text = f"{name}({bars}): wanted a whole number of bars, found {type(bars).__name__}"
+        raise TypeError(f"{text}: annotate the parameter as int, divide with //")
+    if not BARS_MIN <= bars <= BARS_MAX:
+        raise ValueError(f"{name}({bars}): wanted {BARS_MIN} to {BARS_MAX} bars")

@@ -82,6 +82,7 @@ def test_a_plug_in_that_exits_ends_itself_and_not_the_bot() -> None:
         ("def on_bar(self, bar): self.buy(150.5)", 6, "TypeError: quantity must be a whole number"),
         ("def on_bar(self, bar): self.buy(limit=None, market='XX')", 6, "ValueError: 'XX' is not"),
         ("def on_bar(self, bar): bar.sma(0)", 6, "ValueError: sma(0): wanted 2 to 5000 bars"),
+        ("def on_bar(self, bar): bar.sma(9 / 3)", 6, "TypeError: sma(3.0): wanted a whole number"),
         ("def on_bar(self, bar):\n        int('x')", 7, "ValueError: invalid literal"),
         ("def on_bar(self, bar): below(bar)", 3, "ZeroDivisionError: division by zero"),
         ("def on_bar(self, bar): import json; json.loads('')", 6, "JSONDecodeError: Expecting"),

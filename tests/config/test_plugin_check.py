@@ -129,6 +129,7 @@ def test_the_list_of_strategies_shows_an_unusable_class_as_broken(tmp_path: Path
         ("sma_cross", "bar: 1m", "{slow: 1_000_000}", 16, "sma(1000000): wanted 2 to 5000 bars"),
         ("depth_imbalance", "depth: 5s", "{ratio: 0.5}", 17, "wanted ratio above 1"),
         ("mine", "bar: 1m", "{length: -1}", 18, "mine: length must be above 0"),
+        ("mine", "bar: 1m", "{share: 10.0}", 16, "sma(10.0): wanted a whole number of bars, found"),
     ],
 )
 def test_parameters_that_a_strategy_refuses_are_found_where_they_stand(
@@ -136,6 +137,7 @@ def test_parameters_that_a_strategy_refuses_are_found_where_they_stand(
 ) -> None:
     own = "    def check(self):\n        if self.length < 1:\n"
     own += "            raise ValueError('length must be above 0')\n"
+    own += "    share: float = 2\n    def on_bar(self, bar): bar.sma(self.share)\n"
     file = project(tmp_path, HEAD + own, params, use)
     file.write_text(file.read_text().replace("bar: 1m", wake))
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import talib
 
-from bot.domain.entry import Decision, Note, Verdict
+from bot.config.strategies.invoke import invoke
+from bot.domain.entry import Decision, Note, RunState, Verdict
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import BarClosed, PhaseChanged, QuoteReceived
 from bot.domain.plan import Wake
@@ -226,6 +227,29 @@ def test_without_a_bar_an_indicator_is_not_a_number():
 def test_a_period_out_of_range_is_refused(period):
     with pytest.raises(ValueError, match="2 to 5000"):
         IndicatorSet().read("sma", period)
+
+
+@pytest.mark.parametrize("period", [10.0, True, "10", None, np.int64(10)])
+def test_a_period_that_is_no_whole_number_is_refused_also_before_there_is_history(period):
+    with pytest.raises(TypeError, match="wanted a whole number of bars, found"):
+        IndicatorSet().read("sma", period)
+
+
+def test_a_period_that_is_no_whole_number_is_a_fault_of_its_plug_in_and_halts_nobody():
+    def on_bar(strategy, bar):
+        if bar.close > bar.sma(20 / 2):
+            strategy.buy(100)
+
+    class Called(Stage):
+        def _invoke(self, strategy, hook, argument):
+            return invoke(strategy, hook, argument)
+
+    stage = Called(replace(PLAN, wake=Wake(bar=timedelta(minutes=1))), hooks={"on_bar": on_bar})
+    for _ in range(2):
+        stage.after(60).quote()
+
+    assert stage.decided() == (Verdict.FAILED, "EXCEPTION")
+    assert stage.engine.status().state is RunState.RUNNING
 
 
 @every_row(

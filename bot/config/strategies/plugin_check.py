@@ -20,7 +20,7 @@ from bot.config.strategies.invoke import invoke, place_of
 from bot.config.yaml_file import Span, read_text, snippet_of
 from bot.domain.plan import ParameterValue
 from bot.domain.quote import Bar
-from bot.engine.settings import Invoke
+from bot.engine.settings import Invoke, require_length
 from bot.strategy import (
     BARS_MAX,
     BARS_MIN,
@@ -160,13 +160,19 @@ def rehearsal_of(strategy: Strategy, call: Invoke = invoke) -> Rehearsal:
 
     What it raises may be the bar's fault, except for an undefined name or an argument that none
     of our methods takes, which is a typo. So is a hook that never returns, if `call` interrupts it.
-    Raises RefusedParameters if it uses an indicator period beyond the limit.
+    Raises RefusedParameters if it uses an indicator period that is none.
     """
-    windows = {f"warm_up = {type(strategy).warm_up}": type(strategy).warm_up}
+    windows, refused = [warm_up := type(strategy).warm_up], list[str]()
+    if warm_up > BARS_MAX:
+        refused.append(f"warm_up = {warm_up}: wanted {BARS_MIN} to {BARS_MAX} bars")
 
     def read(name: str, bars: int) -> Indicator:
-        if isinstance(bars, int):
-            windows[f"{name}({bars})"] = bars
+        try:
+            require_length(name, bars)
+        except (TypeError, ValueError) as error:
+            refused.append(str(error))
+        else:
+            windows.append(bars)
         return Indicator(math.nan)
 
     bar = Bar(strategy.symbol, _MIDNIGHT, 60, 10_000, 10_000, 10_000, 10_000, 100)
@@ -174,9 +180,8 @@ def rehearsal_of(strategy: Strategy, call: Invoke = invoke) -> Rehearsal:
         call(strategy, "on_start", None),
         call(strategy, "on_bar", BarView(bar, read)),
     )
-    for name, bars in windows.items():
-        if bars > BARS_MAX or (bars < BARS_MIN and not name.startswith("warm_up")):
-            raise RefusedParameters(f"{name}: wanted {BARS_MIN} to {BARS_MAX} bars")
+    if refused:
+        raise RefusedParameters(refused[0])
     of_whom = (type(strategy).__name__, *(view.__name__ for view in _VIEWS))
     names = (
         "NameError:",
@@ -188,7 +193,7 @@ def rehearsal_of(strategy: Strategy, call: Invoke = invoke) -> Rehearsal:
         for fault in faults
         if fault and (fault.is_stuck or fault.error.startswith(names))
     )
-    return Rehearsal(max(windows.values()), next(mistakes, None))
+    return Rehearsal(max(windows), next(mistakes, None))
 
 
 # ------------------------------------------------------------------------------------ the class

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.engine.indicators import FUNCTIONS, Handle, IndicatorSet, start
-from bot.strategy import BARS_MAX, BARS_MIN, Indicator
+from bot.engine.settings import require_length
+from bot.strategy import BARS_MAX, Indicator
 
 Ready = tuple[str, list[float]]
 """The call that reads it, and its values: `values[at]` is the one before `values[at + 1]`."""
@@ -85,8 +86,9 @@ class IndicatorColumns(IndicatorSet):
     def read(self, name: str, period: int) -> Indicator:
         """Return the value at the last bar, NaN while the history is too short.
 
-        Raises KeyError for an unknown name, ValueError for a period outside 2 to 5,000.
+        Raises KeyError for an unknown name, and as `require_length` for a period.
         """
+        require_length(name, period)
         column = self._columns.get((name, period)) or self._begun(name, period)
         if column is None:
             self.has_missed = True
@@ -96,8 +98,6 @@ class IndicatorColumns(IndicatorSet):
         return Indicator(value, column.values[self.at])
 
     def _begun(self, name: str, period: int) -> _Column | None:
-        if not BARS_MIN <= period <= BARS_MAX:
-            raise ValueError(f"{name}({period}): wanted {BARS_MIN} to {BARS_MAX} bars")
         at = self.at
         if len(self._history) + at < period:
             return None  # it is called again at each bar until there is enough

@@ -134,15 +134,15 @@ class PassedBar(BarView):
         _set_place(self, Place(self._place.at))
 
     def sma(self, bars: int) -> Indicator:
-        found = self._ready["sma"].get(bars)
+        found = self._ready["sma"].get(bars) if type(bars) is int else None
         return self.read("sma", bars) if found is None else self._look(*found)
 
     def ema(self, bars: int) -> Indicator:
-        found = self._ready["ema"].get(bars)
+        found = self._ready["ema"].get(bars) if type(bars) is int else None
         return self.read("ema", bars) if found is None else self._look(*found)
 
     def rsi(self, bars: int = 14) -> Indicator:
-        found = self._ready["rsi"].get(bars)
+        found = self._ready["rsi"].get(bars) if type(bars) is int else None
         return self.read("rsi", bars) if found is None else self._look(*found)
 
     def _look(self, name: str, values: list[float]) -> Indicator:

@@ -187,6 +187,24 @@ def test_a_bar_that_was_kept_says_the_same_in_both_gears() -> None:
     assert slow.counts["WARMING"] == 51
 
 
+class Fractional(Strategy):
+    def on_bar(self, bar: BarView) -> None:
+        bar.sma(5)
+        if bar.start.date() != DAYS[3]:  # its whole column is known by now
+            bar.sma(10 / 2)  # type: ignore[arg-type]
+
+
+def test_a_period_that_is_no_whole_number_is_the_same_fault_in_both_gears() -> None:
+    bars = [bar(f"09:{minute}", 27_000, day=day) for day in DAYS[3:5] for minute in range(20, 40)]
+
+    slow, fast = (
+        backtest(Fractional, bars, first=DAYS[3], invoke=invoke, why_slow=why) for why in (SLOW, "")
+    )
+
+    assert (fast.decisions, fast.counts) == (slow.decisions, slow.counts)
+    assert fast.counts["EXCEPTION"] == 3
+
+
 class Clockwatcher(Strategy):
     def on_bar(self, _bar: BarView) -> None:
         self.buy(100, why=f"{self.now}")
