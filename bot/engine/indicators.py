@@ -36,6 +36,7 @@ class Handle(Protocol):
     def update(self, _close: float, /) -> float: ...
 
 
+_PARTS: Final = 1_024
 Open = Callable[[NDArray[np.float64], int], Handle]
 
 FUNCTIONS: Final[Mapping[str, Open]] = {
@@ -63,6 +64,14 @@ def start(name: str, period: int, closes: Sequence[float]) -> tuple[Handle, floa
             handle.update(close)
         return handle, previous
     return None
+
+
+def levelled(close: float, ratio: float) -> float:
+    """Return an earlier close on the level after an ex-date, to 1/1,024 VND. Sums of binary
+    fractions are exact: a running average keeps no residue of what has left it, so that of a price
+    that stands still is the price, wherever it began.
+    """
+    return round(close * ratio * _PARTS) / _PARTS
 
 
 @dataclass(slots=True)
@@ -96,7 +105,7 @@ class IndicatorSet:
         split = max(0, len(self._closes) - keep)
         made = IndicatorSet()
         if ratio is not None:
-            made._closes.extend(close * ratio for close in self._closes[:split])
+            made._closes.extend(levelled(close, ratio) for close in self._closes[:split])
         made._closes.extend(self._closes[split:])
         return made
 

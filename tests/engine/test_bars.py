@@ -219,6 +219,31 @@ def test_after_its_reach_it_does_not_matter_where_an_indicator_began(name, perio
     assert len(set(above)) == 2
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_after_an_ex_date_averages_of_a_price_that_stands_still_are_that_price(seed):
+    dice, price = Random(seed), 52_000
+    long, short = IndicatorSet(), IndicatorSet()
+    for number in range(80):
+        price += 100 * dice.randint(-1, 1)
+        long.update(price)
+        if number >= 40:
+            short.update(price)
+    long.read("sma", 20)
+    long, short = (each.begun_again(0, 49_850 / price) for each in (long, short))
+    long.read("sma", 20)
+
+    closes = [49_850 + 50 * dice.randint(-9, 9) for _ in range(30)]
+    for number, close in enumerate([*closes, *closes[-1:] * 30]):
+        long.update(close)
+        short.update(close)
+        fast, slow = long.read("sma", 5), long.read("sma", 20)
+        if number == 7:
+            short.read("sma", 20)
+        assert slow == short.read("sma", 20)
+        if number >= 50:
+            assert {float(fast), float(slow)} == {closes[-1]}
+
+
 def test_without_a_bar_an_indicator_is_not_a_number():
     assert math.isnan(IndicatorSet().read("sma", 5))
 

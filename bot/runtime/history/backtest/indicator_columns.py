@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.engine.indicators import FUNCTIONS, Handle, IndicatorSet, start
+from bot.engine.indicators import FUNCTIONS, Handle, IndicatorSet, levelled, start
 from bot.engine.settings import require_length
 from bot.strategy import BARS_MAX, Indicator
 
@@ -75,7 +75,7 @@ class IndicatorColumns(IndicatorSet):
         before = len(self._history) + self.at - keep
         assert before <= len(self._history), "what lies ahead is on the level of its day"
         closes = list(self._history)
-        earlier = [] if ratio is None else [close * ratio for close in closes[:before]]
+        earlier = [] if ratio is None else [levelled(close, ratio) for close in closes[:before]]
         self._history = deque([*earlier, *closes[before:]], maxlen=BARS_MAX)
         self._columns.clear()
         self.changes += 1

@@ -63,3 +63,20 @@ def test_an_indicator_begun_late_knows_no_more_than_the_bars_that_are_kept() -> 
         if number in {5_100, 5_300, 5_399}:
             for read in (("ema", 400), ("rsi", 30), ("sma", 5_000)):
                 assert bits(columns.read(*read)) == bits(one_by_one.read(*read)), (number, read)
+
+
+def test_closes_before_an_ex_date_are_the_same_in_a_column() -> None:
+    closes = [20_000 + 50 * (number * number % 97) for number in range(60)]
+    one_by_one, columns = IndicatorSet(), IndicatorColumns()
+    for close in closes[:40]:
+        one_by_one.update(close)
+        columns.update(close)
+    columns.look_ahead(closes[40:])
+    one_by_one = one_by_one.begun_again(0, 0.961_3)
+    columns.begun_again(0, 0.961_3)
+
+    for close in closes[40:]:
+        one_by_one.update(close)
+        columns.update(close)
+        for name in FUNCTIONS:
+            assert bits(columns.read(name, 14)) == bits(one_by_one.read(name, 14))
