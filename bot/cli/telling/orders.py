@@ -81,11 +81,14 @@ def decision_lines(memory: Memory, entry: Decision) -> Lines:
 
 
 def _blocked(entry: Decision, why: str) -> str:
-    """Describe what was not done: a verdict is a person's statement about an order, with nothing to
-    send.
+    """Describe what was not done. A person's request is about an order that has been sent, or (a
+    verdict) nothing to send at all.
     """
     if entry.code.startswith(VERDICT):
         return f"the verdict on {entry.request_id or 'an order'} was refused: {why}"
+    if "by" in entry.numbers:
+        what = "change" if "quantity" in entry.numbers else "cancel"
+        return f"the {what} of {entry.request_id or 'an order'} was refused: {why}"
     request = order_words(side=entry.side, quantity=entry.quantity, symbol=entry.symbol)
     name = f" · {entry.request_id}" if entry.request_id else ""
     return f"{request} not sent: {why}{name}"

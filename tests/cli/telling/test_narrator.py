@@ -190,6 +190,22 @@ def test_a_block_says_the_check_and_the_numbers() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("asked", "what"), [({}, "cancel"), ({"price": None, "quantity": 200}, "change")]
+)
+def test_a_persons_request_that_is_refused_is_no_order_that_was_not_sent(
+    asked: dict[str, int | None], what: str
+) -> None:
+    [entry, _] = blocked()
+    check = CheckResult("OPEN_ORDER", False, {}, "ORD10000005 is CANCELLED")
+    numbers = {"by": "operator", **asked}
+    refused = but(entry, code="OPEN_ORDER", request_id="L-0005", checks=(check,), numbers=numbers)
+
+    [line] = lines_of(refused)
+    assert line.startswith("09:31:00 BLOCK   sma-fpt    ")
+    assert line.endswith(f"the {what} of L-0005 was refused: {check.text} (OPEN_ORDER)")
+
+
 def test_a_verdict_that_is_not_taken_is_no_order_that_was_not_sent() -> None:
     [asked, _] = blocked()
     assert isinstance(asked, Decision)
