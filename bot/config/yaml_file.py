@@ -136,8 +136,10 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
     except MarkedYAMLError as error:
         what = ", ".join(str(part) for part in (error.context, error.problem) if part)
         mark, opened = error.problem_mark or error.context_mark, error.context_mark
-        if opened and ("unexpected end" in what or "<stream end>" in what):
-            mark = opened  # something never closed is reported where it begins
+        starts = ("unexpected end", "<stream end>", "a simple key")
+        if opened and any(words in what for words in starts):
+            mark = opened  # something never closed, or never a key, is reported where it begins
+            what += "; a key is followed by a colon and a space" if "a simple key" in what else ""
         elif opened and mark and "a flow " in what and opened.line != mark.line:
             what += f"; it begins on line {opened.line + 1}"
         span = Span(mark.line + 1, mark.column + 1) if mark else Span(1, 1)

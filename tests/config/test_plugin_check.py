@@ -44,7 +44,7 @@ def problems_of(file: Path) -> tuple[Problem, ...]:
     ("body", "line", "says"),
     [
         ("    def __init__(self, a, b): ...\n", 6, "its __init__ wants arguments"),
-        ("    def __init__(self): ...\n", 6, "its __init__ wants arguments"),
+        ("    def __init__(self): ...\n", 6, "its __init__ lacks the argument that it gets"),
         ("    async def on_bar(self, bar): ...\n", 6, "on_bar is not a plain function"),
         ("    def on_bar(self, bar):\n        yield 1\n", 6, "on_bar is not a plain function"),
         ("    def on_bars(self, bar): ...\n", 6, "did you mean 'on_bar'?"),

@@ -62,9 +62,12 @@ def require_sound(factory: type[Strategy]) -> None:
     """Raise OperatorMistake with everything in a class that would fail or never be called."""
     problems: list[Problem] = []
     if not _takes(factory, 1):
+        what = "wants arguments that nothing passes"
+        if _takes(factory, 0):
+            what = "lacks the argument that it gets"
         message = (
-            "its __init__ wants arguments that nothing passes: declare parameters as annotated "
-            "class attributes, like 'fast: int = 5', and set up state in on_start"
+            f"its __init__ {what}: leave it out, declare parameters as annotated class attributes, "
+            "like 'fast: int = 5', and set up state in on_start"
         )
         problems.append(_function_problem(factory, "__init__", message))
     own = factory.__mro__[: factory.__mro__.index(Strategy)]
