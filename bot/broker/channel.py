@@ -36,6 +36,8 @@ READ_WAIT_MAX: Final = timedelta(seconds=130)
 RETRY_PAUSE: Final = timedelta(milliseconds=250)
 REFUSALS_MAX: Final = 2
 REFUSED_KEY_PAUSE: Final = timedelta(minutes=5)
+TRY_MAX: Final = timedelta(seconds=15)
+"""How long the other calls wait for the answer of the one that tries the key again."""
 EXCUSED_MAX: Final = 3
 """So many refusals in a row may be blamed on the clock rather than the key."""
 CLOCK_MOVED: Final = timedelta(seconds=1)
@@ -113,14 +115,18 @@ class KeyBreaker:
         ends = ((each, self._until.get(each, now)) for each in Proof)
         return next(((each, end) for each, end in ends if end > now), None)
 
-    def bar(self, endpoint: Endpoint) -> Barred | None:
-        """Return why a call may not leave now, None if it may."""
+    def bar(self, endpoint: Endpoint, *, is_leaving: bool = False) -> Barred | None:
+        """Return why a call may not leave now, None if it may. The first one that does after a
+        pause tries the key: the others wait for its answer, but not for long.
+        """
         self._forgive_the_clock()
         if not self._until or endpoint.lane is Lane.CANCEL:
             return None
         now = self._wire.now()
-        ends = [self._until.get(kind, now) for kind in Proof.of(endpoint).needs]
-        if (until := max(ends)) <= now:
+        ends = {kind: self._until[kind] for kind in Proof.of(endpoint).needs if kind in self._until}
+        if (until := max(ends.values(), default=now)) <= now:
+            if is_leaving:
+                self._until.update(dict.fromkeys(ends, now + TRY_MAX))
             return None
         reason = f"the broker refuses our key (401); nothing is sent before {until:%H:%M:%S} UTC"
         return Barred(reason, is_sent=False, latency_ms=0, until=until)
@@ -146,10 +152,13 @@ class KeyBreaker:
                 return
             self._offset_then, self._excused_offset = self._offset.applied, None
             self._refusals[kind] += 1
-            if self._refusals[kind] >= REFUSALS_MAX:
-                self._until[kind] = self._wire.now() + REFUSED_KEY_PAUSE
-                if self._on_bar is not None:
-                    self._on_bar()
+            if self._refusals[kind] < REFUSALS_MAX:
+                return
+            now = self._wire.now()
+            is_new = self._until.get(kind, now) <= now  # else it left with the others
+            self._until[kind] = now + REFUSED_KEY_PAUSE
+            if is_new and self._on_bar is not None:
+                self._on_bar()
 
     def _is_excused(self, signed_by: timedelta) -> bool:
         has_moved = abs(self._offset.applied - signed_by) > CLOCK_MOVED
@@ -222,7 +231,7 @@ class Channel:
         if (reason := objection()) is not None:
             return NoAnswer(reason, is_sent=False)
         request = sign()
-        if (barred := self._breaker.bar(endpoint)) is not None:
+        if (barred := self._breaker.bar(endpoint, is_leaving=True)) is not None:
             return barred
         sent_at, signed_by = self._wire.now(), self._offset.applied
         bounds = bounds or self._bounds[endpoint.name]

@@ -370,3 +370,5 @@ Entry = (
     | AccountSeen
     | Note
 )
+ONLY_SELLS: Final = "only sells until tomorrow"
+"""How the reason of a strategy begins that its own loss of the day has paused."""

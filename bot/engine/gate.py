@@ -26,6 +26,7 @@ from bot.domain.entry import (
     ACCOUNT_SCOPE,
     FAULT_NOTE,
     FENCE_SCOPE,
+    ONLY_SELLS,
     REDUCED_SCOPE,
     RunState,
     StateChanged,
@@ -138,6 +139,11 @@ def switch(state: State, strategy: StrategyState, to_state: str, reason: str, by
     if to_state == ON:
         strategy.repeats.clear()
     state.record(StrategySwitched(state.now, strategy.plan.name, to_state, reason, by))
+
+
+def let_only_sell(state: State, strategy: StrategyState, why: str) -> None:
+    """Pause a strategy for today by its own loss, which does not block its exits."""
+    switch(state, strategy, PAUSED, f"{ONLY_SELLS} ({why})", BY_LIMIT)
 
 
 def only_sells(strategy: StrategyState) -> bool:

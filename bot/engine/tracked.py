@@ -336,13 +336,15 @@ class TrackedCancel:
 
     `since` is when it was requested, or when a rule stopped holding it back. `tries` counts the
     DELETEs that reached the broker; `waits` counts what only lengthens the interval since the last
-    of them: a read, a DELETE that was not sent. `detail` is the refusal's text.
+    of them: a read, a DELETE that was not sent. `detail` is the refusal's text. `is_knowing`: the
+    order was in doubt when it was requested, so by a person or a halt.
     """
 
     order_id: str
     reason: str
     since: datetime
     due: datetime
+    is_knowing: bool = False
     stage: CancelStage = CancelStage.WANTED
     tries: int = 0
     waits: int = 0

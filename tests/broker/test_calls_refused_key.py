@@ -286,3 +286,20 @@ async def test_an_answer_that_says_nothing_of_the_key_does_not_clear_it(status: 
         bench.clock.advance_to(bench.clock.now() + timedelta(seconds=61))
 
     assert len(bench.played.asked) == 3
+
+
+async def test_of_many_calls_under_way_one_tells_of_the_bar_and_one_tries_the_key_again() -> None:
+    bench, told = desk(NO), list[object]()
+    bench.broker.breaker._on_bar = lambda: told.append(None)
+
+    async def many() -> int:
+        before = len(bench.played.asked)
+        calls = (bench.broker.client.user() for _ in range(12))
+        await asyncio.gather(*calls, return_exceptions=True)
+        return len(bench.played.asked) - before
+
+    first = await many()
+    bench.clock.advance_to(bench.clock.now() + REFUSED_KEY_PAUSE)
+    second = await many()
+
+    assert (first, second, len(told)) == (12, 1, 1)

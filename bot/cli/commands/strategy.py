@@ -33,7 +33,7 @@ from bot.cli.strategy_templates import (
 from bot.cli.target import Fields, load
 from bot.config.problems import OperatorMistake, shown_path
 from bot.config.shipped import DEMO, shipped
-from bot.domain.entry import RunState
+from bot.domain.entry import ONLY_SELLS, RunState
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -95,6 +95,8 @@ def _off_words(row: Fields) -> str:
     """Say that a strategy of the running bot is off, and how to switch it on."""
     name, why = row.text("name"), row.text("reason")
     now_is = f"{name} is {row.text('state')}{f': {why}' if why else ''}"
+    if why.startswith(ONLY_SELLS):  # its own loss did that, and the next day ends it
+        return now_is
     return f"{now_is}. To let it trade: bot strategy enable {name}"
 
 

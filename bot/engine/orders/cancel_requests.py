@@ -32,19 +32,26 @@ DOUBT_LOOK: Final = timedelta(seconds=15)
 
 def request(state: State, order: TrackedOrder, reason: str) -> None:
     """Request the cancel of an own order; a repeated request is still one cancel."""
-    row = order.row
-    if not order.is_open or not order.is_own or row.order_id in state.cancels:
+    row, under_way = order.row, state.cancels.get(order.row.order_id)
+    if under_way is not None:
+        under_way.is_knowing |= is_in_doubt(state, order)
+    if not order.is_open or not order.is_own or under_way is not None:
         return
     _begin(state, order, reason)
     matching.tell_left(state, reason, row.order_id)
+    _decide(state, order, Verdict.PASSED, "CANCEL", reason)
+
+
+def _decide(state: State, order: TrackedOrder, verdict: Verdict, code: str, why: str) -> None:
+    row = order.row
     state.record(
         Decision(
             at=state.now,
             strategy=row.strategy or "",
             symbol=row.symbol,
-            verdict=Verdict.PASSED,
-            code="CANCEL",
-            why=reason,
+            verdict=verdict,
+            code=code,
+            why=why,
             numbers={"open": order.open_quantity, "executed": row.executed_quantity},
             request_id=row.intent_id,
             side=row.side,
@@ -56,8 +63,26 @@ def request(state: State, order: TrackedOrder, reason: str) -> None:
 
 
 def _begin(state: State, order: TrackedOrder, reason: str) -> None:
-    order_id = order.row.order_id
-    state.cancels[order_id] = TrackedCancel(order_id, reason, since=state.now, due=state.now)
+    now, order_id = state.now, order.row.order_id
+    is_knowing = is_in_doubt(state, order)
+    state.cancels[order_id] = TrackedCancel(order_id, reason, now, now, is_knowing)
+
+
+def give_up_in_doubt(state: State, cancel: TrackedCancel) -> bool:
+    """Drop a cancel that was requested before anybody knew that its order may be somebody else's,
+    and return whether it was; a halt's goes on.
+    """
+    order = state.orders[cancel.order_id]
+    if cancel.is_knowing or _is_halted(state) or not is_in_doubt(state, order):
+        return False
+    del state.cancels[cancel.order_id]
+    state.gate.cancel_when_seen.pop(order.row.intent_id or "", None)
+    tracked = state.intents.get(order.row.intent_id or "")
+    if tracked is not None and tracked.intent.expire_after is not None:
+        order.expires_at = state.now + DOUBT_LOOK
+    doubt = f"{cancel.order_id} may be somebody else's ({cancel.reason})"
+    _decide(state, order, Verdict.SKIPPED, "IN_DOUBT", doubt)
+    return True
 
 
 def request_all(state: State, reason: str, strategy: str | None = None) -> None:
@@ -129,7 +154,7 @@ def _request_when_seen(state: State, reason: str, is_meant: Callable[[Intent], b
 def sweep(state: State, order: TrackedOrder) -> None:
     """Cancel an order that has just turned up, if that was requested before."""
     reason = state.gate.cancel_when_seen.get(order.row.intent_id or "")
-    if reason is not None:
+    if reason is not None and (_is_halted(state) or not is_in_doubt(state, order)):
         request(state, order, reason)
 
 
@@ -165,6 +190,10 @@ def is_in_doubt(state: State, order: TrackedOrder) -> bool:
     tracked = state.intents.get(order.row.intent_id or "")
     is_found = tracked is not None and tracked.may_be_anothers
     return is_found and order.row.symbol in state.halted_symbols
+
+
+def _is_halted(state: State) -> bool:
+    return RunState.HALTED in state.gate.causes
 
 
 def _length(span: timedelta) -> str:

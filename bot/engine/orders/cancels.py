@@ -30,7 +30,7 @@ from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
 from bot.engine import two_factor
 from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
-from bot.engine.orders import answers
+from bot.engine.orders import answers, cancel_requests
 from bot.engine.orders.order_words import cancel_facts, cancel_name, cancel_sentence
 from bot.engine.state import State
 from bot.engine.tracked import CancelStage, Hindrance, TrackedCancel, TrackedOrder
@@ -112,6 +112,8 @@ def _advance(state: State, cancel: TrackedCancel) -> None:
     row = order.row
     if not order.is_open or row.trading_date < state.trading_date:
         del state.cancels[cancel.order_id]  # nothing is ever written to an id of an earlier day
+        return
+    if cancel_requests.give_up_in_doubt(state, cancel):
         return
     if cancel.stage is CancelStage.SENT:
         cancel.tries, cancel.waits = cancel.tries + 1, 0

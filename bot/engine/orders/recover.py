@@ -221,6 +221,8 @@ def _take_over_strategy(state: State, name: str, stored: RecoveredStrategy) -> N
         begun = f" since {day_and_clock_of(since)}" if since is not None else ""
         why = f": {strategy.state_reason}" if strategy.state_reason else ""
         end = f"To let it trade: bot strategy enable {name}"
+        if gate.only_sells(strategy):
+            end = "It trades again with the next day"
         state.note(OFF_NOTE, f"{name} is {strategy.state}{begun}{why}. {end}", {"strategy": name})
 
 

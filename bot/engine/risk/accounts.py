@@ -354,8 +354,7 @@ def pause_after_loss(state: State, strategy: StrategyState) -> None:
     """Pause a strategy whose loss of today has reached its limit."""
     limit, loss = strategy.limits.max_loss_per_day, -day_result(state, strategy)
     if limit is not None and loss >= limit and strategy.state == gate.ON:
-        reason = f"only sells until tomorrow (day loss {loss:,} VND of {limit:,})"
-        gate.switch(state, strategy, gate.PAUSED, reason, gate.BY_LIMIT)
+        gate.let_only_sell(state, strategy, f"day loss {loss:,} VND of {limit:,}")
 
 
 # ------------------------------------------------------------------------------------ reconciling

@@ -292,10 +292,13 @@ def _recent_buys(connection: sa.Connection) -> dict[str, list[int]]:
 
 
 def _cancels(connection: sa.Connection, day: str) -> dict[str, str]:
-    """Return why each order of today is to be cancelled: from the decision, else from a DELETE."""
+    """Return why each order of today is to be cancelled: from the decision, else from a DELETE. A
+    cancel that was given up, because the order may be somebody else's, is not taken up again.
+    """
     intents, decisions, attempts = tables.intents, tables.decisions, tables.attempts
     is_wish = (decisions.c.code == "CANCEL") & (decisions.c.verdict == Verdict.PASSED)
-    wishes = sa.select(intents.c.intent_id, decisions.c.why).join(
+    is_wish |= decisions.c.code == "IN_DOUBT"
+    wishes = sa.select(intents.c.intent_id, decisions.c.why, decisions.c.code).join(
         decisions, decisions.c.request_id == intents.c.intent_id
     )
     deletes = sa.select(intents.c.intent_id).join(
@@ -305,10 +308,12 @@ def _cancels(connection: sa.Connection, day: str) -> dict[str, str]:
     found = dict.fromkeys(
         connection.execute(deletes.where(today, attempts.c.verb == "DELETE")).scalars(), "cancel"
     )
-    for intent_id, why in connection.execute(
+    for intent_id, why, code in connection.execute(
         wishes.where(today, is_wish).order_by(decisions.c.seq)
     ):
         found[intent_id] = why
+        if code == "IN_DOUBT":
+            del found[intent_id]
     return found
 
 

@@ -6,6 +6,7 @@ import pytest
 from bot.domain.entry import (
     LIMITS_NOTE,
     OFF_NOTE,
+    ONLY_SELLS,
     Decision,
     Fill,
     IntentMoved,
@@ -28,6 +29,7 @@ from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Resolution
 from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from bot.engine.gate import BY_LIMIT, PAUSED
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
@@ -744,3 +746,14 @@ def test_a_start_names_a_strategy_that_an_earlier_run_has_left_off(state):
     )
     notes = [each.text for each in stage.all(Note) if each.kind == OFF_NOTE]
     assert notes == ([told] if state == "disabled" else [])
+
+
+def test_a_start_asks_nobody_to_lift_the_loss_limit_of_a_strategy():
+    why = f"{ONLY_SELLS} (day loss 1,000,000 VND of 1,000,000)"
+    off = RecoveredStrategy({}, 0, 0, 0, PAUSED, why, BY_LIMIT, START)
+    stage = Stage(recovery=Recovery(DAY, strategies={"test": off}))
+
+    [told] = [each.text for each in stage.all(Note) if each.kind == OFF_NOTE]
+
+    assert told.startswith(f"test is paused since 2026-11-19 09:30:00: {why}")
+    assert told.endswith("). It trades again with the next day")

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from bot.domain.entry import (
+    Decision,
     Fill,
     IntentMoved,
     Note,
@@ -27,7 +28,7 @@ from bot.domain.message import (
     TodaysOrdersRead,
     TradingDayStarted,
 )
-from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
+from bot.domain.operations import Action, CancelAsked, EarlierOrdersRead, OperatorActed
 from bot.domain.order import Intent, OrderState, OrderType, SendState, Side, UnreadRow
 from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.plan import OrderPlan
@@ -875,6 +876,40 @@ def test_a_halt_cancels_it_all_the_same():
 
     stage.handle(OperatorActed(stage.now, Action.HALT, "wrong prices", "me"))
 
+    assert _cancels_in_time(stage, intent, 60)[:1] == ["ORD7"]
+
+
+@pytest.mark.parametrize("by", ["strategy", "halt", "a person, later"])
+def test_a_cancel_from_before_the_doubt_is_given_up_unless_it_is_a_halts(by):
+    stage, intent = _unknown()
+    stage.request(lambda s: s.cancel(why="no more"))
+    stage.after(1).book(report_of(intent, "ORD7"))
+    if by == "halt":
+        stage.handle(OperatorActed(stage.now, Action.HALT, "wrong prices", "me"))
+    _burn(stage, intent, Resolution.FRESH)
+
+    before = _cancels_in_time(stage, intent, 100)
+    if by == "a person, later":
+        stage.handle(CancelAsked(stage.now, "ORD7", "me", "it is ours"))
+    deletes = _cancels_in_time(stage, intent, 100)
+
+    given_up = [each.request_id for each in stage.all(Decision) if each.code == "IN_DOUBT"]
+    assert given_up == ([] if by == "halt" else [intent.intent_id])
+    assert bool(before) is (by == "halt")
+    assert bool(deletes) is (by != "strategy")
+
+
+def test_its_time_cancels_it_after_a_resume_where_a_cancel_was_given_up():
+    expiring = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=1)))
+    stage, intent = _unknown(Stage(expiring))
+    stage.request(lambda s: s.cancel(why="no more"))
+    stage.after(1).book(report_of(intent, "ORD7"))
+    _burn(stage, intent, Resolution.FRESH)
+    before = _cancels_in_time(stage, intent, 300)
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "it is ours", "me", symbol="HPG"))
+
+    assert before == []
     assert _cancels_in_time(stage, intent, 60)[:1] == ["ORD7"]
 
 

@@ -406,6 +406,12 @@ async def test_what_was_to_be_cancelled_comes_back_with_its_reason(journal: Jour
 
     found = (await journal.recover(DAY)).cancels
     assert found == {wished.local_id: "by hand", sent.local_id: "cancel"}
+    doubt = but(by_hand, verdict=Verdict.SKIPPED, code="IN_DOUBT", why="may be another's")
+    await journal.write([doubt])
+    assert (await journal.recover(DAY)).cancels == {sent.local_id: "cancel"}
+    await journal.write([but(by_hand, why="it is ours")])
+    found = (await journal.recover(DAY)).cancels
+    assert found == {wished.local_id: "it is ours", sent.local_id: "cancel"}
     assert (await journal.recover(NEXT_DAY)).cancels == {}
 
 
