@@ -15,6 +15,7 @@ from bot.config.settings.places import KNOWN, last_journal
 from bot.domain.local_time import clock_of, day_and_clock_of, local_date
 
 if TYPE_CHECKING:
+    from bot.journal.errors import Holder
     from bot.journal.reading.reader import JournalReader
 
 
@@ -30,7 +31,7 @@ def lines_left_open(invocation: Invocation) -> list[str]:
     """Say what a bot that has just stopped leaves open; nothing if it leaves nothing."""
     try:
         with _journal_of_last_run(invocation) as reader:
-            orders = open_orders(reader) if reader is not None else []
+            orders = [] if reader is None or _writer(reader) else open_orders(reader)
     except OperatorMistake as unread:
         show_mistake(unread)
         return []
@@ -44,11 +45,14 @@ def rows_of_stopped(invocation: Invocation, say: Say) -> Iterator[tuple[str, str
         with _journal_of_last_run(invocation) as reader:
             if reader is None or not (runs := reader.runs()):
                 return
-            last, orders = runs[-1], open_orders(reader)
+            last, orders, writer = runs[-1], open_orders(reader), _writer(reader)
     except OperatorMistake as unread:
         show_mistake(unread)
         return
     began, ended = day_and_clock_of(last.started_at), last.ended_at
+    if writer is not None:
+        yield "last run", say(messages.IS_ANOTHERS, began=began, writer=writer)
+        return
     if ended is None:
         yield "last run", say(messages.HAS_NO_END, began=began)
     else:
@@ -60,6 +64,16 @@ def rows_of_stopped(invocation: Invocation, say: Say) -> Iterator[tuple[str, str
         yield "open", order
     if orders:
         yield "", say(messages.LEFT_OPEN)
+
+
+def _writer(reader: "JournalReader") -> "Holder | None":
+    """Return who goes on with the last run of a journal: it is another bot's, whose standby or
+    former primary this one is.
+    """
+    from bot.journal.writing.lease import writer_of  # as slow to import as the reader
+
+    runs = reader.runs()
+    return writer_of(reader.url) if runs and runs[-1].ended_at is None else None
 
 
 @contextmanager

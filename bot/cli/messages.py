@@ -88,6 +88,10 @@ HAS_NO_END: Final = (
     "began {began}, and has no end in the journal: it was killed, or an error ended it (bot logs). "
     "The next start asks the broker what has become of its orders"
 )
+IS_ANOTHERS: Final = (
+    "began {began}, and another bot is at it: {writer} writes this journal, and trades. Its own "
+    "status shows its orders; this state directory is that of a bot which waits or has waited"
+)
 HALT_STANDBY: Final = (
     "another bot may be waiting for this journal (bot run --standby) and does not see this HALT "
     "file. Halt that one too: bot halt --state-dir …"

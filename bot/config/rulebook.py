@@ -15,8 +15,9 @@ from ruamel.yaml.error import YAMLError
 
 import bot.domain
 from bot.config.problems import OperatorMistake
-from bot.config.settings.load import DEFAULT, Loaded
+from bot.config.settings.load import Loaded
 from bot.config.settings.model import Settings
+from bot.config.settings.places import DEFAULT
 from bot.config.shipped import shipped
 from bot.config.yaml_file import Location, read_yaml
 from bot.domain.errors import RuleDataError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.load import DEFAULT
+from bot.config.settings.places import DEFAULT
 from bot.domain.entry import Entry
 from bot.journal.database.engines import file_of, is_sqlite, unreachable
 from bot.journal.database.schema import check, migrate

@@ -151,7 +151,7 @@ def test_a_first_run_loads_no_migrations_and_a_look_no_settings(
     assert last == "0 False True"
     assert (tmp_path / "state" / "journal.db").exists()
 
-    stopped, looked = subprocess.run(
+    stopped, ended, looked = subprocess.run(
         [sys.executable, "-c", LOOK, tmp_path / "state", shipped(DEMO)],
         capture_output=True,
         text=True,
@@ -160,4 +160,5 @@ def test_a_first_run_loads_no_migrations_and_a_look_no_settings(
     ).stdout.splitlines()
 
     assert stopped == "STOPPED  demo (sandbox)"
+    assert ended.startswith("last run    began 2026-11-19 ")
     assert looked == "10 False", "what the last run said of its configuration spares loading it"

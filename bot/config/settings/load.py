@@ -21,7 +21,7 @@ from bot.config.masking import masked_url
 from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.settings.model import Mode, Settings
 from bot.config.settings.notify import ChannelPlan, find_channels
-from bot.config.settings.places import below, find_config, state_dir_of
+from bot.config.settings.places import DEFAULT, below, find_config, state_dir_of
 from bot.config.settings.secrets import SecretPlaces, in_configuration
 from bot.config.settings.sources import (
     Merged,
@@ -33,8 +33,6 @@ from bot.config.settings.sources import (
 from bot.config.shipped import DEMO, find_scenario, shipped
 from bot.config.yaml_file import YamlDocument, parse_yaml, read_text
 
-DEFAULT: Final = "default"
-"""The origin of a setting that nobody has set."""
 JOURNAL_FILE: Final = "journal.db"
 _SQLITE: Final = "sqlite:///"
 JOURNAL_URLS: Final = "sqlite:///FILE.db or postgresql+psycopg://user@host/name"

@@ -16,6 +16,8 @@ from typing import Final
 from bot import __version__
 from bot.config.shipped import DEMO, shipped
 
+DEFAULT: Final = "default"
+"""The origin of a setting that nobody has set."""
 CONFIG_VARIABLE: Final = "BOT_CONFIG"
 STATE_KEY: Final = "state_dir"
 STATE_VARIABLE: Final = "BOT_STATE_DIR"

@@ -66,8 +66,8 @@ class JournalReader:
     """Reads a journal. Raises Unreachable (a missing file too), NeedsMigration or Corrupt."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        with reading(self._url) as connection:
+        self.url = url
+        with reading(self.url) as connection:
             require_schema(connection)
 
     def __enter__(self) -> Self:
@@ -105,7 +105,7 @@ class JournalReader:
     def strategies(self) -> list[str]:
         """Return the names of all strategies that ever made a decision."""
         query = sa.select(tables.decisions.c.strategy).distinct()
-        with reading(self._url) as connection:
+        with reading(self.url) as connection:
             return sorted(connection.execute(query).scalars())
 
     def order(self, reference: str) -> OrderRow:
@@ -121,7 +121,7 @@ class JournalReader:
             is_shown = results.c.raw.contains(later, autoescape=True)
             owner = sa.func.coalesce(results.c.intent_id, results.c.order_id)
             query = sa.select(owner).order_by(results.c.seq.desc()).limit(1)
-            with reading(self._url) as connection:
+            with reading(self.url) as connection:
                 first = connection.execute(
                     query.where((results.c.order_id == reference) | is_shown)
                 ).scalar()
@@ -145,7 +145,7 @@ class JournalReader:
         told = (view.c.kind == "note") & (view.c.word == "ALERT") & named
         both = sa.union_all(sa.select(view).where(wanted), sa.select(view).where(told)).subquery()
         query = sa.select(both).order_by(both.c.seq, both.c.part)
-        with reading(self._url) as connection:
+        with reading(self.url) as connection:
             found = connection.execute(query).mappings().all()
         times = [instant_of(row["at"]) for row in found]
         return [
@@ -172,7 +172,7 @@ class JournalReader:
         owner = (fills.c.strategy, fills.c.symbol)
         sums = [tables.total(fills.c[name]).label(name) for name in ("realised", "fee", "tax")]
         query = sa.select(*owner, tables.SHARES.label("quantity"), tables.COST.label("cost"), *sums)
-        with reading(self._url) as connection:
+        with reading(self.url) as connection:
             found = connection.execute(query.group_by(*owner).order_by(*owner)).mappings().all()
         return [
             made(PositionRow, {**row, "average_price": row["cost"] // held if held > 0 else None})
@@ -193,7 +193,7 @@ class JournalReader:
         start read, or a close stored). Symbols without one are omitted.
         """
         decisions, notes, found = tables.decisions, tables.notes, dict[str, PriceRow]()
-        with reading(self._url) as connection:
+        with reading(self.url) as connection:
             for symbol in symbols:
                 held = f'"{LAST_PRICE}{symbol}":'
                 sources = (
@@ -222,7 +222,7 @@ class JournalReader:
         table = tables.account_snapshots
         newest = sa.select(sa.func.max(table.c.seq)).group_by(table.c.account)
         query = sa.select(table).where(table.c.seq.in_(newest)).order_by(table.c.account)
-        with reading(self._url) as connection:
+        with reading(self.url) as connection:
             return [snapshot_of(row) for row in connection.execute(query).mappings()]
 
     # ------------------------------------------------------------------------------- the rest
@@ -256,12 +256,12 @@ class JournalReader:
         self, symbol: str, *, strategy: str | None = None, since: datetime | None = None
     ) -> list[DecisionGroup]:
         """Return the times in which nothing could be requested for a symbol, and why."""
-        with reading(self._url) as connection:
+        with reading(self.url) as connection:
             return stops(connection, symbol, strategy=strategy, since=since)
 
     def last_decision_at(self) -> datetime | None:
         """Return when the last decision was made."""
-        with reading(self._url) as connection:
+        with reading(self.url) as connection:
             found = connection.execute(sa.select(sa.func.max(tables.decisions.c.at))).scalar()
         return instant_of(found) if found is not None else None
 
@@ -276,7 +276,7 @@ class JournalReader:
         """
         table = tables.order_results
         query = sa.select(table.c.raw).order_by(table.c.seq.desc()).limit(1)
-        with reading(self._url) as connection:
+        with reading(self.url) as connection:
             raw = connection.execute(query).scalar_one_or_none()
         return stamp_in(raw or "")
 
@@ -290,7 +290,7 @@ class JournalReader:
         of_day = sa.select(view).where(view.c.trading_date == day.isoformat())
         orders = self._made(OrderRow, of_day.order_by(view.c.seq))
         start = datetime.combine(day, time(), EXCHANGE_TZ)
-        with reading(self._url) as connection:
+        with reading(self.url) as connection:
             query = (
                 sa.select(
                     decisions.c.verdict,
@@ -344,7 +344,7 @@ class JournalReader:
         columns = [view.c[field.name] for field in fields(kind)]  # type: ignore[arg-type]
         query = sa.select(*columns).where(*asked).order_by(view.c.seq)
         counting = sa.select(sa.func.count()).select_from(view).where(*asked)
-        with reading(self._url) as connection:
+        with reading(self.url) as connection:
             count = connection.execute(counting).scalar_one()
             earlier = max(0, count - newest) if newest is not None else 0
             if earlier:
@@ -355,7 +355,7 @@ class JournalReader:
             yield Page(count - earlier, earlier, (made(kind, row) for row in found.mappings()))
 
     def _made(self, kind: type[R], query: sa.Select[tuple[object, ...]]) -> list[R]:
-        with reading(self._url) as connection:
+        with reading(self.url) as connection:
             return [made(kind, row) for row in connection.execute(query).mappings()]
 
 

@@ -37,6 +37,8 @@ within 25 s of it.
 """
 
 import math
+import os
+import socket
 import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -144,6 +146,28 @@ def holder_of(connection: sa.Connection) -> Holder | None:
 def holder_in(pid: int | None, host: str, since: str) -> Holder | None:
     """Return the holder named in a row of the lease; None before the first one."""
     return None if pid is None else Holder(pid, host, datetime.fromisoformat(since))
+
+
+def writer_of(url: str) -> Holder | None:
+    """Return who writes a journal now, as far as that shows without taking the lease from anybody:
+    by its process on this machine, or by the database's own lock. Raises Unreachable.
+    """
+    with reading_current(url) as stored:
+        holder = holder_of(stored)
+        if not is_sqlite(url):
+            return holder if stored.scalar(count_of(LOCK)) else None
+    is_here = holder is not None and holder.host == socket.gethostname()
+    return holder if holder is not None and is_here and _is_alive(holder.pid) else None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _lock_file(url: str) -> Callable[[], None]:

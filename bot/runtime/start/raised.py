@@ -14,7 +14,8 @@ from functools import partial
 from typing import Final
 
 from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
-from bot.config.settings.load import DEFAULT, Loaded
+from bot.config.settings.load import Loaded
+from bot.config.settings.places import DEFAULT
 from bot.domain.entry import LIMITS_NOTE, Numbers
 from bot.domain.plan import StrategyPlan
 from bot.engine.limit_changes import ACCOUNT, Limit, limits_of, looser

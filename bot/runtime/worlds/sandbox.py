@@ -18,7 +18,8 @@ from bot.broker.budget import Waiter
 from bot.clock import Clock, SimulatedClock, SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.scenario_file import load_scenario
-from bot.config.settings.load import DEFAULT, Loaded
+from bot.config.settings.load import Loaded
+from bot.config.settings.places import DEFAULT
 from bot.domain.entry import (
     AttemptFinished,
     AuthEvent,

@@ -16,6 +16,8 @@ from bot.config.problems import ExitCode
 from bot.config.settings.places import remember_run
 from bot.domain.entry import RunState
 from bot.domain.instrument import PHASE_WORDS
+from bot.journal.writing.lease import acquire
+from bot.runtime.journal_file import this_process
 from tests.cli.stage import call, make_project
 
 WHICH: Final = "mybot (sandbox, account …001.1)"
@@ -194,6 +196,20 @@ _ANOTHER_RUN: Final = (
     "INSERT INTO runs (run_id, started_at, mode, version, config_sha256, epoch) "
     "SELECT run_id + 1, started_at, mode, version, config_sha256, epoch FROM runs"
 )
+
+
+def test_a_stopped_standby_does_not_take_the_bot_that_trades_for_killed(tmp_path: Path) -> None:
+    config = _has_run(make_project(tmp_path))
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as journal, journal:
+        journal.execute(_ANOTHER_RUN)
+    lease = acquire(f"sqlite:///{tmp_path}/journal.db", this_process())
+
+    told = call("status", "-c", str(config), columns=300).out
+    lease.release()
+
+    assert f"another bot is at it: pid {os.getpid()} on " in told
+    assert "was killed" not in told
+    assert "bot run" not in told.replace("Start one: bot run", "")
 
 
 def _has_run(config: Path) -> Path:
