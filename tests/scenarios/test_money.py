@@ -83,12 +83,12 @@ async def test_buys_partial_fills_and_a_sale_at_t_2_come_out_to_the_vnd(tmp_path
         [amount_of(order) for order in story.broker_orders().values() if order["side"] == side]
         for side in ("BUY", "SELL")
     )
-    assert (bought, sold) == ([8_140_000, 5_435_000, 8_170_000, 5_455_000], [5_415_000])
+    assert (bought, sold) == ([8_140_000, 5_435_000, 8_170_000, 5_455_000], [5_420_000])
     fees = sum(half_up(amount * FEE) for amount in (*bought, *sold))
     tax = sum(half_up(amount * TAX) for amount in sold)
     cost_of_sold = half_up(Fraction(sum(bought), 1_000) * 200)
     realised, left = sum(sold) - cost_of_sold, sum(bought) - cost_of_sold
-    assert (fees, tax, realised, left) == (48_924, 5_415, -25_000, 21_760_000)
+    assert (fees, tax, realised, left) == (48_931, 5_420, -20_000, 21_760_000)
     total, [held] = pnl["total"], pnl["held"]
     assert (total["fee"], total["tax"], total["realised"]) == (fees, tax, realised)
     assert total["net"] == realised - fees - tax

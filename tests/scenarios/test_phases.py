@@ -32,7 +32,7 @@ class Eager(Strategy):
 """
 
 
-async def told(folder: Path, *faults: object, start: str = "12:55:00", minutes: int = 30) -> Story:
+async def told(folder: Path, *faults: object, start: str = "12:55:00", minutes: int = 10) -> Story:
     scenario = {**QUIET, "start": start, "faults": faults}
     eager = once("eager", use="eager", params={}, wake={"quote": "10s", "session": True})
     config = write_project(folder, scenario=scenario, strategies=[eager])
