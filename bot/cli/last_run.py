@@ -1,8 +1,12 @@
 """What the journal of a bot that is not running says: how its run ended, and what it left open."""
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from bot.cli import messages
 from bot.cli.command import Invocation
@@ -41,6 +45,9 @@ def lines_left_open(invocation: Invocation) -> list[str]:
 
 def rows_of_stopped(invocation: Invocation, say: Say) -> Iterator[tuple[str, str]]:
     """Yield name and text of each row of `bot status` where no bot runs."""
+    if (seen := _ended_with_nothing_open(invocation)) is not None:
+        yield "last run", _end_words(say, *seen)
+        return
     try:
         with _journal_of_last_run(invocation) as reader:
             if reader is None or not (runs := reader.runs()):
@@ -56,14 +63,39 @@ def rows_of_stopped(invocation: Invocation, say: Say) -> Iterator[tuple[str, str
     if ended is None:
         yield "last run", say(messages.HAS_NO_END, began=began)
     else:
-        is_same_day = local_date(last.started_at) == local_date(ended)
-        when = clock_of(ended) if is_same_day else day_and_clock_of(ended)
-        why = last.end_reason or ""
-        yield "last run", say(messages.HAS_ENDED, began=began, ended=when, why=why)
+        yield "last run", _end_words(say, last.started_at, ended, last.end_reason or "")
     for order in orders:
         yield "open", order
     if orders:
         yield "", say(messages.LEFT_OPEN)
+
+
+def _end_words(say: Say, began: datetime, ended: datetime, why: str) -> str:
+    is_same_day = local_date(began) == local_date(ended)
+    when = clock_of(ended) if is_same_day else day_and_clock_of(ended)
+    return say(messages.HAS_ENDED, began=day_and_clock_of(began), ended=when, why=why)
+
+
+def _ended_with_nothing_open(invocation: Invocation) -> tuple[datetime, datetime, str] | None:
+    """Return begin, end and reason of the last run if it ended and left nothing open: the usual
+    case, which needs none of the slow imports of a closer look. None asks for that.
+    """
+    url = last_journal(own_state_dir(invocation))
+    if url is None or not url.startswith(SQLITE):
+        return None
+    file = Path(url.removeprefix(SQLITE)).resolve()
+    if file.with_name(f"{file.name}-wal").exists():
+        return None  # somebody has it open, or was killed
+    try:
+        address = f"file:{quote(str(file))}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(address, uri=True)) as journal:
+            if journal.execute("SELECT 1 FROM v_orders WHERE is_open = 1 LIMIT 1").fetchone():
+                return None
+            runs = "SELECT started_at, ended_at, end_reason FROM runs ORDER BY run_id DESC LIMIT 1"
+            began, ended, why = journal.execute(runs).fetchone()
+        return datetime.fromisoformat(began), datetime.fromisoformat(ended), why or ""
+    except (sqlite3.Error, TypeError, ValueError):
+        return None
 
 
 def _writer(reader: "JournalReader") -> "Holder | None":

@@ -196,19 +196,10 @@ def test_money_of_which_no_read_says_whether_it_has_come_counts_from_the_next_re
     assert _free(stage) == 51_000_000 + proceeds
 
 
-def test_shares_that_were_delivered_at_noon_are_not_sold_twice_at_13_00():
-    stage = _bought(is_delivered=True)
-    assert _means(stage).sellable == 1_000
-
-    _settle(stage)
-    stage.request(lambda s: s.close(limit=27_000))
-
-    assert stage.last(PlaceOrder).intent.quantity == 1_000
-
-
-def test_shares_that_had_certainly_not_come_by_then_are_sold_from_13_00():
-    stage = _bought(is_delivered=False)
-    assert _means(stage).sellable == 0
+@pytest.mark.parametrize("is_delivered", [True, False])
+def test_shares_are_sold_once_from_13_00_be_they_delivered_at_noon_or_certainly_not(is_delivered):
+    stage = _bought(is_delivered=is_delivered)
+    assert _means(stage).sellable == (1_000 if is_delivered else 0)
 
     _settle(stage)
     stage.request(lambda s: s.close(limit=27_000))
