@@ -247,8 +247,8 @@ def _stubborn(called: tuple[Strategy, str], seconds: float) -> str:
 
 
 _UNSEEN: Final = (
-    "Fills and ends of orders are not seen meanwhile: look in the broker's app for what is open, "
-    "and whether the key was changed or revoked there: bot doctor"
+    "Fills and ends of orders are not seen meanwhile. Look in the broker's app for what is open, "
+    "and whether the key was changed or revoked there; and at the clock: bot doctor"
 )
 _REFUSED: Final = {
     Proof.KEY: ("our key", "nothing is read and no order is sent", _UNSEEN),

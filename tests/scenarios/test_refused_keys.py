@@ -1,11 +1,15 @@
 """A broker that refuses our orders alone (401): said at once, and everything else goes on."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from bot.broker.channel import KeyBreaker, Proof
 from bot.domain.entry import AttemptFinished, Note, OrderUpdated
 from bot.domain.order import OrderState
+from bot.runtime.watches import refused
 from tests.by_hand import Ask, tell_by_hand
+from tests.cli.telling.told_whole import require_whole
+from tests.rows import every_row
 from tests.staging import QUIET
 from tests.story import once, write_project
 
@@ -48,3 +52,16 @@ async def test_refused_orders_are_named_and_a_halt_cancels_at_once(tmp_path: Pat
     assert "has refused our orders" in str(told.replies[0])
     ends = [one for one in shown.all(OrderUpdated) if one.state is OrderState.CANCELLED]
     assert len(ends) == 1
+
+
+@every_row("proof", Proof)
+def test_the_alert_says_what_to_do_whatever_is_refused(proof: Proof) -> None:
+    class Barring(KeyBreaker):
+        def __init__(self) -> None: ...
+
+        def barred(self) -> tuple[Proof, datetime]:
+            return proof, datetime(2026, 9, 3, 2, 30, tzinfo=UTC)
+
+    (standing,) = refused(Barring())
+
+    require_whole("KEY_REFUSED", standing.text)
