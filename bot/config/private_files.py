@@ -14,7 +14,8 @@ from typing import Final
 
 from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
 
-LENGTH_MAX: Final = 4_096
+BYTES_MAX: Final = 65_536
+"""The addresses of all notice channels fit, at their longest and in letters of four bytes."""
 CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 """The variable in which systemd names the folder of a service's credentials."""
 
@@ -73,7 +74,11 @@ def _read(file: Path, bits: _Bits) -> str:
             mode = stat.S_IMODE(found.st_mode)
             raise refused(file, f"has mode {mode:04o}: others can read it. Do: chmod 600 {file}")
         _require_folders(file, bits)
-        return os.read(handle, LENGTH_MAX).decode("utf-8", "replace")
+        with os.fdopen(handle, "rb", closefd=False) as opened:
+            content = opened.read(BYTES_MAX + 1)
+        if len(content) > BYTES_MAX:
+            raise refused(file, f"is longer than {BYTES_MAX:,} bytes: remove what is not needed")
+        return content.decode("utf-8", "replace")
     finally:
         os.close(handle)
 

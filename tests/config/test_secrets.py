@@ -8,6 +8,7 @@ import pytest
 
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded, load_settings
+from bot.config.settings.notify import CHANNELS_MAX
 
 KEY, SECRET = "k-1f0c", "s-77aa"
 SANDBOX = "broker: {base_url: 'http://127.0.0.1:8790'}\n"
@@ -58,6 +59,30 @@ def test_numbers_and_leading_zeros_of_a_secret_are_kept(tmp_path: Path) -> None:
     secrets_file(tmp_path, "api_key: 00123\napi_secret: '456'\n")
 
     assert found(load(tmp_path)) == ("00123", "456")
+
+
+@pytest.mark.parametrize("padding", [4_050, 60_000])
+def test_a_long_file_is_read_to_its_end(tmp_path: Path, padding: int) -> None:
+    secrets_file(tmp_path, f"# {'x' * padding}\napi_key: {KEY}\napi_secret: {SECRET * 50}\n")
+
+    assert found(load(tmp_path)) == (KEY, SECRET * 50)
+
+
+def test_all_notice_channels_are_read_at_their_longest(tmp_path: Path) -> None:
+    urls = {f"c{number}": f"jsons://h/{number}{'ế' * 1_989}" for number in range(CHANNELS_MAX)}
+    notify = tmp_path / "notify.yaml"
+    notify.write_text("".join(f"{name}: '{url}'\n" for name, url in urls.items()), "utf-8")
+    notify.chmod(0o600)
+
+    channels = load(tmp_path, "mode: sandbox\n").channels({})
+
+    assert {each.name: each.address.reveal() for each in channels} == urls
+
+
+def test_a_file_that_is_too_long_is_refused_and_not_cut(tmp_path: Path) -> None:
+    secrets_file(tmp_path, f"api_key: {KEY}\napi_secret: {SECRET}\n#{'x' * 65_536}\n")
+
+    refuse(tmp_path, "is longer than 65,536 bytes")
 
 
 def credential(folder: Path, text: str) -> Path:
