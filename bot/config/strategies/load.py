@@ -93,9 +93,9 @@ def check_file(path: Path, *, base_dir: Path | None = None, market: Market) -> C
         message = "'use: rules' is not available yet: name a Python strategy"
         raise OperatorMistake([document.at_value("E-CFG-028", message, ("use",))])
     file, unsound, problems = _sound_part(document)
-    if isinstance(use, str) and "use" not in unsound:
+    if "use" not in unsound:
         try:
-            factory = find_strategy(use, base_dir or path.absolute().parent)
+            factory = find_strategy(str(use), base_dir or path.absolute().parent)
         except OperatorMistake as mistake:
             problems += [
                 problem
