@@ -1,14 +1,16 @@
 """What disables a strategy: hooks that fail thrice, one that hangs, one that requests without end.
 
 A fault disables its strategy and no other. Nothing that was asked for in the faulty call is taken.
+Nobody sells what a disabled strategy holds, so a person is told at once, and as long as it lasts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
 from bot.domain.entry import Decision, Numbers, Verdict
-from bot.engine.gate import DISABLED, switch
+from bot.engine.control_state import BY_ENGINE, Standing
+from bot.engine.gate import BY_LIMIT, DISABLED, switch
 from bot.engine.settings import StrategyFault
 from bot.engine.state import State, StrategyState
 from bot.strategy import Request, RequestKind
@@ -34,7 +36,41 @@ def count_fault(
     numbers = {"faults": strategy.faults, "faults_max": state.settings.faults_until_disabled}
     state.record(Decision(state.now, name, symbol, Verdict.FAILED, code, why, numbers))
     if strategy.faults >= state.settings.faults_until_disabled:
-        switch(state, strategy, DISABLED, f"{strategy.faults} faults, the last in {why}", "engine")
+        disable(state, strategy, f"{strategy.faults} faults, the last in {why}")
+
+
+def disable(state: State, strategy: StrategyState, why: str) -> None:
+    """Disable a strategy until an operator resumes it, and tell a person."""
+    if strategy.state == DISABLED:
+        return
+    switch(state, strategy, DISABLED, why, BY_ENGINE)
+    told = _standing(state, strategy)
+    state.alert(told.code, told.text, told.facts)
+
+
+def alerts(state: State) -> Iterator[Standing]:
+    """Yield which strategies are disabled, by whatever but a person."""
+    for strategy in state.strategies.values():
+        if strategy.state == DISABLED and strategy.state_by in (BY_ENGINE, BY_LIMIT):
+            yield _standing(state, strategy)
+
+
+def _standing(state: State, strategy: StrategyState) -> Standing:
+    name, why = strategy.plan.name, strategy.state_reason
+    shares = sorted((symbol, each.shares) for symbol, each in strategy.positions.items())
+    held = ", ".join(f"{count:,} {symbol}" for symbol, count in shares if count)
+    names = [each.name for each in state.open_orders() if each.row.strategy == name]
+    intents = (each.intent for each in state.pending_intents())
+    names += [each.intent_id for each in intents if each.strategy == name]
+    orders = ", ".join(names)
+    text = (
+        f"{name} is disabled: {why}. It decides nothing: its shares ({held or 'none'}) stay, and "
+        f"no strategy sells them; its open orders ({orders or 'none'}) stay too; other strategies "
+        "go on. Look at bot orders and at its file, which is read again when the bot starts; then: "
+        f"bot strategy enable {name}"
+    )
+    facts: Numbers = {"strategy": name, "why": why, "held": held or 0, "orders": orders or 0}
+    return Standing("STRATEGY_DISABLED", text, facts)
 
 
 def disable_stuck(

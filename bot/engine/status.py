@@ -15,6 +15,7 @@ from bot.engine import (
     flatten,
     gate,
     health,
+    hook_faults,
     market,
     wake,
 )
@@ -192,6 +193,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     unseen.row_alerts,
     belief.alerts,
     recover.alerts,
+    hook_faults.alerts,
     wake.alerts,
     health.step_alerts,
     health.disk_alerts,

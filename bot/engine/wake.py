@@ -25,7 +25,7 @@ from bot.domain.quote import BarsRead, ReadBars
 from bot.engine import ex_dates, hook_faults, requests
 from bot.engine.bars import BarSeries, bars_of
 from bot.engine.control_state import Standing
-from bot.engine.gate import DISABLED, guarded, hears_market, switch
+from bot.engine.gate import DISABLED, guarded, hears_market
 from bot.engine.risk.accounts import Means, means_of
 from bot.engine.settings import StrategyFault
 from bot.engine.state import HookCall, Instance, State, StrategyState
@@ -96,7 +96,7 @@ def call_hooks(state: State, must_yield: MustYield = never) -> None:
         each = state.due_hooks.popleft()
         if each.round > HOOK_ROUNDS_MAX:
             why = f"its hooks led to one another {HOOK_ROUNDS_MAX} times, the last was {each.hook}"
-            switch(state, each.strategy, DISABLED, why, "engine")
+            hook_faults.disable(state, each.strategy, why)
             continue
         is_heard = hears_market(each.strategy) and not state.gate.is_asleep
         if each.hook in NEWS_HOOKS:

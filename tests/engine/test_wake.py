@@ -68,6 +68,37 @@ def test_the_third_fault_disables_the_strategy(fault, code):
     assert stage.request(lambda s: s.buy(100, limit=27_000)) == []
 
 
+def test_a_disabled_strategy_is_an_alert_and_in_the_status_until_it_is_enabled():
+    stage = Stage()
+    intent = stage.working(500)
+    stage.book(report_of(intent, executed=300))
+    stage.fault = FAULT
+
+    for _ in range(4):
+        stage.request()
+
+    [alert] = [one for one in stage.all(Note) if one.kind == "ALERT"]
+    [standing] = stage.engine.status().standing
+    assert (alert.numbers["alert"], standing.code) == ("STRATEGY_DISABLED", "STRATEGY_DISABLED")
+    assert alert.text == standing.text
+    assert alert.text.startswith(
+        "test is disabled: 3 faults, the last in on_timer: ZeroDivisionError: division by zero "
+        "(mine.py:7). It decides nothing: its shares (300 HPG) stay, and no strategy sells them; "
+        f"its open orders ({intent.intent_id}) stay too"
+    )
+    assert alert.text.endswith("bot strategy enable test")
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "repaired", "me", strategy="test"))
+    assert stage.engine.status().standing == ()
+
+
+def test_a_strategy_that_a_person_disabled_is_not_told_to_that_person():
+    stage = Stage()
+
+    stage.handle(OperatorActed(stage.now, Action.HALT, "not today", "me", strategy="test"))
+
+    assert stage.engine.status().standing == ()
+
+
 def test_a_hook_that_was_stuck_disables_its_strategy_at_once_and_nothing_it_asked_for_leaves():
     stage = Stage()
     stage.fault = STUCK
@@ -343,6 +374,10 @@ def test_a_strategy_whose_hooks_lead_to_one_another_without_end_is_disabled():
 
     assert (strategy.state, list(book.due_hooks)) == ("disabled", [])
     assert strategy.state_reason == "its hooks led to one another 20 times, the last was on_stop"
+    assert [each.code for each in hook_faults.alerts(book)] == ["STRATEGY_DISABLED"]
+    entries = [each.entry for each in book._records if isinstance(each, Record)]
+    notes = [each for each in entries if isinstance(each, Note)]
+    assert [one.numbers["alert"] for one in notes] == ["STRATEGY_DISABLED"]
 
 
 def test_hooks_that_yield_stay_due_in_their_order_and_an_operator_comes_before_them():
