@@ -50,6 +50,21 @@ def test_a_fee_that_is_set_outranks_the_file_s(tmp_path: Path, settings: str, fe
     assert found.fees.broker_ppm == fee
 
 
+@pytest.mark.parametrize("source", ["file", "environment", "flag"])
+def test_a_fee_above_the_legal_cap_is_refused_where_it_is_set(tmp_path: Path, source: str) -> None:
+    cap, file = load_rulebook().fees.broker_cap_ppm, tmp_path / "bot.yaml"
+
+    def set_to(ppm: int) -> Rulebook:
+        file.write_text(f"risk: {{fee_ppm: {ppm if source == 'file' else 900}}}\n", "utf-8")
+        variables = {"BOT_RISK__FEE_PPM": str(ppm)} if source == "environment" else {}
+        flags = {"risk.fee_ppm": ppm} if source == "flag" else {}
+        return rulebook_of(load_settings(file, environment=variables, overrides=flags))
+
+    assert set_to(cap).fees.broker_ppm == cap
+    with pytest.raises(OperatorMistake, match=r"'risk.fee_ppm': wanted .* from 0 to 4_500"):
+        set_to(cap + 1)
+
+
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [

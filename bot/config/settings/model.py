@@ -122,8 +122,8 @@ class RiskSettings(Section):
     """Orders of unknown outcome at which an account takes no new entries."""
     allow_amend: Annotated[bool, flag] = False
     """Whether `bot modify` may change orders; cancelling and placing a new one is safer."""
-    fee_ppm: Annotated[int, whole(0, 10_000, _FEE)] = 1_500
-    """The broker's fee in parts per million of the amount; 1_500 is 0.15 %.
+    fee_ppm: Annotated[int, whole(0, 4_500, _FEE)] = 1_500
+    """The broker's fee in parts per million of the amount; 1_500 is 0.15 %, 4_500 the legal cap.
 
     Once set, it outranks `broker_fee_ppm` of the `market_rules` file.
     """
