@@ -85,8 +85,8 @@ class TradingCalendar:
         """Read `years`, `closed` and `unconfirmed_closures`; a closure on a weekend is refused."""
         return cls(
             years={_year(key, row): row.member(DayStatus) for key, row in data["years"].items()},
-            closures=_by_day(_closure(row) for row in data["closed"].rows()),
-            doubts=_by_day(_closure(row) for row in data["unconfirmed_closures"].rows()),
+            closures=_by_day(data["closed"].rows()),
+            doubts=_by_day(data["unconfirmed_closures"].rows()),
         )
 
     def if_doubts_close(self) -> "TradingCalendar":
@@ -132,22 +132,23 @@ class TradingCalendar:
                 wanted = "a weekday that the calendar has closed (a weekend never trades)"
                 raise RuleDataError(row.place, wanted, str(day))
             opened.add(day)
-        rows = closed.rows() if closed else ()
-        extra = _by_day(_closure(row, DayStatus.OPERATOR) for row in rows)
+        extra = _by_day(closed.rows() if closed else (), DayStatus.OPERATOR)
         years = data.get("years")
         more = {_year(k, r): r.member(DayStatus) for k, r in years.items()} if years else {}
         closures = {d: c for d, c in {**self.closures, **extra}.items() if d not in opened}
         decided = opened | set(extra)
         doubts = {d: c for d, c in self.doubts.items() if d not in decided}
         found = TradingCalendar({**self.years, **more}, closures, doubts)
-        early, closes = data.get("early_closes"), dict(self.early_closes)
+        early, closes = data.get("early_closes"), dict[date, EarlyClose]()
         for row in early.rows() if early else ():
             row.allow("date", "at", "name", "source")
             day = row["date"].day()
             if not found.is_trading_day(day):
                 raise RuleDataError(row["date"].place, "a trading day", str(day))
+            if day in closes:
+                raise RuleDataError(row["date"].place, "each day once", str(day))
             closes[day] = EarlyClose(day, row["at"].time_of_day(), row["name"].text())
-        return replace(found, early_closes=closes)
+        return replace(found, early_closes={**self.early_closes, **closes})
 
 
 def day_words(calendar: TradingCalendar, day: date) -> str:
@@ -176,11 +177,12 @@ def _closure(row: RuleData, status: DayStatus | None = None) -> Closure:
     return Closure(day, row["name"].text(), status or row["status"].member(DayStatus))
 
 
-def _by_day(closures: Iterable[Closure]) -> dict[date, Closure]:
+def _by_day(rows: Iterable[RuleData], status: DayStatus | None = None) -> dict[date, Closure]:
     found: dict[date, Closure] = {}
-    for closure in closures:
+    for row in rows:
+        closure = _closure(row, status)
         if closure.day in found:
-            raise RuleDataError("closed", "each day once", str(closure.day))
+            raise RuleDataError(row["date"].place, "each day once", str(closure.day))
         found[closure.day] = closure
     return found
 

@@ -82,11 +82,15 @@ class RuleData:
         return None if self.value is None else self.day()
 
     def time_of_day(self) -> time:
-        """Return a local time, written `09:15` or `09:15:00`."""
+        """Return a local time, written `09:15` or `09:15:00`, without a zone."""
+        wanted = "a time like 09:15, of Asia/Ho_Chi_Minh"
         try:
-            return time.fromisoformat(self.text())
+            found = time.fromisoformat(self.text())
         except ValueError as error:
-            raise RuleDataError(self.place, "a time like 09:15", self.value) from error
+            raise RuleDataError(self.place, wanted, self.value) from error
+        if found.tzinfo is not None:
+            raise RuleDataError(self.place, wanted, self.value)
+        return found
 
     def member(self, enum: type[Member]) -> Member:
         """Return the member of `enum` that this value names."""

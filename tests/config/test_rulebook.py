@@ -12,6 +12,8 @@ from bot.config.shipped import shipped, shipped_dir
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.rulebook import Rulebook
 
+SWAP = "  - {date: 2026-11-23, name: Swap}\n"
+EARLY = '  - {date: 2026-12-31, at: "11:30", name: half a day}\n'
 MONDAY_MORNING = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
 
 
@@ -75,6 +77,10 @@ def test_a_fee_above_the_legal_cap_is_refused_where_it_is_set(tmp_path: Path, so
         ("closed: [\n", "market.yaml:", "YAML"),
         ("closed: []\nclosed: []\n", "market.yaml:2:1", "duplicate key"),
         ("closed:\n- {date: 2026-13-01, name: x}\n", "market.yaml:2:10", "a date like"),
+        (f"closed:\n{SWAP}{SWAP}", "market.yaml:3:12", "each day once"),
+        (f"early_closes:\n{EARLY}{EARLY}", "market.yaml:3:12", "each day once"),
+        (f"early_closes:\n{EARLY.replace('30', '30Z')}", "market.yaml:2:28", "like 09:15, of Asia"),
+        (f"early_closes:\n{EARLY.replace('30', '30+07:00')}", "market.yaml:2:28", "like 09:15, of"),
         ("max_quantity: {HOSE: many}\n", "market.yaml:1:22", "a whole number"),
         ("max_quantity: {HNX: 0}\n", "market.yaml:1:21", "at least one lot of 100"),
     ],
