@@ -128,6 +128,11 @@ def test_a_limit_of_the_account_is_changed_or_taken_away_one_by_one(tmp_path: Pa
         ({"BOT_SANDBOX__SEED": "many"}, "E-CFG-013", "BOT_SANDBOX__SEED"),
         ({"BOT_SANDBOX__SEDE": "1"}, "E-CFG-045", "BOT_SANDBOX__SEDE"),
         ({"BOT_SANBOX__SEED": "1"}, "E-CFG-045", "did you mean 'BOT_SANDBOX'"),
+        ({"bot_sanbox__seed": "1"}, "E-CFG-045", "bot_sanbox__seed names no setting"),
+        ({"BOT_RISK__ACOUNT__CAPITAL": "7"}, "E-CFG-045", "BOT_RISK__ACOUNT__CAPITAL names no"),
+        ({"bot_risk__acount__capital": "7"}, "E-CFG-045", "did you mean 'account'"),
+        ({"BOT_RISK__MAX_IN_FLIGHT__X": "7"}, "E-CFG-013", "BOT_RISK__MAX_IN_FLIGHT__X: 'risk"),
+        ({"BOT_MODE__X": "7"}, "E-CFG-045", "BOT_MODE__X names no setting"),
         ({"BOT_WEB__ENABLED": "true"}, "E-CFG-028", "BOT_WEB__ENABLED"),
         ({"BOT_MODE": "real"}, "E-CFG-014", "BOT_MODE"),
         ({"BOT_MODE": "paper"}, "E-CFG-043", "BOT_MODE"),
@@ -142,6 +147,16 @@ def test_a_wrong_variable_is_named(
 
     assert codes(raised) == [code]
     assert named in str(raised.value)
+
+
+@pytest.mark.parametrize("written", ["", "risk: {}\n", "risk: {acount: {max_open_orders: 3}}\n"])
+def test_a_mistyped_section_is_blamed_on_each_source_of_it(tmp_path: Path, written: str) -> None:
+    with pytest.raises(OperatorMistake) as raised:
+        load(tmp_path, f"mode: sandbox\n{written}", BOT_RISK__ACOUNT__MAX_ORDER_VALUE="7")
+
+    blamed = ["E-CFG-045", "E-CFG-012"] if "acount" in written else ["E-CFG-045"]
+    assert codes(raised) == blamed
+    assert "BOT_RISK__ACOUNT__MAX_ORDER_VALUE names no setting" in str(raised.value)
 
 
 def test_variables_of_other_programs_are_left_alone(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
 """Where the settings of a run come from: flags, environment and file, merged with their origins."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from bot.config.model_check import describe, did_you_mean, in_order, problem_of
+from bot.config.model_check import describe, did_you_mean, in_order, known_keys, problem_of
 from bot.config.problems import Problem
 from bot.config.settings.model import NESTING, PREFIX, Settings
 from bot.config.yaml_file import YamlDocument
@@ -15,6 +16,7 @@ from bot.config.yaml_file import YamlDocument
 SECRET_KEYS: Final = ("api_key", "api_secret")
 FLAG: Final = "flag"
 _ENV: Final = "env "
+_VARIABLE: Final = "environment variable"
 COMMAND_LINE: Final = "command line"
 """Prefix of a problem with an option, which is in no file."""
 
@@ -33,10 +35,11 @@ class Merged:
     def put(self, steps: Steps, value: object, origin: str) -> None:
         """Set one value, replacing that of an earlier source."""
         place = self.data
-        for step in steps[:-1]:
+        for depth, step in enumerate(steps[:-1], start=1):
             inner = place.get(step)
             if not isinstance(inner, dict):
                 inner = place[step] = {}
+            self.origins.pop(".".join(steps[:depth]), None)  # a section, and no longer one value
             place = inner
         place[steps[-1]] = value
         self.origins[".".join(steps)] = origin
@@ -118,14 +121,16 @@ def unknown_variables(environment: Mapping[str, str]) -> list[Problem]:
 
     Names without `__` are ignored: other programs may have variables that begin with BOT_.
     """
-    sections = [variable((name,)) for name in Settings.model_fields]
+    fields = Settings.model_fields
+    names = [variable((name,)) for name in fields]
+    sections = [variable((name,)) for name in fields if known_keys(Settings, (name,))]
     later = {variable((name,)): why for name, why in Settings.not_yet.items()}
     problems = []
     for name in sorted(environment):
-        section = name.split(NESTING)[0]
-        if not name.startswith(PREFIX) or NESTING not in name or section in sections:
+        section = name.upper().split(NESTING)[0]
+        if not section.startswith(PREFIX) or NESTING not in name or section in sections:
             continue
-        code, text = "E-CFG-045", f"names no setting. {did_you_mean(section, sections)}".rstrip()
+        code, text = "E-CFG-045", f"names no setting. {did_you_mean(section, names)}".rstrip()
         if section in later:
             code, text = "E-CFG-028", f"does nothing in this release: {later[section]}. Remove it"
         problems.append(Problem(code, f"the environment variable {name} {text}"))
@@ -136,22 +141,31 @@ def problems_of(error: ValidationError, merged: Merged) -> list[Problem]:
     """Return the problems, each at the place that set the value."""
     problems = []
     for detail in error.errors(include_url=False):
-        steps = [str(step) for step in detail["loc"]]
-        names = (".".join(steps[:length]) for length in range(len(steps), 0, -1))
-        origin = next((merged.origins[name] for name in names if name in merged.origins), "")
-        if origin.startswith(_ENV) and detail["type"] == "extra_forbidden":
-            text = f"the environment variable {origin.removeprefix(_ENV)} names no setting"
-            problems.append(Problem("E-CFG-045", text))
-        elif prefix := _prefix(origin):
-            code, message, hint = describe(detail, Settings)
-            problems.append(Problem(code, f"{prefix}: {message}. {hint}".rstrip(". ")))
-        else:
-            problems.append(problem_of(detail, Settings, merged.document))
+        prefixes = dict.fromkeys(map(_prefix, _origins_of(detail, merged.origins)))
+        code, message, hint = describe(detail, Settings)
+        for prefix in prefixes:
+            if prefix.startswith(_VARIABLE) and detail["type"] == "extra_forbidden":
+                text = f"the {prefix} names no setting. {hint}".rstrip(". ")
+                problems.append(Problem("E-CFG-045", text))
+            elif prefix:
+                problems.append(Problem(code, f"{prefix}: {message}. {hint}".rstrip(". ")))
+            else:
+                problems.append(problem_of(detail, Settings, merged.document))
     return in_order(problems)
+
+
+def _origins_of(detail: ErrorDetails, origins: Mapping[str, str]) -> Sequence[str]:
+    """Return what set a wrong value: the place itself, all that is below it, or what is above."""
+    steps = [str(step) for step in detail["loc"]]
+    name, *above = (".".join(steps[:length]) for length in range(len(steps), 0, -1))
+    if name in origins:
+        return (origins[name],)
+    below = [origin for each, origin in origins.items() if each.startswith(f"{name}.")]
+    return below or [origins[each] for each in above if each in origins][:1] or ("",)
 
 
 def _prefix(origin: str) -> str:
     """Return the prefix of a problem that is not in the file; empty for one that is."""
     if origin.startswith(_ENV):
-        return f"environment variable {origin.removeprefix(_ENV)}"
+        return f"{_VARIABLE} {origin.removeprefix(_ENV)}"
     return COMMAND_LINE if origin == FLAG else ""
