@@ -293,6 +293,36 @@ def test_no_strategy_file_at_all_is_a_mistake(tmp_path: Path) -> None:
     assert [problem.code for problem in raised.value.problems] == ["E-CFG-037"]
 
 
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("strategies/*.yaml", ["strategies/a.yaml"]),
+        ("'**/*.yaml'", ["bot.yaml", "strategies/a.yaml", "x[2].yaml"]),
+        ("[strategies/.4711.a.yaml, .old/*.yaml]", [".old/a.yaml", "strategies/.4711.a.yaml"]),
+        ("FOLDER/strategies/*.yaml", ["strategies/a.yaml"]),
+        ("'FOLDER/x[2].yaml'", ["x[2].yaml"]),
+        ("'../d[1]/strategies/*.yaml'", []),
+        ("'../d[[]1]/strategies/*.yaml'", ["strategies/a.yaml"]),
+        (".", []),
+        ("/", []),
+    ],
+)
+def test_a_pattern_matches_below_any_folder_and_nothing_hidden(
+    tmp_path: Path, written: str, names: list[str]
+) -> None:
+    folder = tmp_path / "d[1]"
+    for name in ("strategies/a", "strategies/.4711.a", "strategies/._a", ".old/a", "x[2]"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.yaml").write_text(BASE, "utf-8")
+    text = f"strategies: {written}\n".replace("FOLDER", str(folder))
+    (folder / "bot.yaml").write_text(text, "utf-8")
+
+    found = load_settings(folder / "bot.yaml", environment={}).strategy_files
+
+    shown = [str(file.resolve().relative_to(folder)) for file in found]
+    assert shown == names
+
+
 def test_a_folder_named_as_strategies_is_told_how_to_name_its_files(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "a.yaml").write_text(BASE, "utf-8")

@@ -57,8 +57,7 @@ class StrategyName(click.ParamType[str]):
     ) -> list[CompletionItem]:
         """Suggest names from the strategy files, without executing anything."""
         try:
-            patterns = readable(_quiet(ctx)).strategy_patterns
-            files = [file for each in patterns for file in each.parent.glob(each.name)]
+            files = readable(_quiet(ctx)).strategy_files
             lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
             named = [line.removeprefix("name:") for line in lines if line.startswith("name:")]
             names = sorted({each.split("#")[0].strip() for each in named})

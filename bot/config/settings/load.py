@@ -115,6 +115,23 @@ class Loaded:
         patterns = self.settings.strategies
         return tuple(self.base_dir / Path(each).expanduser() for each in patterns)
 
+    @property
+    def strategy_files(self) -> tuple[Path, ...]:
+        """The files that the patterns match, sorted.
+
+        What is hidden is left out unless a pattern names it, as in a shell: editors, file systems
+        and killed processes leave such copies. The folder of bot.yaml is no part of a pattern.
+        """
+        found: set[Path] = set()
+        for pattern in self.strategy_patterns:
+            start = self.base_dir if self.base_dir in pattern.parents else Path(pattern.anchor)
+            wanted = str(pattern.relative_to(start))
+            for file in [pattern] if pattern.exists() else start.glob(wanted):
+                unnamed = set(file.parts).difference(pattern.parts)
+                if file.is_file() and not any(each.startswith(".") for each in unnamed):
+                    found.add(file)
+        return tuple(sorted(found))
+
 
 def load_settings(
     path: Path | None = None,

@@ -261,10 +261,7 @@ def load_sound(
 
 def strategy_files(loaded: Loaded) -> tuple[Path, ...]:
     """Return the strategy files of a configuration, sorted. Raises OperatorMistake for none."""
-    found: set[Path] = set()
-    for pattern in loaded.strategy_patterns:
-        matching = Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor)))
-        found.update(file for file in matching if file.is_file())
+    found = loaded.strategy_files
     if not found:
         shown = ", ".join(shown_path(pattern) for pattern in loaded.strategy_patterns)
         origin = loaded.origin_of("strategies")
@@ -272,7 +269,7 @@ def strategy_files(loaded: Loaded) -> tuple[Path, ...]:
         step = f"Name the files in it, like {shown_path(folder)}/*.yaml" if folder else _MAKE_ONE
         message = f"no strategy file matches {shown} ({origin}). {step}"
         raise OperatorMistake.of("E-CFG-037", message)
-    return tuple(sorted(found))
+    return found
 
 
 class UnknownSymbols(OperatorMistake):
