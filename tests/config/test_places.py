@@ -1,9 +1,11 @@
 """Where a bot's state lies is seen at a glance, or left to the settings: never seen wrongly."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
+from bot.config.problems import OperatorMistake
 from bot.config.settings import places
 from bot.config.settings.load import load_settings
 from bot.config.settings.places import (
@@ -71,6 +73,73 @@ def test_what_is_no_file_to_be_read_is_left_to_the_settings(tmp_path: Path) -> N
 
     for path in (tmp_path, tmp_path / "none.yaml", tmp_path / "bytes.yaml", tmp_path / "long.yaml"):
         assert state_dir_at_sight(path, {}) is None
+
+
+@pytest.fixture
+def spelled(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """One bot.yaml under three paths: plain, with `..`, through a linked folder."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    plain = written(tmp_path / "real", "mode: sandbox\n")
+    return plain, tmp_path / "real" / ".." / "real" / "bot.yaml", tmp_path / "link" / "bot.yaml"
+
+
+def named_after(path: Path, states: Path) -> Path:
+    """The state folder of a path as it is written."""
+    name = hashlib.sha256(str(path).encode()).hexdigest()[:8]
+    return states / "vnbot" / f"{path.parent.name}-{name}"
+
+
+def test_one_file_is_one_bot_however_its_path_is_written(
+    spelled: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    environment = {"XDG_STATE_HOME": str(tmp_path / "states")}
+
+    loaded = [load_settings(path, environment=environment) for path in spelled]
+
+    assert {each.state_dir for each in loaded} == {named_after(spelled[0], tmp_path / "states")}
+    assert {each.name for each in loaded} == {"real"}
+    assert {state_dir_at_sight(path, environment) for path in spelled} == {loaded[0].state_dir}
+
+
+def test_a_file_that_is_a_link_is_a_bot_of_its_own_as_its_strategies_lie_beside_it(
+    spelled: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    own = tmp_path / "bot.yaml"
+    own.symlink_to(spelled[0])
+
+    seen = state_dir_at_sight(own, {"XDG_STATE_HOME": str(tmp_path)})
+
+    assert seen == named_after(own, tmp_path)
+
+
+def test_a_journal_of_before_under_a_linked_path_is_kept(
+    spelled: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    environment = {"XDG_STATE_HOME": str(tmp_path / "states")}
+    for path in spelled[1:]:
+        earlier = named_after(path, tmp_path / "states")
+        earlier.mkdir(parents=True)
+
+        assert load_settings(path, environment=environment).state_dir == earlier
+        assert state_dir_at_sight(path, environment) == earlier
+
+
+def test_two_journals_of_one_file_are_a_mistake_that_a_person_ends(
+    spelled: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    environment = {"XDG_STATE_HOME": str(tmp_path / "states")}
+    plain, _, link = spelled
+    for path in (plain, link):
+        named_after(path, tmp_path / "states").mkdir(parents=True)
+
+    with pytest.raises(OperatorMistake, match="E-CFG-059 this file has two state folders") as found:
+        load_settings(link, environment=environment)
+
+    assert str(named_after(link, tmp_path / "states")) in str(found.value)
+    assert load_settings(plain, environment=environment).state_dir.is_dir()
+    plain.write_text(f"state_dir: {named_after(link, tmp_path / 'states')}\n")
+    assert load_settings(link, environment=environment).state_dir.is_dir()
 
 
 def test_the_demos_place_is_seen_at_a_glance(tmp_path: Path) -> None:

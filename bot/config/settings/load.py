@@ -21,7 +21,15 @@ from bot.config.masking import masked_url
 from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.settings.model import Mode, Settings
 from bot.config.settings.notify import ChannelPlan, find_channels
-from bot.config.settings.places import DEFAULT, below, find_config, state_dir_of
+from bot.config.settings.places import (
+    DEFAULT,
+    STATE_KEY,
+    below,
+    find_config,
+    folders_named_after,
+    real_path,
+    state_dir_of,
+)
 from bot.config.settings.secrets import SecretPlaces, in_configuration
 from bot.config.settings.sources import (
     Merged,
@@ -77,8 +85,8 @@ class Loaded:
         """What people call this bot: `demo`, else its folder; if that holds two files, also the
         file.
         """
-        path = self.path.absolute()
-        if path == shipped(DEMO).absolute():
+        path = real_path(self.path)
+        if path == real_path(shipped(DEMO)):
             return "demo"
         folder = path.parent.parent if path.parent.name == "config" else path.parent
         file = "" if path.name == "bot.yaml" else path.stem
@@ -174,6 +182,8 @@ def load_without_secrets(
     except ValidationError as error:
         raise OperatorMistake([*problems, *problems_of(error, merged)]) from error
     problems += _contradictions(settings, merged, path.absolute().parent)
+    if settings.state_dir is None:
+        problems += _two_folders(merged, folders_named_after(path, environment))
     warnings = [*_open_lines(settings, merged, environment)]
     if settings.mode == "live":
         problems, warnings = [*problems, *warnings], []
@@ -235,6 +245,17 @@ def _unplayable(settings: Settings, merged: Merged, base_dir: Path) -> Iterator[
     if port and port == sandbox.port and "sandbox.port" in merged.origins:
         message = f"'health.port' is {port}, and so is 'sandbox.port': they need two ports"
         yield merged.blame("E-CFG-013", message, ("health", "port"))
+
+
+def _two_folders(merged: Merged, folders: tuple[Path, ...]) -> Iterator[Problem]:
+    """Yield that two folders hold the state of one file, which no choice of ours may hide."""
+    if len(folders) > 1:
+        one, other = folders
+        message = (
+            f"this file has two state folders, {one} and {other}, as it was run under two paths: "
+            f"name the one that counts, like {STATE_KEY}: {other}, or move the other away"
+        )
+        yield merged.blame("E-CFG-059", message, (STATE_KEY,))
 
 
 def _open_lines(

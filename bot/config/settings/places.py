@@ -85,15 +85,36 @@ def state_dir_at_sight(path: Path, environment: Mapping[str, str]) -> Path | Non
 
 
 def state_dir_of(given: str | None, path: Path, environment: Mapping[str, str]) -> Path:
-    """Return the folder `given`, else one named after the configuration's path; the shipped demo's
-    is `demo`.
-    """
-    whole = path.absolute()
+    """Return the folder `given`, else the one named after the configuration's path."""
     if given is not None:
-        return below(whole.parent, given)
-    name = f"{whole.parent.name}-{hashlib.sha256(str(whole).encode()).hexdigest()[:8]}"
-    name = "demo" if whole == shipped(DEMO).absolute() else name
-    return _xdg(environment, "XDG_STATE_HOME", ".local/state") / "vnbot" / name
+        return below(path.absolute().parent, given)
+    return folders_named_after(path, environment)[0]
+
+
+def folders_named_after(path: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the state directory of a configuration that names none; the shipped demo's is `demo`.
+
+    One file has one, however its path is written. Earlier versions named it after the path as
+    written: such a folder is kept while it is the only one, and stands second beside another.
+    """
+    states = _xdg(environment, "XDG_STATE_HOME", ".local/state") / "vnbot"
+    whole = real_path(path)
+    name = "demo" if whole == real_path(shipped(DEMO)) else _name_after(whole)
+    found, earlier = states / name, states / _name_after(path.absolute())
+    if name == "demo" or earlier == found or not earlier.is_dir():
+        return (found,)
+    return (found, earlier) if found.is_dir() else (earlier,)
+
+
+def real_path(path: Path) -> Path:
+    """Return the path with its folder's one name. A file that is a link keeps its own: strategies
+    and secrets lie beside the link, and what it leads to may be replaced at each deployment.
+    """
+    return path.parent.resolve() / path.name
+
+
+def _name_after(whole: Path) -> str:
+    return f"{whole.parent.name}-{hashlib.sha256(str(whole).encode()).hexdigest()[:8]}"
 
 
 def remember_run(
