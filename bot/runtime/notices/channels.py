@@ -35,6 +35,10 @@ _TYPES: Final = {
     Severity.WARNING: "warning",
     Severity.CRITICAL: "failure",
 }
+_FORMAT: Final = "text"
+"""Else Apprise takes a text for HTML or Markdown where a service knows that: Telegram refuses one
+with a `<`, and text from outside would be links.
+"""
 _SILENT: Final[Mapping[str, Mapping[str, str]]] = {
     "tgram": {"silent": "yes"},
     "ntfys": {"priority": "low"},
@@ -80,26 +84,26 @@ class Sent:
 
 
 class Channel:
-    """One service, with the Apprise plug-in for it."""
+    """One service, with the Apprise objects that send to it, one for each volume."""
 
-    def __init__(self, plan: ChannelPlan, plugins: Mapping[Volume, Any]) -> None:
+    def __init__(self, plan: ChannelPlan, senders: Mapping[Volume, Any]) -> None:
         self.plan = plan
-        self._plugins = plugins
-        plugin = plugins[Volume.ON]
+        self._senders = senders
+        plugin = senders[Volume.ON][0]
         self.service = str(plugin.service_name)
         self._host = _host_of(plugin)
 
     def send(self, message: Message) -> Sent:
         """Send a message; it may take as long as the network does, and never raises."""
-        plugin = self._plugins[message.volume]
         try:
             if why := objection_to(self._host):
                 return Sent(is_taken=False, words=why)
             with _Said() as said:
-                is_taken = plugin.notify(
+                is_taken = self._senders[message.volume].notify(
                     title=message.title[:TITLE_MAX],
                     body=message.body[:BODY_MAX],
                     notify_type=_TYPES[message.severity],
+                    body_format=_FORMAT,
                 )
         except Exception as error:
             return Sent(is_taken=False, words=f"its plug-in failed ({type(error).__name__})")
@@ -118,6 +122,7 @@ def open_channels(plans: Sequence[ChannelPlan]) -> tuple[Channel, ...]:
     logger.propagate = False  # it would write to the screen, and may name an address
     logger.setLevel(logging.DEBUG)  # the reason of a failure is only logged there
     asset = apprise.AppriseAsset(http_redirects=False)
+    asset._service_timeout = 0.0  # noqa: SLF001 - else it sends on a thread that our end waits for
     channels, problems = list[Channel](), list[Problem]()
     for plan in plans:
         with _Said(), warnings.catch_warnings(action="ignore"):  # about modules that Apprise loads
@@ -126,7 +131,8 @@ def open_channels(plans: Sequence[ChannelPlan]) -> tuple[Channel, ...]:
             text = f"the address of channel '{plan.name}': {why}"
             problems.append(Problem("E-CFG-050", f"{plan.origin}: {text}"))
         else:
-            channels.append(Channel(plan, plugins))
+            senders = {volume: _sender(apprise, asset, each) for volume, each in plugins.items()}
+            channels.append(Channel(plan, senders))
     if problems:
         raise OperatorMistake(problems)
     return tuple(channels)
@@ -148,6 +154,13 @@ def plugin_for(apprise: Any, asset: Any, plan: ChannelPlan, volume: Volume) -> A
     found.socket_connect_timeout = CONNECT_S
     found.socket_read_timeout = READ_S
     return found
+
+
+def _sender(apprise: Any, asset: Any, plugin: Any) -> Any:
+    """Return what sends by a plug-in: only that converts a text to what the service wants."""
+    sender = apprise.Apprise(asset=asset)
+    sender.add(plugin)
+    return sender
 
 
 def fault_in(plugin: Any) -> str:

@@ -20,7 +20,7 @@ from bot.domain.entry import MUTE_NOTE, NOTICE_NOTE, PULSE_NOTE, Entry, Note, Nu
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.local_time import minute_of
 from bot.domain.message import Noted
-from bot.domain.notice import MUTE_MAX, SEVERITIES, Notice, NoticeKind, Volume
+from bot.domain.notice import MUTE_MAX, SEVERITIES, Notice, NoticeKind, Severity, Volume
 from bot.engine.account_status import LimitUse
 from bot.engine.control_state import Standing
 from bot.engine.settings import Guard
@@ -47,7 +47,9 @@ STOP_S: Final = 2.0
 BUSY_MAX_S: Final = 30.0
 """A service that takes this long for one message, or for its name, counts as failing: an alert."""
 FAILS_MAX: Final = 3
-"""Messages in a row that a channel has not accepted, before an alert is raised."""
+"""Messages in a row that a channel has not accepted, before an alert is raised; a critical one is
+enough.
+"""
 ALL_S: Final = 8.0
 """Less than a service manager waits for an end, and enough for two tries."""
 WAITS_S: Final = 10.0
@@ -273,7 +275,8 @@ class Notices:
             text = f"{name} did not take: {head} ({sent.words})"
             self._fails[name] += 1
         self._note(NOTICE_NOTE, text, facts)
-        if self._fails[name] >= FAILS_MAX and name not in self._standing:
+        is_grave = result.message.severity is Severity.CRITICAL and not sent.is_taken
+        if (is_grave or self._fails[name] >= FAILS_MAX) and name not in self._standing:
             self._alert(name, self._fails[name], sent.words)
 
     def _alert(self, name: str, count: int, why: str) -> None:

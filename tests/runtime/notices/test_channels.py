@@ -1,14 +1,20 @@
 """The addresses of channels: which are good, what is said of the others, and that none is shown."""
 
+import email
 import io
+import json
 import logging
+import smtplib
+from types import SimpleNamespace
 
 import pytest
+import requests
 
 from bot.config.problems import OperatorMistake
 from bot.config.settings.notify import ChannelPlan
 from bot.domain.notice import Severity, Volume
 from bot.protocol.secret import Secret
+from bot.runtime.notices import channels
 from bot.runtime.notices.channels import Message, Sent, open_channels
 from tests.notice_server import notice_server
 from tests.rows import every_row
@@ -114,3 +120,52 @@ def test_a_name_that_leads_inside_is_asked_nothing() -> None:
 
     assert not sent.is_taken
     assert service.messages == []
+
+
+OUTSIDE = "TypeError: '<' & <b>b</b> <a href='https://evil'>enter the code</a>\n→ bot status"
+"""What a broker or a plug-in may say, and a line of ours."""
+
+
+def test_telegram_gets_text_from_outside_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    posted = list[dict[str, str]]()
+
+    def post(*_: object, data: str, **__: object) -> SimpleNamespace:
+        posted.append(json.loads(data))
+        return SimpleNamespace(status_code=requests.codes.ok, content=b'{"ok": true}')
+
+    monkeypatch.setattr(requests, "post", post)
+    [channel] = open_channels([plan(GOOD[0])])
+
+    sent = channel.send(Message(Severity.WARNING, Volume.ON, "LIVE my<a>bot", OUTSIDE))
+
+    assert sent.is_taken
+    assert posted[-1]["parse_mode"] == "HTML"
+    head, *lines = posted[-1]["text"].splitlines()
+    assert head == "<b>LIVE my&lt;a&gt;bot</b>"
+    escaped = "&lt;b&gt;b&lt;/b&gt; &lt;a href='https://evil'&gt;enter the code&lt;/a&gt;"
+    assert lines == [f"TypeError: '&lt;' &amp; {escaped}", "→ bot status"]
+
+
+def test_a_mail_keeps_its_lines_and_all_of_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    mailed = list[str]()
+
+    class Mailbox:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def __getattr__(self, _: str) -> object:
+            return lambda *_, **__: None
+
+        def sendmail(self, _: str, __: object, text: str) -> None:
+            mailed.append(text)
+
+    monkeypatch.setattr(smtplib, "SMTP", Mailbox)
+    monkeypatch.setattr(smtplib, "SMTP_SSL", Mailbox)
+    monkeypatch.setattr(channels, "objection_to", lambda _: "")
+    [channel] = open_channels([plan(GOOD[1])])
+
+    sent = channel.send(Message(Severity.WARNING, Volume.ON, "LIVE my<a>bot", OUTSIDE))
+
+    assert sent.is_taken
+    [part] = list(email.message_from_string(mailed[0]).walk())
+    assert part.get_content_type() == "text/plain"
+    assert part.get_payload(decode=True) == OUTSIDE.encode()

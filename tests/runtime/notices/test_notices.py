@@ -11,7 +11,7 @@ import pytest
 
 from bot.clock import monotonic_s
 from bot.config.settings.load import load_settings
-from bot.domain.entry import IntentMoved, Note
+from bot.domain.entry import IntentMoved, Note, RunState, StateChanged
 from bot.domain.message import Event, Noted
 from bot.domain.order import SendState
 from bot.engine.control_state import Standing
@@ -127,6 +127,25 @@ async def test_a_service_that_fails_is_an_alert_once_and_stands_until_it_takes_a
     assert standing == ["NOTICE_FAILS"]
     assert told.kinds().count("ALERT") == 1
     assert notices.standing() == ()
+
+
+async def test_a_critical_message_that_is_lost_is_an_alert_at_once(tmp_path: Path) -> None:
+    with notice_server() as service:
+        service.status = 400
+        told = Told(tmp_path, service)
+        async with AsyncExitStack() as stack:
+            notices = await told.begin(stack)
+            notices._senders["url1"]._is_failing = True  # one try a message
+            notices.see(rejected(0, NINE))
+            await until(lambda: told.kinds() == ["NOTICE"])
+            lesser = notices.standing()
+            notices.see(StateChanged(NINE, RunState.RUNNING, RunState.HALTED, "by hand", "me"))
+            await until(lambda: "ALERT" in told.kinds())
+
+    [alert] = notices.standing()
+    assert lesser == ()
+    assert alert.code == "NOTICE_FAILS"
+    assert "has not taken the last 2 notices (it answered HTTP 400)" in alert.text
 
 
 async def test_a_service_that_does_not_answer_is_an_alert_before_any_message_has_failed(
