@@ -232,10 +232,12 @@ class ReadHealthChanged(BrokerHealthChanged):
     """One kind of read keeps failing or works again, independent of the others.
 
     `kind` is in words, like `the quote`; `about` is its symbol or exchange, empty if it has none.
+    `is_resting`: it is not asked for any more, so nobody knows whether it would work.
     """
 
     kind: str
     about: str
+    is_resting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
