@@ -36,6 +36,7 @@ def project(
     every: Mapping[str, object] = EVERY,
     own: Mapping[str, object] = OWN,
     names: Sequence[str] = ("once",),
+    risk: Mapping[str, object] | None = None,
     **more: Any,
 ) -> Path:
     """Write the project; the limits `own` are of each of its strategies."""
@@ -44,7 +45,7 @@ def project(
         folder,
         scenario="quiet",
         strategies=[once(name, limits=limits) for name in names],
-        risk={"account": account, "limits": every},
+        risk={"account": account, "limits": every, **(risk or {})},
         **{
             "mode": "live",
             "broker": {"base_url": "https://127.0.0.1:9", "account": ".1"},

@@ -5,7 +5,8 @@ journalled at a start, and reported with who started it. With real money the sta
 type those that allow more (`runtime/start/raised.py`).
 
 A name is that of a strategy, or `account`, a dot, and the limit's field. The limits of a strategy
-that does not run stay those of its last run, so that it cannot come back with others unseen.
+that does not run stay those of its last run, so that it cannot come back with others unseen. What
+else decides how much is allowed has the name of its key in bot.yaml.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -16,13 +17,26 @@ from typing import Final
 from bot.domain.entry import LIMITS_NOTE, Numbers
 from bot.domain.plan import AccountLimits, Limits
 from bot.engine.risk.codes import or_none
+from bot.engine.settings import EngineSettings
 from bot.engine.state import State
 
 Limit = int | str | None
 ACCOUNT: Final = "account"
 CHANGES_TOLD_MAX: Final = 8
 """How many changes are listed in full; all of them are in the journal."""
-_MINIMA: Final = frozenset({"min_cash", "last_entry"})
+SETTINGS: Final[Mapping[str, str]] = {
+    "clock.max_offset_s": "clock_max_offset",
+    "risk.duplicate_window_s": "duplicate_window",
+    "risk.exit_on_held_data": "exit_on_held_data",
+    "risk.max_quote_age_s": "max_quote_age",
+    "risk.max_source_age_s.depth": "max_depth_source_age",
+    "risk.max_source_age_s.quote": "max_quote_source_age",
+    "risk.max_unknown": "max_unknown_per_account",
+    "risk.pause_on_cash_difference_vnd": "pause_on_cash_difference",
+    "risk.signal_ttl_s": "signal_ttl",
+}
+"""Settings that limit what is sent: their keys in bot.yaml, and their fields here."""
+_MINIMA: Final = frozenset({"min_cash", "last_entry", "duplicate_window_s"})
 """Limits of which a smaller value allows more."""
 
 
@@ -30,17 +44,19 @@ def note_limits(state: State, before: Numbers, by: str) -> None:
     """Store the limits of this run if they differ from the last one's, and report how."""
     strategies = {each.plan.name: each.limits for each in state.strategies.values()}
     owners = {ACCOUNT, *strategies}
-    kept = {name: value for name, value in before.items() if _owner(name) not in owners}
-    now = {**kept, **limits_of(state.settings.account_limits, strategies)}
+    is_kept = (name for name in before if name not in SETTINGS and _owner(name) not in owners)
+    kept = {name: before[name] for name in is_kept}
+    now = {**kept, **limits_of(state.settings, strategies)}
+    if now == dict(before):
+        return
+    state.note(LIMITS_NOTE, f"limits of the run that {by} has started", now)
+    knew_settings = any(key in before for key in SETTINGS)  # an earlier program stored none
     changes = [
         f"{key} {or_none(_plain(before.get(key)))} -> {or_none(_plain(now.get(key)))}"
         for key in sorted({*before, *now})
-        if before.get(key) != now.get(key)
+        if before.get(key) != now.get(key) and (knew_settings or key not in SETTINGS)
     ]
-    if not changes:
-        return
-    state.note(LIMITS_NOTE, f"limits of the run that {by} has started", now)
-    if before:
+    if before and changes:
         more = len(changes) - CHANGES_TOLD_MAX
         told = ", ".join(changes[:CHANGES_TOLD_MAX]) + (f" and {more} more" if more > 0 else "")
         text = (
@@ -51,27 +67,34 @@ def note_limits(state: State, before: Numbers, by: str) -> None:
         state.alert("LIMITS_CHANGED", text, facts)
 
 
-def limits_of(account: AccountLimits, strategies: Mapping[str, Limits]) -> dict[str, Limit]:
+def limits_of(settings: EngineSettings, strategies: Mapping[str, Limits]) -> dict[str, Limit]:
     """Return each limit that is set: those in effect of each strategy, and the account's."""
-    of_owner: Mapping[str, AccountLimits | Limits] = {**strategies, ACCOUNT: account}
-    return {
-        f"{owner}.{field.name}": _plain(value)
-        for owner, limits in of_owner.items()
-        for field in fields(limits)
-        if (value := getattr(limits, field.name)) is not None
+    of_owner: Mapping[str, AccountLimits | Limits] = {
+        **strategies,
+        ACCOUNT: settings.account_limits,
     }
+    every = [
+        *((key, getattr(settings, field)) for key, field in SETTINGS.items()),
+        *(
+            (f"{owner}.{field.name}", getattr(limits, field.name))
+            for owner, limits in of_owner.items()
+            for field in fields(limits)
+        ),
+    ]
+    return {name: _plain(value) for name, value in every if value is not None}
 
 
 def looser(
     before: Numbers, now: Mapping[str, Limit], owners: Collection[str]
 ) -> Iterator[tuple[str, Limit, Limit]]:
-    """Yield the limits of `owners` that allow more than before, or are gone: name, old and new.
+    """Yield what allows more than before, or is gone, of `owners` and SETTINGS: name, old and new.
 
     What had no limit before is stricter with one.
     """
     for name, value in before.items():
         old, new = _plain(value), now.get(name)
-        if _owner(name) in owners and old is not None and _allows_more(name, old, new):
+        is_ours = name in SETTINGS or _owner(name) in owners
+        if is_ours and old is not None and _allows_more(name, old, new):
             yield name, old, new
 
 

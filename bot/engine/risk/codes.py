@@ -114,6 +114,8 @@ def type_words(names: str) -> str:
 
 def or_none(value: int | str | None) -> str:
     """Return a number or a word as shown, `none` if there is none."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:,}" if isinstance(value, int) else "none" if value is None else str(value)
 
 

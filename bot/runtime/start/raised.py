@@ -18,13 +18,14 @@ from bot.config.settings.load import Loaded
 from bot.config.settings.places import DEFAULT
 from bot.domain.entry import LIMITS_NOTE, Numbers
 from bot.domain.plan import StrategyPlan
-from bot.engine.limit_changes import ACCOUNT, Limit, limits_of, looser
+from bot.engine.limit_changes import ACCOUNT, SETTINGS, Limit, limits_of, looser
 from bot.engine.risk.codes import OF_ACCOUNT, OF_STRATEGIES, or_none, percent
 from bot.engine.settings import LoadedStrategy
 from bot.engine.state import tighter
 from bot.journal.reading.reader import JournalReader
 from bot.journal.upkeep.verify import last_note
 from bot.journal.writing.thread import in_time
+from bot.runtime.start.strategies import engine_settings_of
 
 _CODE: Final = "E-CFG-056"
 _PPM: Final = "_ppm"
@@ -68,12 +69,13 @@ def raised_limits(
     """
     risk, plans = loaded.settings.risk, {each.plan.name: each.plan for each in strategies}
     limits = {name: tighter(plan.limits, risk.all_strategies) for name, plan in plans.items()}
-    now = limits_of(risk.whole_account, limits)
+    now = limits_of(engine_settings_of(loaded.settings), limits)
     found: dict[str, Raised] = {}
     for name, old, new in looser(before, now, {ACCOUNT, *plans}):
         owner, _, field = name.rpartition(".")
-        plan = None if owner == ACCOUNT else plans[owner]
-        key = _key(loaded, plan, field, new)
+        is_shared = owner == ACCOUNT or name in SETTINGS
+        plan = None if is_shared else plans[owner]
+        key = name if name in SETTINGS else _key(loaded, plan, field, new)
         where = loaded.origin_of(key)
         if where == DEFAULT:
             where = f"the default: {shown_path(loaded.path)} sets none"

@@ -602,18 +602,29 @@ def test_what_fills_in_a_symbol_that_a_strategy_trades_no_more_counts_too():
 _SHARED = AccountLimits(
     max_order_value=20_000_000, last_entry=timedelta(seconds=60), symbols=frozenset({"HPG", "FPT"})
 )
-_OF_A_RUN = {
+_OF_EARLIER_PROGRAMS = {
     "account.max_order_value": 20_000_000,
     "account.last_entry": 60,
     "account.symbols": "FPT HPG",
     "test.capital": 50_000_000,
 }
+_OF_SETTINGS = {
+    "clock.max_offset_s": 20,
+    "risk.duplicate_window_s": 60,
+    "risk.exit_on_held_data": False,
+    "risk.max_quote_age_s": 10,
+    "risk.max_source_age_s.depth": 60,
+    "risk.max_source_age_s.quote": 900,
+    "risk.max_unknown": 1,
+    "risk.signal_ttl_s": 5,
+}
+_OF_A_RUN = {**_OF_EARLIER_PROGRAMS, **_OF_SETTINGS}
 
 
-def _started(by="an", before=None, shared=_SHARED, capital=50_000_000):
+def _started(by="an", before=None, shared=_SHARED, capital=50_000_000, **settings):
     return Stage(
         replace(PLAN, limits=Limits(capital=capital)),
-        settings=EngineSettings(account_limits=shared),
+        settings=EngineSettings(account_limits=shared, **settings),
         recovery=Recovery(DAY, limits=before or {}, started_by=by),
         is_open=False,
     )
@@ -651,6 +662,24 @@ def test_a_changed_limit_is_told_with_both_values_and_by_whom():
         "test.capital 50,000,000 -> 20,000,000. They hold from now on, an has started this run."
     )
     assert _kept_limits(stage)[0]["account.max_order_value"] == 50_000_000
+
+
+def test_a_setting_that_decides_how_much_is_sent_is_told_by_its_key():
+    before = {**_OF_A_RUN, "risk.pause_on_cash_difference_vnd": 100_000}
+
+    stage = _started(before=before, max_quote_age=timedelta(seconds=3_600), exit_on_held_data=True)
+
+    [text] = told(stage)
+    assert text.startswith(
+        "limits have changed since the last run: risk.exit_on_held_data false -> true, "
+        "risk.max_quote_age_s 10 -> 3,600, risk.pause_on_cash_difference_vnd 100,000 -> none. They"
+    )
+
+
+def test_settings_that_an_earlier_program_did_not_keep_have_not_changed():
+    stage = _started(before=_OF_EARLIER_PROGRAMS)
+
+    assert (_kept_limits(stage), told(stage)) == ([_OF_A_RUN], [])
 
 
 def test_a_strategy_that_does_not_run_keeps_the_limits_of_its_last_run():

@@ -11,10 +11,11 @@ from bot.cli.commands.service import NO_RESTART
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.domain.entry import LIMITS_NOTE, Note
+from bot.engine.limit_changes import SETTINGS
 from bot.journal.errors import Holder
 from bot.journal.upkeep.verify import last_note
 from bot.journal.writing.lease import acquire
-from bot.runtime.start.raised import require_typed
+from bot.runtime.start.raised import raised_limits, require_typed
 from bot.runtime.start.strategies import strategies_to_run
 from tests.live_project import ACCOUNT, EVERY, OWN, contacts, project, run
 from tests.rows import every_row
@@ -89,6 +90,40 @@ async def test_separators_do_not_matter(typed: str, tmp_path: Path) -> None:
     config = project(tmp_path, **with_account(max_order_value=50_000_000))
 
     assert await contacts(config, typed={ORDER: typed})
+
+
+@every_row(
+    "key, wide, shown",
+    [
+        ("risk.max_quote_age_s", {"max_quote_age_s": 3_600}, "3,600"),
+        ("risk.max_source_age_s.quote", {"max_source_age_s": {"quote": 36_000}}, "36,000"),
+        ("risk.signal_ttl_s", {"signal_ttl_s": 600}, "600"),
+        ("risk.max_unknown", {"max_unknown": 10}, "10"),
+        ("risk.duplicate_window_s", {"duplicate_window_s": 0}, "0"),
+        ("risk.exit_on_held_data", {"exit_on_held_data": True}, "true"),
+    ],
+)
+async def test_a_setting_that_allows_more_is_typed_like_a_limit(
+    key: str, wide: Mapping[str, object], shown: str, tmp_path: Path
+) -> None:
+    await run(project(tmp_path))
+    config = project(tmp_path, risk=wide)
+
+    [said, _] = await refused(config)
+
+    assert said.startswith(f"{key} is {shown} (")
+    assert await contacts(config, typed={key: shown})
+
+
+async def test_what_an_earlier_program_did_not_keep_is_not_asked_for(tmp_path: Path) -> None:
+    await run(project(tmp_path))
+    loaded = load_settings(project(tmp_path, risk={"max_quote_age_s": 3_600}))
+    found = strategies_to_run(loaded, ()).strategies
+    kept = last_note(loaded.journal_url, LIMITS_NOTE)
+    earlier = {name: value for name, value in kept.items() if name not in SETTINGS}
+
+    assert [each.key for each in raised_limits(loaded, found, kept)] == ["risk.max_quote_age_s"]
+    assert raised_limits(loaded, found, earlier) == ()
 
 
 async def test_a_limit_for_every_strategy_is_typed_once(tmp_path: Path) -> None:
