@@ -178,6 +178,8 @@ class Heartbeat:
         every_s = min(manager.watchdog_s / LOOKS_IN_A_SPAN or LOOK_S, LOOK_S)
         while not self._is_up.is_set():
             manager.tell(f"EXTEND_TIMEOUT_USEC={START_S * 1_000_000}")
+            if self.progress is not None:
+                await self.progress.look()  # for monitors: a start that waits is alive
             with suppress(TimeoutError):
                 async with asyncio.timeout(every_s):
                     await self._is_up.wait()

@@ -12,7 +12,7 @@ import pytest
 
 from bot.journal.errors import Unreachable
 from bot.runtime.health import heartbeat
-from bot.runtime.health.heartbeat import Progress, ServiceManager, Work
+from bot.runtime.health.heartbeat import Heartbeat, Progress, ServiceManager, Work
 from bot.runtime.worlds.environment import REAL_TIME
 
 
@@ -129,6 +129,22 @@ async def test_a_journal_that_hangs_is_asked_once_until_it_answers() -> None:
 
 def test_a_probe_is_over_long_before_a_watchdog_bites() -> None:
     assert heartbeat.PROBE_S < 30 / 4
+
+
+async def test_a_start_that_waits_for_its_broker_gets_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "LOOK_S", 0.001)
+    bot = Bot()
+    looks, beats = bot.progress(), Heartbeat(ServiceManager({}), asyncio.Event())
+    beats.follow(looks, str)
+    looks.seen_s = long_ago_s = looks.seen_s - 60
+
+    beating = asyncio.create_task(beats.run())
+    for _ in range(1_000):
+        if not bot.asked:
+            await asyncio.sleep(0.001)
+    beating.cancel()
+
+    assert looks.seen_s > long_ago_s + 50
 
 
 @pytest.fixture
