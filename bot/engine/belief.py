@@ -39,6 +39,9 @@ from bot.engine.state import State
 
 GOOD_ANSWERS: Final = 3
 """After this many good answers in a row, held data is trusted again."""
+TOLD_AGAIN: Final = timedelta(minutes=30)
+"""After an alert about data of one kind the next is so much later, however often it comes and goes.
+"""
 VOLUME_OF_AVERAGE_MAX: Final = 1_000
 """A multiple of the history's average day; but `VOLUME_ALWAYS` shares are plausible anywhere."""
 VOLUME_ALWAYS: Final = 10_000_000
@@ -214,8 +217,8 @@ def _hold(
     level: int | None,
     may_wait: bool,
 ) -> None:
-    """Keep an answer from everybody: alerted once a day for its kind, then counted; alerted again
-    after a person has resumed and it is held again.
+    """Keep an answer from everybody: alerted once for its kind, then counted; alerted again if it
+    is held again later, or after a person has resumed.
     """
     held, kind = source.held, finding.kind
     if held is None or held.finding.kind != kind:
@@ -225,20 +228,21 @@ def _hold(
     else:
         held.finding, held.level, held.good = finding, level, 0
         held.count += 1
-    if held.is_told or (may_wait and kind == OTHER_DAY):
+    told_at = source.told_at.get(kind, LONG_AGO)
+    is_told = told_at >= held.since or state.now - told_at < TOLD_AGAIN
+    if is_told or (may_wait and kind == OTHER_DAY):
         return
-    held.is_told = True
+    source.told_at[kind] = state.now
     symbol = belief.symbol
     again = ", again after a resume" if belief.resumes else ""
     text = f"{symbol}: {_words(source, held)}{again}. {_follows(state, symbol)}"
-    about = f"{symbol} {source.name} {kind} {belief.resumes}"
     facts = _facts(state, symbol, source.name, finding)
-    state.alert("HELD_DATA", text, facts, about=about, symbol=symbol)
+    state.alert("HELD_DATA", text, facts, symbol=symbol)
 
 
 def _release(state: State, belief: Belief, source: Source, why: str) -> None:
     held, source.held = source.held, None
-    if held is not None and held.is_told:
+    if held is not None and any(at >= held.since for at in source.told_at.values()):
         answers = f"{held.count:,} {source.name}{'s' if held.count > 1 else ''} held"
         text = f"{belief.symbol}: its {source.name} is believed again: {why} ({answers})"
         state.note(
@@ -274,6 +278,7 @@ def resume(state: State, symbol: str, reason: str) -> bool:
         assert belief is not None
         belief.resumes += 1
         _release(state, belief, source, reason)
+        source.told_at.clear()
     return bool(held) or is_levelled
 
 

@@ -96,14 +96,13 @@ class Held:
     level: int | None
     count: int = 1
     good: int = 0
-    is_told: bool = False
 
 
 @dataclass(slots=True)
 class Source:
     """The quotes or the depths of a symbol. `stamp` is the own time of the last trusted one, `gaps`
     are the seconds between today's own times, as far as they were observed. The last answer came at
-    `heard_at`; its own time may be later by `ahead_max`.
+    `heard_at`; its own time may be later by `ahead_max`. `told_at`: when a kind was last told.
     """
 
     name: str
@@ -114,6 +113,7 @@ class Source:
     stamp: datetime = LONG_AGO
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
     held: Held | None = None
+    told_at: dict[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -476,6 +476,47 @@ def test_data_that_contradicts_itself_is_told_again_to_who_resumes_it():
     assert [text.endswith(", again after a resume") for text in told] == [False, True, True]
 
 
+def _held_at(stage: Stage, *, minutes: int, good_each: int = 0) -> list[int]:
+    """Show bad quotes a minute apart, now and then good ones; return when that was told."""
+    began = stage.now
+    for minute in range(minutes):
+        show(stage.after(60), times(QUOTE, 10))
+        if good_each and minute % good_each == 0:
+            for _ in range(3):
+                show(stage.after(0))
+    told = [note.at - began for note in alerts(stage) if note.at > began]
+    return [round(after / timedelta(minutes=1)) for after in told]
+
+
+def test_data_that_is_held_again_later_is_told_again():
+    stage = staged()
+    show(stage.after(1))
+    assert _held_at(stage, minutes=5) == [1]
+    for _ in range(3):
+        show(stage.after(60))
+
+    assert _held_at(stage.after(3 * 3_600), minutes=5) == [1]
+
+
+def test_data_that_is_held_again_soon_is_told_again_once_that_lasts():
+    stage = staged()
+    show(stage.after(1))
+    assert _held_at(stage, minutes=1) == [1]
+    for _ in range(3):
+        show(stage.after(60))
+
+    assert _held_at(stage, minutes=90) == [27]
+
+
+def test_data_that_comes_and_goes_is_told_each_half_hour():
+    stage = staged()
+    show(stage.after(1))
+
+    assert _held_at(stage, minutes=70, good_each=2) == [1, 31, 61]
+    ends = [note for note in stage.all(Note) if note.kind == "RESUME"]
+    assert len(ends) == 3
+
+
 def test_a_kind_that_a_person_has_accepted_is_not_held_again_today():
     stage = staged()
     special = replace(QUOTE, ceiling=32_400, floor=21_600)
