@@ -88,6 +88,8 @@ class Commits:
         self._cut = asyncio.Event()
         """Set together with it, for waiters."""
         self._since_s = 0.0
+        self.why = ""
+        """Why it was last out of reach."""
         self.beside: list[Entry] = []
         """What only the emergency journal has, and nothing else is going to write."""
         self._file = asyncio.Lock()
@@ -135,6 +137,11 @@ class Commits:
     def stalled_s(self) -> float:
         """How long the oldest write has been waiting; 0 without one."""
         return self._journal.stalled_s()
+
+    @property
+    def cut_s(self) -> float:
+        """How long the journal has been out of reach; 0 if it is not."""
+        return boottime_s() - self._since_s if self.is_cut else 0.0
 
     async def probe(self) -> None:
         """Check that the journal answers. Raises Unreachable."""
@@ -201,7 +208,7 @@ class Commits:
         """The journal is out of reach: report it, and make the engine block orders."""
         if self.is_cut:
             return
-        self.is_cut = True
+        self.is_cut, self.why = True, why
         self._cut.set()
         self._since_s = boottime_s() - self._journal.stalled_s()
         since = clock_of(self._now())

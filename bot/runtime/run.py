@@ -371,7 +371,7 @@ class Run:
             plans=tuple(each.plan for each in strategies),
             polls=PollWatch(quota=settings.broker.requests_per_minute, speed=speed, post=post),
             show=(shown, self._controls.see, self._notices.see),
-            go_ahead=self._screen.ahead(self._controls.go_ahead),
+            go_ahead=self._screen.ahead(self._controls.go_ahead, self._notices.ahead),
             trouble=self._trouble,
             guard=guard,
             brake=self._brake,

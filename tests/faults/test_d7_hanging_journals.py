@@ -8,8 +8,9 @@ import asyncio
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ from tests.crash.harness import databases
 from tests.crash.stops import stop_many
 from tests.faults.hanging import WITHIN_S, Hanging, locked, playing_itself, trading
 from tests.faults.strikes import STRIKES, is_in_full, times
-from tests.journal.breaking_proxy import breaking_proxy
+from tests.journal.breaking_proxy import BreakingProxy, breaking_proxy
+from tests.notice_server import notice_server
 
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
 
@@ -42,6 +44,20 @@ async def _until_answers_are_stored(hanging: Hanging) -> None:
     while len(_rows(hanging, "select 1 from attempts where outcome = 'ACCEPTED'")) < 2:
         assert time.monotonic() < give_up
         await asyncio.sleep(0.02)
+
+
+async def _until(is_so: Callable[[], object]) -> None:
+    give_up = time.monotonic() + WITHIN_S
+    while not is_so():
+        assert time.monotonic() < give_up
+        await asyncio.sleep(0.05)
+
+
+@contextmanager
+def _silent(proxy: BreakingProxy, _: Hanging) -> Iterator[None]:
+    proxy.flows.clear()
+    yield
+    proxy.flows.set()
 
 
 def _is_halted_and_flat(status: object) -> bool:
@@ -91,6 +107,40 @@ async def test_a_bot_that_plays_its_own_broker_outlasts_a_hang_too(tmp_path: Pat
     attempts = _rows(hanging, "select verb, outcome from attempts")
     assert Counter(attempts) == {("POST", "ACCEPTED"): 2, ("DELETE", "ACCEPTED"): 2}
     assert verify(f"sqlite:///{hanging.state_dir / 'journal.db'}").problems == ()
+
+
+@pytest.mark.parametrize(
+    "database", ["sqlite", pytest.param("postgres", marks=(pytest.mark.postgres, pytest.mark.long))]
+)
+async def test_a_hang_and_a_halt_under_it_are_told_to_who_is_away(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    database: str,
+) -> None:
+    pytest.importorskip("apprise")
+
+    def told(words: str) -> int:
+        return sum(words in each["title"] + each["message"] for each in service.messages)
+
+    with ExitStack() as stack:
+        service, url = stack.enter_context(notice_server()), None
+        hang: Callable[[Hanging], AbstractContextManager[None]] = _lock
+        if database == "postgres":
+            address = request.getfixturevalue("own_postgres_url")
+            proxy, url = stack.enter_context(breaking_proxy(address))
+            hang = partial(_silent, proxy)
+        monkeypatch.setenv("BOT_NOTIFY__URLS", service.url)
+        async with trading(tmp_path, url) as hanging:
+            with hang(hanging):
+                await hanging.until(lambda it: it["state"] == "DEGRADED")
+                await hanging.ask("halt", reason="wrong prices")
+                await _until(lambda: told("HALTED: wrong prices") and told("no order leaves"))
+            await hanging.until(lambda it: it["trouble"] is None)
+            await _until(lambda: told("the journal answers again"))
+            await hanging.end()
+
+    assert [told("HALTED: wrong prices"), told("no order leaves"), told("DEGRADED")] == [1, 1, 0]
 
 
 async def test_a_halt_under_a_hang_holds_after_a_kill(tmp_path: Path) -> None:

@@ -133,13 +133,14 @@ class Onlookers:
         if self._log is not None:
             self._log.say("info" if is_clean else "error", "run_ended", {"why": words})
 
-    def ahead(self, show: Callable[[Entry], None]) -> Callable[[Entry], None]:
+    def ahead(self, *shows: Callable[[Entry], None]) -> Callable[[Entry], None]:
         """Return what also logs the entries that the journal cannot take now."""
 
         def shown(entry: Entry) -> None:
             if self._log is not None:
                 self._log.ahead(entry)
-            show(entry)
+            for show in shows:
+                show(entry)
 
         return shown
 

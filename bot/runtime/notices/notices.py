@@ -16,7 +16,15 @@ from bot.clock import SystemClock, monotonic_s
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.settings.sources import process_environment
-from bot.domain.entry import MUTE_NOTE, NOTICE_NOTE, PULSE_NOTE, Entry, Note, Numbers
+from bot.domain.entry import (
+    MUTE_NOTE,
+    NOTICE_NOTE,
+    PULSE_NOTE,
+    Entry,
+    Note,
+    Numbers,
+    StateChanged,
+)
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.local_time import minute_of
 from bot.domain.message import Noted
@@ -53,7 +61,9 @@ enough.
 ALL_S: Final = 8.0
 """Less than a service manager waits for an end, and enough for two tries."""
 WAITS_S: Final = 10.0
-"""A start that waits for longer than this for its broker is reported (wall clock)."""
+"""A start that waits for longer than this for its broker is reported, and so is a journal that is
+out of reach for longer (wall clock).
+"""
 KIND: Final = NoticeKind.HALTED
 """A missing bot sends no orders either: as urgent, and sent on the same channels."""
 
@@ -92,6 +102,10 @@ class Notices:
         self._standing = dict[str, Standing]()
         self._waits_since_s: float | None = None
         self._has_told_wait = False
+        self._told_ahead = dict[int, Entry]()
+        """By identity: what was told before the journal had it."""
+        self._journal_told = set[str]()
+        """What was told of the journal since it is out of reach."""
 
     async def begin(
         self,
@@ -155,10 +169,17 @@ class Notices:
 
     def see(self, entry: Entry) -> None:
         """Process a committed entry. A bug of ours is reported once, and delays nothing."""
-        if self._senders:
+        if self._told_ahead.pop(id(entry), None) is None and self._senders:
             self._safely(lambda: self._take(self._picker.pick(entry)))
             if isinstance(entry, Note) and entry.kind == PULSE_NOTE:
                 self._safely(self._look_at_limits)
+
+    def ahead(self, entry: Entry) -> None:
+        """Tell of a halt or an alert that waits for a journal out of reach: it holds already."""
+        is_alert = isinstance(entry, Note) and "alert" in entry.numbers
+        if self._senders and (is_alert or isinstance(entry, StateChanged)):
+            self._told_ahead[id(entry)] = entry
+            self._safely(lambda: self._take(self._picker.pick(entry)))
 
     def _take(self, notices: Sequence[Notice]) -> None:
         for notice in notices:
@@ -180,6 +201,7 @@ class Notices:
                 text = self._wording.said("alive", state=state)
                 self._take([self._wording.notice(now, NoticeKind.ALIVE, text)])
         self._look_at_start(now)
+        self._look_at_journal(now)
         self._hand_over(self._policy.due(now))
         for name, sender in self._senders.items():
             if sender.busy_s() > BUSY_MAX_S and name not in self._standing:
@@ -202,6 +224,23 @@ class Notices:
             for each in waits:
                 alert = Note(now, "ALERT", each.text, {"alert": each.code, **each.facts})
                 self._take(self._picker.pick(alert))
+
+    def _look_at_journal(self, now: datetime) -> None:
+        """Report a journal that is out of reach for long, what else that prevents, and its end."""
+        if self._parts is None:
+            return
+        commits, told, found = self._parts.commits, self._journal_told, dict[str, str | None]()
+        if commits.is_cut:
+            found["journal_away"] = commits.why if commits.cut_s >= WAITS_S else None
+            found["nothing_kept"], found["maybe_taken"] = commits.unkept, commits.objection()
+        elif told:
+            told.clear()
+            text = self._wording.said("journal_back")
+            self._take([self._wording.notice(now, NoticeKind.STATE, text, group="journal_back")])
+        for name in [name for name, why in found.items() if why and name not in told]:
+            told.add(name)
+            text = self._wording.said(name, why=found[name])
+            self._take([self._wording.notice(now, NoticeKind.HALTED, text, group=name)])
 
     def _look_at_limits(self) -> None:
         """Report each limit of which 80 % is used, once a day."""

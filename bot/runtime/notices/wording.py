@@ -27,6 +27,7 @@ from bot.domain.local_time import minute_of
 from bot.domain.notice import SEVERITIES, Notice, NoticeKind, Volume
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.visible import visible
+from bot.engine.control_state import BY_JOURNAL
 from bot.protocol.secret import redact
 from bot.runtime.notices.channels import Message
 from bot.runtime.notices.policy import Ready
@@ -117,7 +118,8 @@ class Wording:
     def message(self, ready: Ready, volume: Volume) -> Message:
         """Return the message for a channel."""
         last = ready.notices[-1]
-        title = self.title(texts(self.language)["titles"][ready.kind].format(state=last.group))
+        titles = texts(self.language)["titles"]
+        title = self.title(titles.get(last.group, titles[ready.kind]).format(state=last.group))
         lines = [line_of(each) for each in ready.notices]
         if ready.is_late:
             lines.insert(0, self.said("late", count=ready.count))
@@ -196,6 +198,8 @@ class Picker:
         kind = _STATES.get(entry.to_state, NoticeKind.STATE)
         if kind is NoticeKind.TWO_FACTOR:
             return []  # its alert says so, now and again at limited intervals
+        if entry.by == BY_JOURNAL:
+            return []  # it may be stored long after: who looks at the journal itself tells
         text = self._wording.said("state", state=entry.to_state, reason=entry.reason)
         group = entry.to_state.value if kind is NoticeKind.STATE else kind
         return [self._wording.notice(entry.at, kind, text, group=group)]

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import perf_counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +16,7 @@ from bot.config.settings.load import load_settings
 from bot.domain.entry import IntentMoved, Note, RunState, StateChanged
 from bot.domain.message import Event, Noted
 from bot.domain.order import SendState
-from bot.engine.control_state import Standing
+from bot.engine.control_state import BY_JOURNAL, Standing
 from bot.runtime.notices import notices as module
 from bot.runtime.notices.notices import BUSY_MAX_S, FAILS_MAX, Notices
 from bot.runtime.supervisor import FaultGuard
@@ -187,6 +189,79 @@ async def test_a_start_that_waits_for_long_is_told_once_and_so_is_its_end(
     first, last = (each["message"] for each in service.messages)
     assert "the broker does not answer" in first
     assert "the start no longer waits for it" in last
+
+
+async def test_a_halt_that_waits_for_the_journal_is_told_once_and_before_that(
+    tmp_path: Path,
+) -> None:
+    halt = StateChanged(NINE, RunState.DEGRADED, RunState.HALTED, "by hand", "operator")
+    alert = Note(NINE, "ALERT", "its answer is lost", {"alert": "UNKNOWN_OPEN"})
+    with notice_server() as service:
+        told = Told(tmp_path, service)
+        async with AsyncExitStack() as stack:
+            notices = await told.begin(stack)
+            for entry in (halt, alert, rejected(0, NINE)):
+                notices.ahead(entry)
+            await until(lambda: len(service.messages) == 2)
+            before = [each["message"] for each in service.messages]
+            for entry in (halt, alert, rejected(0, NINE)):
+                notices.see(entry)
+            await until(lambda: len(service.messages) == 3)
+
+    assert "HALTED: by hand" in before[0]
+    assert "its answer is lost" in before[1]
+    [_, _, refused] = service.messages
+    assert "L-0000 refused" in refused["message"]
+
+
+@dataclass
+class Journal:
+    """What is looked at of a journal."""
+
+    is_cut: bool = False
+    cut_s: float = 0.0
+    why: str = "the journal has not answered for 5 s"
+    unkept: str = ""
+    doubt: str | None = None
+
+    def objection(self) -> str | None:
+        return self.doubt
+
+
+async def test_a_journal_that_is_away_for_long_is_told_once_and_so_is_its_end(
+    tmp_path: Path,
+) -> None:
+    gone = StateChanged(NINE, RunState.RUNNING, RunState.DEGRADED, Journal.why, BY_JOURNAL)
+    with notice_server() as service:
+        told, journal = Told(tmp_path, service), Journal()
+        async with AsyncExitStack() as stack:
+            notices = await told.begin(stack)
+            notices._parts = SimpleNamespace(commits=journal)  # type: ignore[assignment]
+            told.at = NINE.replace(hour=3)  # no trading day is asked for
+            journal.is_cut, journal.cut_s = True, module.WAITS_S - 1
+            notices.ahead(gone)
+            notices._look()
+            assert notices._journal_told == set()
+            journal.cut_s = module.WAITS_S
+            notices._look()
+            notices._look()
+            await until(lambda: len(service.messages) == 1)
+            journal.unkept, journal.doubt = "the emergency journal hangs", "a standby waits"
+            notices._look()
+            await until(lambda: len(service.messages) == 3)
+            journal.is_cut = False
+            notices._look()
+            notices.see(gone)
+            await until(lambda: len(service.messages) == 4)
+
+    assert [each.partition(": ")[2] for each in service.titles] == [
+        "no order leaves",
+        "no order and no cancel leaves",
+        "no order and no cancel leaves",
+        "the journal answers again",
+    ]
+    assert Journal.why in service.messages[0]["message"]
+    assert "the emergency journal hangs. No order and no cancel" in service.messages[1]["message"]
 
 
 async def test_a_start_that_waits_for_a_moment_is_not_told(tmp_path: Path) -> None:

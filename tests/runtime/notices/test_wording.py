@@ -12,6 +12,8 @@ from bot.domain.notice import SEVERITIES, NoticeKind
 from bot.runtime.notices.wording import KINDS, Picker, Wording, texts
 
 CATALOGUE: Final = Path(bot.__file__).parent / "cli" / "telling" / "vi.yaml"
+JOURNAL: Final = ("journal_away", "nothing_kept", "maybe_taken", "journal_back")
+"""Groups with a title of their own."""
 CLOSED = datetime(2026, 11, 19, 8, 15, tzinfo=UTC)
 
 
@@ -24,7 +26,7 @@ def test_every_alert_has_a_kind_and_no_kind_is_of_an_alert_that_is_gone() -> Non
 def test_every_kind_has_a_severity_and_a_title_in_both_languages() -> None:
     assert set(SEVERITIES) == set(NoticeKind)
     for language in ("en", "vi"):
-        assert set(texts(language)["titles"]) == set(NoticeKind)
+        assert set(texts(language)["titles"]) == {*NoticeKind, *JOURNAL}
 
 
 def test_both_languages_say_the_same_things() -> None:
