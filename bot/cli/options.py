@@ -46,11 +46,16 @@ def length_from(
     return length
 
 
+def ungrouped(written: str) -> str:
+    """Return a number without the separators between its thousands; any other text as it is."""
+    return re.sub("[,_]", "", written) if _GROUPED.fullmatch(written) else written
+
+
 def whole_from(wanted: str) -> Callable[[str], int]:
     """Return what reads a whole number above 0, as it is typed or as tables print it: `27,050`."""
 
     def whole(written: str) -> int:
-        plain = re.sub("[,_]", "", written) if _GROUPED.fullmatch(written) else written
+        plain = ungrouped(written)
         if not (plain.isascii() and plain.isdecimal() and int(plain) > 0):
             raise click.BadParameter(f"{written!r}: wanted {wanted}, like 27050 or 27,050")
         return int(plain)

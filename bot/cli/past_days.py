@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar
 import click
 
 from bot.cli.command import Invocation
+from bot.cli.options import ungrouped
 from bot.cli.show import say
 from bot.cli.target import load
 from bot.config.problems import OperatorMistake
@@ -60,7 +61,7 @@ class Whole(click.ParamType[int]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        digits = str(value).replace("_", "").replace(",", "")
+        digits = ungrouped(str(value))
         if not (digits.isascii() and digits.isdigit() and int(digits) > 0):
             self.fail(f"{value!r}: wanted a whole number above 0, like 100_000_000", param, ctx)
         return int(digits)

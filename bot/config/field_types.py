@@ -19,13 +19,14 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from bot.config.masking import masked_url
+from bot.config.yaml_file import INTEGER
 
 Value = TypeVar("Value")
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION: Final = re.compile(r"(0|[1-9][0-9]{0,5})([smhd])")
 _TIME: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
-_WHOLE: Final = re.compile(r"[-+]?(0|[1-9][0-9]*(_[0-9]+)*)")
+_MISGROUPED: Final = re.compile(r"[-+]?[0-9]+(_+[0-9]*)+")
 _LEADING_ZERO: Final = re.compile(r"0[0-9_]+")
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4})? ?%")
 _FLAGS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -88,7 +89,9 @@ def whole(minimum: int, maximum: int, what: str = "a whole number") -> Reader[in
             raise wrong("E-CFG-013", f"{wanted}, without %", value)
         if _LEADING_ZERO.fullmatch(written):
             raise wrong("E-CFG-013", f"{what} without a leading zero", value)
-        if not _WHOLE.fullmatch(written):  # True and False are int in Python, not here
+        if _MISGROUPED.fullmatch(written) and not INTEGER.fullmatch(written):
+            raise wrong("E-CFG-013", f"{wanted}, with _ between thousands alone", value)
+        if not INTEGER.fullmatch(written):  # True and False are int in Python, not here
             raise wrong("E-CFG-013", wanted, value)
         number = int(written)
         if not minimum <= number <= maximum:
@@ -96,7 +99,7 @@ def whole(minimum: int, maximum: int, what: str = "a whole number") -> Reader[in
         return number
 
     integer = {"type": "integer", "minimum": minimum, "maximum": maximum}
-    grouped = {"type": "string", "pattern": "^[0-9]+(_[0-9]+)*$"}
+    grouped = {"type": "string", "pattern": f"^{INTEGER.pattern}$"}
     return Reader(read, {"anyOf": [integer, grouped]})
 
 

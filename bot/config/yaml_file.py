@@ -1,9 +1,9 @@
 """Reads a YAML file as YAML 1.2, and records the place of everything in it.
 
 `14:20`, `NO` and `on` are text, as they look. A plain number with a leading zero is text too: other
-YAML readers take `0123` for octal, so it never becomes a number. Duplicate keys, tabs, tags, merge
-keys, many anchors, and large or deep files are refused with line and column. Lines quoted in a
-message have possible secrets masked.
+YAML readers take `0123` for octal, so it never becomes a number; nor does one with a `_` that is
+not between thousands. Duplicate keys, tabs, tags, merge keys, many anchors, and large or deep files
+are refused with line and column. Lines quoted in a message have possible secrets masked.
 """
 
 import os
@@ -40,7 +40,9 @@ DIGITS_MAX: Final = 40
 """Longest number in digits; anything longer is text, as Python refuses to convert thousands."""
 
 _CORE: Final = "tag:yaml.org,2002:"
-_INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*(_[0-9]+)*)")
+INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(_[0-9]{3})+)")
+"""A whole number; `_` stands between thousands alone, or 20_0000_000 would be ten times 20_000_000.
+"""
 _DECIMAL: Final = re.compile(
     r"[-+]?((0|[1-9][0-9]*)?\.[0-9]+|(0|[1-9][0-9]*)\.)([eE][-+]?[0-9]{1,3})?"
 )
@@ -297,7 +299,7 @@ class _Builder:
             return _WORDS[text.lower()]
         if len(text) > DIGITS_MAX:
             return text
-        if _INTEGER.fullmatch(text):
+        if INTEGER.fullmatch(text):
             return int(text)
         return float(text) if _DECIMAL.fullmatch(text) else text
 

@@ -97,6 +97,7 @@ def test_a_strategy_that_wants_depth_is_told_where_there_is_one(tmp_path: Path) 
     [
         ("--cash", "-5"),
         ("--cash", "much"),
+        ("--cash", "20_0000_000"),
         ("--hold", "HPG"),
         ("--hold", "HPG="),
         ("--from", "yesterday"),
