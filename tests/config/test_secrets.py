@@ -147,6 +147,27 @@ def test_what_no_header_can_carry_is_refused_by_its_place(tmp_path: Path, text: 
     assert text not in str(raised.value)
 
 
+@pytest.mark.parametrize("text", ["", " ", "\\n"])
+def test_a_secret_without_a_character_is_none(tmp_path: Path, text: str) -> None:
+    secrets_file(tmp_path, f'api_key: "{text}"\napi_secret: {SECRET}\n')
+
+    with pytest.raises(
+        OperatorMistake, match=r"E-SEC-007 the api_key in .*; found nothing"
+    ) as raised:
+        load(tmp_path)
+
+    assert raised.value.exit_code == ExitCode.SECRET
+
+
+def test_a_blank_variable_does_not_replace_a_good_key_unseen(tmp_path: Path) -> None:
+    secrets_file(tmp_path)
+
+    with pytest.raises(OperatorMistake, match=r"in BOT_BROKER__API_KEY can't be .* found nothing"):
+        load(tmp_path, BOT_BROKER__API_KEY=" ")
+
+    assert found(load(tmp_path, BOT_BROKER__API_KEY="")) == (KEY, SECRET)
+
+
 def test_the_environment_outranks_them_but_in_live_mode(tmp_path: Path) -> None:
     secrets_file(tmp_path)
 

@@ -90,11 +90,11 @@ def list_(invocation: Invocation) -> None:
     rows = list[tuple[str, str, str]]()
     for name, key in KEYS.items():
         if variable := places.variables().get(key):
-            rows.append((name, "set", f"env {variable}"))
+            rows.append((name, _state(os.environ[variable]), f"env {variable}"))
         elif key in credentials:
             rows.append((name, "set", f"systemd credential {credentials[key]}"))
         elif key in kept:
-            rows.append((name, "set", shown_path(places.file)))
+            rows.append((name, _state(kept[key]), shown_path(places.file)))
         else:
             state = "refused" if mistake and os.path.lexists(places.file) else "missing"
             rows.append((name, state, shown_path(places.file)))
@@ -143,6 +143,10 @@ def rm(invocation: Invocation, name: str, yes: bool) -> None:
         raise OperatorMistake.of("E-SEC-001", text, ExitCode.SECRET)
     line = f"{which_bot(invocation)}: {name} was removed from {file}"
     print_result(invocation, {"name": name, "file": str(places.file), "removed": True}, [line])
+
+
+def _state(text: str) -> str:
+    return "set" if text.strip() else "empty"
 
 
 def _places(loaded: "Loaded") -> "SecretPlaces":

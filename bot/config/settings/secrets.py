@@ -33,7 +33,7 @@ HOST: Final = "host"
 """The key of the file that names the host for which the others are."""
 _HEAD: Final = "# written by: bot secret set. Only its owner may read it.\n"
 
-_USABLE: Final = re.compile(r"[!-~]*")
+_USABLE: Final = re.compile(r"[!-~]+")
 """What a header can carry; with other characters the HTTP library would quote the key
 in its error.
 """
@@ -91,7 +91,8 @@ class SecretPlaces:
             if not _USABLE.fullmatch(text.strip()):
                 message = (
                     f"the {key} in {origin} can't be right: wanted one word of letters, digits "
-                    "and punctuation, as the broker shows it; found blanks or line breaks"
+                    "and punctuation, as the broker shows it; found "
+                    + ("blanks or line breaks" if text.strip() else "nothing")
                 )
                 raise OperatorMistake.of("E-SEC-007", message, ExitCode.SECRET)
         return {key: Secret(text.strip()) for key, (text, _) in found.items()}

@@ -132,6 +132,17 @@ def test_a_list_says_what_is_missing_or_refused(config: Path) -> None:
     assert "chmod 600" in refused.err
 
 
+def test_a_list_calls_what_is_blank_empty(config: Path) -> None:
+    file = put_both(config)
+    file.write_text(f"api_key: ''\napi_secret: {SECRET}\n")
+
+    ran = secret(config, "list", "--json", BOT_BROKER__API_SECRET=" ")
+
+    states = [row["state"] for row in json.loads(ran.out)["secrets"]]
+    assert (states, ran.code) == (["empty", "empty"], ExitCode.SECRET)
+    assert "E-SEC-007" in ran.err
+
+
 def test_what_is_removed_is_gone_and_the_last_takes_the_file_along(config: Path) -> None:
     file = put_both(config)
 
