@@ -254,7 +254,8 @@ class Sandbox:
         if list(map(_undated, outcomes[: len(kept)])) != list(map(_undated, kept)):
             raise LedgerBroken(
                 "replaying the ledger gives other outcomes than it holds: undo what market_rules "
-                "changed for past days, or move the ledger away"
+                "changed for past days; after an upgrade continue it with the program before, or "
+                "move the ledger away"
             )
         self._house.faults.take_changed()  # the ledger already holds the counts
         return outcomes[len(kept) :]

@@ -1,17 +1,19 @@
 """The broker's orders of the day, kept up to date from the exchange's events.
 
 Every event of the exchange comes through `apply`, in order: it updates the records, the accounts
-and, when a phase opens, the orders held for it. Changes go to the ledger.
+and the orders held here: they are sent when trading opens, and end with their day unsent. Changes
+go to the ledger.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderType
 from bot.sandbox.errors import OrderUnknown
 from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.day import LIMIT_ORDERS_END, TRADING
 from bot.sandbox.exchange.message import (
     NewOrder,
     OrderAmended,
@@ -28,7 +30,6 @@ from bot.sandbox.house.order_record import FAILED, OrderRecord, OrderStage, Reje
 from bot.sandbox.scenario import AccountScript
 
 FIRST_ORDER_NUMBER: Final = 10_000_001
-_OPENS: Final = frozenset({Phase.OPEN, Phase.PROGRESS})
 
 
 class DayOrderBook:
@@ -133,10 +134,7 @@ class DayOrderBook:
                 case Traded():
                     self._apply_trade(event)
                 case PhaseMoved():
-                    waiting = self._waiting() if event.phase in _OPENS else []
-                    for order in waiting:
-                        if order.exchange is event.exchange and not self._holds(order.symbol):
-                            self._send(order, event.at)
+                    self._apply_phase(event)
                 case (
                     OrderCancelled()
                     | OrderLapsed()
@@ -151,6 +149,16 @@ class DayOrderBook:
                         self.note(found)
                 case _:
                     pass
+
+    def _apply_phase(self, moved: PhaseMoved) -> None:
+        """Send what waits for this phase; with the last of the day's limit orders what still waits
+        ends too, or it would be sent the next morning.
+        """
+        for order in [each for each in self._waiting() if each.exchange is moved.exchange]:
+            if moved.phase in LIMIT_ORDERS_END:
+                self.apply([OrderLapsed(moved.at, order.order_id, order.remaining)])
+            elif moved.phase in TRADING and not self._holds(order.symbol):
+                self._send(order, moved.at)
 
     def _apply_trade(self, trade: Traded) -> None:
         self._on_trade(trade)

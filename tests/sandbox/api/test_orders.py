@@ -1,5 +1,6 @@
 """Orders at the broker: taken, refused inside 200, filled, amended, cancelled, held."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from tests.sandbox.client import (
     ACCOUNT,
     DEFAULTS,
     EXTENDED,
+    RULEBOOK,
     Bench,
+    bench,
     order_body,
     orders_path,
     ready,
@@ -371,6 +374,26 @@ async def test_a_limit_order_of_the_lunch_break_waits_and_is_sent_when_it_ends()
     assert result["order_status"] == "WAITING_TO_SEND"
     assert pick(waiting, "allowcancel", "remainqtty") == ("Y", 100)
     assert (await b.row(result["order_id"]))["status"] == "SENT"
+
+
+async def test_an_order_waiting_when_the_day_is_cut_short_ends_with_it(tmp_path: Path) -> None:
+    noon = {"date": "2026-11-19", "at": "12:00", "name": "cut short"}
+    cut = RULEBOOK.with_override({"early_closes": [noon]})
+    played, path = scenario(start="11:45"), tmp_path / "sandbox.jsonl"
+    b = bench(played, path, rulebook=cut)
+    await b.log_in()
+    await b.place(limit_price=27_000)
+
+    b.pass_time(15 * 60)
+    assert (await b.row("ORD10000001"))["status"] == "EXPIRED"
+
+    b.pass_time(86_400)
+    await b.log_in()
+    held = await b.get(f"/trading/v2/sub-accounts/{ACCOUNT}/portfolio")
+    assert held["portfolio"][0]["total"] == 1_000
+    assert (await b.get(f"/trading/accounts/{ACCOUNT}/summary"))["secure_amt"] == 0
+    b.sandbox.close()
+    bench(played, path, rulebook=cut)  # opens: the ledger replays
 
 
 async def test_an_order_that_waits_can_be_amended_and_cancelled() -> None:

@@ -1,6 +1,7 @@
 """The three fill models on the same snapshots, worked out by hand; and what none of them may do."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -259,6 +260,33 @@ def test_odd_lots_wait_as_their_book_is_not_shown() -> None:
     market.until("14:50:00")
 
     assert (order.executed_quantity, order.stage) == (0, OrderStage.LAPSED)
+
+
+def test_an_order_held_until_the_closing_auction_is_sent_to_it() -> None:
+    market = mirror("depth", start="14:29:00").quote(27_000, 10_000)
+    order = market.place("BUY", 300, 27_000)
+
+    market.until("14:30:01")
+    assert order.stage is OrderStage.WORKING
+
+    market.until("14:44:50").depth([(26_950, 1_000)], [(27_000, 400)]).until("14:46:00")
+    assert filled(order) == (300, 300 * 27_000)
+
+
+def test_an_order_still_held_at_the_close_ends_with_its_day() -> None:
+    oil = {"symbol": "BSR", "exchange": "UPCOM", "reference": 18_500}
+    market = mirror("depth", start="14:50:00", symbols=[oil], accounts=[{"id": ACCOUNT}])
+    order, account = market.place("BUY", 300, 18_500, "BSR"), market.house.accounts[ACCOUNT]
+    assert (order.stage, account.secured > 0) == (OrderStage.WAITING, True)
+
+    market.until("15:00:00")
+    assert (order.stage, account.secured) == (OrderStage.LAPSED, 0)
+    (said,) = [each for each in market.house.take_outcomes() if each["kind"] == "order"]
+    assert (said["status"], said["remaining"]) == ("EXPIRED", 0)
+
+    market.at += timedelta(days=1)
+    market.until("09:05:00").depth([(18_400, 500)], [(18_500, 500)], "BSR")
+    assert filled(order) == (0, 0)
 
 
 # -------------------------------------------------------------------------------------- phases
