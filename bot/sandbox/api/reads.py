@@ -33,7 +33,7 @@ from bot.sandbox.api.call import Call
 from bot.sandbox.api.gatekeeper import Gatekeeper, no_depth, not_found
 from bot.sandbox.api.variants import with_auction_levels
 from bot.sandbox.errors import OrderUnknown
-from bot.sandbox.exchange.obligations import Buckets, age_of
+from bot.sandbox.exchange.obligations import Buckets, age_of, delivery_of
 from bot.sandbox.house.house import House
 from bot.sandbox.house.order_record import OrderRecord
 from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
@@ -227,7 +227,8 @@ class AccountReads:
             if not is_sale or order.symbol != symbol:
                 continue
             traded_on = order.placed_at.astimezone(EXCHANGE_TZ).date()
-            if self._rulebook.settles_at(instrument, traded_on) > now:
+            delivered_at = delivery_of(self._rulebook, instrument, traded_on)
+            if delivered_at is None or delivered_at > now:
                 age = age_of(traded_on, today, self._rulebook.calendar)
                 found[age] += order.executed_quantity
         return found[0], found[1], found[2]

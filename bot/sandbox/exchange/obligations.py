@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from bot.domain.calendar import TradingCalendar
+from bot.domain.errors import CalendarEnds
 from bot.domain.instrument import Instrument
 from bot.domain.order import OrderType, Side
 from bot.domain.rulebook import Rulebook
@@ -33,13 +34,24 @@ Buckets = tuple[int, int, int]
 @dataclass(slots=True)
 class Due:
     """`quantity` shares of `symbol` (or VND, for CASH) traded on a day and delivered
-    at an instant.
+    at an instant; None: not yet known, as it lies beyond the calendar.
     """
 
     symbol: str
     traded_on: date
-    at: datetime
+    at: datetime | None
     quantity: int
+
+    def is_delivered(self, at: datetime) -> bool:
+        return self.at is not None and self.at <= at
+
+
+def delivery_of(rulebook: Rulebook, instrument: Instrument, traded_on: date) -> datetime | None:
+    """Return when a trade is delivered, None beyond the calendar: trading goes on there."""
+    try:
+        return rulebook.settles_at(instrument, traded_on)
+    except CalendarEnds:
+        return None
 
 
 class Receivables:
@@ -53,20 +65,20 @@ class Receivables:
         """Expect `quantity` of `symbol` (or CASH) from a trade in `instrument`."""
         due = self._due.get((symbol, traded_on))
         if due is None:
-            at = self._rulebook.settles_at(instrument, traded_on)
+            at = delivery_of(self._rulebook, instrument, traded_on)
             due = self._due[symbol, traded_on] = Due(symbol, traded_on, at, 0)
         due.quantity += quantity
 
     def take_due(self, at: datetime) -> list[Due]:
         """Remove and return what has been delivered by `at`."""
-        delivered = [due for due in self._due.values() if due.at <= at]
+        delivered = [due for due in self._due.values() if due.is_delivered(at)]
         for due in delivered:
             del self._due[due.symbol, due.traded_on]
         return delivered
 
     def next_delivery(self) -> datetime | None:
-        """Return the instant of the next delivery, None if nothing is due."""
-        return min((due.at for due in self._due.values()), default=None)
+        """Return the instant of the next delivery that is known, None if there is none."""
+        return min((due.at for due in self._due.values() if due.at is not None), default=None)
 
     def total(self, symbol: str) -> int:
         """Return all that is due of a symbol, or of CASH."""
@@ -82,18 +94,25 @@ class Receivables:
 
     def to_records(self) -> list[dict[str, Any]]:
         return [
-            {**asdict(due), "traded_on": due.traded_on.isoformat(), "at": due.at.isoformat()}
+            {
+                **asdict(due),
+                "traded_on": due.traded_on.isoformat(),
+                "at": due.at and due.at.isoformat(),
+            }
             for due in self._due.values()
         ]
 
 
 def age_of(traded_on: date, today: date, calendar: TradingCalendar) -> int:
     """Count trading days since the trade, 2 at most; a closed day counts as the next
-    trading day.
+    trading day, and so does every day beyond the calendar.
     """
     if traded_on >= today:
         return 0
-    return 1 if calendar.next_trading_day(traded_on) >= today else 2
+    try:
+        return 1 if calendar.next_trading_day(traded_on) >= today else 2
+    except CalendarEnds:
+        return 1
 
 
 class EntitlementKind(StrEnum):

@@ -159,6 +159,30 @@ async def test_a_day_that_is_closed_after_a_buy_moves_its_delivery(tmp_path: Pat
     assert sellable == [1_000, 1_300]
 
 
+@pytest.mark.parametrize("day", ["2027-12-30", "2027-12-31"])
+@pytest.mark.parametrize("side", ["BUY", "SELL"])
+async def test_a_trade_delivered_beyond_the_calendar_is_booked_and_stays_due(
+    tmp_path: Path, day: str, side: str
+) -> None:
+    path, played = tmp_path / "sandbox.jsonl", scenario(day=day)
+    first = await ready(played, path)
+    await first.place(quantity=300, side=side, limit_price=27_000 if side == "BUY" else 26_950)
+    before = await all_reads(first)
+    assert before[0][0]["status"] == "MATCHED_ALL"
+    holding, cash = before[1]["portfolio"][0], before[2]
+    due = [*(holding[f"receiving_t{n}"] for n in range(3)), cash["receiving_t2"] > 0]
+    assert due == ([300, 0, 0, False] if side == "BUY" else [0, 0, 0, True])
+
+    second = bench(played, path)
+    second.token, second.numbers = first.token, first.numbers
+    assert await all_reads(second) == before
+
+    second.clock.advance_to(second.clock.now() + timedelta(days=5))
+    later = await all_reads(second)
+    assert later[1]["portfolio"][0]["total"] == holding["total"]
+    assert later[2]["receiving_amt"] == cash["receiving_amt"]
+
+
 async def test_a_finished_scenario_says_so(tmp_path: Path) -> None:
     path = tmp_path / "sandbox.jsonl"
     b = bench(scenario(), path)
