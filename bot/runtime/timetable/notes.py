@@ -15,13 +15,17 @@ from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS
 from bot.domain.quote import Quote
 from bot.engine.risk.view import SILENT_PHASES
 from bot.engine.status import BotStatus
-from bot.runtime.timetable.schedule import Firing, Job, WhenOverlapping
+from bot.runtime.timetable.schedule import Firing, Job, WhenMissed, WhenOverlapping
 
 _SHOWN: Final = ("quotes", "depths", "signals", "skips", "orders", "fills")
 TOLD: Final = timedelta(seconds=60)
 """How often polls are reported: a machine that is too slow stays so for a while."""
 OVERLAPS: Final = "the run before is still under way"
 DOWN: Final = "the bot was down"
+TO_DO: Final = (
+    "What a timer missed is not made up for. Look at what its strategy holds and has open "
+    "(bot positions, bot orders); do what can't wait in the broker's app"
+)
 
 
 class Pulse:
@@ -125,7 +129,7 @@ def late_note(firings: Sequence[Firing], why: str, now: datetime) -> Note:
 
 
 def missed_note(firing: Firing, why: str, now: datetime) -> Note:
-    """The row for a job with its own times."""
+    """The row for a job with its own times; an alert if nothing else does its work: a timer's."""
     job = firing.job
     then = "run once, late" if firing.is_run else "not run"
     if firing.is_run and firing.missed < firing.count:
@@ -133,8 +137,10 @@ def missed_note(firing: Firing, why: str, now: datetime) -> Note:
     when = f"{firing.count} times from {_clock(firing.first, now)} to {_clock(firing.due, now)}"
     if firing.count == 1:
         when = f"due {_clock(firing.due, now)}"
-    numbers = _numbers([firing], why, then)
-    return Note(now, MISSED_NOTE, f"{job.name}, {when}: {then}: {why}", numbers)
+    text, numbers = f"{job.name}, {when}: {then}: {why}", _numbers([firing], why, then)
+    if job.missed is WhenMissed.LIST:
+        return Note(now, MISSED_NOTE, f"{text}. {TO_DO}", {"alert": "TIMER_MISSED", **numbers})
+    return Note(now, MISSED_NOTE, text, numbers)
 
 
 def overlap_note(job: Job, due: datetime, now: datetime) -> Note:

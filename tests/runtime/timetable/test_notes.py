@@ -10,6 +10,7 @@ from bot.engine.status import BotStatus
 from bot.runtime.supervisor import Trouble
 from bot.runtime.timetable.notes import MissedRuns, Pulse, overlap_note
 from bot.runtime.timetable.schedule import Firing, Job, Timetable, WhenMissed, daily_at, every
+from tests.cli.telling.told_whole import require_whole
 from tests.engine.stage import Stage
 
 MINUTES = timedelta(minutes=5)
@@ -122,11 +123,13 @@ def test_a_sleep_over_the_closing_auction_is_a_row_for_the_timer_and_one_for_all
 
     notes = MissedRuns().notes(firings(poll("quote FPT"), timer, poll("quote HPG")), SLEPT, WOKE)
 
-    assert [note.text for note in notes] == [
+    require_whole("TIMER_MISSED", notes[0].text)
+    assert [note.text.partition(". ")[0] for note in notes] == [
         "timer sma 14:40:00, due 14:40:00: not run: the machine slept",
         "quote FPT and 1 other: 960 runs missed, 14:20:00 to 15:00:00: the machine slept",
     ]
     assert notes[0].numbers == {
+        "alert": "TIMER_MISSED",
         "job": "timer sma 14:40:00",
         "first": "2026-11-19T07:40:00+00:00",
         "last": "2026-11-19T07:40:00+00:00",
@@ -134,6 +137,16 @@ def test_a_sleep_over_the_closing_auction_is_a_row_for_the_timer_and_one_for_all
         "why": SLEPT,
         "then": "not run",
     }
+    assert "alert" not in notes[1].numbers
+
+
+def test_what_runs_late_instead_is_no_alert() -> None:
+    end = Job("day's end", daily_at(time(14, 40)), nothing, timedelta(0), WhenMissed.RUN_ONCE)
+
+    [note] = MissedRuns().notes(firings(end), SLEPT, WOKE)
+
+    assert note.text == "day's end, due 14:40:00: run once, late: the machine slept"
+    assert "alert" not in note.numbers
 
 
 def test_polls_that_come_late_again_and_again_are_told_once_a_minute_with_their_count() -> None:
