@@ -384,11 +384,9 @@ class Run:
     def _serve_control(self, server: ControlServer, parts: Parts, broker: Broker) -> None:
         facts = Facts(
             broker=broker,
-            mode=self._loaded.settings.mode,
-            language=self._loaded.settings.language,
+            loaded=self._loaded,
             is_dry_run=self._options.dry_run,
             started_at=self.environment.market.now(),
-            journal=masked_url(self._loaded.journal_url),
             files=self._files,
             alerts=lambda: (*self._broken.alerts, *self._screen.alerts, *self._notices.standing()),
         )

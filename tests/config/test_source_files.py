@@ -67,6 +67,33 @@ def test_status_shows_a_strategy_whose_file_has_changed(folder: Path) -> None:
     assert f"strategies  mine on · {text}" in after
 
 
+@pytest.mark.parametrize("edited", ["bot.yaml", "rules.yaml"])
+async def test_status_and_limits_name_settings_that_were_edited_since(
+    folder: Path, edited: str
+) -> None:
+    (folder / "rules.yaml").write_text("closed: []\n")
+    (folder / "bot.yaml").write_text("state_dir: var\nmarket_rules: rules.yaml\n")
+    files = load_settings(folder / "bot.yaml", environment={}).files
+    running = {**RUNNING, "files": files, "limits": []}
+    before = list(lines_of(running, "mybot (sandbox)"))
+
+    async def status(_: Request) -> Reply:
+        return {"ok": True, "status": running}
+
+    server = ControlServer(folder / "var", {"status": status}, {})
+    await server.start()
+    silent = await asyncio.to_thread(call, "limits", "-c", str(folder / "bot.yaml"))
+    (folder / edited).write_text((folder / edited).read_text() + "# later\n")
+    limits = await asyncio.to_thread(call, "limits", "-c", str(folder / "bot.yaml"))
+    await server.stop()
+    after = list(lines_of(running, "mybot (sandbox)"))
+
+    text = f"{folder}/{edited} changed since the start: restart the bot to pick up the change"
+    assert [line for line in after if line not in before] == [f"settings    {text}"]
+    assert "changed since the start" not in silent.err
+    assert text in limits.err
+
+
 async def test_the_list_of_strategies_shows_what_has_changed_since_the_bot_started(
     folder: Path,
 ) -> None:

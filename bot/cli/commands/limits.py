@@ -6,8 +6,10 @@ from typing import Final
 import click
 
 from bot.cli.command import Invocation, define_command
+from bot.cli.messages import CHANGED
 from bot.cli.show import UNCUT, print_json, print_table, say, write_line
 from bot.cli.target import Fields, find_status, readable_journal, which_bot
+from bot.config.strategies.source_files import changed_files
 from bot.domain.entry import RunState
 
 HEADS: Final = ("OF", "LIMIT", "USED", "ALLOWED", "LEFT")
@@ -71,6 +73,9 @@ def command(invocation: Invocation) -> None:
         )
     print_table(invocation, HEADS, rows, limit=UNCUT)
     say(invocation, "to change a limit: risk: in bot.yaml, or limits: in a strategy's file")
+    hashes = [status.inner("files"), *(each.inner("files") for each in status.each("strategies"))]
+    if changed := list(dict.fromkeys(name for each in hashes for name in changed_files(each))):
+        say(invocation, CHANGED.format(files=", ".join(changed)))
 
 
 def _left(used: int, allowed: int) -> str:

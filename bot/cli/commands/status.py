@@ -37,6 +37,7 @@ OUTCOMES: Final = (
 _WAITS: Final = "WAITING_TO_SEND"
 """The broker's status of an order that it sends when the next session opens."""
 _BROKEN: Final = "STRATEGY_BROKEN"
+_UNLOADED: Final = "{symbol} {shares:,} of {strategy}, which is not running: nothing sells it"
 _INDENT: Final = 12
 _BY_HAND: Final = frozenset(
     {RunState.REDUCING, RunState.PAUSED, RunState.HALTED, RunState.STOPPING}
@@ -111,6 +112,7 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
         yield from _rows(say("why"), [_why(say, found)])
     if "strategies" not in found:
         return
+    yield from _rows(say("settings"), _changed(say, found))
     for row in found.each("faults"):
         times = say(" ({count:,} times)", count=count) if (count := row.whole("count")) > 1 else ""
         report = say("; report: {file}", file=row.text("report")) if row.text("report") else ""
@@ -124,8 +126,7 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     yield from _rows(say("positions"), [_positions(say, found)])
     for row in found.each("unloaded"):
         facts = {name: row.text(name) for name in ("strategy", "symbol")}
-        text = "{symbol} {shares:,} of {strategy}, which is not running: nothing sells it"
-        yield from _rows("", [say(text, shares=row.whole("shares"), **facts)])
+        yield from _rows("", [say(_UNLOADED, shares=row.whole("shares"), **facts)])
     today = found.inner("orders_today")
     counts = {name: today.whole(name) for name in (*OUTCOMES, *today)}
     listed = ", ".join(f"{count:,} {say(name)}" for name, count in counts.items() if count)
@@ -192,8 +193,13 @@ def _strategy(say: Say, row: Fields) -> str:
         state = f"{say(state)}: {reason}"
     watch = f" ({say('watch')})" if row.text("mode") == "watch" else ""
     line = f"{row.text('name')}{watch} {say(state)}"
+    return " · ".join([line, *_changed(say, row)])
+
+
+def _changed(say: Say, row: Fields) -> list[str]:
+    """Say which files have changed that the bot, or a strategy, has read at its start."""
     changed = changed_files(row.inner("files"))
-    return f"{line} · {say(messages.CHANGED, files=', '.join(changed))}" if changed else line
+    return [say(messages.CHANGED, files=", ".join(changed))] if changed else []
 
 
 def knows_what_is_held(found: Fields) -> bool:

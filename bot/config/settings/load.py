@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -62,7 +63,8 @@ class Loaded:
     """Settings in effect. `origins`: dotted key to `flag`, `env BOT_…`, `bot.yaml:12`.
 
     `journal_url` names SQLite files absolutely and may hold a password. `sha256` covers everything
-    in effect except secrets. `warnings` do not prevent a start.
+    in effect except secrets; `files` are the absolute paths of what was read and the SHA-256 of
+    each text, of bot.yaml and the file of `market_rules`. `warnings` do not prevent a start.
     """
 
     settings: Settings
@@ -72,6 +74,7 @@ class Loaded:
     state_dir: Path
     sha256: str
     journal_url: str = field(repr=False)
+    files: Mapping[str, str]
     warnings: tuple[Problem, ...] = ()
 
     @property
@@ -201,6 +204,7 @@ def load_without_secrets(
         state_dir=state_dir,
         sha256=hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest(),
         journal_url=_journal_url(settings.journal.url, base_dir, state_dir),
+        files=dict(_hashes(path.absolute(), text, settings)),
         warnings=tuple(warnings),
     )
 
@@ -337,6 +341,14 @@ def unverified(host: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------ places
+
+
+def _hashes(path: Path, text: str, settings: Settings) -> Iterator[tuple[str, str]]:
+    yield str(path), hashlib.sha256(text.encode()).hexdigest()
+    if settings.market_rules is not None:
+        rules = path.parent / Path(settings.market_rules).expanduser()
+        with suppress(OperatorMistake):  # it is refused where its rules are read
+            yield str(rules), hashlib.sha256(read_text(rules).encode()).hexdigest()
 
 
 def _journal_url(url: str | None, base_dir: Path, state_dir: Path) -> str:

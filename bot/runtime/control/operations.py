@@ -125,7 +125,10 @@ class Operations:
             return None
         if not reason.strip():
             return refused("E-RUN-003", _NO_REASON)
-        if self.facts.mode == "live" and typed.strip() not in {account.id, account.extended_id}:
+        if self.facts.loaded.settings.mode == "live" and typed.strip() not in {
+            account.id,
+            account.extended_id,
+        }:
             said = f"'{typed}' is not its account id" if typed else "its account id is missing"
             text = f"to trade with real money again, type the account's id ({account.masked})"
             return refused("E-RUN-009", f"{said}; {text}. Nothing was changed")

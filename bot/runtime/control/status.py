@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from bot.broker.broker import Broker
+from bot.config.masking import masked_url
+from bot.config.settings.load import Loaded
 from bot.config.strategies.source_files import Hashes
 from bot.domain.account import masked_account
 from bot.domain.entry import OrderUpdated
@@ -31,11 +33,9 @@ class Facts:
     """What a status contains besides the parts of the run."""
 
     broker: Broker
-    mode: str
-    language: str
+    loaded: Loaded
     is_dry_run: bool
     started_at: datetime
-    journal: str
     files: Mapping[str, Hashes]
     """What each strategy was loaded from, by name."""
     alerts: Callable[[], Sequence[Standing]]
@@ -44,7 +44,7 @@ class Facts:
 
 def status_of(parts: Parts, facts: Facts) -> Fields:
     """Return everything that an operator may want to see. Money is VND, instants are UTC."""
-    status, broker = parts.engine.status(), facts.broker
+    status, broker, settings = parts.engine.status(), facts.broker, facts.loaded.settings
     trouble = {"text": parts.trouble.text, "since": instant(parts.trouble.since)}
     limits = (*refused(broker.breaker), *limited(parts.environment, broker.budget))
     standing = [*parts.retry.standing(), *status.standing, *limits, *facts.alerts()]
@@ -54,12 +54,13 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
         "reason": status.reason,
         "since": instant(status.since),
         "causes": [fields_of(each) for each in status.causes],
-        "mode": facts.mode,
+        "mode": settings.mode,
         "dry_run": facts.is_dry_run,
         "at": instant(parts.environment.market.now()),
         "started_at": instant(facts.started_at),
         "account": parts.account.masked,
-        "journal": facts.journal,
+        "journal": masked_url(facts.loaded.journal_url),
+        "files": dict(facts.loaded.files),
         "phases": {str(exchange): phase for exchange, phase in sorted(status.phases.items())},
         "two_factor": _two_factor(parts, status),
         "strategies": [_strategy(each, facts) for each in status.strategies],
@@ -82,7 +83,7 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
         "unknown": [intent.intent_id for intent in status.unknown],
         "faults": [fields_of(each) for each in status.faults],
         "halted_symbols": dict(status.halted_symbols),
-        "language": facts.language,
+        "language": settings.language,
         "alerts": [each.text for each in standing],
         "standing": [fields_of(each) for each in standing],
         "counts": dict(status.counts),

@@ -34,7 +34,8 @@ def _halted(tmp_path: Path, mode: str = "sandbox") -> tuple[Operations, Brake, I
     parts = SimpleNamespace(
         engine=stage.engine, brake=brake, account=MINE, inbox=inbox, environment=environment
     )
-    facts = cast(Facts, SimpleNamespace(mode=mode))
+    loaded = SimpleNamespace(settings=SimpleNamespace(mode=mode))
+    facts = cast(Facts, SimpleNamespace(loaded=loaded))
     operations = Operations(cast(Parts, parts), facts, expect_end=lambda: None)
     return operations, brake, inbox
 
