@@ -63,6 +63,8 @@ QUOTA_WINDOW: Final = timedelta(seconds=60)
 BACKGROUND_PERCENT: Final = 80
 """How much of the quota the watch may use by itself; a new order may use all of it."""
 WATCHED: Final = AUCTIONS | {Phase.PROGRESS}
+UNTRADED: Final = frozenset({Phase.BREAK, Phase.CLOSED})
+"""What is displayed then is of before: an order that waits would meet it when trading begins."""
 
 RELAYED: Final[Mapping[str, Endpoint]] = MappingProxyType(
     {
@@ -124,6 +126,7 @@ class Watch:
         """The last input of each kind and symbol."""
         self._asked: deque[datetime] = deque()
         self._closed_until: datetime | None = None
+        sandbox.before_moving = self._before_moving
 
     async def ask(self, endpoint: Endpoint, target: str) -> Answer | NoAnswer:
         """Relay one read and use its answer. Raises NotRelayed."""
@@ -234,6 +237,20 @@ class Watch:
             if is_watched and (why := self._why_blind(symbol)) is not None:
                 self._lose(symbol, why)
 
+    def _before_moving(self, to: datetime) -> None:
+        """Let no auction end on a depth that is too old by then: while the program or its machine
+        was away, or a read hung, nobody looked. What is unchanged is no input, so only the watch
+        knows when it was seen last.
+        """
+        due, since = self._sandbox.next_due(), self._sandbox.now
+        if due is None or due > to:
+            return
+        for symbol in sorted(self._sandbox.working_symbols()):
+            ends_at = self._rulebook.next_phase_change(self._exchanges[symbol], since).at
+            if ends_at <= to and _is_older(self._depths.get(symbol), DEPTH_AGE_MAX, ends_at):
+                self._observed.pop(("mirror_depth", symbol), None)
+                self._sandbox.lose(symbol, f"no depth of the last {DEPTH_AGE_MAX.seconds} s")
+
     def _why_blind(self, symbol: str) -> str | None:
         """Return why a symbol's market cannot be seen now, None if it can."""
         now, exchange = self._clocks.market.now(), self._exchanges[symbol]
@@ -244,9 +261,11 @@ class Watch:
             return f"{symbol} trades on {listed} now, this account has it on {exchange}"
         if phase is None or _is_older(phase, PHASE_AGE_MAX, now):
             return f"the broker has not reported the phase of {exchange}"
+        planned = self._rulebook.phase_at(exchange, now)
         if not self._is_in_step(phase.value, now):
-            planned = self._rulebook.phase_at(exchange, now)
             return f"the broker says {phase.value.stated}, the timetable {planned}"
+        if planned in UNTRADED:
+            return f"{exchange} does not trade now"
         if depth is None or _is_older(depth, DEPTH_AGE_MAX, now):
             return f"no depth of the last {DEPTH_AGE_MAX.seconds} s"
         if self._rulebook.next_phase_change(exchange, depth.at).at <= now:

@@ -7,7 +7,7 @@ may be one.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -88,6 +88,8 @@ class Sandbox:
                 self._gate.nonces.use(nonce, at)
             self._library.recall(kept.state.index_days)
             self._house.faults.begin_again()
+        self.before_moving: Callable[[datetime], None] | None = None
+        """Called before market time moves, with its new value."""
         self._noted_at: datetime | None = None
         after = kept.mark if kept else START
         lines = read_ledger(ledger, after) if ledger else ()
@@ -113,8 +115,7 @@ class Sandbox:
 
     def advance(self, to: datetime) -> None:
         """Process everything due by `to`, in a fixed order."""
-        self._house.advance(to)
-        self._jot_outcomes()
+        self._move(to)
         if self._noted_at is None or self.now - self._noted_at >= _NOTED_EVERY:
             self._note_time()
         if self._checkpoints is not None and self._checkpoints.is_due(self._ledger.lines):
@@ -123,12 +124,17 @@ class Sandbox:
 
     def _reach(self) -> datetime:
         """Bring the market up to its clock; the ledger notes how far it has been seen."""
-        self._house.advance(self._clock.now())
-        self._jot_outcomes()
+        self._move(self._clock.now())
         now = self.now
         if self._noted_at != now:
             self._note_time()
         return now
+
+    def _move(self, to: datetime) -> None:
+        if self.before_moving is not None:
+            self.before_moving(to)
+        self._house.advance(to)
+        self._jot_outcomes()
 
     def _note_time(self) -> None:
         self._noted_at = self.now
@@ -141,6 +147,10 @@ class Sandbox:
         """Feed an observation to the mirrored market; it is on disk when this returns."""
         self.advance(self._clock.now())
         self._carry_out(self._line(kind, **facts))
+
+    def lose(self, symbol: str, why: str) -> None:
+        """Tell the mirrored market that it cannot be seen from where it is, before it moves on."""
+        self._carry_out(self._line("mirror_lost", symbol=symbol, why=why))
 
     def show(self, quote: Quote) -> None:
         """Update the board of a symbol in which we have no working order."""

@@ -1,11 +1,13 @@
 """What a mirrored sandbox may pass on: the table itself, and the application in front of it."""
 
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, time, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import MARKET_PHASE, STOCK_DEPTH, STOCK_QUOTE
@@ -239,6 +241,77 @@ async def test_a_restart_finds_the_order_and_the_stamp_as_they_were(tmp_path: Pa
 
     assert before["execqtty"] == 300
     assert await again.row("ORD10000001") == before
+
+
+ATC = {"type": "MARKET", "market_price": "ATC", "limit_price": None}
+
+
+async def at(clock: time, **keys: Any) -> Paper:
+    """A paper broker at a time of its day, whose market is in the timetable's phase."""
+    broker = await paper(**keys)
+    until(broker, clock)
+    say_phase(broker)
+    return broker
+
+
+def until(broker: Paper, clock: time) -> None:
+    local = broker.clock.now().astimezone(EXCHANGE_TZ)
+    broker.pass_time((datetime.combine(local, clock, EXCHANGE_TZ) - local).total_seconds())
+
+
+def say_phase(broker: Paper) -> None:
+    phase = RULEBOOK.phase_at(Exchange.HOSE, broker.clock.now())
+    said = seal(MARKET_PHASE, {**PHASE, "exchange_session": phase.value})
+    broker.real.answers["market_phase"] = Answer(200, {}, said)
+
+
+async def test_an_auction_is_filled_on_a_depth_that_does_not_change_as_long_as_it_is_seen() -> None:
+    broker = await at(time(14, 40))
+    await broker.place(quantity=300, **ATC)
+    assert broker.watch is not None
+
+    for _ in range(62):
+        broker.pass_time(5)
+        await broker.watch.tick()
+
+    assert (await broker.row("ORD10000001"))["execqtty"] == 300
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_an_auction_that_ends_while_nobody_looks_is_not_filled_on_an_old_depth(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    broker = await at(time(14, 40), ledger=tmp_path / "ledger")
+    await broker.place(quantity=300, **ATC)
+    if is_killed:
+        broker.sandbox.close()
+        broker = await paper(ledger=tmp_path / "ledger", nonces_from=100)
+
+    until(broker, time(14, 50))
+
+    row = await broker.row("ORD10000001")
+    assert (row["status"], row["execqtty"]) == ("EXPIRED", 0)
+    broker.sandbox.close()
+    await paper(ledger=tmp_path / "ledger", nonces_from=200)  # the ledger replays
+
+
+@pytest.mark.parametrize("side", ["BUY", "SELL"])
+async def test_an_order_of_the_lunch_break_trades_at_the_prices_after_it(side: str) -> None:
+    bids = [{"price": 26_950, "volume": 300}]
+    broker = await at(time(11, 45))
+    broker.real.answers["stock_depth"] = Answer(200, {}, seal(STOCK_DEPTH, DEPTH | {"bids": bids}))
+    result = await broker.place(
+        side=side, quantity=300, limit_price={"BUY": 27_500, "SELL": 26_500}[side]
+    )
+    assert result["fidelity"] == "paper depth · held: HOSE does not trade now"
+
+    until(broker, time(13))
+    say_phase(broker)
+    assert broker.watch is not None
+    await broker.watch.tick()
+
+    row = await broker.row("ORD10000001")
+    assert row["execamt"] == 300 * {"BUY": 27_000, "SELL": 26_950}[side]
 
 
 async def look(broker: Paper) -> None:
