@@ -80,6 +80,7 @@ def open_broker(
     on_drift: OnDrift | None = None,
     on_skew: OnSkew | None = None,
     on_bar: Callable[[], object] | None = None,
+    on_free: Callable[[], object] | None = None,
     max_offset: timedelta = MAX_OFFSET,
 ) -> Broker:
     """Make the parts; nothing is sent yet. With `app` the broker is an application in this process;
@@ -91,7 +92,7 @@ def open_broker(
     bounds = bounds or AllBounds()
     traffic = Traffic(max_concurrent=max_concurrent)
     offset = ClockOffset(wire, on_skew, max_offset=max_offset)
-    breaker, watch = KeyBreaker(offset, wire, on_bar), DriftWatch(on_drift)
+    breaker, watch = KeyBreaker(offset, wire, on_bar, on_free), DriftWatch(on_drift)
     signer, two_factor = Signer(credentials, offset, make_nonce), TwoFactor(offset)
     links = connect_lanes(base_url, traffic=traffic, app=app)
     # A burn asks about a place that may hang, so it does not share a connection with reads.

@@ -83,7 +83,8 @@ class RequestBudget:
     """Grants requests within `per_minute`, lane by lane.
 
     `is_degraded` is true after a request got a second 429 after its wait: a long-term limit.
-    `closed_until` is when the last 429 ends.
+    `closed_until` is when the last 429 ends. `on_over` is called with the first answer after a
+    whole window without one.
     """
 
     def __init__(
@@ -93,12 +94,14 @@ class RequestBudget:
         waiter: Waiter,
         jitter: Random,
         on_wait: OnWait | None = None,
+        on_over: Callable[[], object] | None = None,
     ) -> None:
         self.per_minute = per_minute
         self.is_degraded = False
         self._waiter = waiter
         self._jitter = jitter
         self._on_wait = on_wait
+        self._on_over = on_over
         self._granted: deque[datetime] = deque()
         self._line: dict[Lane, list[object]] = {lane: [] for lane in Lane}
         self.closed_until = _NEVER
@@ -222,6 +225,10 @@ class RequestBudget:
         """A request was answered by something other than 429."""
         self._refusals = 0
         self.is_degraded = False
+        if self._paced_until > _NEVER and self._waiter.now() >= self._paced_until:
+            self._paced_until = _NEVER
+            if self._on_over is not None:
+                self._on_over()
 
     def _announce(self, until: datetime, waiting: int, call: str) -> None:
         self._announced_until = until

@@ -98,11 +98,17 @@ class KeyBreaker:
     """
 
     def __init__(
-        self, offset: ClockOffset, wire: Clock, on_bar: Callable[[], object] | None = None
+        self,
+        offset: ClockOffset,
+        wire: Clock,
+        on_bar: Callable[[], object] | None = None,
+        on_free: Callable[[], object] | None = None,
     ) -> None:
         self._offset = offset
         self._wire = wire
-        self._on_bar = on_bar
+        self._on_bar, self._on_free = on_bar, on_free
+        self._told: set[Proof] = set()
+        """What was barred and has not been accepted since."""
         self._refusals = dict.fromkeys(Proof, 0)
         self._until: dict[Proof, datetime] = {}
         self._offset_then = timedelta()
@@ -144,6 +150,10 @@ class KeyBreaker:
                 self._refusals[each] = 0
                 self._until.pop(each, None)
             self._excused = 0 if is_signed else self._excused
+            if self._told:
+                self._told -= {*kind.needs}
+                if not self._told and self._on_free is not None:
+                    self._on_free()
         elif _USED_NONCE not in answer.body:
             if is_signed:
                 self._offset.note_refused(signed_by)
@@ -157,6 +167,7 @@ class KeyBreaker:
             now = self._wire.now()
             is_new = self._until.get(kind, now) <= now  # else it left with the others
             self._until[kind] = now + REFUSED_KEY_PAUSE
+            self._told.add(kind)
             if is_new and self._on_bar is not None:
                 self._on_bar()
 

@@ -301,6 +301,14 @@ class QuotaWatch:
                 facts: dict[str, Number] = {"alert": each.code, **each.facts}
                 self._post(Noted(now, Note(now, "ALERT", each.text, facts)))
 
+    def note_over(self) -> None:
+        """Journal and show that a limit which was an alert is over."""
+        if self._told is not None:
+            self._told = None
+            now = self._environment.market.now()
+            text = "the broker no longer limits us: a whole minute without a 429"
+            self._post(Noted(now, Note(now, "RESUME", text)))
+
 
 def limited(environment: Environment, budget: RequestBudget) -> Iterator[Standing]:
     """Yield the alert that holds while the broker limits us."""
@@ -343,3 +351,10 @@ def tell_refused(environment: Environment, breaker: KeyBreaker, post: Post) -> N
 def _in_market(environment: Environment, at: datetime) -> datetime:
     wait = (at - environment.waiter.now()) * environment.quota_speed
     return environment.market.now() + wait
+
+
+def tell_accepted(environment: Environment, post: Post) -> None:
+    """Journal and show that a call which was kept back is accepted again."""
+    now = environment.market.now()
+    text = "the broker accepts again what it has refused (401): nothing is kept back for it"
+    post(Noted(now, Note(now, "RESUME", text)))

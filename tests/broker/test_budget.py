@@ -267,6 +267,24 @@ def test_one_429_to_six_calls_under_way_is_announced_once():
     assert (len(told), budget.is_degraded) == (2, True)
 
 
+def test_the_first_answer_after_a_window_without_a_429_tells_once_that_the_limit_is_over():
+    waiter, told = jumping(), list[datetime]()
+    budget = RequestBudget(
+        per_minute=60,
+        waiter=waiter,
+        jitter=Random(7),
+        on_over=lambda: told.append(waiter.now()),
+    )
+    budget.note_served()
+    until = budget.note_limit(START + timedelta(seconds=30), "stock_quote", tries=1)
+
+    for at in (START, until, until + WINDOW, until + 2 * WINDOW):
+        waiter.clock.advance_to(at)
+        budget.note_served()
+
+    assert told == [until + WINDOW]
+
+
 def test_an_answer_between_two_429s_of_one_stretch_breaks_nothing():
     budget = budget_of(60, SteppingWaiter())
     first = budget.note_limit(START + timedelta(seconds=30), "stock_quote", tries=1)

@@ -91,6 +91,7 @@ async def test_refused_orders_stop_orders_and_nothing_else() -> None:
     bench = desk(NO, USER, NO, USER)
     told: list[object] = []
     bench.broker.breaker._on_bar = lambda: told.append(bench.broker.breaker.barred())
+    bench.broker.breaker._on_free = lambda: told.append("over")
 
     for _ in range(2):
         await amend(bench)
@@ -102,8 +103,10 @@ async def test_refused_orders_stop_orders_and_nothing_else() -> None:
     assert isinstance(kept_back, Barred)
     assert told == [(Proof.ORDERS, START + REFUSED_KEY_PAUSE)]
     bench.clock.advance_to(bench.clock.now() + REFUSED_KEY_PAUSE)
-    assert isinstance(await amend(bench), Answer)
+    for _ in range(2):
+        assert isinstance(await amend(bench), Answer)
     assert bench.broker.breaker.barred() is None
+    assert told[1:] == ["over"]
 
 
 async def test_no_one_time_code_is_asked_for_while_the_key_is_refused() -> None:

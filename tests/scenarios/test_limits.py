@@ -41,3 +41,5 @@ async def test_a_route_that_is_limited_for_long_is_an_alert_and_in_the_status_un
     assert list(map(len, said)) == [1, 1, 0]
     alerts = [note.numbers.get("alert") for note in told.story.shown.all(Note)]
     assert [each for each in alerts if each] == ["RATE_LIMITED"]
+    [end] = [note for note in told.story.shown.all(Note) if note.kind == "RESUME"]
+    assert end.text == "the broker no longer limits us: a whole minute without a 429"

@@ -11,7 +11,7 @@ from tests.by_hand import Ask, tell_by_hand
 from tests.cli.telling.told_whole import require_whole
 from tests.rows import every_row
 from tests.staging import QUIET
-from tests.story import once, write_project
+from tests.story import once, tell, write_project
 
 REFUSED = {
     "match": {"verb": "POST", "path": "*/orders", "at": "09:20:20", "times": 0},
@@ -52,6 +52,23 @@ async def test_refused_orders_are_named_and_a_halt_cancels_at_once(tmp_path: Pat
     assert "has refused our orders" in str(told.replies[0])
     ends = [one for one in shown.all(OrderUpdated) if one.state is OrderState.CANCELLED]
     assert len(ends) == 1
+
+
+async def test_orders_that_are_accepted_again_are_told_once(tmp_path: Path) -> None:
+    eager = {**once("eager", use="eager", params={}), "symbols": ["HPG", "SHS"]}
+    fault = {**REFUSED, "match": {**REFUSED["match"], "until": "09:22:00"}}
+    config = write_project(tmp_path, scenario={**QUIET, "faults": [fault]}, strategies=[eager])
+    (tmp_path / "strategies" / "eager.py").write_text(EAGER)
+
+    story = await tell(config, minutes=7)
+
+    notes = story.shown.all(Note)
+    codes = [note.numbers["alert"] for note in notes if note.kind == "ALERT"]
+    ends = [note.text for note in notes if note.kind == "RESUME"]
+    assert codes == ["KEY_REFUSED"]
+    assert ends == [
+        "the broker accepts again what it has refused (401): nothing is kept back for it"
+    ]
 
 
 @every_row("proof", Proof)

@@ -34,7 +34,7 @@ from bot.runtime.fence import Fence
 from bot.runtime.hush import hiding
 from bot.runtime.second_factor import NO_MORE_MAILS
 from bot.runtime.state_dir import keep_token, kept_token
-from bot.runtime.watches import QuotaWatch, tell_refused
+from bot.runtime.watches import QuotaWatch, tell_accepted, tell_refused
 from bot.runtime.worlds.environment import (
     Access,
     Environment,
@@ -183,6 +183,7 @@ def connect_broker(
         waiter=environment.waiter,
         jitter=Random(settings.sandbox.seed),
         on_wait=lambda *wait: quota.note_wait(budget, *wait),
+        on_over=quota.note_over,
     )
     try:
         broker = open_broker(
@@ -197,6 +198,7 @@ def connect_broker(
             on_drift=partial(note_drift, environment, post),
             on_skew=lambda offset: post(ClockOffsetChanged(environment.market.now(), offset)),
             on_bar=lambda: tell_refused(environment, broker.breaker, post),
+            on_free=partial(tell_accepted, environment, post),
             max_offset=timedelta(seconds=settings.clock.max_offset_s),
         )
     except ForbiddenAddress as error:

@@ -178,3 +178,19 @@ def test_a_wait_at_sixty_times_the_speed_is_told_as_long_as_the_market_is_held()
     assert isinstance(noted.entry, Note)
     opens_at = datetime.fromisoformat(str(noted.entry.numbers["until"]))
     assert 599 < (opens_at - noted.at).total_seconds() <= 600
+
+
+def test_the_end_of_a_limit_is_told_once_and_only_if_the_limit_was() -> None:
+    told: list[Event] = []
+    environment = ServedEnvironment(Access("http://127.0.0.1:1", Secret("key"), Secret("secret")))
+    watch, at = QuotaWatch(environment, told.append), environment.waiter.now()
+    budget = RequestBudget(per_minute=60, waiter=environment.waiter, jitter=Random(1))
+
+    watch.note_over()
+    until = budget.note_limit(at + timedelta(seconds=60), "stock_quote", tries=1)
+    watch.note_wait(budget, until, 3, "stock_quote")
+    for _ in range(2):
+        watch.note_over()
+
+    entries = [each.entry for each in told if isinstance(each, Noted)]
+    assert [each.kind for each in entries if isinstance(each, Note)] == ["LIMIT", "ALERT", "RESUME"]
