@@ -224,6 +224,31 @@ def test_a_daily_bar_is_taken_and_alone_it_is_a_warning(
     assert all("closes at 15:00, when no exchange" in each.message for each in checked.warnings)
 
 
+@pytest.mark.parametrize(
+    ("when", "told"),
+    [
+        ("between: 16:00 - 18:00", "HOSE (FPT) accepts orders: every buy"),
+        ("between: 11:30 - 13:00", "HOSE (FPT) accepts orders: every buy"),
+        ("between: 14:45 - 15:00", "HOSE (FPT) accepts orders: every buy"),
+        ("sessions: [ato], between: 10:00 - 11:00", "orders in its sessions [ato]: every buy"),
+        ("sessions: [ato, atc], between: 09:15 - 14:30", "in its sessions [ato, atc]: every buy"),
+        ("sessions: [ato], between: 09:14 - 11:00", ""),
+        ("between: 11:29 - 13:00", ""),
+        ("sessions: [continuous]", ""),
+    ],
+)
+def test_hours_in_which_no_buy_ever_passes_are_a_warning(
+    tmp_path: Path, when: str, told: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"{BASE}when: {{{when}}}\n", "utf-8")
+
+    warnings = check_file(file, market=MARKET).warnings
+
+    assert [each.code for each in warnings] == (["E-CFG-065"] if told else [])
+    assert all(told in each.message for each in warnings)
+
+
 def test_a_width_as_the_bot_names_it_is_one_that_a_file_takes() -> None:
     for seconds in (10, 60, 900, 3_600, 43_200, 86_400):
         width = timedelta(seconds=seconds)

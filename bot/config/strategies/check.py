@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from itertools import pairwise
 from typing import Final
 
 from bot.config.field_types import shown
@@ -252,6 +253,33 @@ def order_types(subject: Subject) -> Iterator[Problem]:
                 f"{where} accepts {type_word(wanted)} only in sessions [{', '.join(sessions)}]"
             )
             yield subject.at("E-CFG-022", message, "when", "sessions")
+
+
+@reads("symbols", "when")
+def hours(subject: Subject) -> Iterator[Problem]:
+    """Hours without a session are a warning: such a strategy can still sell."""
+    when, rulebook = subject.file.when, subject.market.rulebook
+    if when.between is None:
+        return
+    start, end = when.between
+    phases = {WORDS[word] for word in when.sessions or WORDS}
+    for exchange, symbols in subject.market.exchanges(subject.file).items():
+        spans = pairwise(rulebook.venues[exchange].plan.timetable.spans)
+        overlaps = (
+            any(rulebook.accepted_types(exchange, span.phase, lot) for lot in Lot)
+            for span, following in spans
+            if span.phase in phases and span.start < end and start < following.start
+        )
+        if not any(overlaps):
+            where = f"{exchange} ({', '.join(symbols)})"
+            sessions = f" in its sessions [{', '.join(when.sessions)}]" if when.sessions else ""
+            message = (
+                f"'when.between' {start:%H:%M} - {end:%H:%M} has no time at which {where} accepts "
+                f"orders{sessions}: every buy is blocked"
+            )
+            place = ("when", "between")
+            subject.warnings.append(subject.document.at_value("E-CFG-065", message, place))
+    yield from ()
 
 
 # ---------------------------------------------------------------------------------------- the class

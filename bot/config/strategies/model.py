@@ -177,7 +177,7 @@ class StrategyFile(FileModel):
     not_yet: ClassVar = {
         "account": "every strategy trades on 'broker.account' of bot.yaml",
         "approve": "orders cannot wait for your approval yet",
-        "notify": "no notices are sent yet",
+        "notify": "notices are of the whole bot, see 'notify' in bot.yaml and notify.yaml",
     }
 
     name: Annotated[str, text(_NAME, "a-z, 0-9, _ and -, at most 40; not account", "E-CFG-024")]
