@@ -19,10 +19,12 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from bot.config.masking import masked_url
-from bot.config.yaml_file import INTEGER
 
 Value = TypeVar("Value")
 
+INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(_[0-9]{3})+)")
+"""A whole number; `_` stands between thousands alone, or 20_0000_000 would be ten times 20_000_000.
+"""
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION: Final = re.compile(r"(0|[1-9][0-9]{0,5})([smhd])")
 _TIME: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")

@@ -28,6 +28,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
+from bot.config.field_types import INTEGER
 from bot.config.masking import LINE_MAX, masked_line
 from bot.config.problems import OperatorMistake, Problem, shown_path
 
@@ -40,9 +41,6 @@ DIGITS_MAX: Final = 40
 """Longest number in digits; anything longer is text, as Python refuses to convert thousands."""
 
 _CORE: Final = "tag:yaml.org,2002:"
-INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(_[0-9]{3})+)")
-"""A whole number; `_` stands between thousands alone, or 20_0000_000 would be ten times 20_000_000.
-"""
 _DECIMAL: Final = re.compile(
     r"[-+]?((0|[1-9][0-9]*)?\.[0-9]+|(0|[1-9][0-9]*)\.)([eE][-+]?[0-9]{1,3})?"
 )
