@@ -125,7 +125,8 @@ class AccountSection(Section):
             (self.max_position_value, "{:,} VND a symbol"),
             (self.max_loss_per_day, "day loss {:,}"),
         )
-        return ", ".join(text.format(most) for most, text in named if most is not None)
+        told = [text.format(most) for most, text in named if most is not None]
+        return ", ".join((*told, *(f"no {name}" for name in removed(self)))) if told else ""
 
     def to_domain(self) -> AccountLimits:
         """Return the limits as the engine takes them."""
@@ -142,6 +143,13 @@ class AccountSection(Section):
             "symbols": None if (symbols := own.pop("symbols")) is None else frozenset(symbols),
         }
         return AccountLimits(**own, **in_own_terms)
+
+
+def removed(section: Section) -> tuple[str, ...]:
+    """Return the limits that hold by default and are taken away by a null."""
+    fields = type(section).model_fields.items()
+    had = (name for name, field in fields if field.default is not None)
+    return tuple(name for name in had if getattr(section, name) is None)
 
 
 def _length(seconds: int | None) -> timedelta | None:

@@ -72,6 +72,8 @@ class YamlDocument:
     data: dict[str, object]
     keys: Mapping[Location, Span] = field(default_factory=dict)
     values: Mapping[Location, Span] = field(default_factory=dict)
+    empty: frozenset[Location] = frozenset()
+    """Keys with nothing behind the colon; their data is None, as it is for a written null."""
 
     def position(self, location: Location) -> tuple[int, int]:
         """Return line and column of a value; if it is missing, those of its parent's key."""
@@ -266,6 +268,7 @@ class _Builder:
         self._name = name
         self._keys: dict[Location, Span] = {}
         self._values: dict[Location, Span] = {}
+        self._empty: set[Location] = set()
         self._problems: list[Problem] = []
         self._nodes = 0
 
@@ -273,7 +276,8 @@ class _Builder:
         data = self._mapping(root, ())
         if self._problems:
             raise OperatorMistake(self._problems)
-        return YamlDocument(self._name, self._text, data, self._keys, self._values)
+        empty = frozenset(self._empty)
+        return YamlDocument(self._name, self._text, data, self._keys, self._values, empty)
 
     def _value(self, node: _Node, location: Location) -> object:
         self._nodes += 1
@@ -327,6 +331,7 @@ class _Builder:
             if isinstance(event, ScalarEvent) and event.style is None and event.value == "":
                 mark = key.event.end_mark  # the parser gives the position of the next token
                 self._values[here] = Span(mark.line + 1, mark.column + 2)
+                self._empty.add(here)
         return data
 
     def _complain(self, code: str, message: str, node: _Node) -> None:

@@ -229,13 +229,13 @@ class JournalHealthChanged(BrokerHealthChanged):
 
 @dataclass(frozen=True, slots=True)
 class ReadHealthChanged(BrokerHealthChanged):
-    """One kind of read keeps failing or works again, independent of the others.
-
-    `kind` is in words, like `the quote`; `about` is its symbol or exchange, empty if it has none.
+    """One kind of read, in words like `the quote`, keeps failing or works again; `about` is its
+    symbol or exchange, empty if it has none. `is_resting`: it is not asked for any more.
     """
 
     kind: str
     about: str
+    is_resting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,3 +213,15 @@ class MachineTime:
     wall_is_ahead_by: timedelta = timedelta()
     standstill: Standstill | None = None
     disk_free: int | None = None
+
+
+@dataclass(slots=True)
+class FailingReads:
+    """One kind of read: what fails now, and why. `told` of that was in one of so many `alerts`; the
+    rest is `due` then.
+    """
+
+    details: dict[str, str] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    alerts: int = 0
+    due: datetime | None = None

@@ -289,6 +289,7 @@ def _take_steps(state: State) -> None:
     looks = (
         (state.reconciling.look_again_at, breaks.look_again),
         (state.reconciling.settled_at, accounts.look_at_settled),
+        (health.reads_due(state), health.tell_reads),
     )
     due_looks = [look for at, look in looks if at is not None and at <= state.now]
     if index.held or gate_now.question or gate_now.ending:
@@ -336,7 +337,7 @@ def _find_deadlines(state: State, ahead: list[datetime]) -> None:
     """Find when something is next due: nothing has a timer of its own."""
     index, gate_now, now = state.index, state.gate, state.now
     found: list[datetime | None] = [state.reconciling.look_again_at, state.bars.next_end(now)]
-    found.append(state.reconciling.settled_at)
+    found += (state.reconciling.settled_at, health.reads_due(state))
     watched = (index.order_polls, index.intent_polls, index.expiries, index.looks)
     found += [deadlines.next_after(now) for deadlines in watched if deadlines]
     if index.held:

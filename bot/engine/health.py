@@ -14,11 +14,12 @@ placed with the disk's last bytes could not be recorded.
 
 A single kind of read that fails while others work is reported until it works again; otherwise it
 would go unnoticed, as the known state just stays as it is: no quote wakes a strategy, no row ends
-an order. Everything else continues, and checks the age of the data it uses.
+an order. Everything else continues, and checks the age of the data it uses. What fails later of the
+same kind is told too, in fewer and fewer alerts while any of it fails.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from bot.domain.entry import Numbers, RunState
@@ -41,6 +42,7 @@ from bot.engine.control_state import (
     BY_CLOCK,
     BY_ENGINE,
     BY_JOURNAL,
+    FailingReads,
     Standing,
     Standstill,
 )
@@ -52,8 +54,13 @@ JOURNAL_LOST_SPAN: Final = timedelta(minutes=30)
 
 
 def on_broker_health(state: State, event: BrokerHealthChanged) -> None:
-    """No new orders while reads fail: the market and account are not known."""
+    """No new orders while reads fail: the market and account are not known. What then fails again
+    is told anew, as nobody can have heard of it alone.
+    """
     degrade(state, BY_BROKER, event.detail, is_over=event.is_healthy)
+    for failing in state.failing_reads.values():
+        failing.told.clear()
+        failing.alerts, failing.due = 1, None
 
 
 def on_journal_health(state: State, event: JournalHealthChanged) -> None:
@@ -277,6 +284,11 @@ def _low(free: int) -> Standing:
 
 # ------------------------------------------------------------------------------------- single reads
 
+READS_TOGETHER: Final = timedelta(seconds=15)
+"""What fails so soon after another read of its kind is one alert: each symbol is polled within it.
+The next of that kind take twice as long each time, at most DOUBLINGS_MAX times.
+"""
+DOUBLINGS_MAX: Final = 6
 SHOWN_MAX: Final = 5
 """How many are named; of further ones only the number."""
 WITHOUT: Final[Mapping[str, str]] = {
@@ -303,16 +315,42 @@ WITHOUT: Final[Mapping[str, str]] = {
 
 
 def on_read_health(state: State, event: ReadHealthChanged) -> None:
-    """Report a failing read while others work, once per kind until all of it works again."""
-    failing = state.failing_reads.setdefault(event.kind, {})
+    """Report a failing read while others work; the first of a kind at once, further ones together.
+    Its end is told once all of the kind works again.
+    """
+    failing = state.failing_reads.setdefault(event.kind, FailingReads())
     if event.is_healthy:
-        if failing.pop(event.about, None) is not None and not failing:
-            state.note("RESUME", f"{event.kind} can be read again", {"read": event.kind})
+        was_failing = failing.details.pop(event.about, None) is not None
+        failing.told.discard(event.about)
+        if not failing.details:
+            del state.failing_reads[event.kind]
+            if was_failing:
+                now_is = "is not polled until a session begins"
+                now_is = now_is if event.is_resting else "can be read again"
+                state.note("RESUME", f"{event.kind} {now_is}", {"read": event.kind})
         return
-    is_first, failing[event.about] = not failing, event.detail
-    if is_first and BY_BROKER not in state.gate.troubles:
-        told = _standing(event.kind, failing)
-        state.alert(told.code, told.text, told.facts)
+    failing.details[event.about] = event.detail
+    if failing.due is None and event.about not in failing.told:
+        more = READS_TOGETHER * 2 ** min(failing.alerts - 1, DOUBLINGS_MAX)
+        failing.due = state.now + more if failing.alerts else state.now
+
+
+def reads_due(state: State) -> datetime | None:
+    """Return when failing reads are to be reported next."""
+    dues = [each.due for each in state.failing_reads.values() if each.due is not None]
+    return min(dues, default=None)
+
+
+def tell_reads(state: State) -> None:
+    """Report what fails and was not reported yet, once it is due."""
+    for kind, failing in state.failing_reads.items():
+        if failing.due is None or failing.due > state.now:
+            continue
+        failing.due = None
+        if BY_BROKER not in state.gate.troubles and failing.details.keys() - failing.told:
+            failing.told, failing.alerts = set(failing.details), failing.alerts + 1
+            told = _standing(kind, failing.details)
+            state.alert(told.code, told.text, told.facts)
 
 
 def read_alerts(state: State) -> Iterable[Standing]:
@@ -320,8 +358,7 @@ def read_alerts(state: State) -> Iterable[Standing]:
     if BY_BROKER in state.gate.troubles:
         return  # nothing can be read, which the state itself says
     for kind, failing in state.failing_reads.items():
-        if failing:
-            yield _standing(kind, failing)
+        yield _standing(kind, failing.details)
 
 
 def _standing(kind: str, failing: Mapping[str, str]) -> Standing:

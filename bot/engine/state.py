@@ -31,6 +31,7 @@ from bot.engine.bars import Bars
 from bot.engine.chains import Chains
 from bot.engine.control_state import (
     Checked,
+    FailingReads,
     Gate,
     MachineTime,
     OldBooks,
@@ -203,7 +204,7 @@ class State:
         self.next_intent_number = self.next_fill_number = 1
         self.day_order_book_asked_at: datetime | None = None
         self.machine, self.places, self.old_books = MachineTime(), Places(), OldBooks()
-        self.failing_reads: dict[str, dict[str, str]] = {}
+        self.failing_reads: dict[str, FailingReads] = {}
         self.checked = Checked()
         self.counts: Counter[str] = Counter()
         self.due_hooks: deque[HookCall] = deque()

@@ -2,7 +2,8 @@
 
 A failed read does not change the engine's state; three failures in a row of any reads make the
 broker unhealthy, the next success makes it healthy again. A single kind of read that keeps failing
-is reported separately. The row of a single order counts for neither, as the day order book shows it
+is reported separately, and once more if it still fails after such a time: till then it could not be
+told from the others. The row of a single order counts for neither, as the day order book shows it
 too.
 """
 
@@ -53,13 +54,16 @@ Spawn = Callable[[Coroutine[object, object, None], str], asyncio.Task[None]]
 
 @dataclass(slots=True)
 class Failing:
-    """A kind of read that fails: its subject, since when, why the last time."""
+    """A kind of read that fails: its subject, since when, why the last time; `is_due`: its next
+    failure is reported again.
+    """
 
     kind: str
     about: str
     since_s: float
     count: int = 0
     reason: str = ""
+    is_due: bool = False
 
     @property
     def words(self) -> str:
@@ -101,7 +105,16 @@ class Health:
             self._post(news)
         if not self._is_healthy:
             self._is_healthy = True
+            for other in self._failing.values():
+                other.is_due = True
             self._post(BrokerHealthChanged(self._clock.now(), True, "reads work again"))
+
+    def rest(self, kind: str, about: str) -> None:
+        """It is not asked for in this phase: what failed in the last poll does not fail now."""
+        failing = self._failing.pop((kind, about), None)
+        if failing is not None and failing.count >= _named_from(kind):
+            at, detail = self._clock.now(), "it is not polled"
+            self._post(ReadHealthChanged(at, True, detail, kind, about, is_resting=True))
 
     def failed(self, error: BrokerError, kind: str, about: str = "") -> None:
         """A read failed; one already reported says nothing about the others."""
@@ -109,10 +122,10 @@ class Health:
             fresh = Failing(kind, about, self._elapsed_s())
             failing = self._failing.setdefault((kind, about), fresh)
             failing.count, failing.reason = failing.count + 1, error.reason
-            if failing.count == _named_from(kind):
-                at = self._clock.now()
+            if failing.count == _named_from(kind) or failing.is_due:
+                at, failing.is_due = self._clock.now(), False
                 self._post(ReadHealthChanged(at, False, error.reason, kind, about))
-            elif failing.count > FAILURES_MAX:
+            if failing.count > FAILURES_MAX:
                 return
         self._failures += 1
         if self._is_healthy and self._failures >= FAILURES_MAX:

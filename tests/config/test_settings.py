@@ -116,10 +116,15 @@ def test_an_account_is_limited_when_nothing_is_said(tmp_path: Path) -> None:
 def test_a_limit_of_the_account_is_changed_or_taken_away_one_by_one(tmp_path: Path) -> None:
     risk = "risk: {account: {max_order_value: null, max_price_gap: 3%, symbols: [HPG, FPT]}}\n"
 
-    limits = load(tmp_path, risk).settings.risk.whole_account
+    settings = load(tmp_path, risk).settings
 
+    limits = settings.risk.whole_account
     assert (limits.max_order_value, limits.max_price_gap_ppm) == (None, 30_000)
     assert (limits.max_order_quantity, limits.symbols) == (5_000, frozenset({"HPG", "FPT"}))
+    assert settings.risk.account.words == (
+        "6 orders a minute, 60 a day, 100,000,000 VND a symbol, day loss 2,000,000, "
+        "no max_order_value"
+    )
 
 
 @pytest.mark.parametrize(

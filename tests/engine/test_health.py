@@ -200,6 +200,68 @@ def test_it_is_told_again_when_it_fails_again() -> None:
     assert told(stage) == [("ALERT", "READ_FAILS"), ("RESUME", None)] * 2
 
 
+def test_a_quote_that_is_polled_no_more_is_not_said_to_work() -> None:
+    stage = Stage()
+    _read(stage, "the quote", "HPG", fails="HTTP 500")
+
+    ended = ReadHealthChanged(stage.now, True, "", "the quote", "HPG", is_resting=True)
+    stage.handle(ended)
+
+    assert stage.engine.status().alerts == ()
+    assert stage.last(Note).text == "the quote is not polled until a session begins"
+
+
+def _told_of(stage: Stage) -> list[tuple[str, object]]:
+    notes = [one for one in stage.all(Note) if one.numbers.get("alert") == "READ_FAILS"]
+    return [(str(one.numbers["read"]), one.numbers["about"]) for one in notes]
+
+
+def test_a_second_symbol_that_fails_later_is_told_with_those_that_fail_beside_it() -> None:
+    stage = Stage()
+    _read(stage, "the quote", "HPG", fails="HTTP 404")
+    stage.after(4 * 60)
+
+    for symbol in ("SHS", "VNM"):
+        _read(stage, "the quote", symbol, fails="HTTP 500")
+    stage.pass_time((stage.due() - stage.now).total_seconds())
+    for _ in range(9):
+        _read(stage, "the quote", "SHS", fails="HTTP 500")
+
+    assert _told_of(stage) == [("the quote", "HPG"), ("the quote", "HPG, SHS, VNM")]
+
+
+def test_one_that_fails_now_and_then_beside_one_that_always_does_is_told_more_seldom() -> None:
+    stage = Stage()
+    _read(stage, "the quote", "HPG", fails="HTTP 404")
+
+    for _ in range(180):
+        _read(stage, "the quote", "SHS", fails="HTTP 500")
+        stage.pass_time(58)
+        _read(stage, "the quote", "SHS")
+
+    assert _told_of(stage)[1:] == [("the quote", "HPG, SHS")] * 15
+
+
+def test_what_fails_on_after_nothing_could_be_read_is_told_and_nothing_else() -> None:
+    stage = Stage()
+    _read(stage, "the account", fails="HTTP 500")
+    stage.handle(BrokerHealthChanged(stage.now, is_healthy=False, detail="no connection"))
+    _read(stage, "the quote", "HPG", fails="no connection")
+    _read(stage, "the quote", "SHS", fails="no connection")
+    stage.pass_time(60)
+    before = _told_of(stage)
+
+    stage.handle(BrokerHealthChanged(stage.now, is_healthy=True, detail="reads work again"))
+    _read(stage, "the quote", "HPG", fails="HTTP 404")
+    _read(stage, "the quote", "SHS")
+    stage.pass_time(15)
+    _read(stage, "the account", fails="HTTP 500")
+    stage.pass_time(15)
+
+    assert before == [("the account", "")]
+    assert _told_of(stage) == [*before, ("the quote", "HPG"), ("the account", "")]
+
+
 def test_while_nothing_can_be_written_the_status_says_what_to_do() -> None:
     stage = Stage()
     why = "the journal has not answered for 5 s"

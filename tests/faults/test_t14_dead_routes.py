@@ -96,6 +96,19 @@ async def test_a_dead_route_of_market_or_account_is_named_and_keeps_no_halt_from
     assert faults_in(outcome_of(told.story.loaded.state_dir)) == []
 
 
+async def test_a_route_that_stays_dead_after_all_were_is_told_of(tmp_path: Path) -> None:
+    quote = {"verb": "GET", "path": "/market/quotes/stocks/HPG", "at": "09:20:30", "times": 0}
+    outage = {**quote, "path": "*", "until": "09:22:00"}
+    faults = [{"match": outage, **DEAD["500"]}, {"match": quote, **DEAD["404"]}]
+    config = write_project(tmp_path, scenario={**QUIET, "faults": faults}, strategies=[RESTING])
+
+    told = await tell_by_hand(config, minutes=4)
+
+    before, after = [note for note in told.story.shown.all(Note) if "alert" in note.numbers]
+    assert before.text.startswith("the quote of HPG can't be read (HTTP 500")
+    assert after.text.startswith("the quote of HPG can't be read (HTTP 404")
+
+
 @pytest.mark.parametrize("how", DEAD)
 async def test_a_dead_route_of_the_user_is_not_missed_by_a_halt(tmp_path: Path, how: str) -> None:
     told = await _told(tmp_path, "/users/v1/users/me", how)

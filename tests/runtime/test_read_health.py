@@ -51,7 +51,42 @@ def test_one_dead_route_does_not_make_the_broker_look_ill_again_and_again() -> N
         judge.succeeded("the quote", "HPG")
 
     news = [type(one) for one in posted]
-    assert news == [ReadHealthChanged, BrokerHealthChanged, BrokerHealthChanged]
+    assert news == [
+        *(ReadHealthChanged, BrokerHealthChanged, BrokerHealthChanged),
+        ReadHealthChanged,  # now by itself
+    ]
+
+
+def test_what_still_fails_when_others_work_again_is_named_once_more_and_nothing_else() -> None:
+    judge, posted = health()
+    judge.failed(FAILED, ACCOUNT)
+    for _ in range(2):
+        judge.failed(FAILED, "the quote", "VNM")
+        judge.failed(FAILED, "the quote", "HPG")
+    judge.succeeded("the quote", "HPG")
+    posted.clear()
+
+    for _ in range(20):
+        judge.failed(FAILED, "the quote", "VNM")
+        judge.succeeded("the quote", "HPG")
+    judge.succeeded(ACCOUNT)
+
+    assert posted == [named(False, "the quote", "VNM"), named(True, ACCOUNT)]
+
+
+def test_what_failed_in_the_last_poll_of_a_session_fails_no_more() -> None:
+    judge, posted = health()
+    for about in ("VNM", "VNM", "HPG"):
+        judge.failed(FAILED, "the quote", about)
+        judge.succeeded(BOOK)
+
+    for about in ("VNM", "HPG", "SHS"):
+        judge.rest("the quote", about)
+
+    assert judge.dead() == []
+    detail = "it is not polled"
+    ended = ReadHealthChanged(START, True, detail, "the quote", "VNM", is_resting=True)
+    assert posted == [named(False, "the quote", "VNM"), ended]
 
 
 def test_the_wait_for_the_quota_names_no_read() -> None:

@@ -31,6 +31,7 @@ def command() -> None:
 def check(invocation: Invocation) -> int:
     """Check the configuration and the strategy files. Needs no network and changes nothing."""
     from bot.cli.checks import Plain, rehearsed, report, report_good
+    from bot.config.limits import removed
     from bot.config.scenario_file import load_scenario
     from bot.config.strategies.load import always_refused, load_plans
     from bot.runtime.notices.channels import open_channels
@@ -49,13 +50,20 @@ def check(invocation: Invocation) -> int:
     line = f"ok {loaded.path}: mode {mode}, {strategies}, {counted(len(symbols), 'symbol')}"
     if channels:
         line += f", {counted(len(channels), 'channel')} for notices"
+    risk = loaded.settings.risk
+    sections = {"risk.limits": risk.limits, "risk.account": risk.account}
+    gone = [
+        f"  no limit ({name}): {', '.join(each)}"
+        for name, section in sections.items()
+        if (each := removed(section))
+    ]
     summary: Plain = {"config": str(loaded.path), "mode": mode, "sha256": loaded.sha256}
     also = [*loaded.warnings, *always_refused(loaded, [each.plan for each in checked])]
     return report_good(
         invocation,
         checked,
         quota,
-        [line],
+        [line, *gone],
         quote_age_max_s=loaded.settings.risk.max_quote_age_s,
         before=summary,
         also=also,

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from pydantic import ValidationError
 
 from bot.config.masking import masked_url
+from bot.config.model_check import dotted
 from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.settings.model import Mode, Settings
 from bot.config.settings.notify import ChannelPlan, find_channels
@@ -56,6 +57,8 @@ _THIS_MACHINE: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1|[/@].*", 
 _HOSTS_ELSEWHERE: Final = {"host": "PGHOST", "hostaddr": "PGHOSTADDR", "service": "PGSERVICE"}
 """Where the host may be given outside its place in an address: parameter, else its variable."""
 VERIFIED: Final = "verify-full"
+_RISK: Final = "risk"
+"""The section of the limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,7 @@ def load_without_secrets(
     except ValidationError as error:
         raise OperatorMistake([*problems, *problems_of(error, merged)]) from error
     problems += _contradictions(settings, merged, path.absolute().parent)
+    problems += _emptied_limits(document)
     if settings.state_dir is None:
         problems += _two_folders(merged, folders_named_after(path, environment))
     warnings = [*_open_lines(settings, merged, environment)]
@@ -236,6 +240,17 @@ def _contradictions(settings: Settings, merged: Merged, base_dir: Path) -> Itera
         yield merged.blame("E-CFG-044", message, ("journal", "url"))
     if settings.is_embedded:
         yield from _unplayable(settings, merged, base_dir)
+
+
+def _emptied_limits(document: YamlDocument) -> Iterator[Problem]:
+    """Yield limits without a value: YAML reads null, no limit, but perhaps a person was not done.
+
+    It may have been behind the `#` of a comment, or never typed.
+    """
+    for location in sorted(document.empty):
+        if location[0] == _RISK:
+            message = f"{dotted(location)!r}: wanted a value, or null for no limit; found nothing"
+            yield document.at_value("E-CFG-013", message, location)
 
 
 def _unplayable(settings: Settings, merged: Merged, base_dir: Path) -> Iterator[Problem]:

@@ -350,6 +350,7 @@ class Feeds:
             phase = self.rulebook.phase_at(exchange, due - AFTER_AUCTION)
         if phase in SILENT_PHASES:
             self.polls.rest(name)
+            self.reads.health.rest(f"the {poll.kind}", poll.symbol)
         else:
             self.polls.due(name, due, is_waiting=self.reads.is_under_way(name))
             read = {"quote": self.reads.quote, "depth": self.reads.depth}[poll.kind]

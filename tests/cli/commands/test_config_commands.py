@@ -33,6 +33,23 @@ def test_the_shipped_demo_passes_and_its_cost_is_told(capsys: Capture) -> None:
     assert "polls may use 300 of 600 requests" in out.splitlines()[-2]
 
 
+def test_limits_that_a_null_takes_away_are_listed(capsys: Capture, folder: Path) -> None:
+    risk = (
+        "risk: {limits: {capital: null}, account: {max_loss_per_day: ~, max_reference_gap: null}}\n"
+    )
+    (folder / "bot.yaml").write_text(risk, "utf-8")
+    (folder / "strategies").mkdir()
+    (folder / "strategies" / "mine.yaml").write_text(STRATEGY, "utf-8")
+
+    code, out, _ = called(capsys, "config", "check")
+
+    assert code == 0
+    assert out.splitlines()[1:3] == [
+        "  no limit (risk.limits): capital",
+        "  no limit (risk.account): max_loss_per_day",
+    ]
+
+
 def test_the_configuration_in_this_folder_is_the_one_in_use(capsys: Capture, folder: Path) -> None:
     (folder / "bot.yaml").write_text("mode: sandbox\n", "utf-8")
 

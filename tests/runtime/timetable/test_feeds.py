@@ -3,6 +3,7 @@
 from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -227,12 +228,15 @@ def test_a_poll_rests_while_its_exchange_is_silent() -> None:
     for second in range(0, 121, 5):
         seen.due(second, is_waiting=True)
     parts: dict[str, Any] = dict.fromkeys(each.name for each in fields(Feeds))
+    rested: list[tuple[str, str]] = []
+    reads = SimpleNamespace(health=SimpleNamespace(rest=lambda *read: rested.append(read)))
     parts |= {"rulebook": RULEBOOK, "polls": seen.watch, "instruments": {"FPT": HPG}}
-    feeds = Feeds(**parts)
+    feeds = Feeds(**{**parts, "reads": reads})
 
     feeds._poll(POLLS[0], START.replace(hour=5))  # noon
 
     assert seen.watch.starved == ""
+    assert rested == [("the quote", "FPT")]
 
 
 def test_a_market_that_runs_faster_needs_more_of_the_quota() -> None:
