@@ -179,7 +179,7 @@ def reason_to_skip(
     # Until the first settlement of a buy of this run, else of a buy of today.
     until = state.flows.next_delivery(strategy.plan.account, symbol, state.now)
     if until is None:
-        until = settlement_of(state, state.instruments[symbol], state.trading_date)
+        until = settlement_of(state, symbol, state.trading_date)
     when = "" if until == NEVER else f" until {until.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
     return "NOT_SETTLED", f"not settled{when}"
 

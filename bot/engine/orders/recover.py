@@ -344,6 +344,5 @@ def _take_over(state: State, stored: StoredIntent) -> None:
 def _restore_flows(state: State, recovery: Recovery) -> None:
     for day, fill in recovery.recent_fills:
         flow = flow_of(state, fill, day)
-        if flow is not None:
-            state.early_flows.append(flow)
-            note_unsettled(state, fill.strategy, flow)
+        state.early_flows.append(flow)
+        note_unsettled(state, fill.strategy, flow)

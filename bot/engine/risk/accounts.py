@@ -175,9 +175,8 @@ def worst_price(state: State, symbol: str, limit_price: int | None) -> int:
 def add_flow(state: State, fill: Fill) -> None:
     """Record what a fill moves until the broker's own figures contain it."""
     flow = flow_of(state, fill, state.trading_date)
-    if flow is not None:
-        _add(state, flow)
-        note_unsettled(state, fill.strategy, flow)
+    _add(state, flow)
+    note_unsettled(state, fill.strategy, flow)
 
 
 def note_unsettled(state: State, strategy: str | None, flow: Flow) -> None:
@@ -232,8 +231,6 @@ def _add(state: State, flow: Flow) -> None:
 
 def _flow(state: State, row: OrderUpdated, quantity: int, amount: int) -> Flow:
     """Return what an external order moves, by our own rules for fees and taxes."""
-    listed = state.instruments.get(row.symbol)
-    instrument = listed or Instrument(row.symbol, row.exchange or Exchange.HOSE)
     rules, before, is_buy = state.rulebook, row.executed_amount - amount, row.side is Side.BUY
     fee = rules.fee(row.executed_amount) - rules.fee(before)
     tax = 0 if is_buy else rules.sale_tax(row.executed_amount) - rules.sale_tax(before)
@@ -245,7 +242,7 @@ def _flow(state: State, row: OrderUpdated, quantity: int, amount: int) -> Flow:
         cash_in=0 if is_buy else amount - fee - tax,
         shares_out=0 if is_buy else quantity,
         shares_in=quantity if is_buy else 0,
-        settles_at=settlement_of(state, instrument, row.trading_date),
+        settles_at=settlement_of(state, row.symbol, row.trading_date),
     )
 
 
@@ -272,11 +269,8 @@ def restore(state: State, base: AccountSnapshot, in_base: Mapping[str, Moved]) -
     state.reconciling.settled_at = state.now
 
 
-def flow_of(state: State, fill: Fill, trading_date: date) -> Flow | None:
-    """Return what a fill of a day moves, and when; None for an unknown symbol."""
-    instrument = state.instruments.get(fill.symbol)
-    if instrument is None:
-        return None
+def flow_of(state: State, fill: Fill, trading_date: date) -> Flow:
+    """Return what a fill of a day moves, and when; also one in a symbol that nothing trades now."""
     is_buy = fill.side is Side.BUY
     return Flow(
         at=fill.at,
@@ -286,12 +280,17 @@ def flow_of(state: State, fill: Fill, trading_date: date) -> Flow | None:
         cash_in=0 if is_buy else fill.amount - fill.fee - fill.tax,
         shares_out=0 if is_buy else fill.quantity,
         shares_in=fill.quantity if is_buy else 0,
-        settles_at=settlement_of(state, instrument, trading_date),
+        settles_at=settlement_of(state, fill.symbol, trading_date),
     )
 
 
-def settlement_of(state: State, instrument: Instrument, trading_date: date) -> datetime:
-    """Return when a trade of a day settles; beyond the calendar: only when the broker says so."""
+def settlement_of(state: State, symbol: str, trading_date: date) -> datetime:
+    """Return when a trade of a day settles; beyond the calendar: only when the broker says so.
+
+    A symbol that no loaded strategy trades counts as a share: it settles by its kind, wherever it
+    is listed.
+    """
+    instrument = state.instruments.get(symbol) or Instrument(symbol, Exchange.HOSE)
     try:
         return state.rulebook.settles_at(instrument, trading_date)
     except (CalendarEnds, NoRule):

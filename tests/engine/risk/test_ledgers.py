@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from bot.domain.account import AccountSnapshot, Holding, ShareholderRight
-from bot.domain.entry import Fill, Note, RunState, StateChanged
+from bot.domain.entry import Fill, Note, OrderUpdated, RunState, StateChanged
 from bot.domain.message import AccountRead, PlaceOrder, TradingDayStarted
-from bot.domain.recovery import RecoveredStrategy, Recovery
+from bot.domain.order import OrderState, SendState
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.flows import AccountLedger, Flow
 from bot.engine.risk.ledgers import Expected, Shares, expected_at
 from bot.engine.settings import EngineSettings
@@ -220,6 +221,54 @@ def test_after_a_restart_what_was_bought_before_still_settles():
     broker.read(2)
 
     assert [text.split(":")[0] for text in broker.notes()[start:]] == ["HPG sellable"]
+
+
+def sold_before_its_symbol_was_taken_out() -> tuple[AccountSnapshot, Fill]:
+    """200 shares sold at 27,000 on a Thursday, and the account before: the next run trades HPG."""
+    held = RecoveredStrategy({"HPG": (200, BOUGHT)}, 0, 0, 0, "on")
+    first = Stage(sellable=200, recovery=Recovery(DAY, strategies={"test": held}))
+    first.request(lambda s: s.sell(200, limit=27_000))
+    intent = first.last(PlaceOrder).intent
+    first.accept(intent)
+    first.after(1).book(report_of(intent, executed=200))
+    [fill] = first.all(Fill)
+    base = AccountSnapshot(first.now, ACCOUNT, 100_000_000, 100_000_000, {})
+    return base, replace(fill, symbol="FPT")
+
+
+def test_the_money_of_a_sale_comes_also_if_no_strategy_trades_the_symbol_any_more():
+    base, fill = sold_before_its_symbol_was_taken_out()
+    later = DAY + timedelta(days=1)
+    stage = Stage(
+        recovery=Recovery(later, recent_fills=((DAY, fill),), bases=(base,)), is_open=False
+    )
+    broker = Broker(stage)
+
+    come_to(stage, SETTLES)
+    broker.read(2, cash=100_000_000 + fill.amount - fill.fee - fill.tax)
+
+    assert broker.notes() == []
+
+
+@pytest.mark.parametrize("gone", [{"strategy": "gone"}, {"strategy": "test"}])
+def test_an_open_order_in_a_symbol_that_no_strategy_trades_is_no_break_when_it_fills(gone):
+    first = Stage()
+    intent = first.working(200, 27_000)
+    order = replace(first.last(OrderUpdated), symbol="FPT", **gone)
+    kept = StoredIntent(replace(intent, symbol="FPT", **gone), SendState.ACKED, "ORD1", None)
+    base = AccountSnapshot(START, ACCOUNT, 100_000_000, 100_000_000, {})
+    recovery = Recovery(DAY, 2, 1, intents=(kept,), orders=(order,), bases=(base,))
+    stage = Stage(recovery=recovery, is_open=False)
+    row = report_of(kept.intent, executed=200, state=OrderState.FILLED, status="MATCHED")
+    shown = {"FPT": Holding("FPT", 200, 0, 200, 27_000)}
+
+    for _ in range(3):
+        now = stage.after(60).now
+        stage.book(replace(row, requested_at=now))
+        stage.handle(AccountRead(now, replace(base, at=now, cash=base.cash - COST, holdings=shown)))
+
+    assert len(stage.all(Fill)) == 1
+    assert stage.engine.reconciliation().breaks == ()
 
 
 # ---------------------------------------------------------------------------------- what is a base
