@@ -15,6 +15,7 @@ from bot.domain.order import SendState
 from bot.domain.rulebook import PPM
 from bot.engine.account_state import REFUSALS_MAX, REFUSALS_OF_LATE_MAX
 from bot.engine.flows import AccountLedger
+from bot.engine.orders import reports
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import NEVER, day_result, free_cash, means_of
 from bot.engine.risk.lags import read_of
@@ -148,6 +149,8 @@ class Reconciliation:
     """Places without a known outcome, in words."""
     external: tuple[OrderUpdated, ...]
     """Today's external orders: they count, and are never touched."""
+    not_listed: tuple[OrderUpdated, ...]
+    """Open orders, ours and external ones, that the day order book has not shown for long."""
 
 
 def reconciliation_of(state: State) -> Reconciliation:
@@ -175,6 +178,7 @@ def reconciliation_of(state: State) -> Reconciliation:
         doubts=tuple(breaks.doubts(state)),
         unsettled=tuple(f"{o.intent.intent_id} {o.state}" for o in state.pending_intents()),
         external=tuple(row for row in rows if row.trading_date == state.trading_date),
+        not_listed=tuple(order.row for order in reports.not_listed(state)),
     )
 
 

@@ -81,7 +81,7 @@ def command(
     if not (found.text("book_read_at") and found.text("account_read_at")):
         say(invocation, "orders or account have not been read yet: try again, or use --apply")
         return ExitCode.DIFFERS
-    if found.each("breaks") or found.words("doubts"):
+    if found.each("breaks") or found.words("doubts") or found.each("not_listed"):
         return ExitCode.DIFFERS
     if _may_follow(found):
         say(invocation, "an order may have filled since the account was read: --apply reads it now")
@@ -148,7 +148,15 @@ def _lines(found: Fields) -> Iterator[str]:
         yield f"in doubt  {text}: it will be read again"
     for text in found.words("unsettled"):
         yield f"unknown   {text}"
+    missing = {row.text("order_id"): row for row in found.each("not_listed")}
+    for order_id, row in missing.items():
+        name = f"{row.text('intent_id')} ({order_id})" if row.text("intent_id") else order_id
+        size = f"{row.text('side')} {row.whole('quantity'):,} {row.text('symbol')}"
+        where = "open in the journal, in no row of the order book: look in the broker's app"
+        yield f"missing   {name} {size}: {where}"
     for row in found.each("external"):
+        if row.text("order_id") in missing:
+            continue
         size = f"{row.text('side')} {row.whole('quantity'):,} {row.text('symbol')}"
         done = f"{row.whole('executed'):,} executed, {row.text('state')}"
         yield f"elsewhere {row.text('order_id')} {size}: {done}"

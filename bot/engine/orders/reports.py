@@ -160,33 +160,26 @@ ABSENT_LOOKS: Final = tuple(timedelta(seconds=each) for each in (0.2, 0.5, 1, 2,
 
 
 def _learn_listed(state: State, event: TodaysOrdersRead) -> None:
-    """Record which of our open orders this list shows, and for how long it has not shown the
-    others.
+    """Record which of the open orders this list shows, and for how long it has not shown the
+    others. Of one that is not ours nothing is told, and it is not asked for.
     """
-    named = [report.order_id for report in event.reports]
-    named += [row.order_id for row in event.set_aside if row.order_id]
-    listed = {state.chains.first(order_id) for order_id in named}
-    nameless = [row.symbol for row in event.set_aside if not row.order_id]
-    for order in state.open_orders():
+    for order, is_listed in _looked_for(state, event):
         row, shown = order.row, order.shown
-        is_here = row.account == event.account and row.trading_date == state.trading_date
-        if not order.is_own or not is_here:
-            continue
-        if row.order_id in listed:
+        if is_listed:
             shown.listed_at = max(event.requested_at, shown.listed_at or event.requested_at)
-            if shown.is_missing:
-                shown.is_missing = False
+            was_missing, shown.is_missing = shown.is_missing, False
+            if was_missing and order.is_own:
                 text = f"{row_words(row)}: the day order book lists it again"
                 state.note("RESUME", text, symbol=row.symbol)
             continue
-        if any(symbol in {None, row.symbol} for symbol in nameless):
-            continue
         shown.listed_at = shown.listed_at or event.requested_at
         missed = event.requested_at - shown.listed_at
+        shown.is_missing = shown.is_missing or missed >= NOT_LISTED_AFTER
+        if not order.is_own:
+            continue
         if missed >= ASKED_AFTER:
             state.command(ReadOrder(row.order_id, "the day order book does not list it"))
         if missed >= NOT_LISTED_AFTER:
-            shown.is_missing = True
             facts = {**row_facts(row), "seconds": round(missed.total_seconds())}
             about, symbol = row.order_id, row.symbol
             state.alert(
@@ -194,10 +187,42 @@ def _learn_listed(state: State, event: TodaysOrdersRead) -> None:
             )
 
 
+def _looked_for(state: State, event: TodaysOrdersRead) -> Iterator[tuple[TrackedOrder, bool]]:
+    """Yield the open orders that belong into this list, and whether it shows them; without those
+    that may be in a row that names no order.
+    """
+    named = [report.order_id for report in event.reports]
+    named += [row.order_id for row in event.set_aside if row.order_id]
+    listed = {state.chains.first(order_id) for order_id in named}
+    nameless = [row.symbol for row in event.set_aside if not row.order_id]
+    for order in state.open_orders():
+        row = order.row
+        if row.account != event.account or row.trading_date != state.trading_date:
+            continue
+        if row.order_id in listed:
+            yield order, True
+        elif not any(symbol in {None, row.symbol} for symbol in nameless):
+            yield order, False
+
+
+def not_listed(state: State) -> Iterator[TrackedOrder]:
+    """Yield the open orders, ours and others', that no complete list has shown for long: where the
+    first list of a run is all there is, since the journal last heard of them.
+    """
+    for order in state.open_orders():
+        if order.shown.is_missing:
+            yield order
+    for read in () if state.is_reconciled else state.set_aside.values():
+        for order, is_listed in _looked_for(state, read):
+            is_old = read.requested_at - order.row.at >= NOT_LISTED_AFTER
+            if not is_listed and is_old and not order.shown.is_missing:
+                yield order
+
+
 def alerts(state: State) -> Iterator[Standing]:
     """Yield the accepted orders that are not listed."""
     for order in state.open_orders():
-        if order.shown.is_missing:
+        if order.shown.is_missing and order.is_own:
             listed_at = order.shown.listed_at or state.now
             facts = {
                 **row_facts(order.row),

@@ -184,6 +184,7 @@ def comparison_fields(found: Reconciliation) -> Fields:
         "doubts": list(found.doubts),
         "unsettled": list(found.unsettled),
         "external": [order_fields(each) for each in found.external],
+        "not_listed": [order_fields(each) for each in found.not_listed],
     }
 
 

@@ -139,3 +139,30 @@ async def test_shares_that_an_account_shows_a_moment_after_the_fill_are_no_diffe
     assert (agreed.code, "everything agrees" in agreed.err + agreed.out) == (ExitCode.DONE, True)
     assert differs.code == ExitCode.DIFFERS
     assert "an order may have filled since the account was read" in differs.err + differs.out
+
+
+async def test_an_order_that_no_list_shows_is_named_and_does_not_agree(config: Path) -> None:
+    size = {"side": "BUY", "quantity": 100, "symbol": "HPG", "executed": 0, "state": "ACCEPTED"}
+    order = {"order_id": "ORD1", "intent_id": "L-0001", **size}
+    theirs = {"order_id": "APP1", "intent_id": None, **size}
+    read = {"book_read_at": "2026-10-19T09:15:00+07:00"}
+    read["account_read_at"] = read["book_read_at"]
+    found = {**read, "not_listed": [order, theirs], "external": [theirs]}
+
+    async def compared(_: Request) -> Reply:
+        return {"ok": True, "compared": found}
+
+    bot = {"name": "mybot", "mode": "live", "config": str(config)}
+    server = ControlServer(config.parent / "state", {"reconcile": compared}, {"bot": bot})
+    await server.start()
+
+    told = await asyncio.to_thread(call, "reconcile", "-c", str(config))
+    as_json = await asyncio.to_thread(call, "reconcile", "--json", "-c", str(config))
+
+    await server.stop()
+    assert (told.code, as_json.code) == (ExitCode.DIFFERS, ExitCode.DIFFERS)
+    assert "everything agrees" not in told.err + told.out
+    where = "open in the journal, in no row of the order book: look in the broker's app"
+    assert f"missing   L-0001 (ORD1) BUY 100 HPG: {where}" in told.out
+    assert f"missing   APP1 BUY 100 HPG: {where}" in told.out
+    assert "elsewhere" not in told.out

@@ -3,11 +3,14 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from bot.domain.entry import IntentMoved, Note, OrderUpdated
 from bot.domain.message import OrderRead, ReadOrder, TradingDayStarted
 from bot.domain.operations import EarlierOrdersRead
 from bot.domain.order import OrderState, SendState, UnreadRow
 from bot.domain.outcome import Unknown
+from bot.domain.recovery import Recovery
 from bot.engine.orders import reports
 from tests.engine.stage import DAY, Stage, report_of
 
@@ -36,6 +39,57 @@ def test_an_accepted_order_that_no_list_shows_is_told_of_within_a_minute_and_ask
     assert standing.startswith("L-0001 (ORD1), BUY 100 HPG at 27,000: the broker accepted it, and")
     assert {one.order_id for one in stage.all(ReadOrder)} == {"ORD1"}
     assert stage.engine.status().open_orders[0].state is OrderState.ACCEPTED
+
+
+def _not_listed(stage: Stage) -> list[str]:
+    return [row.order_id for row in stage.engine.reconciliation().not_listed]
+
+
+def test_reconcile_names_an_order_that_no_list_shows_once_it_has_waited_for_its_row() -> None:
+    stage = Stage()
+    intent = stage.working()
+    _poll(stage, 35)
+    early = _not_listed(stage)
+
+    _poll(stage, 25)
+
+    assert (early, _not_listed(stage)) == ([], ["ORD1"])
+    stage.after(1).book(report_of(intent))
+    assert _not_listed(stage) == []
+
+
+def test_reconcile_names_an_order_of_others_that_has_left_the_list_and_nothing_is_told() -> None:
+    stage = Stage()
+    theirs = replace(report_of(stage.buy(), "APP1"), quantity=900)
+    for _ in range(5):
+        stage.after(15).book(theirs)
+    assert _not_listed(stage) == []
+
+    for _ in range(4):
+        stage.after(15).book()
+
+    assert _not_listed(stage) == ["APP1"]
+    assert "ACCEPTED_NOT_LISTED" not in _alerts(stage)
+    assert stage.engine.status().alerts == ()
+    stage.after(1).book(theirs)
+    assert _not_listed(stage) == []
+
+
+@pytest.mark.parametrize(("seconds", "missing"), [(30, []), (60, ["ORD1"])])
+def test_where_one_list_is_all_there_is_the_journal_says_how_long_an_order_waits(
+    seconds: float, missing: list[str]
+) -> None:
+    before = Stage()
+    before.working()
+    recovery = Recovery(DAY, orders=(before.entries_of_order(),))
+    stage = Stage(is_open=False, recovery=recovery)
+
+    stage.after(seconds).book()
+
+    assert _not_listed(stage) == missing
+    unreadable = UnreadRow(None, None, "orderid: required", "{}")
+    stage.after(1).book(set_aside=[unreadable])
+    assert _not_listed(stage) == []
 
 
 def test_it_is_told_once_and_over_when_a_list_shows_it() -> None:

@@ -15,7 +15,7 @@ from tests.staging import QUIET
 from tests.story import once, tell, write_project
 
 NOW = datetime.combine(DAY, datetime.min.time(), UTC) + timedelta(hours=2)
-AGREED = Reconciliation(NOW, NOW, (), (), (), (), ())
+AGREED = Reconciliation(NOW, NOW, (), (), (), (), (), ())
 ENDS = TradingCalendar({2026: DayStatus.CONFIRMED}, {})
 
 
