@@ -84,7 +84,7 @@ def disable_stuck(
     text = (
         f"{name} is disabled: its {hook} of {symbol} {fault.error}. Nothing that it asked for there"
         " was sent; its open orders stay, other strategies go on. Mend its file and start the bot"
-        f" again; or, if it was the machine: bot resume --strategy {name}"
+        f" again, unless it was the machine; then: bot resume --strategy {name}"
     )
     facts: Numbers = {"strategy": name, "hook": hook, "symbol": symbol, "error": fault.error}
     state.alert("STRATEGY_STUCK", text, facts, symbol=symbol)
@@ -111,7 +111,7 @@ def disable_runaway(
     text = (
         f"{name} is disabled: it made {asked:,} requests within a second, the last in {hook} of "
         f"{symbol}. Nothing that it asked for there was sent; its open orders stay, other "
-        "strategies go on. Look at bot orders, mend its file and start the bot again; or: bot "
+        "strategies go on. Look at bot orders, mend its file and start the bot again; then: bot "
         f"strategy enable {name}"
     )
     facts: Numbers = {"strategy": name, "hook": hook, "symbol": symbol, "count": asked}
