@@ -240,8 +240,8 @@ class Venue:
 
     @property
     def board_day(self) -> date:
-        """The day that the boards show, in Vietnam; it changes with the first phase of the next
-        day.
+        """The day that the boards show, in Vietnam; it changes with `start_day`, at the latest with
+        the first phase of the next day.
         """
         return self._date
 

@@ -3,7 +3,8 @@
 Accounts, orders, exchanges, simulated market, OTP issuer and faults change only through market time
 (`advance`) and inputs (`carry_out`). An input is a ledger line; the same lines with the same
 scenario and seed give the same house. What is due at one instant happens in a fixed order: the
-exchange's own boundaries, its halts, faults, settlement, shares going ex, then the other investors.
+exchange's own boundaries, its halts, faults, settlement, the boards' new day, shares going ex, then
+the other investors.
 
 The next due instant is needed with every request, so it is cached. It changes only with a step of
 time (`_run`), a trade, an input other than an order, or a shown quote; each of these clears the
@@ -18,6 +19,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue, TypeAdapter
 
+from bot.domain.errors import CalendarEnds
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
@@ -27,7 +29,7 @@ from bot.sandbox.exchange.message import Listing, Traded
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.faults.rules import FaultRules
 from bot.sandbox.faults.script import DropTwoFactor, FaultScript
-from bot.sandbox.house.corporate_actions import CorporateActions
+from bot.sandbox.house.corporate_actions import MORNING, CorporateActions
 from bot.sandbox.house.day_order_book import DayOrderBook
 from bot.sandbox.house.ledger import Line
 from bot.sandbox.house.order_entry import Change, OrderEntry
@@ -159,8 +161,20 @@ class House:
         settlements = (account.next_settlement() for account in self.accounts.values())
         due = (self._market.next_due(), self.venue.next_boundary(self.now), self.faults.due_at())
         halt = self._halts[0][0] if self._halts else None
-        others = (*settlements, self._corporate_actions.next_due(), halt)
+        others = (*settlements, self._morning(), self._corporate_actions.next_due(), halt)
         return min(at for at in (*due, *others) if at is not None)
+
+    def _morning(self) -> datetime | None:
+        """Return when the boards next begin a day, before orders are taken for it; None where
+        another market's quotes say so, and at the end of the calendar.
+        """
+        if self.mirror is not None:
+            return None
+        try:
+            day = self.rulebook.calendar.next_trading_day(self.venue.board_day)
+        except CalendarEnds:
+            return None
+        return datetime.combine(day, MORNING)
 
     def advance(self, to: datetime) -> None:
         """Process everything due by `to`; an instant in the past changes nothing."""
@@ -197,6 +211,8 @@ class House:
                 self.otp.drop(rule.script.action.code)
         for account in self.accounts.values():
             account.settle(at)
+        if (morning := self._morning()) is not None and morning <= at:
+            self.venue.start_day(at)
         self._corporate_actions.run_due(at)
         while self._market.next_due() <= at:
             self._market.run_next()

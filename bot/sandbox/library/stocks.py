@@ -148,7 +148,7 @@ class Stocks:
 
     @property
     def trading_day(self) -> date:
-        """The trading day that quotes belong to; the next begins with its first phase."""
+        """The trading day that quotes belong to; the next begins in its morning."""
         return self.days.last(self.house.venue.board_day)
 
     def board(self, symbol: str) -> Board:

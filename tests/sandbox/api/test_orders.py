@@ -396,6 +396,27 @@ async def test_an_order_waiting_when_the_day_is_cut_short_ends_with_it(tmp_path:
     bench(played, path, rulebook=cut)  # opens: the ledger replays
 
 
+async def test_an_order_that_waits_for_the_opening_is_checked_against_the_days_own_band() -> None:
+    # The first day closes near its floor: 24,500 lies below it, 28,000 above the next ceiling.
+    path = [{"at": "14:40", "price": 25_300}]
+    falling = {"symbol": "HPG", "exchange": "HOSE", "reference": 27_000, "path": path}
+    b = await ready(scenario(start="14:20", symbols=[falling]))
+    b.pass_time((24 - 14 + 7) * 3_600 + 39 * 60)
+    quote = "/market/quotes/stocks/HPG"
+    before = await b.get(quote)
+    b.pass_time(60)
+    close = (await b.get(quote))["reference"]
+    b.pass_time(45 * 60)
+    await b.log_in()
+
+    placed = [await b.place(side="SELL", limit_price=price) for price in (24_500, 28_000)]
+
+    assert (before["reference"], close) == (27_000, before["price"])
+    assert [each["order_status"] for each in placed] == ["WAITING_TO_SEND", "REJECTED"]
+    b.pass_time(16 * 60)
+    assert (await b.row(placed[0]["order_id"]))["status"] == "SENT"
+
+
 async def test_an_order_that_waits_can_be_amended_and_cancelled() -> None:
     b = await ready(scenario(start="11:45"))
     order_id = (await b.place(limit_price=26_950))["order_id"]
