@@ -57,6 +57,16 @@ async def test_an_order_is_refused_while_it_lasts_and_taken_after_it() -> None:
     assert taken["order_status"] == "SENT"
 
 
+async def test_a_symbol_that_is_halted_for_the_whole_run_stays_so_on_the_next_day() -> None:
+    b = await ready(scenario(symbols=[{**HPG, "is_halted": True}, SHS], accounts=ACCOUNTS))
+
+    b.pass_time(86_400)
+    await b.log_in()
+
+    assert (is_halted(b), is_halted(b, "SHS")) == (True, False)
+    assert (await b.place(limit_price=26_500))["order_status"] == "REJECTED"
+
+
 async def test_a_market_that_starts_within_a_halt_begins_halted() -> None:
     b = await halted(*HALTS, start="09:25:00")
 

@@ -100,9 +100,7 @@ class House:
         self._due: datetime | None = None
         for fault in scenario.faults:
             self.faults.add(fault)
-        for symbol in scenario.symbols:
-            if symbol.is_halted:
-                self.venue.halt(symbol.symbol)
+        self._halt_for_good()
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out the day-over callback; the new owner of a checkpoint sets it again."""
@@ -213,9 +211,16 @@ class House:
             account.settle(at)
         if (morning := self._morning()) is not None and morning <= at:
             self.venue.start_day(at)
+            self._halt_for_good()
         self._corporate_actions.run_due(at)
         while self._market.next_due() <= at:
             self._market.run_next()
+
+    def _halt_for_good(self) -> None:
+        """Halt what the scenario halts for the whole run: on the exchange a day ends a halt."""
+        for script in self.scenario.symbols:
+            if script.is_halted:
+                self.venue.halt(script.symbol)
 
     def is_input(self, line: Line) -> bool:
         """Return whether a replay carries out this ledger line."""

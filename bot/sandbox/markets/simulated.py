@@ -152,7 +152,8 @@ class Crowd:
         self._rulebook, self._venue = access.rulebook, access.venue
         self._ticks = self._rulebook.ticks_of(script.instrument)
         self._orders = CrowdOrders(script.symbol, access)
-        self._resting: dict[str, Level] = {}
+        self._resting: dict[tuple[str, ...], Level] = {}
+        """What waits, by the ids of its orders: several where one would be too large."""
         self._day = scenario.starts_at.astimezone(EXCHANGE_TZ).date()
         self._band = access.band(script.symbol)
         self._price = FairPrice(script, scenario, self._rulebook, self._band)
@@ -179,8 +180,8 @@ class Crowd:
     def freeze(self, standstill: Standstill, at: datetime) -> None:
         """Keep only the levels of a standstill."""
         self._forget_ended()
-        for order_id in list(self._resting):
-            self._cancel(order_id, at)
+        for order_ids in list(self._resting):
+            self._cancel(order_ids, at)
         for side, levels in ((Side.BUY, standstill.bids), (Side.SELL, standstill.asks)):
             for price, volume in levels:
                 self._rest((side, price), volume, at)
@@ -211,11 +212,11 @@ class Crowd:
         wanted |= self._levels(Side.SELL, ask, self._ticks.up)
         self._forget_ended()
         kept: set[Level] = set()
-        for order_id, level in list(self._resting.items()):
+        for order_ids, level in list(self._resting.items()):
             if level in wanted and level not in kept and self._random.random() >= _REFRESH_CHANCE:
                 kept.add(level)
             else:
-                self._cancel(order_id, at)
+                self._cancel(order_ids, at)
         for level, distance in wanted.items():
             if level not in kept:
                 self._rest(level, self._volume(level[0], distance, at), at)
@@ -249,16 +250,17 @@ class Crowd:
             self._strike(side, touch, volume, at)
 
     def _strike(self, side: Side, price: int, volume: int, at: datetime) -> None:
-        self._orders.cancel(self._orders.submit(side, volume, price, at), at)
+        for order_id in self._orders.submit_in_pieces((side, price), volume, at):
+            self._orders.cancel(order_id, at)
 
     def _rest(self, level: Level, volume: int, at: datetime) -> None:
-        side, price = level
-        self._resting[self._orders.submit(side, volume, price, at)] = level
+        self._resting[tuple(self._orders.submit_in_pieces(level, volume, at))] = level
 
-    def _cancel(self, order_id: str, at: datetime) -> None:
-        del self._resting[order_id]
-        self._orders.cancel(order_id, at)
+    def _cancel(self, order_ids: tuple[str, ...], at: datetime) -> None:
+        del self._resting[order_ids]
+        for order_id in order_ids:
+            self._orders.cancel(order_id, at)
 
     def _forget_ended(self) -> None:
         live = self._venue.is_live
-        self._resting = {each: level for each, level in self._resting.items() if live(each)}
+        self._resting = {ids: level for ids, level in self._resting.items() if any(map(live, ids))}

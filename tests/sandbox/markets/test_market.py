@@ -112,6 +112,22 @@ def test_a_standstill_shows_its_levels_and_refills_nothing() -> None:
     assert volumes(b) != before
 
 
+def test_volumes_beyond_the_largest_order_wait_and_trade_in_several() -> None:
+    levels = {"bids": [[26_950, 600_000]], "asks": [[27_000, 1_200_000]]}
+    still = {"at": "09:17", "until": "09:20", **levels}
+    deal = {"at": "09:18", "do": "take", "price": 27_000, "volume": 1_100_000}
+    b = market(level_volume=2_000_000, standstills=[still], deals=[deal])
+    b.pass_time(30)
+    assert min(volumes(b)) > 1_000_000
+    b.pass_time(35)
+    assert volumes(b) == (600_000, 1_200_000)
+    b.pass_time(60)
+    assert volumes(b) == (600_000, 100_000)
+
+    b.pass_time(300)
+    assert min(volumes(b)) > 1_000_000
+
+
 def test_a_standstill_that_the_start_lies_in_holds_from_there_on() -> None:
     still = {"at": "09:17", "bids": [[27_000, 9_000]], "asks": [[27_050, 200]]}
     running = market(start="09:18:00", standstills=[still | {"until": "09:20"}])
