@@ -30,7 +30,7 @@ from bot.engine.control_state import BY_ENGINE
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.orders import answers, cancel_requests, held, orders, unknown
-from bot.engine.risk import accounts, breaks, ledgers, losses
+from bot.engine.risk import accounts, breaks, gone_shares, ledgers, losses
 from bot.engine.state import State
 from bot.engine.status import BotStatus, status_of
 from bot.engine.tracked import TrackedOrder
@@ -169,6 +169,7 @@ def _open_or_hold(state: State) -> None:
 def on_account(state: State, event: AccountRead) -> None:
     """Compare the account; a day that waits for this may begin now, or end."""
     accounts.on_account(state, event)
+    gone_shares.judge(state, event.snapshot.account)
     cancel_requests.stop_after_loss(state, event.snapshot.account)
     _open_or_hold(state)
     _close_day(state, event)
@@ -291,6 +292,9 @@ def needs_a_person(state: State, status: BotStatus) -> Iterator[str]:
     for order in state.open_orders():
         if order.is_own:
             yield f"{order.row.order_id} is shown as open (bot order {order.row.order_id})"
+    for ledger in state.ledgers.values():
+        for symbol, gone in ledger.gone.items():
+            yield f"{gone:,} {symbol} that strategies count are gone (bot status)"
     for symbol in status.halted_symbols:
         yield f"{symbol} is halted (bot resume {symbol})"
     for each in status.strategies:

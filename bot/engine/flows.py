@@ -171,7 +171,8 @@ class AccountLedger:
     figures are not journalled yet. `lack` is that of the read that counts, `held` the part of
     its cash that is spent on buys of the day and deducted later, `undelivered` the symbols (None:
     cash) of which it certainly lacks what settles later on its day; `old` are reads that show the
-    account before a fill. `paid_on`: the last day on which the broker was seen to deduct a
+    account before a fill. `gone`: by symbol, how many shares strategies count that the account
+    does not have. `paid_on`: the last day on which the broker was seen to deduct a
     buy of that day from its cash. `past` are the base's fills of its day: an old read may be of
     before them.
     """
@@ -186,6 +187,7 @@ class AccountLedger:
     held: int = 0
     undelivered: frozenset[str | None] = frozenset()
     old: OldReads | None = None
+    gone: dict[str, int] = field(default_factory=dict)
     paid_on: date = date.min
 
 

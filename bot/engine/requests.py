@@ -31,7 +31,6 @@ from bot.engine.risk.accounts import (
     day_result,
     means_of,
     pause_after_loss,
-    settlement_of,
     worst_price,
 )
 from bot.engine.risk.checks import judge
@@ -176,10 +175,11 @@ def reason_to_skip(
         return "NO_PRICE", f"no {side} to price against"
     if request.kind is not RequestKind.CLOSE or means.sellable:
         return None
-    # Until the first settlement of a buy of this run, else of a buy of today.
+    # Until the first settlement of a buy of this run, else of the strategy's buys of before.
+    own = (at for at in strategy.coming.get(symbol, ()) if at > state.now)
     until = state.flows.next_delivery(strategy.plan.account, symbol, state.now)
-    if until is None:
-        until = settlement_of(state, symbol, state.trading_date)
+    if (until := until or min(own, default=None)) is None:
+        return "NOT_SETTLED", f"the account has no {symbol} that could be sold, and none is due"
     when = "" if until == NEVER else f" until {until.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
     return "NOT_SETTLED", f"not settled{when}"
 

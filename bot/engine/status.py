@@ -33,7 +33,7 @@ from bot.engine.orders import (
     unseen,
 )
 from bot.engine.orders.order_words import why_still_open
-from bot.engine.risk import breaks, lags, losses
+from bot.engine.risk import breaks, gone_shares, lags, losses
 from bot.engine.risk.accounts import day_result, unrealised
 from bot.engine.state import Position, State, StrategyState
 from bot.engine.tracked import TrackedAmend
@@ -185,6 +185,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     health.read_alerts,
     breaks.alerts,
     lags.alerts,
+    gone_shares.alerts,
     doubts.alerts,
     amends.alerts,
     matching.alerts,
