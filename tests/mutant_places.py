@@ -12,7 +12,8 @@ from ruamel.yaml import YAML
 ROOT: Final = Path(__file__).parents[1]
 MODULES: Final = (
     *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "bot/engine/orders").glob("[!_]*.py")),
-    *("bot/engine/risk/breaks.py", "bot/engine/risk/ledgers.py", "bot/protocol/classify.py"),
+    *(f"bot/engine/risk/{name}.py" for name in ("breaks", "ledgers", "rights")),
+    "bot/protocol/classify.py",
 )
 JUDGED: Final = ROOT / "tests/mutants.yaml"
 NOTICED: Final = "noticed"

@@ -19,7 +19,7 @@ from bot.engine.orders import reports
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import NEVER, day_result, free_cash, means_of
 from bot.engine.risk.lags import read_of
-from bot.engine.risk.ledgers import expected_at, own_shares
+from bot.engine.risk.ledgers import cash_beside, expected_at, own_shares
 from bot.engine.risk.view import bought, invested
 from bot.engine.state import State, StrategyState
 
@@ -161,7 +161,7 @@ def reconciliation_of(state: State) -> Reconciliation:
         if seen is None:
             continue
         expected, own = expected_at(ledger, seen.at), own_shares(state, account)
-        cash = min(expected.explained_cash, key=lambda each: abs(each - seen.cash))
+        cash = cash_beside(state, ledger, expected, seen)
         numbers.append(Compared(account, None, 0, cash, seen.cash))
         for symbol in sorted({*expected.holdings, *seen.holdings}):
             ours = expected.holdings.get(symbol)

@@ -172,9 +172,10 @@ class AccountLedger:
     its cash that is spent on buys of the day and deducted later, `undelivered` the symbols (None:
     cash) of which it certainly lacks what settles later on its day; `old` are reads that show the
     account before a fill. `gone`: by symbol, how many shares strategies count that the account
-    does not have. `paid_on`: the last day on which the broker was seen to deduct a
-    buy of that day from its cash. `past` are the base's fills of its day: an old read may be of
-    before them.
+    does not have. `paid_on`: the last day on which the broker was seen to deduct a buy of that day
+    from its cash, `held_on` on which it held the money of buys back, `early_on` on which it had
+    delivered what settles later that day. `past` are the base's fills of its day: an old read may
+    be of before them.
     """
 
     base: AccountSnapshot
@@ -189,6 +190,8 @@ class AccountLedger:
     old: OldReads | None = None
     gone: dict[str, int] = field(default_factory=dict)
     paid_on: date = date.min
+    held_on: date = date.min
+    early_on: date = date.min
 
 
 @dataclass(slots=True)

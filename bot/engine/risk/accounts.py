@@ -384,7 +384,7 @@ def on_account(state: State, event: AccountRead) -> None:
     if before is None or not is_doubtful:
         state.accounts[snapshot.account] = snapshot
         if ledger is not None:
-            ledger.lack, ledger.held = lack, ledgers.held_at(ledger, snapshot)
+            ledger.lack, ledger.held = lack, ledgers.held_at(state, ledger, snapshot, lack)
         lacking = ledger.undelivered if ledger is not None else ()
         state.flows.forget(snapshot.account, snapshot.at, lacking)
         held = {symbol: holding.total for symbol, holding in snapshot.holdings.items()}

@@ -18,7 +18,8 @@ from bot.engine import gate
 from bot.engine.control_state import BY_ENGINE, Standing
 from bot.engine.risk.codes import percent
 from bot.engine.risk.lags import is_to_look_again
-from bot.engine.risk.ledgers import IN_ALL, LOOK_AGAIN, Difference, explanation, own_shares
+from bot.engine.risk.ledgers import FEE_OF_MOST, IN_ALL, LOOK_AGAIN, Difference, own_shares
+from bot.engine.risk.rights import explanation
 from bot.engine.state import State
 
 SCOPE: Final = "break:"
@@ -27,8 +28,6 @@ DAMAGE: Final = "JOURNAL"
 """The name of the break that stands for damage to the journal itself."""
 SHOWN_MAX: Final = 5
 """How many orders of a break a message names; all of them are journalled."""
-FEE_OF_MOST: Final = 200
-"""No broker takes more than a two-hundredth of the traded amount."""
 ASK_AGAIN: Final = timedelta(seconds=15)
 """How long to wait for the answer to another read."""
 

@@ -14,15 +14,15 @@ One read proves nothing: it may be old, or empty by mistake. A difference is cer
 read, requested at least `LOOK_AGAIN` later and after another day order book, shows the same number.
 While something trades, that book is requested `book_lag` after the first read: a manual trade is in
 the account before a lagging node's order book shows its order. The broker's rights call may name
-the corporate action behind it, one difference per right: a cash dividend arrives less the withheld
-tax, new shares count from the ex-date on. An unexplained difference is a break
-(`engine/risk/breaks.py`); the broker's number is the base from then on.
+the corporate actions behind it (`engine/risk/rights.py`). An unexplained difference is a break
+(`engine/risk/breaks.py`); the broker's number is the base from then on. Of cash only that is
+unexplained which comes beside money that is held back or was delivered early.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, base_words
@@ -31,7 +31,7 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.local_time import local_date
 from bot.engine.control_state import BY_ENGINE
 from bot.engine.flows import AccountLedger, Flow, Lack
-from bot.engine.risk import lags
+from bot.engine.risk import lags, rights
 from bot.engine.state import State
 
 IN_ALL: Final = "in all"
@@ -40,8 +40,8 @@ LOOK_AGAIN: Final = timedelta(seconds=5)
 _QUIET: Final = frozenset({Phase.CLOSED, Phase.BREAK})
 BASE: Final = "base:"
 """Prefix of the scope under which the journal stores which figures of an account count."""
-AROUND_PAYMENT: Final = timedelta(days=7)
-"""How far from its stated day a dividend may arrive."""
+FEE_OF_MOST: Final = 200
+"""No broker takes more than a two-hundredth of the traded amount."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,14 @@ class Difference:
 @dataclass(frozen=True, slots=True)
 class Expected:
     """The result of our fills on the base at an instant. `explained_cash` are other permitted
-    values of the cash, `sooner` is what may already have come of it.
+    values of the cash: `sooner` may already have come, `held_back` not have been taken yet.
     """
 
     cash: int
     explained_cash: frozenset[int]
     sooner: int
     holdings: dict[str, "Shares"]
+    held_back: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +114,14 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
             expected,
             explained_cash=frozenset(explained if is_last else {*explained, snapshot.cash}),
         )
+    else:
+        _note_agreed(ledger, expected, snapshot)
+    beside = cash_beside(state, ledger, expected, snapshot)
     # Anybody's working orders hold shares back.
     held_back = {order.row.symbol for order in state.open_orders()}
     found = [
         each
-        for each in _differences(expected, snapshot, held_back)
+        for each in _differences(expected, snapshot, held_back, beside)
         if (not busy if each.symbol is None else each.symbol not in busy)
     ]
     certain, doubts = [], dict[tuple[str | None, str], tuple[int, datetime]]()
@@ -140,7 +144,7 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
     ledger.undelivered = frozenset((as_ours - busy - held_back) | cash_as_ours)
     # What is explained only as old, held or come sooner is no base: the fills behind it still
     # count. What is certain is ours by now.
-    is_cash_ours = snapshot.cash == expected.cash or any(each.symbol is None for each in certain)
+    is_cash_ours = expected.cash in {snapshot.cash, *(e.expected for e in certain if not e.symbol)}
     if not busy and not doubts and is_cash_ours and is_sellable_ours:
         rebase(state, ledger, snapshot)  # start over from it, so that the fills stay few
     return certain
@@ -286,7 +290,7 @@ def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
     cash = base.cash - spent + come
     explained = {cash, cash + sooner, cash + held_back, cash + sooner + held_back}
     shares = {symbol: _shares(base, symbol, moved[symbol]) for symbol in sorted(moved)}
-    return Expected(cash, frozenset(explained), sooner, shares)
+    return Expected(cash, frozenset(explained), sooner, shares, held_back)
 
 
 def lack_at(ledger: AccountLedger, snapshot: AccountSnapshot) -> Lack | None:
@@ -298,10 +302,49 @@ def lack_at(ledger: AccountLedger, snapshot: AccountSnapshot) -> Lack | None:
     return lags.lack_of(ledger, snapshot, cash=cash, sooner=sooner, totals=totals)
 
 
-def held_at(ledger: AccountLedger, snapshot: AccountSnapshot) -> int:
-    """Return how much of a read's cash is spent on buys of the day, and deducted only later."""
+def held_at(
+    state: State, ledger: AccountLedger, snapshot: AccountSnapshot, lack: Lack | None
+) -> int:
+    """Return how much of a read's cash is spent on buys of the day, and deducted only later: also
+    beside money that nothing explains yet.
+    """
     expected = expected_at(ledger, snapshot.at)
+    if lack is None or not lack.cash:
+        snapshot = replace(snapshot, cash=cash_beside(state, ledger, expected, snapshot))
     return lags.held_of(ledger, snapshot, cash=expected.cash, sooner=expected.sooner)
+
+
+def cash_beside(
+    state: State, ledger: AccountLedger, expected: Expected, snapshot: AccountSnapshot
+) -> int:
+    """Return the permitted cash by which a read's is measured; what differs is unexplained.
+
+    Money that is held back or was delivered early is so until a read shows otherwise; another
+    permitted cash counts if a right brings the rest, or the rest is no more than a fee.
+    """
+    found, allowed, today = snapshot.cash, expected.explained_cash, local_date(snapshot.at)
+    if found in allowed:
+        return found
+    early = expected.sooner if ledger.early_on == today else 0
+    held = expected.held_back if ledger.held_on == today else 0
+    usual = expected.cash + early + held
+    if usual not in allowed:
+        usual = expected.cash
+    for each in (usual, *sorted(allowed)):
+        if rights.behind(state, snapshot.account, None, found - each):
+            return each
+    nearest = min(sorted(allowed), key=lambda each: abs(each - found))
+    is_fee = abs(found - nearest) * FEE_OF_MOST <= max(allowed) - min(allowed)
+    return nearest if is_fee else usual
+
+
+def _note_agreed(ledger: AccountLedger, expected: Expected, snapshot: AccountSnapshot) -> None:
+    """Learn from a read whose cash is explained what of it is held back or was delivered early."""
+    rest, sooner, held = snapshot.cash - expected.cash, expected.sooner, expected.held_back
+    if snapshot.cash in expected.explained_cash:
+        today = local_date(snapshot.at)
+        ledger.early_on = today if rest and rest in {sooner, sooner + held} else date.min
+        ledger.held_on = today if rest and rest in {held, sooner + held} else date.min
 
 
 @dataclass(slots=True)
@@ -334,10 +377,10 @@ def _shares(snapshot: AccountSnapshot, symbol: str, moved: _Moved) -> Shares:
 
 
 def _differences(
-    expected: Expected, snapshot: AccountSnapshot, held_back: set[str]
+    expected: Expected, snapshot: AccountSnapshot, held_back: set[str], beside: int
 ) -> Iterator[Difference]:
-    if snapshot.cash not in expected.explained_cash:
-        yield Difference(None, "cash", expected.cash, snapshot.cash)
+    if snapshot.cash != beside:
+        yield Difference(None, "cash", beside, snapshot.cash)
     for symbol in sorted({*expected.holdings, *snapshot.holdings}):
         ours, theirs = expected.holdings.get(symbol, _NONE), snapshot.held(symbol)
         if theirs.total != ours.total:
@@ -350,35 +393,3 @@ def _differences(
         receiving = ours.receiving - (theirs.sellable - ours.sellable)
         if theirs.receiving != receiving:
             yield Difference(symbol, "receiving", receiving, theirs.receiving)
-
-
-# ------------------------------------------------------------------------------ corporate actions
-
-
-def explanation(state: State, account: str, symbol: str | None, difference: int) -> str:
-    """Return what explains a difference in cash (symbol None) or shares; empty if unknown.
-
-    A dividend may have come net of the tax or gross; an old one of the same amount explains nothing
-    today.
-    """
-    for right in state.rights.get(account, ()):
-        worth: tuple[int, ...] = ()
-        is_recent = (
-            right.paid_on is None or abs(right.paid_on - state.trading_date) <= AROUND_PAYMENT
-        )
-        if symbol is None and right.dividend and is_recent:
-            tax = state.rulebook.dividend_tax(right.dividend)
-            worth = (right.dividend - tax, right.dividend)
-        elif symbol == right.symbol and right.shares:
-            worth = (right.shares,)
-        key = (right.number, symbol)
-        if difference not in worth or key in state.explained_rights:
-            continue
-        state.explained_rights.add(key)
-        kind = right.kind.lower().replace("_", " ")
-        if symbol is not None:
-            return f"{kind} {right.symbol} {right.ratio}: {difference:+,} shares"
-        per_share = right.dividend // right.owned if right.owned else 0
-        taxed = "after tax" if difference < right.dividend else "before tax"
-        return f"{kind} {right.symbol} {per_share:,} VND/share: {difference:+,} {taxed}"
-    return ""

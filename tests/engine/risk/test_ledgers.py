@@ -417,6 +417,78 @@ def test_one_right_may_bring_money_and_shares_once_each():
     ]
 
 
+# -------------------------------------------------------- beside money that is held or came early
+
+
+@pytest.mark.parametrize("moved", [10_000_000, -10_000_000])
+def test_money_that_moves_beside_money_held_for_a_buy_is_all_that_is_unexplained(moved: int):
+    broker = having_bought(shown_cash=100_000_000)
+    broker.read(2)
+    after = 100_000_000 + moved
+
+    for times in (1, 3):  # also before a second read makes it certain
+        broker.read(times, cash=after)
+        assert broker.stage.engine.balances()[0].buying_power == after - COST
+    come_to(broker.stage, SETTLES - timedelta(days=3))
+    broker.read(3, cash=after - COST)
+
+    shown = f"expected 100,000,000, found {after:,}"
+    assert broker.notes() == [f"cash: {shown}: {moved:+,} VND that no order explains"]
+
+
+@pytest.mark.parametrize("moved", [10_000_000, -10_000_000])
+def test_money_that_moves_after_an_early_delivery_is_all_that_is_unexplained(moved: int):
+    stage, proceeds = having_sold()
+    broker = Broker(stage)
+    broker.read(1)
+    come_to(stage, SETTLES - timedelta(hours=1))
+    broker.read(2, cash=100_000_000 + proceeds)
+
+    broker.read(3, cash=broker.cash + moved)
+    come_to(stage, SETTLES)
+    broker.read(3)
+
+    shown = f"expected {100_000_000 + proceeds:,}, found {broker.cash:,}"
+    assert broker.notes() == [f"cash: {shown}: {moved:+,} VND that no order explains"]
+
+
+def test_money_that_comes_before_a_delivery_of_its_size_is_not_taken_for_it():
+    stage, proceeds = having_sold()
+    broker = Broker(stage)
+    broker.read(1)
+    come_to(stage, SETTLES - timedelta(hours=3))
+    broker.read(3, cash=105_000_000)
+
+    come_to(stage, SETTLES)
+    broker.read(3, cash=105_000_000 + proceeds)
+
+    [told] = broker.notes()
+    assert told.endswith("found 105,000,000: +5,000,000 VND that no order explains")
+
+
+def test_a_dividend_and_an_early_delivery_in_one_read_explain_it_together():
+    stage, proceeds = having_sold()
+    broker = Broker(stage)
+    broker.read(1, rights=(DIVIDEND,))
+    come_to(stage, SETTLES - timedelta(hours=1))
+
+    broker.read(3, cash=100_000_000 + proceeds + 475_000)
+    come_to(stage, SETTLES)
+    broker.read(3)
+
+    assert broker.notes() == ["cash dividend HPG 500 VND/share: +475,000 after tax"]
+
+
+def test_of_held_money_that_is_taken_with_another_fee_only_the_fee_is_unexplained():
+    broker = having_bought(shown_cash=100_000_000)
+    broker.read(2)
+
+    broker.read(3, cash=100_000_000 - COST - 2_700)
+
+    [told] = broker.notes()
+    assert told.endswith("-2,700 VND that no order explains")
+
+
 # ------------------------------------------------------------------------------- our own numbers
 
 
