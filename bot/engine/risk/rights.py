@@ -1,10 +1,13 @@
 """Corporate actions: which of those that the broker's rights call names explain a difference.
 
 A cash dividend arrives less the withheld tax, or gross; new shares count from the ex-date on. Each
-right explains one difference in cash and one in shares.
+right explains one difference in cash and one in shares. Several may come between two reads: then
+their sum is explained.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
+from itertools import combinations
 from typing import Final
 
 from bot.domain.account import ShareholderRight
@@ -12,41 +15,60 @@ from bot.engine.state import State
 
 AROUND_PAYMENT: Final = timedelta(days=7)
 """How far from its stated day a dividend may arrive."""
+ADDED_MAX: Final = 3
+"""So many rights are added up at most: the sums of more could explain anything."""
+ADDED_OF_MAX: Final = 12
+"""If more than these could have come, none are added up."""
 
 
 def explanation(state: State, account: str, symbol: str | None, difference: int) -> str:
     """Return what explains a difference in cash (symbol None) or shares; empty if unknown. From
     then on it explains nothing else.
     """
-    right = behind(state, account, symbol, difference)
-    if right is None:
-        return ""
-    state.explained_rights.add((right.number, symbol))
-    kind = right.kind.lower().replace("_", " ")
-    if symbol is not None:
-        return f"{kind} {right.symbol} {right.ratio}: {difference:+,} shares"
+    found = behind(state, account, symbol, difference)
+    state.explained_rights.update((right.number, symbol) for right in found)
+    if symbol is None:
+        is_taxed = difference < sum(right.dividend for right in found)
+        return "; ".join(_dividend(state, right, is_taxed=is_taxed) for right in found)
+    return "; ".join(f"{_name(each)} {each.ratio}: {each.shares:+,} shares" for each in found)
+
+
+def _dividend(state: State, right: ShareholderRight, *, is_taxed: bool) -> str:
     per_share = right.dividend // right.owned if right.owned else 0
-    taxed = "after tax" if difference < right.dividend else "before tax"
-    return f"{kind} {right.symbol} {per_share:,} VND/share: {difference:+,} {taxed}"
+    came = right.dividend - (state.rulebook.dividend_tax(right.dividend) if is_taxed else 0)
+    when = "after tax" if is_taxed else "before tax"
+    return f"{_name(right)} {per_share:,} VND/share: {came:+,} {when}"
+
+
+def _name(right: ShareholderRight) -> str:
+    return f"{right.kind.lower().replace('_', ' ')} {right.symbol}"
 
 
 def behind(
     state: State, account: str, symbol: str | None, difference: int
-) -> ShareholderRight | None:
-    """Return the right that brings exactly this much cash (symbol None) or so many shares.
+) -> Sequence[ShareholderRight]:
+    """Return the fewest rights that bring exactly this much cash (symbol None) or so many shares.
 
     An old dividend of the same amount explains nothing today.
     """
-    for right in state.rights.get(account, ()):
-        worth: tuple[int, ...] = ()
-        is_recent = (
-            right.paid_on is None or abs(right.paid_on - state.trading_date) <= AROUND_PAYMENT
-        )
-        if symbol is None and right.dividend and is_recent:
-            tax = state.rulebook.dividend_tax(right.dividend)
-            worth = (right.dividend - tax, right.dividend)
-        elif symbol == right.symbol and right.shares:
-            worth = (right.shares,)
-        if difference in worth and (right.number, symbol) not in state.explained_rights:
-            return right
-    return None
+    known, day = state.explained_rights, state.trading_date
+    left = [each for each in state.rights.get(account, ()) if (each.number, symbol) not in known]
+    if symbol is None:
+        dates = ((each, each.paid_on or day) for each in left if each.dividend)
+        left = [each for each, paid_on in dates if abs(paid_on - day) <= AROUND_PAYMENT]
+    else:
+        left = [each for each in left if each.symbol == symbol and each.shares]
+    most = ADDED_MAX if len(left) <= ADDED_OF_MAX else 1
+    for count in range(1, most + 1):
+        for rights in combinations(left, count):
+            if difference in _worth(state, rights, symbol):
+                return rights
+    return ()
+
+
+def _worth(state: State, rights: Sequence[ShareholderRight], symbol: str | None) -> tuple[int, ...]:
+    """Return what rights bring in all: all dividends less the tax, or all gross."""
+    if symbol is not None:
+        return (sum(right.shares for right in rights),)
+    gross = sum(right.dividend for right in rights)
+    return gross - sum(state.rulebook.dividend_tax(right.dividend) for right in rights), gross
