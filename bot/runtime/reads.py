@@ -47,6 +47,11 @@ ROW_TIMES_STEP: Final = timedelta(seconds=1)
 """Times of rows have a resolution of one second."""
 MORNING: Final = timedelta(hours=8)
 """After midnight: what goes ex on a day has been booked by then."""
+RIGHTS_AGAIN_S: Final = 2.0
+"""How long after a failed read of the corporate actions it may be tried again: by the second look
+at a difference that they may explain. Each further time it is twice as long.
+"""
+RIGHTS_AGAIN_MAX_S: Final = 300.0
 
 ReadRow = Callable[[SubAccount, str, datetime], Awaitable[OrderReport | None]]
 Spawn = Callable[[Coroutine[object, object, None], str], asyncio.Task[None]]
@@ -250,8 +255,11 @@ class Reads:
     health: Health
     post: Post
     way: RightOfWay
+    elapsed_s: Elapsed = boottime_s
     _under_way: set[str] = field(default_factory=set, init=False)
     _rights_day: date | None = field(default=None, init=False)
+    _rights_due_s: float = field(default=0.0, init=False)
+    _rights_wait_s: float = field(default=RIGHTS_AGAIN_S, init=False)
     phases: dict[Exchange, PhaseChanged] = field(default_factory=dict, init=False)
     """The last announced phase of each exchange."""
 
@@ -348,16 +356,20 @@ class Reads:
         """Read cash and holdings.
 
         Corporate actions come with the first read of a run, and of each day from 08:00 on. They
-        only help to explain a difference, so a failure counts as none.
+        only help to explain a difference, so a failure counts as none; they are asked for again
+        with a later read.
         """
 
         async def ask(at: datetime) -> Event:
             snapshot, rights = await self.client.account_snapshot(self.sub_account, at), None
             day = (at.astimezone(EXCHANGE_TZ) - MORNING).date()
-            if day != self._rights_day:
-                self._rights_day = day
+            now_s = self.elapsed_s()
+            if day != self._rights_day and now_s >= self._rights_due_s:
+                self._rights_due_s = now_s + self._rights_wait_s
+                self._rights_wait_s = min(2 * self._rights_wait_s, RIGHTS_AGAIN_MAX_S)
                 with suppress(BrokerError):
                     rights = await self.client.rights(self.sub_account)
+                    self._rights_day, self._rights_wait_s = day, RIGHTS_AGAIN_S
             return AccountRead(at, snapshot, rights)
 
         return await self._once(key, ask, (ACCOUNT, ""))

@@ -347,7 +347,7 @@ class Run:
             engine=engine,
             commits=commits,
             account=account,
-            reads=Reads(client, account, market, health, post, self._way),
+            reads=Reads(client, account, market, health, post, self._way, environment.elapsed_s),
             day_order_book=book,
             orders=OrderManager(
                 writer=broker.writer,

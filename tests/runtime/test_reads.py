@@ -6,12 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.message import Event, OrderRead, TodaysOrdersRead
+from bot.domain.message import AccountRead, Event, OrderRead, TodaysOrdersRead
 from bot.runtime.activity import RightOfWay
 from bot.runtime.reads import DayOrderBook, Health, Reads
 from tests.broker.played_broker import ACCOUNT, Reply, desk
 from tests.protocol.samples import ROW_JSON
 
+SHARES = Reply({"error_code": "0", "data": {"portfolio": []}})
+MONEY = Reply({"error_code": "0", "result": {"ci_balance": 5, "net_asset_value": 9}})
 UNKNOWN = Reply({"error_code": "404", "message": "unknown"}, 404)
 
 
@@ -61,6 +63,32 @@ async def test_a_poll_of_the_market_lets_an_order_go_first() -> None:
     way.end()
     await asyncio.gather(*polls)
     assert len(bench.played.asked) == 3
+
+
+async def test_corporate_actions_that_could_not_be_read_are_asked_for_again_ever_more_seldom() -> (
+    None
+):
+    posted: list[Event] = []
+    account = [SHARES, MONEY]
+    refused, given = Reply({}, 404), Reply({"error_code": "0", "result": []})
+    tried = [*account, refused, *account]
+    bench = desk(*tried, *tried, *account, given, *account)
+    health, way, passed_s = Health(bench.clock, posted.append), RightOfWay(hold_s=0), [0.0]
+    reads = Reads(
+        bench.broker.client,
+        ACCOUNT,
+        bench.clock,
+        health,
+        posted.append,
+        way,
+        lambda: passed_s[0],
+    )
+
+    for passed_s[0] in (0, 1, 2, 5, 6, 600):
+        await reads.account()
+
+    rights = [event.rights for event in posted if isinstance(event, AccountRead)]
+    assert rights == [None, None, None, None, (), None]
 
 
 async def test_a_rows_own_time_is_told_by_our_clock_where_the_brokers_is_known_to_be_off() -> None:
