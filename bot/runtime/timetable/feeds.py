@@ -264,7 +264,6 @@ class Feeds:
 
     def jobs(self, plans: Sequence[StrategyPlan], *, start: datetime) -> list[Job]:
         """Return the whole timetable, in the order in which jobs due at one instant fire."""
-        exchanges = sorted({instrument.exchange for instrument in self.instruments.values()})
         asked = polls_of(plans)
         polls = fitted(asked, self.quota)
         self.polls.plan(asked, polls)
@@ -284,12 +283,12 @@ class Feeds:
                     partial(self._ask_phase, exchange),
                     done_by_start=True,
                 )
-                for exchange in exchanges
+                for exchange in self._exchanges()
             ),
             Job(
                 "phases again",
                 every(PHASE_AGAIN, start=start + PHASE_AGAIN),
-                partial(self._ask_phases_again, exchanges),
+                self._ask_phases_again,
             ),
             *(
                 Job(
@@ -325,11 +324,16 @@ class Feeds:
         if failure is not None and not self._is_read(exchange, due):
             self.post(PhaseChanged(due, exchange, self.rulebook.phase_at(exchange, due)))
 
-    def _ask_phases_again(self, exchanges: Iterable[Exchange], due: datetime) -> None:
+    def _exchanges(self) -> Sequence[Exchange]:
+        """Return where our symbols are listed today: overnight one may have moved."""
+        return sorted({instrument.exchange for instrument in self.instruments.values()})
+
+    def _ask_phases_again(self, due: datetime) -> None:
         """Read each phase again that was not read since its last boundary, or is another one than
-        the timetable has: one read at a boundary may fail, or come before the broker has turned.
+        the timetable has: one read at a boundary may fail, or come before the broker has turned. An
+        exchange to which the first symbol has moved since the start has its phases from here alone.
         """
-        for exchange in exchanges:
+        for exchange in self._exchanges():
             expected = self.rulebook.phase_at(exchange, due)
             if self._is_read(exchange, due) and self.reads.phases[exchange].phase is expected:
                 continue
@@ -360,8 +364,8 @@ class Feeds:
         self.post(TimerFired(due, strategy, moment))
 
     def _reconcile(self, due: datetime) -> Started:
-        exchanges = {instrument.exchange for instrument in self.instruments.values()}
-        is_closed = all(self.rulebook.phase_at(each, due) is Phase.CLOSED for each in exchanges)
+        phases = {self.rulebook.phase_at(each, due) for each in self._exchanges()}
+        is_closed = phases <= {Phase.CLOSED}
         if is_closed and due.timestamp() // 60 % RECONCILE_MINUTES_CLOSED:
             return None
         self.tasks.spawn(self.day_order_book.read(), "reconcile book")

@@ -1,7 +1,8 @@
 """Polls fit the quota, all slower by one factor where they must; one that starves is told once."""
 
+from collections.abc import Coroutine
 from dataclasses import fields, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from bot.broker.budget import LANE_SHARE_PERCENT
+from bot.domain.instrument import Exchange, Instrument
 from bot.domain.message import Event, Noted
 from bot.domain.order import OrderType
 from bot.domain.plan import OrderPlan, PriceBasis, Wake
@@ -237,6 +239,28 @@ def test_a_poll_rests_while_its_exchange_is_silent() -> None:
 
     assert seen.watch.starved == ""
     assert rested == [("the quote", "FPT")]
+
+
+def test_the_phase_of_an_exchange_to_which_a_symbol_has_moved_overnight_is_asked_for() -> None:
+    asked: list[str] = []
+
+    def spawn(work: Coroutine[object, object, None], name: str) -> None:
+        work.close()
+        asked.append(name)
+
+    parts: dict[str, Any] = dict.fromkeys(each.name for each in fields(Feeds))
+    listed = {"SHS": Instrument("SHS", Exchange.HNX)}
+    parts |= {"rulebook": RULEBOOK, "instruments": listed, "quota": 600}
+    parts |= {"polls": Watched().watch, "pulse_every": timedelta(minutes=5)}
+    parts |= {"reads": SimpleNamespace(phases={}), "tasks": SimpleNamespace(spawn=spawn)}
+    feeds = Feeds(**parts)
+    jobs = {job.name: job for job in feeds.jobs([replace(PLAN, symbols=("SHS",))], start=START)}
+
+    listed["SHS"] = Instrument("SHS", Exchange.HOSE)
+    opens = datetime.fromisoformat("2026-11-20T09:00+07:00")
+    jobs["phases again"].fire(opens + timedelta(seconds=5))
+
+    assert asked == ["phase HOSE"]
 
 
 def test_a_market_that_runs_faster_needs_more_of_the_quota() -> None:
