@@ -135,8 +135,11 @@ class Queue:
     def trade(self, last: int, volume: int, at: datetime) -> list[tuple[LiveOrder, int]]:
         """Process a quote and return the orders it fills, with their shares, best first.
 
-        `volume` is the day's so far. Everything traded since the previous quote counts at `last`.
+        `volume` is the day's so far. Everything traded since the previous quote counts at `last`. A
+        quote with less is an older one that came late: its trades have been counted.
         """
+        if self._volume is not None and volume < self._volume:
+            return []
         growth = 0 if self._volume is None else volume - self._volume
         self._volume, self._quoted_at = volume, at
         fills, ours_before = [], {Side.BUY: 0, Side.SELL: 0}

@@ -127,6 +127,13 @@ RESTING = {
         Step(depth=([(26_950, 200), *BIDS[1:]], ASKS)),
         Step(quote=(26_950, 11_100), queue=100),
     ),
+    "an older quote after a newer one counts no trade again": (
+        Step(quote=(26_950, 10_600)),
+        Step(quote=(27_000, 10_000)),
+        Step(quote=(26_950, 10_600)),
+        Step(quote=(26_900, 10_300)),
+        Step(quote=(26_950, 11_100), queue=100),
+    ),
     "a trade that the depth has shown already is not counted twice": (
         Step(depth=([(26_950, 400), *BIDS[1:]], ASKS)),
         Step(quote=(26_950, 10_600)),
