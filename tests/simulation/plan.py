@@ -110,7 +110,7 @@ class Plan:
 
     def rules(self) -> list[Mapping[str, Any]]:
         """Return the sandbox's rules; one that is left out keeps its place and never strikes."""
-        off = {"verb": "GET", "path": "/nowhere"}
+        off = {"path": "/nowhere"}
         return [
             {**fault.rule, "match": off} if f"f{number}" in self.left_out else fault.rule
             for number, fault in enumerate(self.faults)

@@ -77,14 +77,24 @@ class FaultInjector:
         self.has_rules_at = faults.has_rules_at
 
     def _hit(self, point: FaultPoint, request: Head) -> Rule | None:
+        hit = self._find(point, request)
+        if hit is not None:
+            self._count(hit, request)
+        return hit
+
+    def _find(self, point: FaultPoint, request: Head) -> Rule | None:
         if not self._faults.has_rules_at(point):
             return None
         verb, path = request.method, request.path
-        hit = self._faults.strike(point, verb=verb, path=path, at=self._reach())
-        self._on_strike()
-        if hit is not None:
-            self._on_struck(request.header(HEADER_NONCE))
+        hit = self._faults.find(point, verb=verb, path=path, at=self._reach())
+        if hit is None:
+            self._on_strike()
         return hit
+
+    def _count(self, hit: Rule, request: Head) -> None:
+        self._faults.count(hit, self._reach())
+        self._on_strike()
+        self._on_struck(request.header(HEADER_NONCE))
 
     async def strike(self, point: FaultPoint, head: Head) -> Action | None:
         """Let a fault strike before the answer is made, and return what concerns the rest of the
@@ -134,31 +144,41 @@ class FaultInjector:
         """
         if call.method == "GET" and self._faults.has_stale_reads:
             self._earlier.keep(call.target, call.market_at, bytes(response.body))
-        hit = self._hit(FaultPoint.AFTER_APPLY, call)
+        hit = self._find(FaultPoint.AFTER_APPLY, call)
         if hit is None:
             return response
         body = bytes(response.body)
+        spoilt = self._spoilt(hit, call, body)
+        if spoilt == body:  # it has struck nothing
+            self._on_strike()
+            return response
+        self._count(hit, call)
         match hit.script.action:
-            case script.Garbage() as action:
-                body = spoil(action.kind, body)
-            case script.SwapRow() as action:
-                body = false_answers.swap(action, body)
-            case script.StatusOverride() as action:
-                body = false_answers.override_status(action, body)
-            case script.SetFields() as action:
-                body = false_answers.set_fields(action, body)
-            case script.StaleRead() as action:
-                age = timedelta(seconds=action.seconds)
-                body = self._earlier.find(call.target, age, call.market_at) or body
-            case script.Reorder(of="rows"):
-                body = false_answers.shuffle(hit.chance, body)
-            case script.Reorder() as action:
+            case script.Reorder(of="answers") as action:
                 await self._hold(hit, action)
             case script.Trickle() as action:
                 raise ScriptedAnswer(SlowResponse(response, action, self._sleep))
-            case _:
+            case _ if spoilt is None:
                 await self._interfere(hit)
-        return Response(body, media_type=JSON)
+        return Response(body if spoilt is None else spoilt, media_type=JSON)
+
+    def _spoilt(self, hit: Rule, call: Call, body: bytes) -> bytes | None:
+        """Return what a fault makes of an answer; None where it is not about its text."""
+        match hit.script.action:
+            case script.Garbage() as action:
+                return spoil(action.kind, body)
+            case script.SwapRow() as action:
+                return false_answers.swap(action, body)
+            case script.StatusOverride() as action:
+                return false_answers.override_status(action, body)
+            case script.SetFields() as action:
+                return false_answers.set_fields(action, body)
+            case script.StaleRead() as action:
+                age = timedelta(seconds=action.seconds)
+                return self._earlier.find(call.target, age, call.market_at) or body
+            case script.Reorder(of="rows"):
+                return false_answers.shuffle(hit.chance, body)
+        return None
 
     def sent_by(self, head: Head, response: Response) -> Response:
         if self._faults.is_empty:
@@ -187,5 +207,5 @@ class FaultInjector:
     def has_gone_out(self, head: Head) -> None:
         """Release the answers that this one has overtaken."""
         for hit, overtaken in self._held:
-            if hit.is_about(head.method, head.path):
+            if hit.script.is_about(head.method, head.path):
                 overtaken.set()

@@ -8,10 +8,9 @@ so that rules do not influence each other.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
-from fnmatch import fnmatchcase
 from random import Random
 
-from bot.sandbox.faults.script import DropTwoFactor, FaultPoint, FaultScript, StaleRead, TooMany
+from bot.sandbox.faults.script import FaultPoint, FaultScript, StaleRead, TooMany
 
 StateOf = Callable[[str], str | None]
 """Path of a request -> status of the order in it, None if it names none."""
@@ -38,10 +37,6 @@ class Rule:
         """True if the rule has struck as often as it may, or was ended."""
         most = self.script.match.strikes_max
         return self.is_ended or (most > 0 and self.struck >= most)
-
-    def is_about(self, verb: str, path: str) -> bool:
-        match = self.script.match
-        return match.verb in (None, verb) and fnmatchcase(path, match.path)
 
 
 class FaultRules:
@@ -96,17 +91,23 @@ class FaultRules:
 
     def strike(self, point: FaultPoint, *, verb: str, path: str, at: datetime) -> Rule | None:
         """Return the first rule that strikes this request at this point, and count it."""
+        hit = self.find(point, verb=verb, path=path, at=at)
+        return hit and self.count(hit, at)
+
+    def find(self, point: FaultPoint, *, verb: str, path: str, at: datetime) -> Rule | None:
+        """Return the rule that would strike; only that the request came is counted."""
         matching = [
             rule
             for rule in self._rules
-            if rule.script.where is point and rule.is_about(verb, path) and not _is_timer(rule)
+            if rule.script.where is point
+            and rule.script.is_about(verb, path)
+            and not rule.script.is_timer
         ]
         for rule in matching:
             rule.seen += 1
             if rule.script.match.nth is not None:
                 self._changed[rule.number] = rule
-        hits = (rule for rule in matching if self._hits(rule, path, at))
-        return next((self._count(rule, at) for rule in hits), None)
+        return next((rule for rule in matching if self._hits(rule, path, at)), None)
 
     def due_at(self) -> datetime | None:
         """Market time of the next fault that needs no request."""
@@ -116,7 +117,7 @@ class FaultRules:
     def pop_due(self, to: datetime) -> list[Rule]:
         """Return the faults that need no request and are due by `to`, and count them."""
         due = [r for r in self._rules if (at := self._timer(r)) is not None and at <= to]
-        return [self._count(rule, to) for rule in due]
+        return [self.count(rule, to) for rule in due]
 
     def restore(
         self, number: int, *, seen: int, struck: int, first_struck: datetime | None
@@ -130,7 +131,7 @@ class FaultRules:
         """Return when a fault that needs no request happens: once, however often it may strike."""
         at = rule.script.match.at
         is_over = rule.is_spent or rule.struck > 0
-        return self._at_time(at) if at and _is_timer(rule) and not is_over else None
+        return self._at_time(at) if at and rule.script.is_timer and not is_over else None
 
     def _hits(self, rule: Rule, path: str, at: datetime) -> bool:
         match = rule.script.match
@@ -155,24 +156,14 @@ class FaultRules:
             rule.noted = rule.seen
         return changed
 
-    def _count(self, rule: Rule, at: datetime) -> Rule:
+    def count(self, rule: Rule, at: datetime) -> Rule:
+        """Count a strike; a 429 that still applies is no new one."""
         if is_lasting(rule, at):
             return rule
         self._changed[rule.number] = rule
         rule.struck += 1
         rule.first_struck = rule.first_struck or at
         return rule
-
-
-def _is_timer(rule: Rule) -> bool:
-    """Whether a fault happens by itself: a 2FA drop at a time, with no request to match."""
-    match = rule.script.match
-    return (
-        isinstance(rule.script.action, DropTwoFactor)
-        and match.at is not None
-        and match.verb is None
-        and match.path == "*"
-    )
 
 
 def reset_at(rule: Rule, action: TooMany) -> datetime:

@@ -7,16 +7,20 @@
 
 `drop_2fa` with `at` needs no request: it happens at that market time. An action has a default point
 and some other allowed ones (`POINTS`). Before `after_apply`, an action that makes the answer
-prevents the request's effect; from there on the request has had its effect.
+prevents the request's effect; from there on the request has had its effect. A fault that could
+never strike is refused: it would look like one that was survived.
 """
 
 from collections.abc import Mapping
 from datetime import time
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Annotated, Final, Literal, NamedTuple
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.status import STATUSES
 from bot.sandbox.faults.garbage import GarbageKind
 from bot.sandbox.scenario_part import Part
 
@@ -40,10 +44,10 @@ class FaultPoint(StrEnum):
 class Match(Part):
     """Which requests a fault strikes; every condition that is given must hold.
 
-    `path` is a pattern with `*`. `nth` counts matching requests from 1, since the fault was added.
-    `at` and `until` are market time. `prob` is drawn from the rule's own seeded stream. `state` is
-    the status of the order that the path names. `times`: how often it strikes; 0 is without end
-    (the default is once, and without end for `prob` and for `until`).
+    `path` is a pattern with `*` for the whole path. `nth` counts matching requests from 1, since
+    the fault was added. `at` and `until` are market time. `prob` is drawn from the rule's own
+    seeded stream. `state` is the status of the order that the path names. `times`: how often it
+    strikes; 0 is without end (the default is once, and without end for `prob` and for `until`).
     """
 
     verb: Literal["GET", "POST", "PUT", "DELETE"] | None = None
@@ -54,6 +58,29 @@ class Match(Part):
     prob: float | None = Field(default=None, ge=0, le=1)
     state: str | None = None
     times: int | None = Field(default=None, ge=0)
+
+    @field_validator("path")
+    @classmethod
+    def _is_whole(cls, path: str) -> str:
+        paths = [each.path for each in ENDPOINTS.values()]
+        is_call = any(fnmatchcase(each, path) for each in paths)
+        is_end = not is_call and any(fnmatchcase(each, f"*{path}") for each in paths)
+        if is_end or not path.startswith(("/", "*", "?", "[")):
+            raise ValueError(f"{path} is no whole path, and never matches: perhaps *{path}")
+        return path
+
+    @field_validator("state")
+    @classmethod
+    def _is_a_status(cls, state: str | None) -> str | None:
+        if state is not None and state not in STATUSES:
+            raise ValueError(f"no order is ever {state}, but {', '.join(STATUSES)}")
+        return state
+
+    @model_validator(mode="after")
+    def _has_a_while(self) -> "Match":
+        if self.at is not None and self.until is not None and self.until <= self.at:
+            raise ValueError(f"until {self.until} is not after at {self.at}: it never strikes")
+        return self
 
     @property
     def strikes_max(self) -> int:
@@ -294,6 +321,22 @@ POINTS: Final[Mapping[str, Points]] = {
 """Points by the action's `do`."""
 
 
+class Requests(NamedTuple):
+    """What an action strikes alone, however wide its match is."""
+
+    verb: str
+    path: str
+
+
+ORDERS_PLACED: Final = Requests("POST", "*/orders")
+ONLY: Final[Mapping[str, Requests]] = {
+    "reject": ORDERS_PLACED,
+    "hide_row": ORDERS_PLACED,
+    "stale_read": Requests("GET", "*"),
+}
+"""By the action's `do`: anything else it would leave as it is."""
+
+
 class FaultScript(Part):
     match: Match = Match()
     point: FaultPoint | None = None
@@ -305,7 +348,32 @@ class FaultScript(Part):
             raise ValueError(f"{self.action.do} cannot strike at {self.where}")
         return self
 
+    @model_validator(mode="after")
+    def _strikes_something(self) -> "FaultScript":
+        match, do, only = self.match, self.action.do, ONLY.get(self.action.do)
+        if only is not None and match.verb not in (None, only.verb):
+            raise ValueError(f"{do} strikes {only.verb} {only.path} alone, never a {match.verb}")
+        if only is ORDERS_PLACED and match.state is not None:
+            raise ValueError(f"{do} strikes orders that are placed, which have no state yet")
+        if self.is_timer and (match.nth, match.prob, match.state) != (None, None, None):
+            raise ValueError(f"{do} at a time needs no request: nth, prob and state choose none")
+        return self
+
     @property
     def where(self) -> FaultPoint:
         """The given point, else the action's default."""
         return self.point or POINTS[self.action.do].usual
+
+    @property
+    def is_timer(self) -> bool:
+        """Whether it happens by itself: a 2FA drop at a time, with no request to match."""
+        match = self.match
+        is_narrow = match.verb is not None or match.path != "*"
+        return isinstance(self.action, DropTwoFactor) and match.at is not None and not is_narrow
+
+    def is_about(self, verb: str, path: str) -> bool:
+        """Return whether it may strike a request, as far as verb and path go."""
+        match, only = self.match, ONLY.get(self.action.do)
+        if only is not None and not (verb == only.verb and fnmatchcase(path, only.path)):
+            return False
+        return match.verb in (None, verb) and fnmatchcase(path, match.path)

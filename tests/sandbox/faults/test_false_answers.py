@@ -11,6 +11,8 @@ from tests.sandbox.client import ACCOUNT, Bench, order_body, orders_path, ready
 
 BOOK = f"/trading/v1/accounts/{ACCOUNT}/order-book"
 QUOTE = "/market/quotes/stocks/HPG"
+PORTFOLIO = f"/trading/v2/sub-accounts/{ACCOUNT}/portfolio"
+SUMMARY = f"/trading/accounts/{ACCOUNT}/summary"
 PLACES = {"verb": "POST", "path": "*/orders"}
 BOOKS = {"verb": "GET", "path": "*/order-book"}
 
@@ -85,6 +87,28 @@ async def test_an_answer_may_have_no_row_or_two(rows: int) -> None:
 
     assert len(answer.json()["result"]) == rows
     assert await count(b) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "action"),
+    [
+        ("*/portfolio", {"do": "swap_row", "field": "symbol"}),
+        ("*/summary", {"do": "reorder", "of": "rows"}),
+        ("*/summary", {"do": "status_override", "status": "SENT"}),
+        ("*/quotes/stocks/HPG", {"do": "set_fields", "fields": {"symbol": "HPG"}}),
+        ("*/order-book", {"do": "stale_read", "seconds": 30}),
+    ],
+)
+async def test_what_leaves_an_answer_as_it_is_has_not_struck(
+    path: str, action: dict[str, Any]
+) -> None:
+    b = await faulty(match={"verb": "GET", "path": path}, action=action)
+
+    for target in (PORTFOLIO, SUMMARY, QUOTE, BOOK):
+        assert (await b.call("GET", target)).status_code == 200
+
+    [rule] = b.sandbox._house.faults._rules
+    assert (rule.seen, rule.struck) == (1, 0)
 
 
 async def test_a_status_is_overridden_in_every_row_and_detail() -> None:

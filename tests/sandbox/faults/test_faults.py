@@ -1,5 +1,6 @@
 """Fault rules: when they strike, how often, and what a restart knows."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -63,7 +64,9 @@ def test_a_rule_waits_for_its_market_time_and_its_point() -> None:
 
 
 def test_the_state_of_the_named_order_can_be_a_condition() -> None:
-    faults = book({"match": {"state": "SENT", "times": 0}, "action": REJECT})
+    refuse = {"do": "status", "status": 500}
+    rule = {"match": {"state": "SENT", "times": 0}, "point": "after_auth", "action": refuse}
+    faults = book(rule)
 
     assert strikes(faults, 1, path="/orders/ORD1") == [True]
     assert strikes(faults, 1, path="/orders/ORD2") == [False]
@@ -100,7 +103,7 @@ def test_a_dropped_token_at_a_time_needs_no_request() -> None:
     assert faults.due_at() is None
 
 
-@pytest.mark.parametrize("lasting", [{"until": "02:40"}, {"times": 0}, {"prob": 0.5}])
+@pytest.mark.parametrize("lasting", [{"until": "02:40"}, {"times": 0}])
 def test_a_drop_at_a_time_happens_once_even_where_a_rule_may_strike_without_end(
     lasting: dict[str, Any],
 ) -> None:
@@ -157,6 +160,53 @@ def test_an_action_that_cannot_strike_there_is_no_rule(point: str, action: dict[
 def test_an_action_that_says_nothing_clear_is_no_rule(action: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         FaultScript.model_validate({"action": action})
+
+
+@pytest.mark.parametrize(
+    ("match", "action", "said"),
+    [
+        ({"verb": "DELETE"}, REJECT, "reject strikes POST */orders alone, never a DELETE"),
+        ({"verb": "PUT"}, REJECT, "never a PUT"),
+        ({"verb": "GET"}, {"do": "hide_row", "seconds": 1}, "hide_row strikes POST"),
+        ({"verb": "POST"}, {"do": "stale_read", "seconds": 1}, "stale_read strikes GET"),
+        ({"state": "SENT"}, REJECT, "have no state yet"),
+        ({"at": "09:20", "until": "09:19"}, REJECT, "until 09:19:00 is not after at 09:20:00"),
+        ({"at": "09:20", "until": "09:20"}, REJECT, "it never strikes"),
+        ({"state": "sent"}, {"do": "rst"}, "no order is ever sent, but WAITING_TO_SEND"),
+        ({"path": "/orders"}, REJECT, "perhaps */orders"),
+        ({"path": "/order-book/*"}, {"do": "rst"}, "perhaps */order-book/*"),
+        ({"path": "orders"}, REJECT, "orders is no whole path"),
+        ({"at": "09:20", "prob": 0.5}, {"do": "drop_2fa"}, "nth, prob and state choose none"),
+        ({"at": "09:20", "nth": 5}, {"do": "drop_2fa"}, "needs no request"),
+    ],
+)
+def test_a_fault_that_could_never_strike_is_no_rule(
+    match: dict[str, Any], action: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValidationError, match=re.escape(said)):
+        FaultScript.model_validate({"match": match, "action": action})
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        {"path": "/trading/oa/sub-accounts/1/orders", "verb": "POST"},
+        {"path": "/market/quotes/stocks/HPG"},
+        {"path": "/users/v1/users/me"},
+        {"path": "/nowhere"},
+        {"at": "09:20", "prob": 0.5, "verb": "POST"},
+    ],
+)
+def test_a_fault_that_may_strike_is_one(match: dict[str, Any]) -> None:
+    FaultScript.model_validate({"match": match, "action": {"do": "drop_2fa"}})
+
+
+def test_what_strikes_orders_alone_leaves_other_requests_uncounted() -> None:
+    faults = book({"match": {"nth": 2}, "action": REJECT})
+
+    assert strikes(faults, 3, verb="GET") == [False] * 3
+    assert strikes(faults, 3, verb="DELETE", path="/x/orders/ORD1") == [False] * 3
+    assert strikes(faults, 2) == [False, True]
 
 
 def test_the_points_are_in_the_order_of_a_request() -> None:
