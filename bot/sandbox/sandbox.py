@@ -58,7 +58,10 @@ class Credentials:
 
 
 class Sandbox:
-    """One broker with its exchanges. Raises LedgerBroken for a ledger of another scenario."""
+    """One broker with its exchanges. Raises LedgerBroken for a ledger of another scenario.
+
+    `speed`: how many seconds of market time pass on its `clock` in a second of `wire`.
+    """
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class Sandbox:
         seed: int | None = None,
         ledger: Path | None = None,
         checkpoint_every: int = CHECKPOINT_EVERY,
+        speed: float = 1.0,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         if seed is not None:
@@ -77,6 +81,7 @@ class Sandbox:
         self.scenario = scenario
         self._clock = clock
         self._wire = wire
+        self._speed = speed
         self._checkpoints = _checkpoints(ledger, scenario, rulebook, checkpoint_every)
         kept = self._checkpoints.load() if self._checkpoints else None
         self._house = House(scenario, rulebook) if kept is None else kept.state.house
@@ -287,6 +292,7 @@ class Sandbox:
             self._house.faults,
             reach=self._reach,
             wire=self._wire,
+            speed=self._speed,
             sleep=sleep,
             too_many=self._gate.too_many,
             on_strike=self._note_faults,

@@ -160,6 +160,7 @@ def bench(
     seed: int | None = None,
     rulebook: Rulebook = RULEBOOK,
     checkpoint_every: int = CHECKPOINT_EVERY,
+    speed: float = 1.0,
 ) -> Bench:
     """A sandbox with clocks that stand still."""
     played = played or scenario()
@@ -178,6 +179,7 @@ def bench(
         seed=seed,
         ledger=ledger,
         checkpoint_every=checkpoint_every,
+        speed=speed,
         sleep=nap,
     )
     OPENED.append(sandbox)

@@ -69,7 +69,9 @@ async def _serve(plan: PaperPlan, announce: Say, remark: Say) -> None:
     if words := on_later_rules(rulebook, scenario.starts_at):
         remark(f"rules: {words}")
     clock = _MarketClock(joined_at)
-    sandbox = Sandbox(scenario, rulebook, clock=clock, wire=wire, seed=plan.seed)
+    sandbox = Sandbox(
+        scenario, rulebook, clock=clock, wire=wire, seed=plan.seed, speed=scenario.speed
+    )
     sandbox.advance(joined_at)
     clock.run(wire, speed=scenario.speed)
     try:

@@ -58,6 +58,7 @@ class FaultInjector:
         *,
         reach: Reach,
         wire: Clock,
+        speed: float,
         sleep: Sleep,
         too_many: Callable[[int], HttpRefusal],
         on_strike: Callable[[], None],
@@ -67,6 +68,7 @@ class FaultInjector:
         self._faults = faults
         self._reach = reach
         self._wire = wire
+        self._speed = speed
         self._sleep = sleep
         self._too_many = too_many
         self._on_strike = on_strike
@@ -110,7 +112,8 @@ class FaultInjector:
         match hit.script.action:
             case script.TooMany() as action:
                 # Clients wait by the wire clock.
-                over_at = reset_at(hit, action) + (self._wire.now() - self._reach())
+                left = reset_at(hit, action) - self._reach()
+                over_at = self._wire.now() + left / self._speed
                 raise self._too_many(ceil_s(over_at))
             case script.DropTwoFactor() as action:
                 self._drop_two_factor(action.code)

@@ -15,6 +15,7 @@ from tests.sandbox.client import (
     RULEBOOK,
     WIRE_START,
     Bench,
+    bench,
     order_body,
     orders_path,
     ready,
@@ -107,6 +108,23 @@ async def test_a_429_of_the_script_lasts_in_market_time_and_names_its_reset_in_w
     assert b.wire.now() != b.clock.now()
     until = str(int(WIRE_START.timestamp()) + 90)
     assert seen == [(200, None), (429, until), (200, None), (200, None)]
+
+
+@pytest.mark.parametrize(("speed", "wire_s"), [(0.5, 60), (60, 1)])
+async def test_a_429_of_the_script_ends_when_it_says_whatever_the_speed_of_the_market(
+    speed: float, wire_s: int
+) -> None:
+    b = bench(speed=speed)
+    await b.log_in()
+    b.sandbox.add_fault(FaultScript.model_validate({"action": {"do": "too_many", "reset_s": 30}}))
+
+    first = await b.call("GET", BOOK)
+    b.clock.advance_to(b.clock.now() + timedelta(seconds=15))
+    b.wire.advance_to(b.wire.now() + timedelta(seconds=wire_s / 2))
+    second = await b.call("GET", BOOK)
+
+    until = str(int(WIRE_START.timestamp()) + wire_s)
+    assert [each.headers.get("X-RateLimit-Reset") for each in (first, second)] == [until, until]
 
 
 async def test_the_second_factor_is_dropped_at_a_market_time() -> None:
