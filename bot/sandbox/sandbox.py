@@ -256,7 +256,8 @@ class Sandbox:
     ) -> list[dict[str, JsonValue]]:
         """Repeat what the ledger says, and return the outcomes that it does not contain yet."""
         if after == START and lines[0] != self._head():
-            raise LedgerBroken("the ledger is of another scenario, seed or version; move it away")
+            text = "the ledger is of another scenario, seed or version"
+            raise LedgerBroken(f"{text}; move it away together with the journal")
         outcomes: list[dict[str, JsonValue]] = []
         last = max((n for n, line in enumerate(lines) if line["kind"] == "time"), default=0)
         for number, line in enumerate(lines):

@@ -20,6 +20,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.rulebook import load_symbols
 from bot.config.strategies.load import UnknownSymbols
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import day_and_clock_of
 from bot.domain.quote import Quote
 from bot.protocol.endpoints.endpoint import Endpoint, build_target
 from bot.protocol.endpoints.trading import STOCK_QUOTE
@@ -136,7 +137,7 @@ class PaperEnvironment(SystemEnvironment):
         try:
             last = resumed_at(ledger)
             if last is not None and last > self.market.now() + BACKWARDS_MAX:
-                raise LedgerBroken(f"it has been at {last:%Y-%m-%d %H:%M}, the clock is behind")
+                raise LedgerBroken(f"it has been at {day_and_clock_of(last)}, the clock is behind")
             return Sandbox(
                 beginning.scenario(),
                 self._spec.rulebook,

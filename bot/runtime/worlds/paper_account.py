@@ -116,7 +116,7 @@ def read_beginning(state_dir: Path, wanted: Terms) -> Beginning | None:
     try:
         found: Beginning = _Beginning.validate_json(path.read_bytes())
     except ValidationError as error:
-        text = f"{path} is damaged: move it and {LEDGER} away to start a new paper account"
+        text = f"{path} is damaged: move it, {LEDGER} and the journal away to start a new account"
         raise OperatorMistake.of("E-SBX-001", text, ExitCode.DATABASE) from error
     if found.terms != wanted:
         before, now = asdict(found.terms), asdict(wanted)
