@@ -34,9 +34,9 @@ _PERCENT: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4})? ?%")
 _FLAGS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SHOWN_LENGTH_MAX: Final = 60
 FULL_SPEED: Final = "max"
-_PACE_MIN: Final = 0.001
-_PACE_MAX: Final = 100_000
-_NUMBER_SCHEMA: Final = {"type": "number", "minimum": _PACE_MIN, "maximum": _PACE_MAX}
+PACE_MIN: Final = 0.001
+PACE_MAX: Final = 100_000
+_NUMBER_SCHEMA: Final = {"type": "number", "minimum": PACE_MIN, "maximum": PACE_MAX}
 _TEXT_SCHEMA: Final = {"type": "string", "minLength": 1}
 
 
@@ -117,8 +117,8 @@ def pace(value: object) -> float:
         number = float(value)
     except ValueError as error:
         raise wrong("E-CFG-013", wanted, value) from error
-    if not _PACE_MIN <= number <= _PACE_MAX:
-        raise wrong("E-CFG-015", f"a number from {_PACE_MIN:g} to {_PACE_MAX:g}", value)
+    if not PACE_MIN <= number <= PACE_MAX:
+        raise wrong("E-CFG-015", f"a number from {PACE_MIN:g} to {PACE_MAX:g}", value)
     return number
 
 

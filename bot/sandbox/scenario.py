@@ -204,7 +204,7 @@ class Scenario(Part):
     until: time | None = None
     """When a demo of this scenario ends; the sandbox itself continues."""
     seed: int = 7
-    speed: float = Field(default=1.0, gt=0)
+    speed: float = Field(default=1.0, gt=0, le=100_000, allow_inf_nan=False)
     api_key: SecretStr | None = None
     api_secret: SecretStr | None = None
     otp_code: SecretStr = SecretStr("424242")

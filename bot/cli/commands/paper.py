@@ -1,5 +1,6 @@
 """`bot paper serve`: the sandbox broker alone, as an HTTP server for any client."""
 
+import math
 from datetime import datetime
 from functools import partial
 
@@ -7,7 +8,15 @@ import click
 
 from bot.cli.command import define_command, define_group
 from bot.cli.show import write_json, write_line
+from bot.config.field_types import PACE_MAX, PACE_MIN
 from bot.domain.instrument import EXCHANGE_TZ
+
+
+def _number(_: click.Context, option: click.Parameter, given: float | None) -> float | None:
+    """Refuse what is no number, which lies in any range."""
+    if given is not None and math.isnan(given):
+        raise click.BadParameter("nan is no number", param=option)
+    return given
 
 
 @define_group("paper", example="bot paper serve --port 8790")
@@ -27,7 +36,8 @@ def command() -> None:
 )
 @click.option(
     "--speed",
-    type=click.FloatRange(0, min_open=True),
+    type=click.FloatRange(PACE_MIN, PACE_MAX),
+    callback=_number,
     metavar="X",
     help="Market seconds per second.",
 )

@@ -84,6 +84,14 @@ def test_a_bad_time_is_a_wrong_command_line() -> None:
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
 
 
+@pytest.mark.parametrize("speed", ["inf", "nan", "1e300", "0", "-1"])
+def test_a_speed_that_no_clock_can_have_is_a_wrong_command_line(speed: str) -> None:
+    ran = call("paper", "serve", "--port", "0", "--speed", speed)
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert "--speed" in ran.err
+
+
 def test_a_day_that_was_not_recorded_is_refused(tmp_path: Path) -> None:
     (tmp_path / "HPG.csv").write_text(
         "time,open,high,low,close,volume\n2026-11-19 09:15,27000,27100,26950,27050,5000\n"
