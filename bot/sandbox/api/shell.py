@@ -165,10 +165,17 @@ class Controls:
     end_faults: Callable[[], None]
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a proxy may name anything
+        return False
+
+
 def _control_application(controls: Controls) -> ASGIApp:
 
     async def answer(request: Request) -> Response:
-        if request.client is None or not ip_address(request.client.host).is_loopback:
+        if request.client is None or not _is_loopback(request.client.host):
             return Response(status_code=403)
         if request.method == "GET":
             return JSONResponse(controls.clocks())

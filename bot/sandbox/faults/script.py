@@ -24,6 +24,14 @@ from bot.protocol.status import STATUSES
 from bot.sandbox.faults.garbage import GarbageKind
 from bot.sandbox.scenario_part import Part
 
+SECONDS_MAX: Final = 1_000_000
+"""Longer than any day that is played, and no clock overflows."""
+_OFFSET_MAX: Final = 1_000_000_000
+Seconds = Annotated[float, Field(ge=0, le=SECONDS_MAX)]
+HeaderName = Annotated[str, Field(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+HeaderValue = Annotated[str, Field(pattern=r"^[\t\x20-\x7e\u{a0}-\u{ff}]*$")]
+"""What can be put into a head at all: Latin-1, on one line."""
+
 
 class FaultPoint(StrEnum):
     """Where in the handling of a request a fault strikes, in order.
@@ -98,14 +106,14 @@ class Status(Part):
     code: str | None = None
     message: str = "Scripted by the scenario"
     body: str | None = None
-    headers: dict[str, str] = Field(default_factory=dict)
+    headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
 
 
 class TooMany(Part):
     """Answer 429 until `reset_s` seconds of market time after its first strike, with that reset."""
 
     do: Literal["too_many"]
-    reset_s: int = Field(default=30, ge=0)
+    reset_s: int = Field(default=30, ge=0, le=SECONDS_MAX)
 
 
 class Reject(Part):
@@ -136,7 +144,7 @@ class Wait(Part):
     """Let `seconds` of wire time pass: `delay` then goes on, `hang` drops the connection."""
 
     do: Literal["delay", "hang"]
-    seconds: float = Field(ge=0)
+    seconds: Seconds
 
 
 class Truncate(Part):
@@ -177,7 +185,7 @@ class Redirect(Part):
     """Answer with a redirection to `to`."""
 
     do: Literal["redirect"]
-    to: str
+    to: HeaderValue
     status: Literal[301, 302, 303, 307, 308] = 307
 
 
@@ -189,7 +197,7 @@ class DupRequest(Part):
     """
 
     do: Literal["dup_request"]
-    delay: float = Field(default=0, ge=0)
+    delay: Seconds = 0
     answer: Literal["first", "second"] = "first"
 
 
@@ -197,7 +205,7 @@ class HideRow(Part):
     """Leave the placed order out of day order book and detail for `seconds` of market time."""
 
     do: Literal["hide_row"]
-    seconds: float = Field(gt=0)
+    seconds: float = Field(gt=0, le=SECONDS_MAX)
 
 
 class StaleRead(Part):
@@ -208,7 +216,7 @@ class StaleRead(Part):
     """
 
     do: Literal["stale_read"]
-    seconds: float = Field(gt=0)
+    seconds: float = Field(gt=0, le=SECONDS_MAX)
 
 
 class Reorder(Part):
@@ -220,14 +228,14 @@ class Reorder(Part):
 
     do: Literal["reorder"]
     of: Literal["answers", "rows"] = "answers"
-    seconds: float = Field(default=5.0, gt=0)
+    seconds: float = Field(default=5.0, gt=0, le=SECONDS_MAX)
 
 
 class DateHeader(Part):
     """Date the answer `offset` seconds off the sandbox's clock; null omits the header."""
 
     do: Literal["date_header"]
-    offset: float | None
+    offset: Annotated[float, Field(ge=-_OFFSET_MAX, le=_OFFSET_MAX)] | None
 
 
 RowField = Literal["order_id", "account", "date", "symbol", "side", "quantity", "price", "type"]

@@ -201,6 +201,43 @@ def test_a_fault_that_may_strike_is_one(match: dict[str, Any]) -> None:
     FaultScript.model_validate({"match": match, "action": {"do": "drop_2fa"}})
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"do": "status", "status": 503, "headers": {"X-A": "đ"}},
+        {"do": "status", "status": 503, "headers": {"X-A": "a\r\nB: c"}},
+        {"do": "status", "status": 503, "headers": {"X-A": "a\n"}},
+        {"do": "status", "status": 503, "headers": {"X Ạ": "d"}},
+        {"do": "redirect", "to": "http://đ/"},
+        {"do": "redirect", "to": "http://x/\r\nA: b"},
+        {"do": "date_header", "offset": 1e20},
+        {"do": "date_header", "offset": -1e11},
+        {"do": "date_header", "offset": float("nan")},
+        {"do": "too_many", "reset_s": 10**12},
+        {"do": "hide_row", "seconds": 1e300},
+        {"do": "stale_read", "seconds": float("inf")},
+        {"do": "delay", "seconds": float("nan")},
+        {"do": "dup_request", "delay": 1e18},
+    ],
+)
+def test_a_value_that_no_answer_can_carry_is_no_rule(action: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        FaultScript.model_validate({"action": action})
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"do": "status", "status": 503, "headers": {"Retry-After": "3", "X-A": "\xe9 \t~"}},
+        {"do": "redirect", "to": "http://127.0.0.1:9/a?b=c"},
+        {"do": "date_header", "offset": -3_600.0},
+        {"do": "date_header", "offset": None},
+    ],
+)
+def test_a_value_that_an_answer_can_carry_is_one(action: dict[str, Any]) -> None:
+    FaultScript.model_validate({"action": action})
+
+
 def test_what_strikes_orders_alone_leaves_other_requests_uncounted() -> None:
     faults = book({"match": {"nth": 2}, "action": REJECT})
 

@@ -158,10 +158,12 @@ async def test_the_control_path_tells_the_clocks_and_takes_faults() -> None:
     added = await b.call("POST", "/_sandbox/control", fault)
     nonsense = await b.call("POST", "/_sandbox/control", {"action": {"do": "explode"}})
     stranger = await b.call("POST", "/_sandbox/control", fault, headers={"X-FH-APIKEY": "other"})
+    nobody = await b.call("GET", "/_sandbox/control", headers={"X-Forwarded-For": "zz"})
 
     assert clocks["market"] == "2026-11-19T02:16:00+00:00"
     assert clocks["wire"] == "2026-11-19T02:15:00+00:00"
-    assert [a.status_code for a in (added, nonsense, stranger)] == [200, 400, 401]
+    said = [answer.status_code for answer in (added, nonsense, stranger, nobody)]
+    assert said == [200, 400, 401, 403]
     assert (await b.place())["code"] == "-300025"
 
 
