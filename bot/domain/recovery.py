@@ -135,6 +135,10 @@ class Recovery:
     """Today's orders and every order that has not ended, own and external, each in its latest
     state.
     """
+    traded_elsewhere: tuple[OrderUpdated, ...] = ()
+    """Ended external orders of earlier days, as far back as a settlement over Tet may take: what of
+    them has not settled yet still comes.
+    """
     amends: tuple[StoredAmend, ...] = ()
     later_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """order id -> the ids that amendments have given today's order since, oldest first"""

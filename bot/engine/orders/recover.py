@@ -90,7 +90,7 @@ def on_recovered(state: State, event: Recovered) -> None:
         guarded(state, f"the amendment of {amend.order_id}", amends.take_over, state, amend)
     guarded(state, "fills of earlier days", _restore_flows, state, recovery)
     for base in recovery.bases:
-        guarded(state, f"the account {base.account[-5:]}", restore, state, base, recovery.in_bases)
+        guarded(state, f"the account {base.account[-5:]}", restore, state, base, recovery)
     state.reconciling.breaks = {each.break_id: each for each in recovery.breaks}
     state.reconciling.next_number = recovery.next_break_number
     if recovery.damage:

@@ -6,17 +6,18 @@ already, before the next one. Every working order, and every place of unknown ou
 at its full open size and worst price, fee included.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from bot.domain.account import AccountSnapshot, Moved
+from bot.domain.account import AccountSnapshot
 from bot.domain.entry import HOLDS_NOTE, LAST_PRICE, AccountSeen, Fill, Number, OrderUpdated
 from bot.domain.errors import CalendarEnds, NoRule
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.message import AccountRead, ReadAccount
 from bot.domain.order import Side
+from bot.domain.recovery import Recovery
 from bot.engine import gate
 from bot.engine.flows import AccountLedger, Flow
 from bot.engine.risk import breaks, lags, ledgers
@@ -246,19 +247,20 @@ def _flow(state: State, row: OrderUpdated, quantity: int, amount: int) -> Flow:
     )
 
 
-def restore(state: State, base: AccountSnapshot, in_base: Mapping[str, Moved]) -> None:
+def restore(state: State, base: AccountSnapshot, recovery: Recovery) -> None:
     """Continue from an earlier run's agreed figures: fills since then move them.
 
-    `in_base`: what these figures already contained of external orders. The journal keeps only the
-    newest row of such an order, which shows more once it has traded on.
+    These figures already contained part of external orders. The journal keeps only the newest row
+    of such an order, which shows more once it has traded on.
     """
     ledger = state.ledgers[base.account] = AccountLedger(base)
     flows = [flow for flow in state.early_flows if flow.account == base.account]
-    for order in state.orders.values():
-        row = order.row
-        if not order.is_own and row.executed_quantity and row.account == base.account:
+    rows = [order.row for order in state.orders.values() if not order.is_own]
+    for row in (*rows, *recovery.traded_elsewhere):
+        if row.executed_quantity and row.account == base.account:
             is_of_its_day = base.at.astimezone(EXCHANGE_TZ).date() == row.trading_date
-            shares, amount = in_base.get(row.order_id, (0, 0)) if is_of_its_day else (0, 0)
+            in_base = recovery.in_bases if is_of_its_day else {}
+            shares, amount = in_base.get(row.order_id, (0, 0))
             if shares:
                 flows.append(replace(_flow(state, row, shares, amount), at=base.at))
             if row.executed_quantity > shares:

@@ -85,8 +85,8 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
     if kept is None or kept.state not in SURVIVING:
         kept = ScopeState(RunState.RUNNING, "", "")
     fills, orders = tables.fills, tables.orders
-    recent = fills.c.trading_date >= (trading_date - SETTLEMENT_LASTS).isoformat()
-    day = trading_date.isoformat()
+    day, first = trading_date.isoformat(), (trading_date - SETTLEMENT_LASTS).isoformat()
+    recent = fills.c.trading_date >= first
     wanted = orders.c.state.not_in(TERMINAL_STATES) | (orders.c.trading_date == day)
     counting, limits = list(bases(connection)), newest_note(connection, LIMITS_NOTE)
     breaks, next_break_number = open_breaks(connection)
@@ -103,6 +103,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         run_state_by=kept.by,
         intents=tuple(_intents(connection, day)),
         orders=tuple(made(OrderUpdated, row) for row in _rows(connection, orders, wanted)),
+        traded_elsewhere=_traded_elsewhere(connection, first, day),
         amends=tuple(unsettled_amends(connection, day)),
         later_ids=later_ids(connection, day),
         changes=changes(connection, day),
@@ -181,6 +182,28 @@ def _intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
         post = posts.get(intent.intent_id)
         proof = row["proof"] or ""
         yield StoredIntent(intent, SendState(row["state"]), row["order_id"], post, proof)
+
+
+def _traded_elsewhere(connection: sa.Connection, first: str, day: str) -> tuple[OrderUpdated, ...]:
+    """Return the ended external orders from a day on and before another that traded; a row that
+    turned out to be one of our orders under a later id is none.
+    """
+    orders, results, own = tables.orders, tables.order_results, tables.orders.alias()
+    is_ours = sa.exists().where(
+        results.c.order_id == orders.c.order_id,
+        own.c.intent_id == results.c.intent_id,
+        own.c.account == orders.c.account,
+        own.c.trading_date == orders.c.trading_date,
+    )
+    wanted = sa.and_(
+        orders.c.trading_date >= first,
+        orders.c.trading_date < day,
+        orders.c.intent_id.is_(None),
+        orders.c.executed_quantity > 0,
+        orders.c.state.in_(TERMINAL_STATES),
+        ~is_ours,
+    )
+    return tuple(made(OrderUpdated, row) for row in _rows(connection, orders, wanted))
 
 
 def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrategy]:

@@ -262,6 +262,42 @@ def test_after_a_restart_an_order_made_elsewhere_counts_only_since_the_base(
     assert (_breaks(stage) == {}) is is_known
 
 
+@pytest.mark.parametrize("is_in_base", [True, False])
+def test_a_sale_made_elsewhere_still_settles_after_a_restart_on_a_later_day(
+    is_in_base: bool,
+) -> None:
+    """Not in the base, because an own order worked until the end of that day."""
+    first = Stage(is_open=False)
+    base = AccountSnapshot(first.now, ACCOUNT, CASH, CASH, {"SSI": Holding("SSI", 500, 500, 0, 0)})
+    sold = replace(
+        report_of(Stage().buy(500, 27_000), "APP1", executed=500, state=OrderState.FILLED),
+        symbol="SSI",
+        side=Side.SELL,
+    )
+    first.after(60).book(sold)
+    [row] = first.all(OrderUpdated)
+    in_bases = dict[str, tuple[int, int]]()
+    if is_in_base:
+        base = replace(base, at=first.after(60).now, holdings={})
+        in_bases = {"APP1": (500, row.executed_amount)}
+
+    recovery = Recovery(NEXT_DAY, bases=(base,), in_bases=in_bases, traded_elsewhere=(row,))
+    stage = Stage(recovery=recovery, is_open=False)
+    stage.now = first.now + timedelta(days=1)
+    broker = Broker(stage).read(times=3)
+    assert _breaks(stage) == {}
+    settles = datetime.fromisoformat("2026-11-23T13:00+07:00")
+    stage.now = settles - timedelta(hours=4)
+    stage.handle(TradingDayStarted(stage.now, settles.date()))
+    broker.read(times=2)
+    stage.now = settles
+    amount = row.executed_amount
+    broker.cash += amount - RULEBOOK.fee(amount) - RULEBOOK.sale_tax(amount)
+    broker.read(times=3)
+
+    assert _breaks(stage) == {}
+
+
 def _cost(shares: int) -> int:
     return shares * 26_900 + RULEBOOK.fee(shares * 26_900)
 

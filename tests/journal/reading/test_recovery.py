@@ -394,6 +394,38 @@ async def test_a_list_of_an_earlier_day_that_a_person_has_accepted_stays_so_for_
     assert days == [DAY, DAY]
 
 
+async def test_what_was_traded_elsewhere_comes_back_while_it_may_not_have_settled(
+    journal: Journal,
+) -> None:
+    ours = Story()
+    for entries in ours.placed():
+        await journal.write(entries)
+    await journal.write([but(ours.accepted, state=OrderState.FILLED, executed_quantity=500)])
+    await journal.write([but(ours.result(1, "x"), order_id="ORD9")])
+    sold = but(
+        ours.accepted,
+        intent_id=None,
+        strategy=None,
+        order_id="APP1",
+        state=OrderState.CANCELLED,
+        executed_quantity=200,
+    )
+    came_to_nothing = but(sold, order_id="APP2", executed_quantity=0)
+    still_open = but(sold, order_id="APP3", state=OrderState.PARTIALLY_FILLED)
+    later_id_of_ours = but(sold, order_id="ORD9")
+    same_id_before = but(later_id_of_ours, trading_date=DAY - timedelta(days=1))
+    await journal.write([sold, came_to_nothing, still_open, later_id_of_ours, same_id_before])
+
+    async def found(day: date) -> set[tuple[str, date]]:
+        known = (await journal.recover(day)).traded_elsewhere
+        return {(row.order_id, row.trading_date) for row in known}
+
+    before = ("ORD9", DAY - timedelta(days=1))
+    assert (await found(DAY), await found(NEXT_DAY)) == ({before}, {("APP1", DAY), before})
+    assert await found(DAY + SETTLEMENT_LASTS) == {("APP1", DAY)}
+    assert await found(NEXT_DAY + SETTLEMENT_LASTS) == set()
+
+
 async def test_what_was_to_be_cancelled_comes_back_with_its_reason(journal: Journal) -> None:
     wished, sent, neither = Story(1), Story(2, price=27_100), Story(3, price=27_150)
     for story in (wished, sent, neither):
