@@ -26,14 +26,15 @@ from bot.runtime.api import own_broker
 from bot.runtime.control.status import Fields, balance_fields, comparison_fields, limit_fields
 from bot.runtime.start.broker import choose_account, unreachable
 from bot.runtime.start.strategies import make_engine
+from bot.runtime.worlds.system import read_market_clock
 
 
 async def compare_without_bot(loaded: Loaded) -> Fields:
     """Read the configured broker and compare. Raises OperatorMistake if that is impossible."""
-    now = SystemClock().now()
-    recovery = _recovery(loaded.journal_url, now.astimezone(EXCHANGE_TZ).date())
     settings = loaded.settings
     try:
+        now = await _market_now(loaded)
+        recovery = _recovery(loaded.journal_url, now.astimezone(EXCHANGE_TZ).date())
         async with own_broker(loaded) as broker:
             account = await choose_account(broker.client, settings.broker.account)
             book = await broker.client.todays_orders(account, now)
@@ -48,6 +49,15 @@ async def compare_without_bot(loaded: Loaded) -> Fields:
     for event in (Recovered(now, recovery), rows(book.set_aside), AccountRead(now, snapshot)):
         engine.handle(event)
     return comparison_fields(engine.reconciliation())
+
+
+async def _market_now(loaded: Loaded) -> datetime:
+    """Return now; for a served sandbox in its own time, by which its orders are of today."""
+    wire, address = SystemClock(), loaded.settings.broker.base_url
+    found = None
+    if loaded.settings.mode == "sandbox" and address:
+        found = await read_market_clock(address, wire)
+    return found[0].now() if found else wire.now()
 
 
 def limits_without_bot(loaded: Loaded) -> tuple[list[Fields], bool]:
