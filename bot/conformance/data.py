@@ -115,7 +115,10 @@ class IncompleteWrite(_Row):
 
 
 class BadBody(_Row):
-    """An order write that must be refused: the good body with changes, or a literal text."""
+    """An order write that must be refused: the good body with changes, or a literal text.
+
+    `trades_if_taken`: it does not wait at the floor if the broker takes it after all.
+    """
 
     what: str
     set: Mapping[str, Any] = {}
@@ -123,6 +126,7 @@ class BadBody(_Row):
     text: str | None = None
     body: Mapping[str, Any] = {}
     codes: tuple[str, ...] = ()
+    trades_if_taken: bool = False
 
 
 class OrderData(BaseModel):

@@ -1,7 +1,8 @@
 """Order writes: one order from its place to its cancel, and everything that must be refused.
 
 The order is a buy of one lot at the day's floor: it is on the tick, inside the band, and far from
-the market. It is cancelled at the end whatever happened in between. Source: broker open API
+the market. It is cancelled at the end whatever happened in between. An order that trades at once if
+a server takes it after all is tried only where that was asked for. Source: broker open API
 0.2.0-preview.3, sections 4.2, 6.2, 7 and 8.
 """
 
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from bot.broker.errors import RateLimited
 from bot.config.rulebook import load_rulebook
-from bot.conformance.cleanup import DAY_ORDERS, ORDERS, PAUSE, Cleanup
+from bot.conformance.cleanup import DAY_ORDERS, ORDERS, PAUSE, Cleanup, Sent
 from bot.conformance.data import BadBody, order_data, words
 from bot.conformance.facts import MARKET_PHASE, Facts, MissingFact, payload, rows
 from bot.conformance.finding import Finding, Show, Verdict, judged, nobody, skipped
@@ -22,6 +23,7 @@ from bot.domain.instrument import BOARD_LOT, Exchange, Instrument
 from bot.protocol.envelope import is_no_error
 
 REFUSING: Final = frozenset({"REJECTED", "FAILED"})
+TOO_BOLD: Final = "a broker that takes it trades at once: tried only with --at-market"
 LOOKS_MAX: Final = 3
 _MILLION_SHARES: Final = 1_000_000
 _COMPARED: Final = (
@@ -32,20 +34,22 @@ Body = dict[str, Any]
 
 
 async def check_orders(
-    client: RawClient, facts: Facts, *, on_left: Show = nobody
+    client: RawClient, facts: Facts, *, at_market: bool = False, on_left: Show = nobody
 ) -> AsyncIterator[Finding]:
     """Place, read, amend, read, cancel, read; then orders to be refused. Always clean up.
 
     A run interrupted by a signal or an endless limit cleans up too; interrupted again, it names
-    what may be left. `on_left` gets what an interrupted run has left.
+    what may be left. `on_left` gets what an interrupted run has left; `at_market` includes orders
+    that trade if they are not refused.
     """
     try:
         await learn_order_terms(client, facts)
     except MissingFact as missing:
         yield skipped("4.2 orders", "order writes", missing.why)
         return
-    check = _OrderCheck(client, facts)
-    cleanup = Cleanup(client, facts)
+    sent = Sent()
+    check = _OrderCheck(client, facts, sent, at_market=at_market)
+    cleanup = Cleanup(client, facts, sent)
     await cleanup.remember()
     left: Finding | None = None
     try:
@@ -54,13 +58,13 @@ async def check_orders(
                 yield finding
             if not check.order_id:
                 break
-        left = await cleanup.clear(check.order_id, is_lost=check.is_lost)
+        left = await cleanup.clear()
     finally:
         if left is None:
             try:
-                cut_off = await cleanup.clear(check.order_id, is_lost=check.is_lost)
+                cut_off = await cleanup.clear()
             except (asyncio.CancelledError, RateLimited):
-                cut_off = cleanup.given_up(check.order_id)
+                cut_off = cleanup.given_up()
             on_left(cut_off)
     yield left
 
@@ -115,12 +119,13 @@ async def _available(client: RawClient, facts: Facts, side: str, name: str) -> i
 class _OrderCheck:
     """One order and what is asserted about it.
 
-    `order_id` is empty until a place is accepted; `is_lost`: its answer was lost.
+    `order_id` is empty until a place is accepted.
     """
 
-    def __init__(self, client: RawClient, facts: Facts) -> None:
+    def __init__(self, client: RawClient, facts: Facts, sent: Sent, *, at_market: bool) -> None:
         self.order_id = ""
-        self.is_lost = True
+        self._sent = sent
+        self._at_market = at_market
         self._client = client
         self._facts = facts
         self._target = facts.target(ORDERS)
@@ -141,7 +146,7 @@ class _OrderCheck:
     async def place(self) -> AsyncIterator[Finding]:
         """Place the order; check its row, the day order book and the buying power."""
         before = await _available(self._client, self._facts, "BUY", "pp0")
-        for finding in self._placed(await self._client.ask("POST", self._target, self._good)):
+        for finding in self._placed(await self._post(self._good)):
             yield finding
         if not self.order_id:
             return
@@ -179,7 +184,6 @@ class _OrderCheck:
         yield judged("4.3 pp0", what, is_met=before - after >= worth, found=found)
 
     def _placed(self, reply: Reply) -> list[Finding]:
-        self.is_lost = reply.status == 0 or reply.status >= 500
         result, findings = _one_result("4.2 place", reply)
         if result is None:
             return findings
@@ -273,15 +277,21 @@ class _OrderCheck:
     async def refuse(self) -> AsyncIterator[Finding]:
         """Try orders that must be refused; one that is accepted is cancelled at once."""
         for bad in order_data().refused:
+            if self._is_too_bold(bad):
+                yield skipped(bad.id, bad.what, TOO_BOLD)
+                continue
             if bad.text is None:
-                reply = await self._client.ask("POST", self._target, self._changed(bad))
+                reply = await self._post(self._changed(bad))
             else:
                 reply = await self._client.ask("POST", self._target, raw=bad.text.encode())
             await self._undo(reply)
             is_met = reply.status == 400 and reply.code not in {"", "0"}
             yield judged(bad.id, bad.what, is_met=is_met, found=reply, otherwise=bad.otherwise)
         for bad in order_data().rejected:
-            reply = await self._client.ask("POST", self._target, self._changed(bad))
+            if self._is_too_bold(bad):
+                yield skipped(bad.id, bad.what, TOO_BOLD)
+                continue
+            reply = await self._post(self._changed(bad))
             await self._undo(reply)
             results = rows(reply)
             result = results[0] if len(results) == 1 else {}
@@ -295,6 +305,20 @@ class _OrderCheck:
             if missing:
                 found, otherwise = f"{found}, without {shown(missing)}", Verdict.FAIL
             yield judged(bad.id, bad.what, is_met=is_met, found=found, otherwise=otherwise)
+
+    def _is_too_bold(self, bad: BadBody) -> bool:
+        return bad.trades_if_taken and not self._at_market
+
+    async def _post(self, body: Mapping[str, Any]) -> Reply:
+        """Send an order. Until an answer says so, it is not known whether it was taken."""
+        self._sent.lost.append(body)
+        reply = await self._client.ask("POST", self._target, body)
+        results = rows(reply) if reply.status == 200 else []
+        if results or reply.is_client_error:
+            self._sent.lost.pop()
+        taken = (each for each in results if each.get("order_status") not in REFUSING)
+        self._sent.ids += [str(each["order_id"]) for each in taken if each.get("order_id")]
+        return reply
 
     def _changed(self, bad: BadBody) -> Body:
         """Return the good body with a row's changes; `{name}` is the number of a fact."""

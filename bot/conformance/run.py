@@ -46,8 +46,8 @@ _OF_AN_ORDER: Final = "{order_id}"
 class ConformancePlan:
     """Which server, and what to check.
 
-    `ask_code` None: reads only. `of_nonces`: only how it keeps nonces. `app`: the server is in this
-    process.
+    `ask_code` None: reads only. `of_nonces`: only how it keeps nonces. `at_market`: try also
+    what trades if it is not refused. `app`: the server is in this process.
     """
 
     base_url: str
@@ -56,6 +56,7 @@ class ConformancePlan:
     stock: str | None = None
     ask_code: AskCode | None = None
     of_nonces: bool = False
+    at_market: bool = False
     per_minute: int = PER_MINUTE
     app: AsgiApp | None = None
 
@@ -142,7 +143,7 @@ async def _checks(
     for check in (
         check_incomplete(client, facts),
         sign_in(client, plan.ask_code),
-        check_orders(client, facts, on_left=on_left),
+        check_orders(client, facts, at_market=plan.at_market, on_left=on_left),
         *(check_read(client, facts, read) for read in Read.rows() if _OF_AN_ORDER in read.path),
         check_lock(client),
         check_revoke(client, facts),

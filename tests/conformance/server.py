@@ -61,6 +61,7 @@ class Server:
         *,
         writes: bool = True,
         of_nonces: bool = False,
+        at_market: bool = True,
         per_minute: int = PER_MINUTE,
         show: Show = nobody,
     ) -> Report:
@@ -75,6 +76,7 @@ class Server:
             account=ACCOUNT,
             ask_code=code if writes else None,
             of_nonces=of_nonces,
+            at_market=at_market,
             per_minute=per_minute,
             app=self.app,
         )

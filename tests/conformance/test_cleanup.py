@@ -1,6 +1,7 @@
 """A run places an order for real: nothing of it is left, however oddly the server answers."""
 
 import asyncio
+import json
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -103,7 +104,7 @@ async def test_an_order_of_somebody_else_is_left_alone() -> None:
     assert await working(played) == [(own, "SENT")]
 
 
-async def _placed(played: Server, price: int, symbol: str) -> str:
+async def _placed(played: Server, price: int, symbol: str, *, quantity: int = 100) -> str:
     """Place what the run would place, as somebody else at the same account."""
 
     client = played.client
@@ -112,13 +113,129 @@ async def _placed(played: Server, price: int, symbol: str) -> str:
         "sub_account": "120C900001.1",
         "side": "BUY",
         "symbol": symbol,
-        "quantity": 100,
+        "quantity": quantity,
         "type": "LIMIT",
         "limit_price": price,
         "market_price": None,
     }
     reply = await client.ask("POST", "/trading/oa/sub-accounts/0009000011/orders", body)
     return str(rows(reply)[0]["order_id"])
+
+
+# -------------------------------------------------------- a server that takes what it should refuse
+
+Rewrite = Callable[[dict[str, Any]], Mapping[str, object] | None]
+
+
+def taking(rewrite: Rewrite, *, is_lost: bool = False, cancels: bool = True) -> Server:
+    """Have the server turn some orders into others; their answers, and cancels, may be a 503."""
+    played = server()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        async def refuse() -> None:
+            await send({"type": "http.response.start", "status": 503, "headers": []})
+            await send({"type": "http.response.body", "body": b"{}"})
+
+        async def ignore(_: object) -> None:
+            """Lose the answer."""
+
+        if scope["method"] == "DELETE" and not cancels:
+            await refuse()
+            return
+        message = await receive()
+        is_place = scope["method"] == "POST" and scope["path"].endswith("/orders")
+        is_object = is_place and message["body"].startswith(b"{")
+        body = json.loads(message["body"]) if is_object else {}
+        changes = rewrite(body) if body else None
+        if changes:
+            message = {**message, "body": json.dumps({**body, **changes}).encode()}
+
+        async def changed() -> Any:
+            return message
+
+        await played.sandbox.app(scope, changed, ignore if changes and is_lost else send)
+        if changes and is_lost:
+            await refuse()
+
+    return Server(played.sandbox, played.clock, app)
+
+
+def market_price_wins(body: dict[str, Any]) -> Mapping[str, object] | None:
+    if (body.get("market_price"), body.get("type")) != ("MP", "LIMIT"):
+        return None
+    return {"type": "MARKET", "limit_price": None}
+
+
+def sells_what_is_held(body: dict[str, Any]) -> Mapping[str, object] | None:
+    return {"quantity": 100} if body.get("side") == "SELL" else None
+
+
+def rounds_the_price(body: dict[str, Any]) -> Mapping[str, object] | None:
+    price = body.get("limit_price") or 0
+    is_off = price % 10 == 1 and body.get("side") == "BUY"
+    return {"limit_price": price // 100 * 100 + 500} if is_off else None
+
+
+async def left_by(played: Server, *, at_market: bool = False) -> Finding:
+    report = await played.run(at_market=at_market)
+    return next(each for each in report.findings if each.id == "4.2 left")
+
+
+async def test_nothing_is_bought_at_a_server_that_lets_the_market_price_win() -> None:
+    assert (await left_by(taking(market_price_wins))).verdict is Verdict.OK
+
+
+async def test_what_was_bought_after_all_fails_with_shares_and_money() -> None:
+    left = await left_by(taking(market_price_wins), at_market=True)
+
+    assert left.verdict is Verdict.FAIL
+    assert "bought 100 FPT for 13,150,000 VND" in left.found
+    assert "cannot be undone" in left.found
+
+
+@pytest.mark.parametrize("rewrite", [sells_what_is_held, rounds_the_price])
+async def test_an_order_taken_against_expectation_is_cancelled_though_its_answer_was_lost(
+    rewrite: Rewrite,
+) -> None:
+    played = taking(rewrite, is_lost=True)
+
+    left = await left_by(played)
+
+    assert await working(played) == []
+    assert left.verdict is Verdict.OK
+
+
+async def test_an_order_taken_against_expectation_is_named_if_it_cannot_be_cancelled() -> None:
+    played = taking(rounds_the_price, cancels=False)
+
+    left = await left_by(played)
+
+    assert left.verdict is Verdict.FAIL
+    assert all(id_ in left.found for id_, _ in await working(played))
+
+
+async def test_an_order_of_the_owner_meanwhile_is_named_not_cancelled() -> None:
+    own = list[str]()
+    played = taking(rounds_the_price, is_lost=True)
+
+    def show(finding: Finding) -> None:
+        if finding.id == "6.2 beyond the shares":
+            own.append("due")
+
+    async def while_it_runs(scope: Any, receive: Any, send: Any) -> None:
+        if own == ["due"]:
+            own[0] = ""
+            facts = await find_facts(played.client, account=ACCOUNT, stock=None)
+            owner = Server(played.sandbox, played.clock, played.sandbox.app)
+            price = int(float(facts["floor"])) + 500
+            own[0] = await _placed(owner, price, facts["stock"], quantity=300)
+        await played.app(scope, receive, send)
+
+    report = await Server(played.sandbox, played.clock, while_it_runs).run(show=show)
+
+    [left] = [each for each in report.findings if each.id == "4.2 left"]
+    assert await working(played) == [(own[0], "SENT")]
+    assert f"{own[0]} is new and unlike what this run sent: left alone" in left.found
 
 
 # --------------------------------------------------------------------------------- a run cut off

@@ -51,6 +51,11 @@ _STYLES: Final[Mapping[Verdict, str]] = {
 @click.option("--read-only", is_flag=True, help="Place no order, ask for no code.")
 @click.option("--otp", metavar="-", help="Read the one-time code from stdin.")
 @click.option("--real-orders", is_flag=True, help="Place orders even with a live key.")
+@click.option(
+    "--at-market",
+    is_flag=True,
+    help="Also try orders that must be refused and trade at once if they are not.",
+)
 @click.option("--account", metavar="A", help="An id, a suffix or a type; default: broker.account.")
 @click.option("--symbol", metavar="S", help="The stock to read and to order.")
 @click.option("--per-minute", type=click.IntRange(1), help="Requests per minute.")
@@ -62,6 +67,7 @@ def command(
     read_only: bool,
     otp: str | None,
     real_orders: bool,
+    at_market: bool,
     account: str | None,
     symbol: str | None,
     per_minute: int | None,
@@ -72,10 +78,13 @@ def command(
     order was never placed: about a thousand reads in five and a half minutes. Once a month will do.
 
     Key and secret come from BOT_BROKER__API_KEY and BOT_BROKER__API_SECRET, or from the secrets
-    file. Unless --read-only, one lot is bought at the day's floor and cancelled, orders that must
-    be rejected are tried, and two of the day's five codes are used. With -q only what is not ok is
-    printed. Exit code 12 when something fails; drift is not a failure. On a signal the order is
-    cancelled first, or named if it can't be; the exit code is then 128 plus the signal's number.
+    file. Unless --read-only, one lot is bid for at the day's floor and cancelled, orders that must
+    be rejected are tried, and two of the day's five codes are used. All of them wait far from the
+    market if the broker takes them, unless --at-market: then up to 100 shares may be bought at the
+    ask. What was executed, or may still work, is named at the end and fails. With -q only what is
+    not ok is printed. Exit code 12 when something fails; drift is not a failure. On a signal the
+    order is cancelled first, or named if it can't be; the exit code is then 128 plus the signal's
+    number.
     """
     # The broker's client and a thousand assertions: slow to import, and help pages do not need
     # them.
@@ -85,6 +94,8 @@ def command(
     from bot.runtime.worlds.system import SystemEnvironment
 
     is_reading = read_only or what == NONCE
+    if is_reading and at_market:
+        raise click.UsageError("--at-market places orders: leave out --read-only and nonce")
     if what == NONCE and (real_orders or otp is not None):
         raise click.UsageError("nonce only reads: it needs neither --otp nor --real-orders")
     loaded = load(invocation, **({"broker__base_url": base_url} if base_url else {}))
@@ -98,6 +109,7 @@ def command(
         stock=symbol,
         ask_code=None if is_reading else _asking(invocation, otp),
         of_nonces=what == NONCE,
+        at_market=at_market,
         per_minute=per_minute or PER_MINUTE,
     )
     return _make(invocation, plan, SystemEnvironment(access))
