@@ -60,6 +60,15 @@ async def test_a_server_that_forgets_a_nonce_before_its_time_is_found() -> None:
     assert failed == ["2.2 nonce after 290 s"]
 
 
+@pytest.mark.parametrize("per_minute", [250, 150, 60])
+async def test_a_run_that_a_small_quota_stretches_is_no_reason_to_blame_the_server(
+    per_minute: int,
+) -> None:
+    report = await server().run(writes=False, of_nonces=True, per_minute=per_minute)
+
+    assert [each for each in report.findings if each.verdict is not Verdict.OK] == []
+
+
 async def test_an_answer_that_is_lost_proves_nothing() -> None:
     def broken(path: str, status: int, body: Any) -> tuple[int, Any]:
         return (503, {}) if body.get("error_code") == REUSED else (status, body)
