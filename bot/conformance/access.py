@@ -184,6 +184,12 @@ def _is_reused(reply: Reply) -> bool:
     return reply.status == 401 and reply.code == REUSED
 
 
+def nonces_last(per_minute: int) -> timedelta:
+    """Return about how long `check_nonce_memory` takes at this rate."""
+    pairs = timedelta(minutes=2 * (IN_TURN + AT_ONCE) / per_minute)
+    return pairs + KEPT if pairs > KEPT else FORGOTTEN
+
+
 def _nonce() -> dict[str, str]:
     return {"X-FH-NONCE": str(uuid4())}
 

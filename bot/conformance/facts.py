@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.conformance.raw_client import RawClient, Reply, target_of
 from bot.domain.instrument import EXCHANGE_TZ
 
@@ -98,7 +99,10 @@ class Facts:
 
 
 async def find_facts(client: RawClient, *, account: str, stock: str | None) -> Facts:
-    """Find everything that the checks need; `account` is an id, a suffix or a type."""
+    """Find everything that the checks need; `account` is an id, a suffix or a type.
+
+    Raises OperatorMistake if the server lists sub-accounts, and none is that.
+    """
     facts = Facts()
     await _find_account(client, facts, account)
     for kind, step in _CATALOGUES.items():
@@ -145,6 +149,12 @@ async def _find_account(client: RawClient, facts: Facts, wanted: str) -> None:
         if is_named or kind.lower() == wanted.lower():
             chosen = each
             break
+    if not chosen and (listed := rows(reply)):
+        suffixes = (str(each.get("sub_account_ext")).rpartition(".")[2] for each in listed)
+        named = ", ".join(f"'.{suffix}'" for suffix in suffixes)
+        text = f"no sub-account matches '{wanted}' (--account, or broker.account)"
+        message = f"{text}. The server lists those ending in {named}"
+        raise OperatorMistake.of("E-ACC-001", message, ExitCode.CONFIG)
     facts.learn("account", chosen.get("id"), reply)
     facts.learn("extended", chosen.get("sub_account_ext"), reply)
 

@@ -8,7 +8,7 @@ import signal
 import sys
 import termios
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,13 +18,14 @@ from bot.cli import messages
 from bot.cli.code_prompt import hide_echo
 from bot.cli.command import Invocation, define_command
 from bot.cli.show import cut, is_attended, print_json, say, wants_color, width, write_line
-from bot.cli.target import load
+from bot.cli.target import find_bot, load
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.conformance.finding import Finding, Verdict
 from bot.domain.local_time import clock_of
 from bot.domain.visible import visible
 
 if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
     from bot.conformance.run import ConformancePlan
     from bot.conformance.two_factor import AskCode
     from bot.runtime.worlds.system import SystemEnvironment
@@ -35,6 +36,10 @@ SIGNALLED: Final = 128
 LIVE_KEY: Final = "ak_live_"
 ID_WIDTH: Final = 34
 FOUND_WIDTH: Final = 300
+SHARED_QUOTA: Final = (
+    "warning: a bot runs on this configuration: its requests and this run's share the broker's "
+    "quota, and a refusal for too many delays its orders too; --per-minute N sends fewer"
+)
 _STYLES: Final[Mapping[Verdict, str]] = {
     Verdict.OK: "green",
     Verdict.FAIL: "red",
@@ -58,7 +63,11 @@ _STYLES: Final[Mapping[Verdict, str]] = {
 )
 @click.option("--account", metavar="A", help="An id, a suffix or a type; default: broker.account.")
 @click.option("--symbol", metavar="S", help="The stock to read and to order.")
-@click.option("--per-minute", type=click.IntRange(1), help="Requests per minute.")
+@click.option(
+    "--per-minute",
+    type=click.IntRange(1),
+    help="Requests per minute; default: 500, or broker.requests_per_minute if that is set lower.",
+)
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -75,7 +84,8 @@ def command(
     """Check the API's document line by line against the server, and print what was found.
 
     With `nonce`, check only how the server treats nonces, on which the proof rests that a lost
-    order was never placed: about a thousand reads in five and a half minutes. Once a month will do.
+    order was never placed: about a thousand reads in five and a half minutes, or more where
+    the quota is small. Once a month will do.
 
     Key and secret come from BOT_BROKER__API_KEY and BOT_BROKER__API_SECRET, or from the secrets
     file. Unless --read-only, one lot is bid for at the day's floor and cancelled, orders that must
@@ -88,8 +98,9 @@ def command(
     """
     # The broker's client and a thousand assertions: slow to import, and help pages do not need
     # them.
+    from bot.conformance.access import nonces_last
     from bot.conformance.raw_client import Key
-    from bot.conformance.run import PER_MINUTE, ConformancePlan
+    from bot.conformance.run import ConformancePlan
     from bot.runtime.worlds.environment import access_of
     from bot.runtime.worlds.system import SystemEnvironment
 
@@ -110,9 +121,23 @@ def command(
         ask_code=None if is_reading else _asking(invocation, otp),
         of_nonces=what == NONCE,
         at_market=at_market,
-        per_minute=per_minute or PER_MINUTE,
+        per_minute=per_minute or _per_minute(loaded),
     )
+    if plan.of_nonces:
+        minutes = nonces_last(plan.per_minute) / timedelta(minutes=1)
+        say(invocation, f"about {minutes:.0f} minutes at {plan.per_minute} requests a minute")
+    if not base_url and find_bot(invocation, "status") is not None:
+        say(invocation, SHARED_QUOTA)
     return _make(invocation, plan, SystemEnvironment(access))
+
+
+def _per_minute(loaded: "Loaded") -> int:
+    """Return the default rate: of a configuration that sets one, no more than that."""
+    from bot.config.settings.places import DEFAULT
+    from bot.conformance.run import PER_MINUTE
+
+    is_set = loaded.origin_of("broker.requests_per_minute") != DEFAULT
+    return min(PER_MINUTE, loaded.settings.broker.requests_per_minute) if is_set else PER_MINUTE
 
 
 def _make(invocation: Invocation, plan: "ConformancePlan", environment: "SystemEnvironment") -> int:
@@ -129,7 +154,9 @@ def _make(invocation: Invocation, plan: "ConformancePlan", environment: "SystemE
         say(invocation, f"(waiting for the request quota until {clock_of(until)})")
 
     def on_signal(number: signal.Signals) -> None:
-        say(invocation, f"{number.name}: cancelling whatever this run has placed and left open")
+        cancelling = "cancelling whatever this run has placed and left open"
+        what = cancelling if plan.ask_code else "ended; this run places no orders"
+        say(invocation, f"{number.name}: {what}")
 
     run = conform(
         plan,

@@ -1,5 +1,6 @@
 """`bot conformance` against the sandbox on a socket: what it prints, and its exit codes."""
 
+import asyncio
 import json
 import select
 import signal
@@ -13,8 +14,10 @@ import pytest
 
 from bot.cli.command import Invocation
 from bot.cli.commands import conformance
+from bot.cli.target import STOPPED
 from bot.config.problems import ExitCode
-from bot.conformance.finding import Finding, Verdict
+from bot.conformance.finding import Finding, Report, Verdict
+from bot.conformance.run import ConformancePlan
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
 
@@ -92,6 +95,16 @@ def test_reading_only_is_json_when_wanted(served: Served) -> None:
     assert (ran.code, found["conforms"], found["counts"]["fail"]) == (ExitCode.DONE, True, 0)
     assert found["executed"] >= 200
     assert set(found["findings"][0]) == {"id", "what", "verdict", "found"}
+
+
+def test_a_sub_account_that_is_not_there_ends_the_run_and_those_that_are_are_named(
+    served: Served,
+) -> None:
+    ran = served.call("conformance", "--read-only", "--account", ".9")
+
+    assert (ran.code, ran.out) == (ExitCode.CONFIG, "")
+    assert "no sub-account matches '.9'" in ran.err
+    assert "'.1'" in ran.err
 
 
 def test_another_reads_of_the_api_without_a_running_bot(served: Served) -> None:
@@ -241,3 +254,65 @@ def test_asking_about_nonces_reads_only_and_says_so(tmp_path: Path, mistaken: li
 
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
     assert "nonce only reads" in ran.err
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[ConformancePlan]:
+    """What would have been run; a signal ends it at once."""
+    plans = list[ConformancePlan]()
+
+    async def none(plan: ConformancePlan, **_: object) -> Report:
+        plans.append(plan)
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.sleep(1)
+        return Report(())
+
+    monkeypatch.setattr("bot.conformance.run.conform", none)
+    return plans
+
+
+def reading(folder: Path, *arguments: str, quota: str = "") -> Ran:
+    """Only read, at a configuration with a quota or without one."""
+    secrets, config = folder / "secrets.yaml", folder / "bot.yaml"
+    secrets.write_text("api_key: ak_test_0001\napi_secret: '00'\n")
+    secrets.chmod(0o600)
+    broker = f"{{base_url: 'http://127.0.0.1:1'{quota}}}"
+    config.write_text(f"mode: sandbox\nbroker: {broker}\nstate_dir: s\n")
+    return call("conformance", *arguments, "-c", str(config))
+
+
+@pytest.mark.parametrize(
+    ("quota", "per_minute", "minutes"),
+    [("", 500, 5), (", requests_per_minute: 100", 100, 15), (", requests_per_minute: 900", 500, 5)],
+)
+def test_a_quota_of_the_configuration_is_kept(
+    tmp_path: Path, planned: list[ConformancePlan], quota: str, per_minute: int, minutes: int
+) -> None:
+    ran = reading(tmp_path, "nonce", quota=quota)
+
+    assert [plan.per_minute for plan in planned] == [per_minute]
+    assert f"about {minutes} minutes at {per_minute} requests a minute" in ran.err
+    assert "a bot runs" not in ran.err
+
+
+def test_a_bot_that_shares_the_quota_is_named(
+    tmp_path: Path, planned: list[ConformancePlan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conformance, "find_bot", lambda *_: STOPPED)
+
+    ran = reading(tmp_path, "--read-only")
+
+    assert planned
+    assert "a bot runs on this configuration" in ran.err
+
+
+@pytest.mark.parametrize("what", ["nonce", "--read-only"])
+def test_a_run_that_only_reads_has_nothing_to_cancel(
+    tmp_path: Path, planned: list[ConformancePlan], what: str
+) -> None:
+    ran = reading(tmp_path, what)
+
+    assert planned
+    assert ran.code == 128 + signal.SIGTERM
+    assert "SIGTERM: ended; this run places no orders" in ran.err
+    assert "cancelling" not in ran.err
