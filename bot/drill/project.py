@@ -1,7 +1,8 @@
 """A user's bot against a simulated broker: settings and strategies are theirs, the rest is ours.
 
 The settings are the user's file with variables of ours over it, as the environment outranks a file.
-So it is the user's own configuration, yet neither its broker nor its journal nor its key is used.
+So it is the user's own configuration, yet neither its broker nor its journal nor its key is used,
+and nobody is notified of what breaks in a drill.
 """
 
 import json
@@ -145,10 +146,14 @@ def project_of(config: Path, folder: Path, seed: int) -> Project:
 
 def _keep_key(folder: Path, key: str, secret: str) -> Path:
     """Write the simulated broker's key where the bot looks for one, in place of the user's."""
-    file = folder / "secrets.yaml"
+    return _keep(folder / "secrets.yaml", {"api_key": key, "api_secret": secret})
+
+
+def _keep(file: Path, content: Mapping[str, str]) -> Path:
+    """Write a file that only its owner may read."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as opened:
-        json.dump({"api_key": key, "api_secret": secret}, opened)
+        json.dump(content, opened)
     return file
 
 
@@ -160,6 +165,10 @@ def _environment(story: Path, base_url: str, secrets: Path) -> dict[str, str]:
         "BOT_BROKER__BASE_URL": base_url,
         "BOT_BROKER__SECRETS_FILE": str(secrets),
         "BOT_SANDBOX__SPEED": "max",
+        "BOT_NOTIFY__FILE": str(_keep(story / "notify.yaml", {})),
+        "BOT_NOTIFY__URLS": "",
+        "BOT_NOTIFY__CHANNELS": "",
+        "BOT_HEALTH__PORT": "",
     }
     ours |= {
         f"BOT_RISK__{section}__{key}".upper(): most

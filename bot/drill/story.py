@@ -5,15 +5,17 @@ everything has to be settled at the end and orders sent again. A lasting fault h
 `bot status`, and a halt during it has to end with no order open, or give the reason.
 """
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from bot.clock import performance_s
+from bot.config.problems import OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
@@ -45,6 +47,16 @@ REST: Final[Mapping[str, object]] = {
     "cancel_open": True,
 }
 STATUS: Final[Mapping[str, object]] = {"do": "status"}
+
+
+STORY_S_MAX: Final = 90.0
+"""By the wall clock; some 5 s are usual. The stepped clock stands while a commit is retried."""
+
+OWN: Final = "this was the drill's own bot; yours is not touched. "
+
+
+class Stuck(Exception):
+    """A story did not end in time; its text says what the bot has last complained of."""
 
 
 class Interrupted(Exception):
@@ -99,14 +111,17 @@ class Told:
 
 async def drill(project: Project, exercise: Exercise, story: Path) -> Row:
     """Play the story of one fault and judge it. Raises Interrupted."""
-    started = performance_s()
-    told = await tell(project, exercise, story)
-    problems, did = judge(told)
+    started, did = performance_s(), "nothing that can be judged"
+    problems: Sequence[str]
+    try:
+        problems, did = judge(await tell(project, exercise, story))
+    except Stuck as stuck:
+        problems = [str(stuck)]
     return Row(exercise.name, exercise.broken, did, problems, performance_s() - started)
 
 
 async def tell(project: Project, exercise: Exercise, story: Path) -> Told:
-    """Run the bot through one fault. Raises Interrupted."""
+    """Run the bot through one fault. Raises Interrupted, and Stuck."""
     script = project.scenario(exercise.rules(project.traded))
     loaded: Loaded = project.load(project.lay(story, script, beat_s=BEAT_S))
     if exercise.stays:
@@ -122,7 +137,18 @@ async def tell(project: Project, exercise: Exercise, story: Path) -> Told:
 
     code = CODE_AFTER if exercise.answers_code else None
     options = RunOptions(run_for=ENDS, answer_otp_after=code)
-    end = await run_bot(loaded, options, kept, make=make)
+    bound = asyncio.timeout(STORY_S_MAX)
+    try:
+        async with bound:
+            end = await run_bot(loaded, options, kept, make=make)
+    except OperatorMistake as mistake:
+        told = [replace(each, message=OWN + each.message) for each in mistake.problems]
+        raise OperatorMistake(told, mistake.exit_code) from mistake
+    except TimeoutError:
+        if not bound.expired():
+            raise
+        last = kept.troubles[-1] if kept.troubles else "the bot complained of nothing"
+        raise Stuck(f"it was not over after {STORY_S_MAX:g} s: {last}") from None
     if end.reason in {CTRL_C, "SIGTERM", "SIGHUP"}:
         raise Interrupted(end.reason)
     outcome = outcome_of(loaded.state_dir, loaded.journal_url)

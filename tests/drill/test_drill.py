@@ -1,5 +1,6 @@
 """The drill for real: a fault that passes, one that stays, and a bot that must fail its drill."""
 
+import asyncio
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -9,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from bot.config.problems import OperatorMistake
+from bot.config.settings.load import load_settings
 from bot.config.shipped import shipped
+from bot.drill import story
 from bot.drill.exercise import Exercise, exercises
 from bot.drill.project import Project, project_of
-from bot.drill.story import Told, judge, tell
+from bot.drill.story import Kept, Told, judge, tell
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(240)]
 
@@ -84,6 +88,28 @@ async def test_a_lost_answer_is_settled_and_what_is_done_to_the_journal_fails(
     assert "ORD-x is not in the journal" in missing
 
 
+def test_a_drill_notifies_nobody_and_listens_on_no_port(tmp_path: Path) -> None:
+    bot, drills = tmp_path / "bot", tmp_path / "drills"
+    bot.mkdir(mode=0o700)
+    drills.mkdir(mode=0o700)
+    config, phone = bot / "bot.yaml", bot / "notify.yaml"
+    config.write_text(
+        f"strategies: {shipped('config')}/strategies/*.yaml\nhealth: {{port: 9466}}\n"
+        "notify: {urls: ['json://localhost:1/x'], channels: {phone: {fill: off}}}\n"
+    )
+    phone.write_text("phone: json://localhost:1/y\n")
+    phone.chmod(0o600)
+    loaded = load_settings(config, environment={})
+    assert [each.name for each in loaded.channels({})] == ["phone", "url1"]
+
+    project = project_of(config, drills, 7)
+    laid = project.lay(drills / "story", project.scenario(), beat_s=1)
+
+    for drilled in (project.loaded, project.load(laid)):
+        assert drilled.channels({}) == ()
+        assert drilled.settings.health.port is None
+
+
 async def test_a_fault_that_stays_is_named_and_a_silent_bot_fails(project: Project) -> None:
     told = await told_of(project, "quotes-frozen")
 
@@ -115,3 +141,31 @@ async def test_a_fault_that_met_no_request_is_no_pass(project: Project) -> None:
 def _of(reply: object) -> dict[str, object]:
     found = reply.get("status") if isinstance(reply, dict) else None
     return found if isinstance(found, dict) else {}
+
+
+async def test_a_story_that_stands_still_ends_and_fails_with_what_the_bot_said(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stand(_: object, __: object, kept: Kept, **___: object) -> None:
+        kept.trouble("the journal cannot be written: no space left")
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(story, "run_bot", stand)
+    monkeypatch.setattr(story, "STORY_S_MAX", 0.1)
+
+    row = await story.drill(project, the("answer-lost"), project.folder / "stuck")
+
+    said = "it was not over after 0.1 s: the journal cannot be written: no space left"
+    assert row.problems == [said]
+
+
+async def test_a_mistake_that_ends_a_story_is_not_told_as_one_of_the_users_bot(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise OperatorMistake.of("E-DB-010", "stopped by Ctrl-C, but the journal does not answer")
+
+    monkeypatch.setattr(story, "run_bot", fail)
+
+    with pytest.raises(OperatorMistake, match="this was the drill's own bot; yours is not touched"):
+        await story.drill(project, the("answer-lost"), project.folder / "stuck")

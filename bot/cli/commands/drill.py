@@ -26,7 +26,7 @@ NAME_WIDTH: Final = 17
 DETAIL_MAX: Final = 1_000
 FIRST: Final = (
     "drill of {name} ({config}): its settings and strategies in the sandbox, with a folder and a "
-    "broker of the drill's own; your broker, keys and journal are not touched"
+    "broker of the drill's own; your broker, keys and journal are not touched, nobody is notified"
 )
 _TERMINATED: Final = 128 + signal.SIGTERM
 

@@ -15,6 +15,8 @@ from bot.config.yaml_file import YamlDocument
 
 SECRET_KEYS: Final = ("api_key", "api_secret")
 FLAG: Final = "flag"
+EMPTIED: Final = frozenset({("notify", "urls"), ("notify", "channels"), ("health", "port")})
+"""What an empty variable takes away: then the default holds."""
 _ENV: Final = "env "
 _VARIABLE: Final = "environment variable"
 COMMAND_LINE: Final = "command line"
@@ -44,6 +46,17 @@ class Merged:
         place[steps[-1]] = value
         self.origins[".".join(steps)] = origin
 
+    def take_away(self, steps: Steps) -> None:
+        """Forget what an earlier source has set."""
+        place: object = self.data
+        for step in steps[:-1]:
+            place = place.get(step) if isinstance(place, dict) else None
+        if isinstance(place, dict):
+            place.pop(steps[-1], None)
+        name = ".".join(steps)
+        for known in [each for each in self.origins if f"{each}.".startswith(f"{name}.")]:
+            del self.origins[known]
+
     def blame(self, code: str, message: str, steps: Steps) -> Problem:
         """Return a problem with one value, at the place that set it."""
         origin = self.origins.get(".".join(steps), "")
@@ -64,6 +77,9 @@ def merge(
         line, _ = document.position(steps)
         merged.put(steps, value, f"{document.name}:{line}")
     for steps, value in _leaves(settings_in(environment)):
+        if value == "" and steps in EMPTIED:
+            merged.take_away(steps)
+            continue
         merged.put(steps, value, f"{_ENV}{variable(steps)}")
     for dotted, value in flags.items():
         if value is not None:
