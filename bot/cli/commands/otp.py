@@ -14,6 +14,7 @@ from bot.cli.code_prompt import WAITING
 from bot.cli.command import ExampleGroup, Invocation, define_command, define_group
 from bot.cli.show import (
     confirm,
+    is_attended,
     print_json,
     print_result,
     say,
@@ -26,7 +27,10 @@ from bot.config.problems import ExitCode
 from bot.domain.local_time import minute_of
 
 STDIN: Final = "-"
+JWT_DOTS: Final = 2
 UNPROVEN: Final = " · unproven until the first order"
+DROPPED: Final = "the token is dropped: the bot holds none now"
+REVOKED: Final = "the broker has ended the token's session: the bot holds none now"
 _TRY_AGAIN: Final = frozenset({"E-2FA-003", "E-2FA-006"})
 """A wrong code with tries left, and something that is not a code."""
 
@@ -104,10 +108,13 @@ def submit(invocation: Invocation, source: str | None) -> None:
 
 @define_command("token", group=command, example="bot otp token - < token.txt", changes=True)
 @click.argument("source", required=False, metavar="[-]")
+@click.option("--yes", is_flag=True, help="Replace a good token by any word without asking.")
 @click.pass_obj
-def token(invocation: Invocation, source: str | None) -> None:
+def token(invocation: Invocation, source: str | None, yes: bool) -> None:
     """Use a token obtained elsewhere; asks for it, or reads it from stdin with '-'."""
     given = _typed(invocation, source, "Token")
+    if not yes and given.count(".") != JWT_DOTS:
+        _spare_a_good_token(invocation)
     _print_state(invocation, ask_bot(invocation, "otp_token", token=given), tail=UNPROVEN)
 
 
@@ -115,14 +122,31 @@ def token(invocation: Invocation, source: str | None) -> None:
 @click.pass_obj
 def forget(invocation: Invocation) -> None:
     """Drop the token. No order is sent without a new one."""
-    _print_state(invocation, ask_bot(invocation, "otp_forget"))
+    state = ask_bot(invocation, "otp_forget")
+    say(invocation, DROPPED)
+    _print_state(invocation, state)
 
 
 @define_command("revoke", group=command, example="bot otp revoke", changes=True)
 @click.pass_obj
 def revoke(invocation: Invocation) -> None:
     """Have the broker end the token's session, for every program that uses it."""
-    _print_state(invocation, ask_bot(invocation, "otp_revoke"))
+    state = ask_bot(invocation, "otp_revoke")
+    say(invocation, DROPPED if state.text("warning") else REVOKED)
+    _print_state(invocation, state)
+
+
+def _spare_a_good_token(invocation: Invocation) -> None:
+    """Ask before a word that looks like no token replaces one that is good. Raises UsageError."""
+    state = ask_bot(invocation, "otp_state")
+    until = state.instant("until")
+    if until is None or not state.get("is_ready"):
+        return
+    held = f"this does not look like a token, and the bot holds one until {minute_of(until)}"
+    if not is_attended(invocation):
+        raise click.UsageError(f"{held}: nothing was replaced. If it is one: --yes")
+    if not confirm(f"{held}. Replace it?"):
+        raise click.Abort
 
 
 def _typed(invocation: Invocation, source: str | None, what: str) -> str:

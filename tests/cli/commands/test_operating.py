@@ -201,7 +201,19 @@ def test_the_list_of_strategies_names_one_that_is_off(running: RunningBot) -> No
 
 def test_a_token_is_forgotten_and_a_code_brings_a_new_one(running: RunningBot) -> None:
     assert running.call("otp").out == f"{WHICH}: 2FA ok until 23:59\n"
-    assert running.call("otp", "forget").code == ExitCode.NEEDS_2FA
+    spared = running.call("otp", "token", "-", stdin="hello-there-word\n")
+    assert (spared.code, spared.out) == (ExitCode.USAGE, "")
+    assert "the bot holds one until 23:59: nothing was replaced" in spared.err
+    assert running.call("otp").out == f"{WHICH}: 2FA ok until 23:59\n"
+    replaced = running.call("otp", "token", "-", "--yes", stdin="hello-there-word\n")
+    assert replaced.code == ExitCode.DONE, replaced.err
+    revoked = running.call("otp", "revoke")
+    assert "the broker has ended the token's session: the bot holds none now\n" in revoked.err
+    taken = running.call("otp", "token", "-", stdin="hello-there-word\n")
+    assert taken.code == ExitCode.DONE, "there was none to spare"
+    forgotten = running.call("otp", "forget")
+    assert forgotten.code == ExitCode.NEEDS_2FA
+    assert "the token is dropped: the bot holds none now\n" in forgotten.err
     assert running.call("status", "--wait", "NEEDS_2FA").code == ExitCode.DONE
 
     paused = running.call("pause", "--reason", "lunch").out.splitlines()
