@@ -27,6 +27,8 @@ ORDERS_MAX: Final = 5
 FOLLOWS_S: Final = 5.0
 """How long the account's next read may take after a fill, unless the quota delays it."""
 HEADS: Final = ("ACCOUNT", "WHAT", "STRATEGIES", "JOURNAL", "BROKER", "DIFFERENCE")
+LOST: Final = ("SENDING", "UNKNOWN", "REACHED", "AMBIGUOUS")
+"""How places stand that may be at the broker without a row here."""
 
 
 @define_command("reconcile", example="bot reconcile --apply")
@@ -78,6 +80,11 @@ def command(
             done = "read and merged" if does_apply else f"{accepted} accepted: {reason}"
             write_line(f"{which_bot(invocation)}: {done}")
         print_lines(_lines(found))
+    return _judged(invocation, found)
+
+
+def _judged(invocation: Invocation, found: Fields) -> ExitCode:
+    """Say whether everything agrees."""
     if not (found.text("book_read_at") and found.text("account_read_at")):
         say(invocation, "orders or account have not been read yet: try again, or use --apply")
         return ExitCode.DIFFERS
@@ -85,6 +92,9 @@ def command(
         return ExitCode.DIFFERS
     if _may_follow(found):
         say(invocation, "an order may have filled since the account was read: --apply reads it now")
+        return ExitCode.DIFFERS
+    if lost := [each.split()[0] for each in found.words("unsettled") if each.endswith(LOST)]:
+        say(invocation, f"what became of {', '.join(lost)} is not known yet: bot order {lost[0]}")
         return ExitCode.DIFFERS
     say(invocation, "everything agrees")
     return ExitCode.DONE

@@ -3,8 +3,11 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from bot.runtime.control.server import ControlServer
 from bot.runtime.control.socket import Reply, Request
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
+from tests.rows import every_row
 from tests.staging import QUIET
 from tests.story import once, write_project
 
@@ -110,32 +114,34 @@ def test_two_things_are_not_asked_at_once(tmp_path: Path) -> None:
     assert told.code == ExitCode.USAGE
 
 
-async def test_shares_that_an_account_shows_a_moment_after_the_fill_are_no_difference(
-    config: Path,
-) -> None:
-    numbers = {"account": "…001.1", "symbol": "HPG", "own": 100, "ours": 100}
-    states = [
-        {**numbers, "theirs": 0, "difference": -100},
-        {**numbers, "theirs": 0, "difference": -100},
-        {**numbers, "theirs": 100, "difference": 0},
-    ]
-    looks = iter(states)
-    read = {"book_read_at": "2026-10-19T09:15:00+07:00"}
-    read["account_read_at"] = read["book_read_at"]
+@asynccontextmanager
+async def serving(config: Path, answers: Iterator[dict[str, Any]]) -> AsyncIterator[None]:
+    """Answer `bot reconcile` as a running bot that found this."""
 
     async def compared(_: Request) -> Reply:
-        return {"ok": True, "compared": {**read, "numbers": [next(looks, states[0])]}}
+        at = {f"{each}_read_at": "2026-10-19T09:15:00+07:00" for each in ("book", "account")}
+        return {"ok": True, "compared": {**at, **next(answers)}}
 
     bot = {"name": "mybot", "mode": "live", "config": str(config)}
     server = ControlServer(config.parent / "state", {"reconcile": compared}, {"bot": bot})
     await server.start()
-
-    agreed = await asyncio.to_thread(call, "reconcile", "-c", str(config))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bot.cli.commands.reconcile.FOLLOWS_S", 0.0)
-        differs = await asyncio.to_thread(call, "reconcile", "-c", str(config))
-
+    yield
     await server.stop()
+
+
+async def test_shares_that_an_account_shows_a_moment_after_the_fill_are_no_difference(
+    config: Path,
+) -> None:
+    numbers = {"account": "…001.1", "symbol": "HPG", "own": 100, "ours": 100}
+    lacks = {"numbers": [{**numbers, "theirs": 0, "difference": -100}]}
+    agrees = {"numbers": [{**numbers, "theirs": 100, "difference": 0}]}
+
+    async with serving(config, chain([lacks, lacks, agrees], repeat(lacks))):
+        agreed = await asyncio.to_thread(call, "reconcile", "-c", str(config))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("bot.cli.commands.reconcile.FOLLOWS_S", 0.0)
+            differs = await asyncio.to_thread(call, "reconcile", "-c", str(config))
+
     assert (agreed.code, "everything agrees" in agreed.err + agreed.out) == (ExitCode.DONE, True)
     assert differs.code == ExitCode.DIFFERS
     assert "an order may have filled since the account was read" in differs.err + differs.out
@@ -145,24 +151,27 @@ async def test_an_order_that_no_list_shows_is_named_and_does_not_agree(config: P
     size = {"side": "BUY", "quantity": 100, "symbol": "HPG", "executed": 0, "state": "ACCEPTED"}
     order = {"order_id": "ORD1", "intent_id": "L-0001", **size}
     theirs = {"order_id": "APP1", "intent_id": None, **size}
-    read = {"book_read_at": "2026-10-19T09:15:00+07:00"}
-    read["account_read_at"] = read["book_read_at"]
-    found = {**read, "not_listed": [order, theirs], "external": [theirs]}
+    found = {"not_listed": [order, theirs], "external": [theirs]}
 
-    async def compared(_: Request) -> Reply:
-        return {"ok": True, "compared": found}
+    async with serving(config, repeat(found)):
+        told = await asyncio.to_thread(call, "reconcile", "-c", str(config))
+        as_json = await asyncio.to_thread(call, "reconcile", "--json", "-c", str(config))
 
-    bot = {"name": "mybot", "mode": "live", "config": str(config)}
-    server = ControlServer(config.parent / "state", {"reconcile": compared}, {"bot": bot})
-    await server.start()
-
-    told = await asyncio.to_thread(call, "reconcile", "-c", str(config))
-    as_json = await asyncio.to_thread(call, "reconcile", "--json", "-c", str(config))
-
-    await server.stop()
     assert (told.code, as_json.code) == (ExitCode.DIFFERS, ExitCode.DIFFERS)
     assert "everything agrees" not in told.err + told.out
     where = "open in the journal, in no row of the order book: look in the broker's app"
     assert f"missing   L-0001 (ORD1) BUY 100 HPG: {where}" in told.out
     assert f"missing   APP1 BUY 100 HPG: {where}" in told.out
     assert "elsewhere" not in told.out
+
+
+@every_row("state", ["SENDING", "UNKNOWN", "REACHED", "AMBIGUOUS"])
+async def test_a_place_whose_outcome_is_not_known_does_not_agree(config: Path, state: str) -> None:
+    found = {"unsettled": ["L-0001 READY", f"L-0002 {state}"]}
+
+    async with serving(config, repeat(found)):
+        told = await asyncio.to_thread(call, "reconcile", "-c", str(config))
+
+    assert told.code == ExitCode.DIFFERS
+    assert "what became of L-0002 is not known yet: bot order L-0002" in told.err + told.out
+    assert "everything agrees" not in told.err + told.out
