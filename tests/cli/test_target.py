@@ -30,7 +30,7 @@ CHANGING = {
     "bot otp request": ("otp request", ""),
     "bot otp revoke": ("otp revoke", ""),
     "bot otp submit": ("otp submit -", f"{CODE}\n"),
-    "bot otp token": ("otp token -", "a-token-made-elsewhere\n"),
+    "bot otp token": ("otp token - --yes", "a-token-made-elsewhere\n"),
     "bot notify mute": ("notify mute 1h", ""),
     "bot pause": ("pause --reason lunch", ""),
     "bot resume": ("resume", ""),
