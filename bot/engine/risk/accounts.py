@@ -14,7 +14,8 @@ from typing import Final
 from bot.domain.account import AccountSnapshot
 from bot.domain.entry import HOLDS_NOTE, LAST_PRICE, AccountSeen, Fill, Number, OrderUpdated
 from bot.domain.errors import CalendarEnds, NoRule
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
+from bot.domain.instrument import Exchange, Instrument
+from bot.domain.local_time import local_date
 from bot.domain.message import AccountRead, ReadAccount
 from bot.domain.order import Side
 from bot.domain.recovery import Recovery
@@ -250,17 +251,17 @@ def _flow(state: State, row: OrderUpdated, quantity: int, amount: int) -> Flow:
 def restore(state: State, base: AccountSnapshot, recovery: Recovery) -> None:
     """Continue from an earlier run's agreed figures: fills since then move them.
 
-    These figures already contained part of external orders. The journal keeps only the newest row
-    of such an order, which shows more once it has traded on.
+    They contain part of their day's external orders, and earlier days' whole. The newest row of one
+    is all that the journal keeps: it shows more once it has traded on, or is of the night.
     """
     ledger = state.ledgers[base.account] = AccountLedger(base)
     flows = [flow for flow in state.early_flows if flow.account == base.account]
     rows = [order.row for order in state.orders.values() if not order.is_own]
     for row in (*rows, *recovery.traded_elsewhere):
         if row.executed_quantity and row.account == base.account:
-            is_of_its_day = base.at.astimezone(EXCHANGE_TZ).date() == row.trading_date
-            in_base = recovery.in_bases if is_of_its_day else {}
-            shares, amount = in_base.get(row.order_id, (0, 0))
+            day, whole = local_date(base.at), (row.executed_quantity, row.executed_amount)
+            part = recovery.in_bases.get(row.order_id) if day == row.trading_date else None
+            shares, amount = whole if day > row.trading_date else part or (0, 0)
             if shares:
                 flows.append(replace(_flow(state, row, shares, amount), at=base.at))
             if row.executed_quantity > shares:

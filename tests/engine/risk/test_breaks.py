@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 
 import pytest
 
 from bot.domain.account import AccountSnapshot, Break, Holding, ShareholderRight, moved_in
 from bot.domain.entry import Note, OrderUpdated, RunState, StateChanged
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import (
     AccountRead,
     CancelOrder,
@@ -260,6 +261,30 @@ def test_after_a_restart_an_order_made_elsewhere_counts_only_since_the_base(
         _read_with(broker, whole)
 
     assert (_breaks(stage) == {}) is is_known
+
+
+def test_what_was_traded_elsewhere_is_in_the_figures_of_the_night_before_its_row_ends() -> None:
+    """Such a row ends with the next day's beginning, later than these figures are of."""
+    first = Stage(is_open=False)
+    row = report_of(
+        Stage().buy(500, 26_900), "APP1", executed=200, state=OrderState.PARTIALLY_FILLED
+    )
+    first.after(60).book(row)
+    [partial] = first.all(OrderUpdated)
+    held = {"HPG": Holding("HPG", 200, 0, 200, 26_900)}
+    night = datetime.combine(NEXT_DAY, time(0, 15), EXCHANGE_TZ)
+    base = AccountSnapshot(night, ACCOUNT, CASH - _cost(200), 0, held)
+    ended = replace(partial, at=night + timedelta(hours=8), state=OrderState.EXPIRED)
+
+    recovery = Recovery(NEXT_DAY, bases=(base,), traded_elsewhere=(ended,))
+    stage = Stage(recovery=recovery, is_open=False)
+    stage.now = night + timedelta(hours=9)
+    for _ in range(3):
+        stage.after(60)
+        stage.book()
+        stage.handle(AccountRead(stage.now, replace(base, at=stage.now)))
+
+    assert _breaks(stage) == {}
 
 
 @pytest.mark.parametrize("is_in_base", [True, False])
