@@ -72,10 +72,11 @@ def events(
     Raises Unreachable or NeedsMigration.
     """
     auth, halts, notes = tables.auth_events, tables.halts, tables.notes
+    is_missed_timer = (notes.c.kind == MISSED_NOTE) & notes.c.numbers.contains('"alert"')
     of_kind = {
         EventKind.TWO_FACTOR: sa.select(auth),
         EventKind.STATE: sa.select(halts).where(~halts.c.scope.startswith(tables.BASE)),
-        EventKind.ALERT: sa.select(notes).where(notes.c.kind.in_(_ALERTS)),
+        EventKind.ALERT: sa.select(notes).where(notes.c.kind.in_(_ALERTS) | is_missed_timer),
     }
     with reading_current(url) as connection:
         if since is None:

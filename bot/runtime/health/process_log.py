@@ -254,7 +254,8 @@ def name_of(entry: Entry) -> str:
 
 def level_of(entry: Entry) -> str:
     if isinstance(entry, Note):
-        return _LEVEL_OF_NOTE.get(entry.kind, "info")
+        default = "warning" if "alert" in entry.numbers else "info"
+        return _LEVEL_OF_NOTE.get(entry.kind, default)
     if isinstance(entry, StateChanged):
         return "warning" if entry.to_state in _ILL else "info"
     if isinstance(entry, Decision):

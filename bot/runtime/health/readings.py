@@ -14,7 +14,7 @@ from typing import Final
 from bot import __version__
 from bot.broker.broker import Broker
 from bot.clock import boottime_s
-from bot.domain.entry import Decision, Entry, Fill, Note, RunState, Transition
+from bot.domain.entry import MISSED_NOTE, Decision, Entry, Fill, Note, RunState, Transition
 from bot.domain.instrument import Phase
 from bot.domain.order import OrderState
 from bot.domain.visible import visible
@@ -90,7 +90,7 @@ class Counts:
             self.decisions[pair if is_known else _OTHERS] += 1
         elif isinstance(entry, Note):
             self.notes[entry.kind] += 1
-            if entry.kind == "ALERT":
+            if entry.kind == "ALERT" or (entry.kind == MISSED_NOTE and "alert" in entry.numbers):
                 code = str(entry.numbers.get("alert", _OTHER))
                 is_known = code in self.alerts or len(self.alerts) < LABELS_MAX
                 self.alerts[code if is_known else _OTHER] += 1

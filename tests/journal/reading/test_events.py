@@ -18,8 +18,10 @@ async def test_the_last_day_s_story_is_told_of_the_kinds_that_are_asked_for(
     )
     alert = Note(after(5), "ALERT", "2FA needed", {"alert": "TWO_FACTOR_NEEDED"}, "HPG")
     note = Note(after(6), "PULSE", "nothing to do")
+    timer = Note(after(7), "MISSED", "its timer was not run", {"alert": "TIMER_MISSED"})
+    job = Note(after(8), "MISSED", "the nightly copy was not run", {"job": "copy"})
     typed = AuthEvent(after(4), "TYPED", "", "a code, by bot otp")
-    await journal.write([*lines, alert, halt, reduced, note, typed])
+    await journal.write([*lines, alert, halt, reduced, note, typed, timer, job])
 
     whole = list(events(db_url, [*EventKind]))
     codes = list(events(db_url, [EventKind.TWO_FACTOR], after(YESTERDAY)))
@@ -29,6 +31,7 @@ async def test_the_last_day_s_story_is_told_of_the_kinds_that_are_asked_for(
         (after(5), "state", "HALTED", "", "", "prices (by operator)"),
         (after(5), "alert", "ALERT", "TWO_FACTOR_NEEDED", "HPG", "2FA needed"),
         (after(6), "state", "REDUCING", "", "entries:all", "(by operator)"),
+        (after(7), "alert", "MISSED", "TIMER_MISSED", "", "its timer was not run"),
     ]
     assert [row.what for row in codes] == ["ready", "code typed"]
 

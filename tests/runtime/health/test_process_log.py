@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from bot.config.settings.notify import ChannelPlan
-from bot.domain.entry import Note, RunState, StateChanged
+from bot.domain.entry import Note, Numbers, RunState, StateChanged
 from bot.domain.message import Event, Noted
 from bot.protocol.secret import Secret
 from bot.runtime.health.process_log import LogWatch, ProcessLog
@@ -122,6 +122,15 @@ def test_a_line_has_a_name_a_level_and_the_facts(tmp_path: Path) -> None:
         "numbers": {"code": "DISK_LOW"},
         "symbol": None,
     }
+
+
+@pytest.mark.parametrize(("facts", "level"), [({"alert": "TIMER_MISSED"}, "warning"), ({}, "info")])
+def test_a_missed_timer_is_a_warning(tmp_path: Path, facts: Numbers, level: str) -> None:
+    missed = Note(NOW, "MISSED", "14:20 was not run", facts)
+
+    [found] = written(tmp_path / "bot.log", missed)
+
+    assert found["level"] == level
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,15 @@ def test_alerts_of_the_engine_are_counted_by_code_and_other_notes_are_not() -> N
     assert counts.notes["RESUME"] == 1
 
 
+def test_a_timer_that_was_missed_counts_as_an_alert_and_another_job_does_not() -> None:
+    counts = Counts()
+
+    counts.see(Note(NOW, "MISSED", "14:20 was not run", {"alert": "TIMER_MISSED"}))
+    counts.see(Note(NOW, "MISSED", "the nightly copy was not run", {}))
+
+    assert dict(counts.alerts) == {"TIMER_MISSED": 1}
+
+
 def test_codes_without_end_are_told_apart_up_to_a_bound() -> None:
     counts = Counts()
 
