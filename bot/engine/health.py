@@ -55,8 +55,12 @@ JOURNAL_LOST_SPAN: Final = timedelta(minutes=30)
 
 def on_broker_health(state: State, event: BrokerHealthChanged) -> None:
     """No new orders while reads fail: the market and account are not known. What then fails again
-    is told anew, as nobody can have heard of it alone.
+    is told anew, as nobody can have heard of it alone. Beside another trouble it is no change of
+    state, and told by its alert.
     """
+    if not event.is_healthy and {*state.gate.troubles} - {BY_BROKER}:
+        told = _broker_away(event.detail)
+        state.alert(told.code, told.text, told.facts)
     degrade(state, BY_BROKER, event.detail, is_over=event.is_healthy)
     for failing in state.failing_reads.values():
         failing.told.clear()
@@ -140,13 +144,16 @@ def trouble_alerts(state: State) -> Iterable[Standing]:
         )
         yield Standing("JOURNAL_AWAY", text, {"detail": why})
     if (why := troubles.get(BY_BROKER)) is not None:
-        text = (
-            f"nothing can be read from the broker ({why}): no order leaves until it can; then the "
-            "bot goes on by itself. Fills and ends of orders are seen late; cancels are still "
-            "tried. Look at this machine's network (bot doctor) and at open orders in the broker's "
-            "app"
-        )
-        yield Standing("BROKER_AWAY", text, {"detail": why})
+        yield _broker_away(why)
+
+
+def _broker_away(why: str) -> Standing:
+    text = (
+        f"nothing can be read from the broker ({why}): no order leaves until it can; then the bot "
+        "goes on by itself. Fills and ends of orders are seen late; cancels are still tried. Look "
+        "at this machine's network (bot doctor) and at open orders in the broker's app"
+    )
+    return Standing("BROKER_AWAY", text, {"detail": why})
 
 
 def degrade(state: State, by: str, detail: str, *, is_over: bool) -> None:

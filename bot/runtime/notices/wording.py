@@ -36,6 +36,7 @@ TEXT_MAX: Final = 900
 Told = Callable[[str, str, str, Mapping[str, object]], str]
 """Words an alert in a language: language, English text, code, facts."""
 INTENTS_MAX: Final = 2_000
+_BROKER_AWAY: Final = "BROKER_AWAY"
 _STATES: Final = {
     RunState.HALTED: NoticeKind.HALTED,
     RunState.NEEDS_2FA: NoticeKind.TWO_FACTOR,
@@ -149,13 +150,14 @@ def safe(text: str) -> str:
 
 class Picker:
     """Makes notices from entries. It remembers why an order was placed, so that a
-    fill can say so.
+    fill can say so, and whether it has told of a trouble whose end is to be told too.
     """
 
     def __init__(self, wording: Wording, told: Told) -> None:
         self._wording = wording
         self._told = told
         self._intents: dict[str, Intent] = {}
+        self._is_ill = False
 
     def pick(self, entry: Entry) -> list[Notice]:
         """Return the notices for an entry."""
@@ -186,6 +188,7 @@ class Picker:
         code = str(entry.numbers.get("alert") or "")
         if not code:
             return []
+        self._is_ill |= code == _BROKER_AWAY
         kind = KINDS.get(code, NoticeKind.TROUBLE)
         text = self._told(self._wording.language, entry.text, code, entry.numbers)
         group = kind if kind is NoticeKind.HALTED else code
@@ -199,8 +202,10 @@ class Picker:
         kind = _STATES.get(entry.to_state, NoticeKind.STATE)
         if kind is NoticeKind.TWO_FACTOR:
             return []  # its alert says so, now and again at limited intervals
-        if entry.by == BY_JOURNAL:
+        is_end = self._is_ill and entry.to_state is RunState.RUNNING
+        if entry.by == BY_JOURNAL and not is_end:
             return []  # it may be stored long after: who looks at the journal itself tells
+        self._is_ill = entry.to_state is RunState.DEGRADED
         text = self._wording.said("state", state=entry.to_state, reason=entry.reason)
         group = entry.to_state.value if kind is NoticeKind.STATE else kind
         return [self._wording.notice(entry.at, kind, text, group=group)]
