@@ -1,0 +1,118 @@
+"""`bot cancel` at a bot whose journal is away, and at one with orders of unknown outcome."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from bot.config.problems import ExitCode
+from bot.runtime.control.server import ControlServer
+from bot.runtime.control.socket import Reply, Request
+from tests.cli.stage import Ran, call
+
+AWAY = """\
+mode: sandbox
+journal: {url: "postgresql+psycopg://bot@127.0.0.1:1/bot"}
+state_dir: state
+"""
+OPEN = {"order_id": "ORD10000008", "intent_id": "L-0008"}
+ELSEWHERE = {"order_id": "ORD10000009", "intent_id": None}
+
+
+class _Bot:
+    """Answers as a running bot does; a cancel ends every open order, also those not in its journal,
+    and leaves the unknown ones.
+    """
+
+    def __init__(self, config: Path, **status: object) -> None:
+        self._config = config
+        self._status = {"state": "RUNNING", "open_orders": [OPEN, ELSEWHERE], **status}
+        self.asked = list[Request]()
+
+    async def _cancel(self, request: Request) -> Reply:
+        self.asked.append(request)
+        self._status["open_orders"] = [ELSEWHERE]
+        return {"ok": True, "asked_at": "2026-11-19T02:20:00+00:00"}
+
+    async def _answer(self, _: Request) -> Reply:
+        return {"ok": True, "status": self._status}
+
+    async def call(self, *arguments: str) -> Ran:
+        handlers = {"status": self._answer, "cancel": self._cancel}
+        sender = {"bot": {"name": "mybot", "mode": "live", "config": str(self._config)}}
+        server = ControlServer(self._config.parent / "state", handlers, sender)
+        await server.start()
+        try:
+            return await asyncio.to_thread(call, "cancel", *arguments, "-c", str(self._config))
+        finally:
+            await server.stop()
+
+
+@pytest.fixture
+def away(tmp_path: Path) -> Path:
+    """A configuration whose journal nobody can read."""
+    config = tmp_path / "bot.yaml"
+    config.write_text(AWAY)
+    return config
+
+
+@pytest.mark.parametrize("named", ["--all", "ORD10000008", "L-0008"])
+async def test_a_cancel_needs_no_journal_and_is_judged_by_the_status(
+    away: Path, named: str
+) -> None:
+    bot = _Bot(away, state="DEGRADED", trouble={"text": "the journal is away", "since": None})
+
+    ran = await bot.call(named, "--reason", "wrong")
+
+    [asked] = bot.asked
+    assert asked.get("all") is True or asked["order_id"] == "ORD10000008"
+    assert (asked["reason"], ran.code) == ("wrong", ExitCode.TIMED_OUT)
+    assert "mybot (live): 1 order to cancel\n" in ran.out
+    assert "ORD10000008 is no longer open; how it ended, once the journal can be read" in ran.out
+    assert ran.err == "0 of 1 order cancelled, 1 no longer open\n"
+
+
+async def test_a_journal_that_only_this_command_cannot_read_is_told_after_the_cancel(
+    away: Path,
+) -> None:
+    bot = _Bot(away)
+
+    ran = await bot.call("--all", "--json")
+
+    assert (len(bot.asked), ran.code) == (1, ExitCode.TIMED_OUT)
+    assert "E-DB-001" in ran.err
+    found = json.loads(ran.out)
+    assert (found["orders"], found["unread"]) == ([], ["ORD10000008"])
+
+
+async def test_a_part_of_an_id_needs_the_journal_and_says_how_it_goes_without(away: Path) -> None:
+    bot = _Bot(away)
+
+    ran = await bot.call("0008")
+
+    assert (bot.asked, ran.code) == ([], ExitCode.DATABASE)
+    assert "without the journal an order is named by its whole id" in ran.err
+
+
+async def test_an_order_whose_row_is_not_in_the_journal_yet_is_no_mistake(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.cli.commands.cancel.FOLLOWS_S", 0.2)
+    late = {"order_id": "ORD99999999", "intent_id": "L-0099"}
+
+    ran = await _Bot(config, open_orders=[late]).call("--all")
+
+    assert (ran.code, "E-DB" in ran.err) == (ExitCode.TIMED_OUT, False)
+    assert "ORD99999999 is no longer open" in ran.out
+
+
+async def test_a_cancel_of_all_names_what_is_of_unknown_outcome(config: Path) -> None:
+    bot = _Bot(config, open_orders=[], unknown=["L-0008"])
+
+    told, found = await bot.call("--all"), await bot.call("--all", "--json")
+
+    assert (told.code, found.code) == (ExitCode.TIMED_OUT, ExitCode.TIMED_OUT)
+    assert "L-0008 UNKNOWN: its answer was lost" in told.out
+    assert told.err == "0 of 1 order cancelled\n"
+    assert json.loads(found.out)["unknown"] == ["L-0008"]
