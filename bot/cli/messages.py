@@ -73,7 +73,19 @@ HALT_UNSEEN: Final = (
     "But a HALT file is in place now: a bot running there will halt and cancel what is open; if "
     "none is running, the next start will. Once that is fixed, see what happened: bot status"
 )
-HALT_NOT: Final = "NOTHING WAS HALTED: a bot running there goes on trading"
+HALT_NOT: Final = (
+    "NOTHING WAS HALTED: a bot running there goes on trading. Name its state directory: bot halt "
+    "--yes --state-dir DIR; or halt its process, which needs no file: kill -USR1 PID (pgrep -af "
+    "'bot run')"
+)
+HALT_DECLINED: Final = (
+    "NOTHING WAS HALTED: a bot running there goes on trading. To halt without a question: bot halt "
+    "--yes"
+)
+HALT_UNNAMED: Final = (
+    "No bot answers on {state_dir}. Put a HALT file there all the same, so that a bot which runs "
+    "or starts there sends no new orders and cancels the open ones?"
+)
 FLATTEN_UNKNOWN: Final = (
     "the bot is HALTED but sells nothing: it is still starting and does not know yet what its "
     "strategies hold. Once bot status shows the positions: bot halt --flatten"

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from bot.cli import messages
+from bot.cli.asking import READING, reply_of
 from bot.cli.command import Invocation
 from bot.cli.show import write_line
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.places import demo_at_sight, find_config, last_run, state_dir_at_sight
 from bot.config.shipped import DEMO, shipped, shipped_dir
 from bot.domain.entry import RunState
-from bot.runtime.control.socket import ASK_TIMEOUT_S, SAFER, NoBotRunning, ask, stuck_words
+from bot.runtime.control.socket import is_there
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -66,10 +67,6 @@ class Fields(dict[str, object]):
         return datetime.fromisoformat(found) if isinstance(found, str) else None
 
 
-READING: Final = frozenset(
-    {"status", "otp_state", "quote", "api", "phases", "reconcile", "balance", "jobs"}
-)
-"""Requests to a running bot that change nothing; all others are changes."""
 STOPPED: Final = Fields(state=RunState.STOPPED)
 SQLITE: Final = "sqlite:///"
 _TEMPLATE: Final = "config/bot.yaml"
@@ -228,9 +225,10 @@ def find_bot(invocation: Invocation, do: str, **request: object) -> Fields | Non
     """Ask the running bot and return its reply, even a refusal; None if no bot runs."""
     assert do in READING or invocation.does_change, f"only a command that changes sends {do}"
     for state_dir in _state_dirs(invocation):
-        reply = _reply_of(state_dir, {"do": do, **request}, invocation.patience_s)
-        if reply is None:
+        found = reply_of(state_dir, {"do": do, **request}, invocation.patience_s)
+        if found is None:
             continue
+        reply = Fields(found)
         if named := reply.inner("bot"):  # as the bot itself reports, not as a configuration says
             invocation.bot = {name: str(value) for name, value in named.items()}
             invocation.account = reply.text("account")
@@ -268,53 +266,6 @@ def running_status(invocation: Invocation) -> Fields:
     return found
 
 
-def _reply_of(
-    state_dir: Path, request: Mapping[str, object], patience_s: float = ASK_TIMEOUT_S
-) -> Fields | None:
-    """Ask the bot of a state directory; None if none runs. Raises OperatorMistake.
-
-    If it is slow, the user is told what the command waits for, and what happens when it gives up.
-    """
-    later = when_given_up(request)
-
-    def tell(process: int) -> None:
-        state = messages.PROCESS_STATES.get(_state_of(process), messages.SILENT)
-        state = stuck_words(state_dir) or state.format(process=process)
-        who = f"the bot on {state_dir} (process {process}) does not answer"
-        waits = f"waiting up to {patience_s:g} s for '{request['do']}', Ctrl-C to give up"
-        write_line(f"{who}: {state}; {waits}: {later}", err=True)
-
-    try:
-        return Fields(ask(state_dir, request, timeout_s=patience_s, on_silence=tell))
-    except NoBotRunning:
-        return None
-    except TimeoutError as error:
-        message = f"the bot on {state_dir} did not answer in time; {later}"
-        raise OperatorMistake.of("E-CTL-003", message, ExitCode.TIMED_OUT) from error
-    except KeyboardInterrupt:
-        write_line(f"'{request['do']}' was given up; {later}", err=True)
-        raise
-
-
-def when_given_up(request: Mapping[str, object]) -> str:
-    """Say what happens to a request that nobody waits for any more."""
-    do = str(request["do"])
-    if do in READING:
-        return "nothing was changed"
-    if do not in SAFER:
-        return f"'{do}' will not be done later either"
-    sold = ", but sells nothing" if request.get("flatten") else ""
-    return f"the bot will still do the '{do}' once it responds again{sold}"
-
-
-def _state_of(process: int) -> str:
-    """Return the letter of a process's state; empty if it cannot be seen."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return ""
-
-
 def own_state_dir(invocation: Invocation) -> Path:
     """Return the state directory of the bot that is meant, running or not."""
     return _state_dirs(invocation)[0]
@@ -327,7 +278,7 @@ def _state_dirs(invocation: Invocation) -> tuple[Path, ...]:
         found = [_state_dir(invocation, config)]
         if _is_searched(invocation):
             if invocation.does_change and _is_demo(config):
-                if not runs(found[0]):
+                if not is_there(found[0]):
                     command = click.get_current_context().command_path
                     message = messages.WHICH_BOT.format(command=command)
                     raise OperatorMistake.of("E-RUN-007", message, ExitCode.USAGE)
@@ -352,7 +303,7 @@ def runs(state_dir: Path) -> bool:
     """Return whether a bot answers there. Raises OperatorMistake if one runs and does
     not answer.
     """
-    return _reply_of(state_dir, {"do": "status"}) is not None
+    return reply_of(state_dir, {"do": "status"}) is not None
 
 
 def require_none_running(state_dir: Path) -> None:
@@ -380,7 +331,7 @@ def no_bot(invocation: Invocation) -> OperatorMistake:
     state_dir = _state_dirs(invocation)[0]
     if _is_searched(invocation) and invocation.does_change:
         demo = load_demo(invocation)
-        if demo.state_dir != state_dir and runs(demo.state_dir):
+        if demo.state_dir != state_dir and is_there(demo.state_dir):
             own = load(invocation).path
             message = messages.NOT_THE_DEMO.format(state_dir=state_dir, config=own, demo=demo.path)
             return OperatorMistake.of("E-RUN-007", message, ExitCode.USAGE)

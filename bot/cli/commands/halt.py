@@ -20,7 +20,14 @@ from bot.cli.commands.status import knows_what_is_held
 from bot.cli.last_run import open_orders
 from bot.cli.operating import OPERATOR, print_accepted, print_state, wait_until
 from bot.cli.options import reason_option
-from bot.cli.show import ask_shown, confirm, print_json, show_mistake, write_line
+from bot.cli.show import (
+    ask_shown,
+    confirm,
+    is_attended,
+    print_json,
+    show_mistake,
+    write_line,
+)
 from bot.cli.target import (
     SQLITE,
     Fields,
@@ -45,12 +52,14 @@ CANCELS_S: Final = 8.0
 """How long to wait for the ends of the cancelled orders."""
 FLAG_S: Final = 2.0
 """How long the disk may take for the file, before the bot is asked anyway."""
+NAME_S: Final = 2.0
+"""How long the question waits for the name of the bot."""
 PATIENCE_S: Final = 5.0
 """How long a bot may take to answer; one that takes longer is treated as hanging."""
 NOT_YET: Final = "E-CTL-005"
 """The refusal of a bot that waits for another one's journal, or has none yet."""
-NOT_OURS: Final = "E-CTL-004"
-"""The mistake of a control folder that others could have changed: no bot is asked there."""
+ANOTHER: Final = "E-RUN-007"
+"""The mistake where this bot does not run, and another one that does may be meant."""
 _SELL: Final = "FLATTEN"
 _UNKNOWN_WHY: Final = "its cancel is done, but no row shows it yet: bot orders"
 
@@ -65,16 +74,14 @@ def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> in
 
     Exit code 11 when an order is still open or its outcome is unknown.
     """
-    invocation.patience_s = PATIENCE_S
     try:
         state_dir = own_state_dir(invocation)
-        if not yes and not invocation.no_input and sys.stdin.isatty():
-            ask_bot(invocation, "status")
-            which = which_bot(invocation)
-            if not confirm(f"Halt {which}: cancel all open orders and send no new ones?"):
-                raise click.Abort
-    except OperatorMistake as mistake:
-        raise _unreached(invocation, mistake) from mistake
+        if not yes and is_attended(invocation):
+            _require_leave(invocation, state_dir)
+    except OperatorMistake:
+        write_line(messages.HALT_NOT, err=True)
+        raise
+    invocation.patience_s = PATIENCE_S
     _ask_to_halt(invocation, state_dir, reason)
     asked = _open(find_status(invocation))
     over = {RunState.HALTED, RunState.STOPPED}
@@ -186,6 +193,45 @@ def _report(invocation: Invocation, found: Fields, order_ids: set[str]) -> None:
         write_line(text)
 
 
+def _require_leave(invocation: Invocation, state_dir: Path) -> None:
+    """Ask whether to halt. Raises Abort if not, and says then how to halt without the question."""
+    try:
+        if confirm(_question(invocation, state_dir)):
+            return
+    except (click.Abort, KeyboardInterrupt):
+        write_line("", err=True)  # the line of the question is still open
+    if not is_raised(state_dir):
+        write_line(messages.HALT_DECLINED, err=True)
+    raise click.Abort
+
+
+def _question(invocation: Invocation, state_dir: Path) -> str:
+    """Return the question, with the bot's name. One that is dead or hangs cannot say it, and must
+    be halted all the same, so the question then names its folder. Raises OperatorMistake if another
+    bot may be meant.
+    """
+    invocation.patience_s = NAME_S
+    try:
+        found = _ask(invocation, "status")
+    except OperatorMistake as silence:
+        show_mistake(silence)
+    else:
+        if found is not None:
+            return f"Halt {which_bot(invocation)}: cancel all open orders and send no new ones?"
+        if (mistake := no_bot(invocation)).problems[0].code == ANOTHER:
+            raise mistake
+    return messages.HALT_UNNAMED.format(state_dir=state_dir)
+
+
+def _ask(invocation: Invocation, do: str, **request: object) -> Fields | None:
+    """Ask as `find_bot` does; a folder that cannot be entered is an OperatorMistake, too."""
+    try:
+        return find_bot(invocation, do, **request)
+    except OSError as error:
+        text = f"{error.filename}: {error.strerror}"
+        raise OperatorMistake.of("E-SYS-001", text, ExitCode.DATABASE) from error
+
+
 def _ask_to_halt(invocation: Invocation, state_dir: Path, reason: str) -> None:
     """Block by the file, then have the bot halt. Raises OperatorMistake if it does not."""
     was_raised = is_raised(state_dir)
@@ -197,49 +243,40 @@ def _ask_to_halt(invocation: Invocation, state_dir: Path, reason: str) -> None:
     if may_raise and (trouble := within(FLAG_S, raising, state_dir)):
         write_line(trouble, err=True)
     try:
-        reply = find_bot(invocation, "halt", strategy=None, reason=reason, by=OPERATOR)
+        reply = _ask(invocation, "halt", strategy=None, reason=reason, by=OPERATOR)
+        if reply is not None and reply.get("ok"):
+            return
+        mistake = no_bot(invocation) if reply is None else refusal(invocation, reply)
     except OperatorMistake as silence:
-        if silence.exit_code is ExitCode.CONFIG and is_in_place(state_dir):  # nobody answers there
-            show_mistake(silence)
-            message = messages.HALT_LATER.format(state_dir=state_dir)
-            raise OperatorMistake.of("E-RUN-001", message, ExitCode.NOT_RUNNING) from silence
-        if silence.problems[0].code == NOT_OURS:
-            if is_in_place(state_dir):
-                _print_open(invocation)
-            raise _unreached(invocation, silence) from silence
-        if silence.exit_code is not ExitCode.TIMED_OUT:
-            raise
-        _print_open(invocation)
-        message = messages.HALT_HANGS.format(state_dir=state_dir, seconds=f"{PATIENCE_S:g}")
-        raise OperatorMistake.of("E-RUN-011", message, ExitCode.TIMED_OUT) from silence
-    if reply is None:
-        mistake = no_bot(invocation)
-        if mistake.exit_code is ExitCode.USAGE and not was_raised:
-            lower_flag(state_dir)  # another bot is running and may be meant
-        if not is_in_place(state_dir):
-            raise mistake
-        _print_open(invocation)
-        message = messages.HALT_LATER.format(state_dir=state_dir)
-        raise OperatorMistake.of("E-RUN-001", message, mistake.exit_code)
-    if not reply.get("ok"):
-        mistake = refusal(invocation, reply)
-        if reply.get("code") != NOT_YET or not is_in_place(state_dir):
-            raise mistake
-        message = mistake.problems[0].message
-        kept = messages.HALT_KEPT.format(message=message, state_dir=state_dir)
-        raise OperatorMistake.of(NOT_YET, kept, mistake.exit_code)
-
-
-def _unreached(invocation: Invocation, mistake: OperatorMistake) -> OperatorMistake:
-    """Return why the bot could not be asked, and say whether a file halts it all the same."""
-    if mistake.problems[0].code == NOT_OURS:
-        is_halted = is_in_place(own_state_dir(invocation))
-        told = messages.HALT_UNSEEN if is_halted else messages.HALT_NOT
-        text = f"{mistake.problems[0].message}. {told}"
-        return OperatorMistake.of(NOT_OURS, text, mistake.exit_code)
-    if mistake.exit_code is ExitCode.CONFIG:
+        mistake = silence
+    if mistake.problems[0].code == ANOTHER and not was_raised:
+        lower_flag(state_dir)
+    if is_in_place(state_dir):
+        mistake = _held_by_file(invocation, state_dir, mistake)
+    else:
         write_line(messages.HALT_NOT, err=True)
-    return mistake
+    raise mistake
+
+
+def _held_by_file(
+    invocation: Invocation, state_dir: Path, mistake: OperatorMistake
+) -> OperatorMistake:
+    """Return what is said where the bot has not taken the halt, and the file is in place."""
+    code, message = mistake.problems[0].code, mistake.problems[0].message
+    if code == NOT_YET:
+        kept = messages.HALT_KEPT.format(message=message, state_dir=state_dir)
+        return OperatorMistake.of(NOT_YET, kept, mistake.exit_code)
+    later = messages.HALT_LATER.format(state_dir=state_dir)
+    if mistake.exit_code is ExitCode.CONFIG:  # only read where nobody answers
+        show_mistake(mistake)
+        return OperatorMistake.of("E-RUN-001", later, ExitCode.NOT_RUNNING)
+    _print_open(invocation)
+    if code == "E-RUN-001":
+        return OperatorMistake.of(code, later, mistake.exit_code)
+    if mistake.exit_code is ExitCode.TIMED_OUT:
+        text = messages.HALT_HANGS.format(state_dir=state_dir, seconds=f"{PATIENCE_S:g}")
+        return OperatorMistake.of("E-RUN-011", text, ExitCode.TIMED_OUT)
+    return OperatorMistake.of(code, f"{message}. {messages.HALT_UNSEEN}", mistake.exit_code)
 
 
 def _require_running(invocation: Invocation, found: Fields) -> None:

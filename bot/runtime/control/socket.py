@@ -138,6 +138,17 @@ def _listens(folder: Path) -> bool:
     return True
 
 
+def is_there(state_dir: Path) -> bool:
+    """Return whether a bot runs there, also one that does not answer. Raises OperatorMistake if its
+    folder is not its owner's alone.
+    """
+    try:
+        with control_folder(state_dir) as folder:
+            return _listens(folder)
+    except OSError:
+        return False
+
+
 def ask(
     state_dir: Path,
     request: Request,

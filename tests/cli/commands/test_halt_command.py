@@ -2,21 +2,145 @@
 
 import asyncio
 import os
+import socket
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
+from bot.cli.commands import halt as halt_command
 from bot.cli.commands.halt import NOT_YET, how_many_open, what_is_sold
+from bot.cli.main import INTERRUPTED
 from bot.cli.target import Fields
 from bot.config.problems import ExitCode
 from bot.runtime.brake import is_raised, reason_of_flag
 from bot.runtime.control.server import ControlServer
-from bot.runtime.control.socket import FOLDER, Reply, Request, refused
-from tests.cli.stage import call
+from bot.runtime.control.socket import FOLDER, SOCKET, Reply, Request, refused
+from tests.cli.stage import CONFIG, call
 
 SOMEBODY_ELSE = 65_534
 OPEN = {"order_id": "ORD10000008", "intent_id": "L-0008"}
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody is there to be asked, and has not got all day."""
+    monkeypatch.setattr(halt_command, "is_attended", lambda _: True)
+    monkeypatch.setattr(halt_command, "NAME_S", 0.2)
+    monkeypatch.setattr(halt_command, "PATIENCE_S", 0.3)
+
+
+@pytest.fixture
+def idle(tmp_path: Path) -> Path:
+    """The configuration of a bot that has a state directory and has not run."""
+    (tmp_path / "state").mkdir(mode=0o700)
+    config = tmp_path / "bot.yaml"
+    config.write_text(CONFIG)
+    return config
+
+
+@contextmanager
+def hanging(state_dir: Path) -> Iterator[None]:
+    """A bot that listens and never answers."""
+    (state_dir / FOLDER).mkdir(mode=0o700, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(state_dir / FOLDER / SOCKET))
+        listening.listen(8)
+        yield
+
+
+@pytest.mark.usefixtures("terminal")
+def test_who_halts_on_a_terminal_between_two_starts_is_asked_and_has_blocked_the_next(
+    idle: Path,
+) -> None:
+    ran = call("halt", "--reason", "enough", "-c", str(idle), stdin="y\n")
+
+    assert ran.code == ExitCode.NOT_RUNNING
+    assert f"No bot answers on {idle.parent / 'state'}. Put a HALT file there all" in ran.err
+    assert "A HALT file is in place now: the next start will be HALTED" in ran.err
+    assert reason_of_flag(idle.parent / "state") == "enough"
+
+
+@pytest.mark.usefixtures("terminal")
+def test_who_halts_a_hanging_bot_on_a_terminal_is_asked_and_has_blocked_it(idle: Path) -> None:
+    with hanging(idle.parent / "state"):
+        ran = call("halt", "--reason", "enough", "-c", str(idle), stdin="y\n")
+
+    assert ran.code == ExitCode.TIMED_OUT
+    assert "did not answer in time; nothing was changed\nNo bot answers on" in ran.err
+    assert "E-RUN-011 the bot on" in ran.err
+    assert "The HALT file is in place, so no new order goes out" in ran.err
+    assert reason_of_flag(idle.parent / "state") == "enough"
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_configuration_that_broke_does_not_keep_a_terminal_from_halting(idle: Path) -> None:
+    idle.write_text("mode: sandbox\nstate_dir: state\nriks: {}\n")
+
+    ran = call("halt", "-c", str(idle), stdin="y\n")
+
+    assert ran.code == ExitCode.NOT_RUNNING
+    assert "unknown key 'riks'" in ran.err
+    assert is_raised(idle.parent / "state")
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("answer", ["n\n", ""])
+def test_who_does_not_mean_it_hears_that_nothing_was_halted_and_what_to_type(
+    answer: str, idle: Path
+) -> None:
+    with hanging(idle.parent / "state"):
+        ran = call("halt", "-c", str(idle), stdin=answer)
+
+    assert ran.code == INTERRUPTED
+    assert ran.err.splitlines()[-1] == (
+        "NOTHING WAS HALTED: a bot running there goes on trading. To halt without a question: bot "
+        "halt --yes"
+    )
+    assert not is_raised(idle.parent / "state")
+
+
+def test_a_halt_where_no_bot_ever_ran_says_that_nothing_was_halted(idle: Path) -> None:
+    (idle.parent / "state").rmdir()
+
+    ran = call("halt", "--yes", "-c", str(idle))
+
+    assert ran.code == ExitCode.NOT_RUNNING
+    assert "NOTHING WAS HALTED: a bot running there goes on trading. Name its state" in ran.err
+    assert "bot halt --yes --state-dir DIR" in ran.err
+
+
+def test_a_halt_that_a_hanging_bot_has_not_heard_and_no_file_holds_says_so(
+    idle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(halt_command, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(halt_command, "raise_flag", lambda *_: "the disk is full")
+
+    with hanging(idle.parent / "state"):
+        ran = call("halt", "--yes", "-c", str(idle))
+
+    assert ran.code == ExitCode.TIMED_OUT
+    assert "the disk is full\nNOTHING WAS HALTED: a bot running there" in ran.err
+    assert "kill -USR1 PID" in ran.err
+    assert "the bot will still do the 'halt' once it responds again" in ran.err
+    assert "in place" not in ran.err
+
+
+def test_a_demo_that_hangs_is_halted_without_being_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": ""}
+    demo = tmp_path / "vnbot" / "demo"
+    demo.mkdir(mode=0o700, parents=True)
+
+    monkeypatch.setattr(halt_command, "PATIENCE_S", 0.3)
+    with chdir(tmp_path), hanging(demo):
+        ran = call("halt", "--yes", environment=places)
+
+    assert ran.code == ExitCode.TIMED_OUT
+    assert is_raised(demo), ran.err
 
 
 def test_a_bot_that_is_still_starting_is_not_said_to_have_no_order_open():
@@ -96,7 +220,7 @@ def test_a_halt_by_another_user_says_that_nothing_was_halted(closed: str, why: s
 
         assert ran.code == (ExitCode.DATABASE if closed else ExitCode.CONFIG)
         assert str(folder / why) in ran.err
-        assert "NOTHING WAS HALTED: a bot running there goes on trading\n" in ran.err
+        assert "NOTHING WAS HALTED: a bot running there goes on trading. Name its" in ran.err
         assert not is_raised(folder / "state")
 
 

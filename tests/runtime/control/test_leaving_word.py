@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.target import _reply_of
+from bot.cli.asking import reply_of
 from bot.config.problems import OperatorMistake
 from bot.runtime.control.server import ControlServer, leave_word
 from bot.runtime.control.socket import FOLDER, SILENT_S, STUCK, stuck_words
@@ -20,7 +20,7 @@ def test_who_asks_a_silent_bot_reads_what_it_has_left(
         listening.listen(5)
         leave_word(tmp_path, WORDS)
         with pytest.raises(OperatorMistake, match="did not answer in time"):
-            _reply_of(tmp_path, {"do": "status"}, SILENT_S + 0.01)
+            reply_of(tmp_path, {"do": "status"}, SILENT_S + 0.01)
 
     assert f"does not answer: {WORDS}; waiting up to" in capsys.readouterr().err
     assert (tmp_path / FOLDER / STUCK).stat().st_mode & 0o777 == 0o600

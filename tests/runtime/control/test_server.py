@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from bot.cli.target import require_none_running, when_given_up
+from bot.cli.asking import when_given_up
+from bot.cli.target import require_none_running
 from bot.config.private_files import name_of
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.runtime.control.server import LOOK_S, ControlServer, handlers_of
