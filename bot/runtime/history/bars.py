@@ -20,7 +20,8 @@ Column = NDArray[np.int64]
 class BarColumns:
     """Bars of one symbol and width, oldest first, each time once. Columns are equally long.
 
-    `start` is Unix seconds, prices are VND as quoted that day (never adjusted), volume is shares.
+    `start` is Unix seconds, prices are VND as quoted that day (never adjusted) or hundredths of an
+    index's points, volume is shares.
     """
 
     symbol: str

@@ -32,7 +32,9 @@ BLOCK_BYTES: Final = 1 << 18
 """Read at once: some six thousand bars, so that fifty open files fit in memory."""
 FIGURES: Final = ("open", "high", "low", "close", "volume")
 INDICES: Final = frozenset({"VNINDEX", "VN30", "HNXINDEX", "HNX30", "UPCOMINDEX"})
-"""Not shares: their points are stored as hundredths, so that they are whole numbers too."""
+"""Not shares: their points are hundredths in memory, so that they are whole numbers too."""
+HUNDREDTHS: Final = 100
+"""Of a point."""
 DAY_S: Final = 86_400
 OFFSET_S: Final = int((EXCHANGE_TZ.utcoffset(datetime(2024, 1, 1)) or timedelta()).total_seconds())  # noqa: DTZ001
 """Local time's offset from UTC: the same all year."""
@@ -45,7 +47,8 @@ SAMPLE_BYTES: Final = 1 << 15
 """Read at once if only the first bars are needed."""
 _WITHIN_DAY_S: Final = 6 * 3_600
 """Bars of one day are closer together than those of two days."""
-_HUNDREDTHS: Final = 100
+_POINTS_MAX: Final = 5_000
+"""More than any of the indices has ever had, and less than those times 100."""
 _POINTS: Final = re.compile(r"[0-9]+(\.[0-9]{1,2})?")
 
 Bytes = NDArray[np.uint8]
@@ -189,7 +192,7 @@ class Reading:
 
     def __init__(self, path: Path, names: list[str], seconds: int, symbol: str) -> None:
         self._path, self._names, self._seconds = path, names, seconds
-        self._in_points = symbol in INDICES
+        self._symbol = symbol
         self._wanted = [names.index(name) for name in (_time_column(names), *FIGURES)]
         self._last = -seconds
         self._line = 2
@@ -197,7 +200,7 @@ class Reading:
 
     def figures(self, block: bytes) -> Figures:
         """Return the columns of a block of lines. Raises OperatorMistake with all wrong rows."""
-        found = None if self._in_points else self._added_up(block)
+        found = None if self._symbol in INDICES else self._added_up(block)
         return self.taken(found, lambda: block)
 
     def taken(self, found: Figures | None, text: Callable[[], bytes]) -> Figures:
@@ -217,6 +220,8 @@ class Reading:
             )
         if found is None or not is_in_order:
             found = self._row_by_row(text())
+        if self._symbol in INDICES:
+            _require_points(self._path, self._symbol, found[1:-1])
         if len(found[0]):
             self._last = int(found[0][-1])
         self._line += len(found[0])
@@ -242,14 +247,14 @@ class Reading:
     def _row_by_row(self, block: bytes) -> Figures:
         table = MarketTable(self._path, self._names, ())
         rows: list[tuple[int, ...]] = []
-        last, take = self._last, _points if self._in_points else Row.whole
+        last = self._last
         for number, line in enumerate(block.splitlines(), start=self._line):
             row = table.row(number, line.decode("utf-8", "replace"))
             if row is None:
                 continue
             try:
                 start = self._start_of(row, last)
-                rows.append((start, *figures_of(row, take)))
+                rows.append((start, *figures_of(row, self._symbol)))
                 last = start
             except WrongCell as error:
                 table.wrong(row, error)
@@ -281,8 +286,9 @@ class Reading:
         return start
 
 
-def figures_of(row: Row, take: Callable[[Row, str], int] = Row.whole) -> tuple[int, ...]:
+def figures_of(row: Row, symbol: str) -> tuple[int, ...]:
     """Return prices and volume of a row. Raises WrongCell."""
+    take = _points if symbol in INDICES else Row.whole
     opened_at, high, low, close = (take(row, name) for name in FIGURES[:-1])
     if not 0 < low <= min(opened_at, close) <= max(opened_at, close) <= high:
         message = f"high {high:,} and low {low:,} do not hold open {opened_at:,} and close "
@@ -296,7 +302,18 @@ def _points(row: Row, column: str) -> int:
         message = f"{column} of an index is points with two digits, found {shown(text)}"
         raise WrongCell(column, "E-MKT-003", message)
     whole, _, part = text.partition(".")
-    return int(whole) * _HUNDREDTHS + int(part.ljust(2, "0"))
+    return int(whole) * HUNDREDTHS + int(part.ljust(2, "0"))
+
+
+def _require_points(path: Path, symbol: str, prices: Sequence[Column]) -> None:
+    """Refuse an index that was written times 100, as earlier versions did at every import."""
+    high = max((int(each.max()) for each in prices if len(each)), default=0)
+    if high > _POINTS_MAX * HUNDREDTHS and not any((each % HUNDREDTHS).any() for each in prices):
+        text = (
+            f"{symbol} of {high // HUNDREDTHS:,} points: an earlier version stored it times 100; "
+        )
+        text += "move this file away and import the index again"
+        raise mistake("E-DATA-015", text, path)
 
 
 def _wholes(data: Bytes, starts: Column, ends: Column) -> Column | None:

@@ -13,7 +13,7 @@ from typing import IO, Final
 
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
 from bot.runtime.history.bars import BarColumns, DayFrame
-from bot.runtime.history.store.bar_files import DAY_S, FIGURES, OFFSET_S
+from bot.runtime.history.store.bar_files import DAY_S, FIGURES, HUNDREDTHS, INDICES, OFFSET_S
 
 DAYS_HEADER: Final = "symbol,exchange,date,reference,ceiling,floor,ex_ratio"
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001
@@ -41,15 +41,19 @@ def written_beside(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_bars(path: Path, bars: Iterable[BarColumns]) -> None:
-    """Write bars as compressed CSV; each part comes after the one before it."""
+    """Write bars as compressed CSV; each part comes after the one before it. An index is written in
+    points, as it is read.
+    """
     with written_beside(path) as file, _packed(file) as packed:
         packed.write(f"time,{','.join(FIGURES)}\n".encode())
         for columns in bars:
             form = "%Y-%m-%d" if columns.seconds >= DAY_S else "%Y-%m-%d %H:%M"
-            figures = (getattr(columns, name).tolist() for name in FIGURES)
-            for start, *row in zip(columns.start.tolist(), *figures, strict=True):
+            price = _points if columns.symbol in INDICES else str
+            figures = (map(price, getattr(columns, name).tolist()) for name in FIGURES[:-1])
+            rows = zip(columns.start.tolist(), *figures, columns.volume.tolist(), strict=True)
+            for start, *row, volume in rows:
                 at = _EPOCH + timedelta(seconds=start + OFFSET_S)
-                packed.write(f"{at:{form}},{','.join(map(str, row))}\n".encode())
+                packed.write(f"{at:{form}},{','.join(row)},{volume}\n".encode())
 
 
 def write_days(path: Path, days: Iterable[tuple[str, str, date, DayFrame]]) -> None:
@@ -60,6 +64,10 @@ def write_days(path: Path, days: Iterable[tuple[str, str, date, DayFrame]]) -> N
             figures = (frame.reference, frame.ceiling, frame.floor, frame.ex_ratio)
             cells = ",".join("" if each is None else str(each) for each in figures)
             packed.write(f"{symbol},{exchange},{day},{cells}\n".encode())
+
+
+def _points(hundredths: int) -> str:
+    return f"{hundredths // HUNDREDTHS}.{hundredths % HUNDREDTHS:02}"
 
 
 def _packed(file: IO[bytes]) -> gzip.GzipFile:

@@ -85,7 +85,9 @@ def daily_bars(path: Path) -> dict[str, HeldBars]:
     """Return the daily bars of each symbol of a file. Raises OperatorMistake."""
     rows: dict[str, list[tuple[int, ...]]] = defaultdict(list)
     table = read_table(path, ("symbol", "date", *FIGURES))
-    for symbol, day, (line, *figures) in _taken(table, lambda row: (row.number, *figures_of(row))):
+    for symbol, day, (line, *figures) in _taken(
+        table, lambda row: (row.number, *figures_of(row, row.cells["symbol"].upper()))
+    ):
         start = (day.toordinal() - _EPOCH) * DAY_S - OFFSET_S
         rows[symbol].append((start, *figures, line))
     held = {}

@@ -27,6 +27,7 @@ from bot.runtime.api import own_broker
 from bot.runtime.closes import price_unit
 from bot.runtime.history.bars import BarColumns
 from bot.runtime.history.store.archive import Archive, Origin, Overlap, StoredRange
+from bot.runtime.history.store.bar_files import HUNDREDTHS, INDICES
 from bot.runtime.history.store.checking import BarCheck
 from bot.runtime.history.store.importing import Progress, Rules
 from bot.runtime.worlds.system import read_market_clock
@@ -205,7 +206,10 @@ class HistoryFetch:
         if not rows:
             return None
         instrument = listing or Instrument(symbol, Exchange.HOSE)
-        unit = price_unit(self.rules.rulebook, instrument, [row.close for row in rows if row.close])
+        closes = [row.close for row in rows if row.close]
+        unit = price_unit(self.rules.rulebook, instrument, closes)
+        if symbol in INDICES:
+            unit = HUNDREDTHS
         table: dict[int, tuple[int, ...]] = {}
         for row in rows:
             prices = [each or row.close for each in (row.open, row.high, row.low, row.close)]

@@ -19,6 +19,7 @@ from bot.config.problems import OperatorMistake, shown_path
 from bot.runtime.history.bars import BarColumns
 from bot.runtime.history.store.bar_files import (
     FIGURES,
+    HUNDREDTHS,
     INDICES,
     OFFSET_S,
     Figures,
@@ -34,7 +35,6 @@ PART_BARS: Final = 8_192
 """Read and written at once: fifty files are open in one run."""
 _NO_NUMBERS: Final = ("Binary", "Int128", "UInt128")
 """Kinds of columns that NumPy does not take as numbers."""
-_HUNDREDTHS: Final = 100
 _START_MAX: Final = 7_258_118_400
 """The year 2200: a larger number is not in seconds."""
 _TIME: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:00)?)?$"
@@ -122,13 +122,18 @@ def _damage_told(path: Path) -> Iterator[None]:
 
 
 def write_parquet(path: Path, bars: Iterable[BarColumns]) -> None:
-    """Write bars as Parquet with a column `start` of Unix seconds, in parts of PART_BARS rows."""
+    """Write bars as Parquet with a column `start` of Unix seconds, in parts of PART_BARS rows.
+
+    An index is written in points, as it is read.
+    """
     import polars as pl
 
-    frames = [
-        pl.DataFrame({name: getattr(columns, name) for name in ("start", *FIGURES)})
-        for columns in bars
-    ]
+    frames = []
+    for columns in bars:
+        frame = pl.DataFrame({name: getattr(columns, name) for name in ("start", *FIGURES)})
+        if columns.symbol in INDICES:
+            frame = frame.with_columns(pl.col(FIGURES[:-1]) / HUNDREDTHS)
+        frames.append(frame)
     packed = BytesIO()  # so that a full disk raises OSError and not a polars error
     pl.concat(frames).write_parquet(packed, row_group_size=PART_BARS, compression="zstd")
     with written_beside(path) as file:
@@ -169,7 +174,7 @@ def _figures(part: "pl.DataFrame", symbol: str) -> Figures | None:
         if not numbers.dtype.is_numeric():
             return None
         if symbol in INDICES and name != "volume":
-            numbers = (numbers.cast(pl.Float64) * _HUNDREDTHS).round()
+            numbers = (numbers.cast(pl.Float64) * HUNDREDTHS).round()
         whole = numbers.to_numpy()
         found.append(whole.astype(np.int64))
         if (found[-1] != whole).any() or (found[-1] < 0).any():

@@ -221,6 +221,37 @@ def test_both_forms_give_back_the_same_bytes(
     assert read_back[".parquet"] == read_back[".csv.gz"]
 
 
+@pytest.mark.parametrize("ending", FORMS)
+def test_an_index_keeps_its_points_however_often_it_is_written(tmp_path: Path, ending: str) -> None:
+    write, read = FORMS[ending]
+    write(tmp_path / f"bars/1m/VNINDEX{ending}", [columns(1, close=125_007, symbol="VNINDEX")])
+    archive = Archive(tmp_path)
+
+    assert add(archive, columns(1, 2, close=125_007, symbol="VNINDEX")) == (1, 1, 0)
+    assert add(archive, columns(3, close=100, symbol="VNINDEX")) == (1, 0, 0)
+
+    found = joined(read(tmp_path / f"bars/1m/VNINDEX{ending}", "VNINDEX", 60))
+    for prices in (found.open, found.high, found.low, found.close):
+        assert prices.tolist() == [125_007, 125_007, 100]
+    assert found.volume.tolist() == columns(1, 2, 3).volume.tolist()
+
+
+@pytest.mark.parametrize("ending", FORMS)
+def test_an_index_that_an_earlier_version_stored_times_100_is_refused(
+    tmp_path: Path, ending: str
+) -> None:
+    write, _ = FORMS[ending]
+    path = tmp_path / f"bars/1m/VNINDEX{ending}"
+    write(tmp_path / f"HPG{ending}", [columns(1, 2, close=9_487)])  # as it was written then
+    path.parent.mkdir(parents=True)
+    (tmp_path / f"HPG{ending}").rename(path)
+
+    with refused("E-DATA-015", "VNINDEX of 9,487 points: an earlier version stored it times 100"):
+        joined(Archive(tmp_path).source().chunks("VNINDEX", *ALWAYS))
+    with refused("E-DATA-015", "move this file away and import the index again"):
+        add(Archive(tmp_path), columns(3, close=9_512, symbol="VNINDEX"))
+
+
 def test_parquet_is_read_in_small_parts(tmp_path: Path) -> None:
     write_parquet(tmp_path / "HPG.parquet", [columns(*range(PART_BARS + 1))])
 

@@ -85,19 +85,22 @@ async def fetched(
     first: str = "2026-10-01",
     last: str = "2026-11-30",
     *,
+    symbol: str = "HPG",
     waits: Waits | None = None,
     overlap: Overlap = Overlap.KEEP,
 ) -> Fetched:
-    plan = FetchPlan(("HPG",), DAY, overlap=overlap)
+    plan = FetchPlan((symbol,), DAY, overlap=overlap)
     fetch = HistoryFetch(Archive(folder), RULES, broker.ask, waits or Waits(), TODAY, "test", plan)
     days = (date.fromisoformat(first), date.fromisoformat(last))
-    return await fetch.fetch("HPG", *days, lambda _: None)
+    return await fetch.fetch(symbol, *days, lambda _: None)
 
 
-def closes(folder: Path) -> dict[str, int]:
+def closes(folder: Path, symbol: str = "HPG") -> dict[str, int]:
     """The close of each stored day."""
     bars = [
-        bar for columns in Archive(folder).source().chunks("HPG", *ALWAYS) for bar in columns.bars()
+        bar
+        for columns in Archive(folder).source().chunks(symbol, *ALWAYS)
+        for bar in columns.bars()
     ]
     return {f"{bar.start + timedelta(hours=7):%Y-%m-%d}": bar.close for bar in bars}
 
@@ -114,6 +117,12 @@ async def test_days_come_in_whole_vnd_and_without_today(tmp_path: Path) -> None:
         {27_050},
     )
     assert (found.new, found.same, found.differing) == (len(stored), 0, 0)
+
+
+async def test_an_index_comes_with_the_digits_after_its_point(tmp_path: Path) -> None:
+    await fetched(tmp_path, Broker(lambda _: Decimal("249.37")), symbol="HNXINDEX")
+
+    assert set(closes(tmp_path, "HNXINDEX").values()) == {24_937}
 
 
 async def test_what_is_known_is_not_asked_for_again(tmp_path: Path) -> None:

@@ -153,6 +153,16 @@ def test_an_index_is_read_in_hundredths_of_a_point(tmp_path: Path) -> None:
     ]
 
 
+def test_an_index_in_a_file_of_many_symbols_is_in_points_too(tmp_path: Path) -> None:
+    rows = "hpg,2025-06-02,2,2,2,2,0\nvnindex,2025-06-02,1245.22,1247.3,1245,1247.3,0\n"
+    put(tmp_path, f"symbol,date,open,high,low,close,volume\n{rows}", "daily.csv")
+
+    source = open_bars(tmp_path / "daily.csv")
+
+    assert [each.close for each in bars_of(source, "VNINDEX")] == [124_730]
+    assert [each.close for each in bars_of(source)] == [2]
+
+
 def test_frames_take_ex_dates_from_their_own_file_and_none_from_adjusted_rows(
     tmp_path: Path,
 ) -> None:
