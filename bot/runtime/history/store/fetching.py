@@ -5,9 +5,9 @@ where it stopped: a stretch that the manifest has from the broker is not request
 bars that differ stay, and this is reported. Today is left out, as its bars are not complete.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import date, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Final
 
 import numpy as np
@@ -17,12 +17,12 @@ from bot.broker.errors import BrokerError, RateLimited, Refused, is_unknown
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.settings.load import Loaded
-from bot.domain.instrument import Exchange, Instrument
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.local_time import instant_of, local_date
-from bot.domain.quote import DAY, width_name
+from bot.domain.quote import DAY, span_of, width_name
 from bot.protocol.calls import CODECS
 from bot.protocol.shaped import Codec
-from bot.protocol.values.series import PriceHistory
+from bot.protocol.values.series import PriceBar, PriceHistory
 from bot.runtime.api import own_broker
 from bot.runtime.closes import price_unit
 from bot.runtime.history.bars import BarColumns
@@ -201,19 +201,21 @@ class HistoryFetch:
         Raises OperatorMistake with everything that makes them useless.
         """
         symbol, width = found.symbol, self.plan.width
+        if history.symbol != symbol:
+            raise _not_asked_for(symbol, f"the broker answered with bars of {history.symbol}")
         listing = self.rules.symbols.instrument(symbol, last)
         rows = [row for row in history.bars if first <= local_date(row.start) <= last and row.close]
         if not rows:
             return None
+        starts = _starts(symbol, width, rows)
         instrument = listing or Instrument(symbol, Exchange.HOSE)
         closes = [row.close for row in rows if row.close]
         unit = price_unit(self.rules.rulebook, instrument, closes)
         if symbol in INDICES:
             unit = HUNDREDTHS
         table: dict[int, tuple[int, ...]] = {}
-        for row in rows:
+        for start, row in zip(starts, rows, strict=True):
             prices = [each or row.close for each in (row.open, row.high, row.low, row.close)]
-            start = instant_of(local_date(row.start), _MIDNIGHT) if width == DAY else row.start
             whole = [round(each * unit) for each in prices if each is not None]
             table[int(start.timestamp())] = (*whole, int(row.volume or 0))
         columns = np.array([(at, *row) for at, row in sorted(table.items())], np.int64).T.copy()
@@ -245,3 +247,24 @@ class HistoryFetch:
         if listing is None and not any(each.code == UNKNOWN for each in found.told):
             text = f"{bars.symbol} is not in symbols.csv: ticks, band and hours were not checked"
             found.told.append(Problem(UNKNOWN, text))
+
+
+def _starts(symbol: str, width: timedelta, rows: Iterable[PriceBar]) -> list[datetime]:
+    """Return when the bars begin. Raises OperatorMistake for bars of another width, which no later
+    check would notice.
+    """
+    starts: dict[datetime, None] = {}
+    for row in rows:
+        start, _ = span_of(row.start, width)
+        at = f"{row.start.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
+        if width != DAY and start != row.start:
+            raise _not_asked_for(symbol, f"a bar of {at} is none of {width_name(width)}")
+        if start in starts:
+            raise _not_asked_for(symbol, f"two bars of {width_name(width)} hold {at}")
+        starts[start] = None
+    return list(starts)
+
+
+def _not_asked_for(symbol: str, what: str) -> OperatorMistake:
+    text = f"{symbol}: {what}; none of this answer was stored: ask the broker"
+    return OperatorMistake.of("E-DATA-016", text)

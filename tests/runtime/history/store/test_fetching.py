@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +22,7 @@ from bot.runtime.history.store.fetching import (
     Query,
 )
 from bot.runtime.history.store.importing import ALWAYS, Rules
+from bot.runtime.history.store.store import WIDTHS
 from tests.cli.stage import call
 from tests.processes import BotProcess
 
@@ -191,6 +192,48 @@ async def test_useless_bars_end_a_fetch_and_what_came_before_is_kept(tmp_path: P
     assert str(problem).startswith("E-MKT-007 HPG 2026-11-18: 27,010 is off the tick of 50 VND")
     assert min(closes(tmp_path)) == "2024-01-02"
     assert max(closes(tmp_path)) < "2026-11-18"
+
+
+async def test_the_history_of_another_symbol_is_not_stored(tmp_path: Path) -> None:
+    class Confused(Broker):
+        async def ask(self, symbol: str, query: Query) -> PriceHistory:
+            return replace(await super().ask(symbol, query), symbol="VCB")
+
+    with pytest.raises(OperatorMistake) as caught:
+        await fetched(tmp_path, Confused())
+
+    (problem,) = caught.value.problems
+    assert str(problem).startswith("E-DATA-016 HPG: the broker answered with bars of VCB; none of")
+    assert not (tmp_path / "bars").exists()
+    assert Archive(tmp_path).ranges() == ()
+
+
+@pytest.mark.parametrize(
+    ("width", "wanted"),
+    [
+        ("15m", "E-DATA-016 HPG: a bar of 2026-11-18 09:05 is none of 15m; none of this answer"),
+        ("1d", "E-DATA-016 HPG: two bars of 1d hold 2026-11-18 09:05; none of this answer"),
+    ],
+)
+async def test_bars_of_another_width_are_not_stored(
+    tmp_path: Path, width: str, wanted: str
+) -> None:
+    opening, price = datetime(2026, 11, 18, 2, tzinfo=UTC), Decimal(27_000)
+
+    async def ask(symbol: str, _: Query) -> PriceHistory:
+        starts = [opening + timedelta(minutes=5 * number) for number in range(12)]
+        bars = tuple(PriceBar(each, price, price, price, price, Decimal(100)) for each in starts)
+        return PriceHistory(symbol, bars)
+
+    plan = FetchPlan(("HPG",), timedelta(seconds=WIDTHS[width]))
+    fetch = HistoryFetch(Archive(tmp_path), RULES, ask, Waits(), TODAY, "test", plan)
+
+    with pytest.raises(OperatorMistake) as caught:
+        await fetch.fetch("HPG", date(2026, 11, 16), date(2026, 11, 19), lambda _: None)
+
+    (problem,) = caught.value.problems
+    assert str(problem).startswith(wanted)
+    assert not (tmp_path / "bars").exists()
 
 
 def test_without_an_address_there_is_nothing_to_fetch_from(tmp_path: Path) -> None:
