@@ -16,7 +16,7 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.operating import LOOK_AT_ORDERS_EVERY_S, OPERATOR
 from bot.cli.options import reason_option, timeout_option
 from bot.cli.show import aligned, print_json, print_lines, say, width, write_line
-from bot.cli.target import Fields, ask_bot, find_bot, readable_journal, which_bot
+from bot.cli.target import Fields, ask_bot, find_bot, readable_journal, refusal, which_bot
 from bot.cli.telling.wording import counted
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
@@ -68,6 +68,8 @@ def command(
         found = _wait(invocation, timeout, is_read)
     else:
         reply = find_bot(invocation, "reconcile")
+        if reply is not None and not reply.get("ok"):
+            raise refusal(invocation, reply)
         found = _without_bot(invocation) if reply is None else reply.inner("compared")
         give_up = monotonic_s() + FOLLOWS_S
         while reply is not None and _may_follow(found) and monotonic_s() < give_up:

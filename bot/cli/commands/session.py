@@ -9,8 +9,16 @@ import click
 from bot.cli.command import Invocation, define_command
 from bot.cli.options import since_of, since_option, watch_option
 from bot.cli.rows import fields_of
-from bot.cli.show import aligned, json_text, print_json, print_table, watch, width, write_line
-from bot.cli.target import Fields, ask_bot, find_bot, load, open_journal, readable_journal
+from bot.cli.show import aligned, json_text, print_json, print_table, say, watch, width, write_line
+from bot.cli.target import (
+    Fields,
+    ask_bot,
+    find_bot,
+    find_status,
+    load,
+    open_journal,
+    readable_journal,
+)
 from bot.cli.telling.wording import counted, phase_of, span_of
 from bot.clock import SystemClock
 from bot.domain.calendar import day_words
@@ -66,9 +74,9 @@ def command(
 ) -> None:
     """Show the time and phase of each exchange, what comes next, and the order types accepted now.
 
-    As the running bot knows it, or without one (or with --at) by the exchanges' rules. With SYMBOL:
-    what may be done with it then, and by which rule. With --jobs: what the bot does when, and what
-    happens when it can't do it on time.
+    As the running bot knows it, or without one (or with --at) by the exchanges' rules, and so where
+    the broker does not tell it. With SYMBOL: what may be done with it then, and by which rule. With
+    --jobs: what the bot does when, and what happens when it can't do it on time.
     """
     if jobs + missed + rules + (symbol is not None) > 1:
         raise click.UsageError("SYMBOL, --rules, --jobs and --missed: use one at a time")
@@ -83,7 +91,9 @@ def command(
     if symbol is None and not rules:
         watch(invocation, lambda: _phase_lines(invocation, moment), every_s=watch_s)
         return
-    at, _ = _moment_of(invocation, moment)
+    at, _, why = _moment_of(invocation, moment)
+    if why:
+        say(invocation, why)
     rulebook = _rulebook_at(invocation, at)
     if not rules:
         _explain(invocation, rulebook, (symbol or "").upper(), at)
@@ -145,25 +155,38 @@ def _show_missed(invocation: Invocation, since: str | None) -> None:
     write_line(f"{counted(missed, 'run')} missed{f', {late:,} late' if late else ''}")
 
 
-def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fields | None]:
-    """Return the instant that is meant, and the running bot's phases if that is now.
+def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fields | None, str]:
+    """Return the instant that is meant, the running bot's phases if that is now, and why a running
+    bot has none.
 
     A time of day refers to the running bot's day: a sandbox may be on another day than today.
     """
     is_of_today = moment is None or "-" not in moment
-    reply = find_bot(invocation, "phases") if is_of_today else None
-    now = (reply.instant("at") if reply else None) or SystemClock().now()
+    now, reply, why = _now(invocation) if is_of_today else (SystemClock().now(), None, "")
     if moment is None:
-        return now, reply
+        return now, reply, why
     today = now.astimezone(EXCHANGE_TZ).date()
     for written in (moment, f"{today}T{moment}"):
         try:
             at = datetime.fromisoformat(written)
         except ValueError:
             continue
-        return at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ), None
+        return at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ), None, ""
     wanted = "a date and time like 2026-11-19T14:31, or a time like 14:31"
     raise click.BadParameter(f"{moment!r}: wanted {wanted}", param_hint="--at")
+
+
+def _now(invocation: Invocation) -> tuple[datetime, Fields | None, str]:
+    """Return the market's time, the broker's phases, and why a running bot can't tell them."""
+    reply = find_bot(invocation, "phases")
+    if reply is None:
+        return SystemClock().now(), None, ""
+    if reply.get("ok"):
+        return reply.instant("at") or SystemClock().now(), reply, ""
+    why = f"the broker's phases are not known: {reply.text('message')}"
+    if at := find_status(invocation).instant("at"):
+        return at, None, why
+    return SystemClock().now(), None, f"{why}. The time is this machine's"
 
 
 def _rulebook_at(invocation: Invocation, at: datetime) -> Rulebook:
@@ -179,7 +202,7 @@ def _rulebook_at(invocation: Invocation, at: datetime) -> Rulebook:
 
 
 def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
-    at, reply = _moment_of(invocation, moment)
+    at, reply, why = _moment_of(invocation, moment)
     rulebook = _rulebook_at(invocation, at)
     by_broker = {row.text("exchange"): row for row in (reply or Fields()).each("phases")}
     fields, rows = list[dict[str, object]](), list[tuple[str, ...]]()
@@ -204,13 +227,15 @@ def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
     if invocation.json:
         source = "broker" if reply else "rules"
         whole = {"at": at.isoformat(), "source": source, "day": says, "exchanges": fields}
+        whole |= {"why": why} if why else {}
         return json_text(whole).splitlines()
     by = "the broker" if reply else "the exchanges' rules"
     head = f"{day_and_clock_of(at)} by {by}"
     calendar = rulebook.calendar
     doubt = [says] if day in {*calendar.doubts, *calendar.early_closes} else []
     table = aligned(HEADS, rows, limit=width())
-    return [head, *table, *doubt, "", *day_strip(rulebook, LISTED, at)]
+    refused = [why] if why else []
+    return [head, *refused, *table, *doubt, "", *day_strip(rulebook, LISTED, at)]
 
 
 def day_strip(rulebook: Rulebook, exchanges: Sequence[Exchange], at: datetime) -> list[str]:

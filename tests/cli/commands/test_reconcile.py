@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bot.config.problems import ExitCode
-from bot.runtime.control.server import ControlServer
+from bot.runtime.control.server import ControlServer, handlers_of
 from bot.runtime.control.socket import Reply, Request
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
@@ -175,3 +175,18 @@ async def test_a_place_whose_outcome_is_not_known_does_not_agree(config: Path, s
     assert told.code == ExitCode.DIFFERS
     assert "what became of L-0002 is not known yet: bot order L-0002" in told.err + told.out
     assert "everything agrees" not in told.err + told.out
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+async def test_a_bot_that_is_still_starting_has_compared_nothing(
+    config: Path, form: tuple[str, ...]
+) -> None:
+    bot = {"name": "mybot", "mode": "live", "config": str(config)}
+    server = ControlServer(config.parent / "state", handlers_of({}), {"bot": bot})
+    await server.start()
+
+    told = await asyncio.to_thread(call, "reconcile", *form, "-c", str(config))
+
+    await server.stop()
+    assert (told.code, told.out) == (ExitCode.REFUSED, "")
+    assert "E-CTL-005 the bot is STARTING" in told.err

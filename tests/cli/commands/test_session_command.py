@@ -1,5 +1,6 @@
 """`bot session`: the phases, a symbol explained, the rulebook of a day."""
 
+import asyncio
 import json
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -11,7 +12,10 @@ from bot.cli.show import UNCUT
 from bot.config.rulebook import load_rulebook, load_symbols
 from bot.config.scenario_file import load_scenario
 from bot.config.shipped import scenario_names
-from tests.cli.stage import call, make_project
+from bot.runtime.control.server import ControlServer
+from bot.runtime.control.socket import Reply, Request, refused
+from tests.cli.json_keys import differences
+from tests.cli.stage import Ran, call, make_project
 
 AT = ("--at", "2026-11-19T14:31")
 
@@ -167,3 +171,51 @@ def test_a_day_that_ends_early_says_so_and_shows_it(tmp_path: Path) -> None:
     assert "Thu 2026-11-19, a trading day that ends at 10:00: system down" in lines
     hose = next(line for line in lines if line.startswith("HOSE ") and "==" in line)
     assert hose == "HOSE     OOO========="
+
+
+async def _session_of(config: Path, at: str | None, *arguments: str) -> Ran:
+    """Call `bot session` beside a bot whose broker can't be reached, at a market time if it has
+    one.
+    """
+
+    async def phases(_: Request) -> Reply:
+        return refused("E-NET-002", "the broker can't be reached")
+
+    async def status(_: Request) -> Reply:
+        return {"ok": True, "status": {"state": "DEGRADED", "at": at}}
+
+    bot = {"name": "mybot", "mode": "sandbox", "config": str(config)}
+    handlers = {"phases": phases, "status": status}
+    server = ControlServer(config.parent / "state", handlers, {"bot": bot})
+    await server.start()
+    try:
+        return await asyncio.to_thread(call, "session", *arguments, "-c", str(config))
+    finally:
+        await server.stop()
+
+
+async def test_phases_that_the_broker_does_not_tell_are_not_said_to_be_its_own(
+    config: Path,
+) -> None:
+    at, why = "2026-11-19T07:31:00+00:00", "the broker's phases are not known: the broker can't be"
+
+    told = await _session_of(config, at)
+    found = json.loads((await _session_of(config, at, "--json")).out)
+    symbol = await _session_of(config, at, "HPG")
+
+    head, reason, *_ = told.out.splitlines()
+    assert head == "2026-11-19 14:31:00 by the exchanges' rules"
+    assert reason.startswith(why)
+    assert (found["source"], found["why"].startswith(why)) == ("rules", True)
+    assert differences("bot session", json.dumps(found)) == []
+    assert symbol.out.startswith("HPG at 2026-11-19 14:31:00 by the exchange's rules\n")
+    assert symbol.err.startswith(why)
+
+
+async def test_the_time_of_a_bot_that_has_none_yet_is_said_to_be_this_machines(
+    config: Path,
+) -> None:
+    told = await _session_of(config, None)
+
+    assert "by the exchanges' rules\n" in told.out
+    assert told.out.splitlines()[1].endswith(". The time is this machine's")
