@@ -180,15 +180,20 @@ def _number_of(value: object) -> int | None:
 
 
 def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str, Moved]]]:
-    """Return the figures of each account that count, read at the instant that the newest row names,
-    with what they contain of external orders.
+    """Return the figures of each account that count, with what they contain of external orders:
+    those read at the instant that its newest row names. An earlier program took such a row over
+    from its emergency journal without the figures; then the row before it counts.
     """
-    snapshots = tables.account_snapshots
-    for account, row in newest_by_scope(connection, tables.BASE).items():
-        mine = (snapshots.c.account == account) & (snapshots.c.taken_at == row["at"])
-        taken = sa.select(snapshots).where(mine).order_by(snapshots.c.seq.desc()).limit(1)
-        for stored in connection.execute(taken).mappings():
-            yield snapshot_of(stored), moved_in(row["reason"])
+    halts, snapshots = tables.halts, tables.account_snapshots
+    for account in newest_by_scope(connection, tables.BASE):
+        named = sa.select(halts.c.at, halts.c.reason).where(halts.c.scope == tables.BASE + account)
+        for at, agreed in connection.execute(named.order_by(halts.c.seq.desc())).all():
+            mine = (snapshots.c.account == account) & (snapshots.c.taken_at == at)
+            taken = sa.select(snapshots).where(mine).order_by(snapshots.c.seq.desc()).limit(1)
+            stored = connection.execute(taken).mappings().first()
+            if stored is not None:
+                yield snapshot_of(stored), moved_in(agreed)
+                break
 
 
 def crashes(connection: sa.Connection) -> int:

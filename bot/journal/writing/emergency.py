@@ -76,8 +76,11 @@ _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def must_survive(entry: Entry) -> bool:
     """Return whether an entry is stored here: of KINDS, but not a polled row, which can be read
-    again, and of decisions only that an order is to be cancelled.
+    again, nor that an account's figures count, which are not here; and of decisions only that an
+    order is to be cancelled.
     """
+    if isinstance(entry, StateChanged) and entry.scope.startswith(tables.BASE):
+        return False
     if isinstance(entry, Decision):
         return (entry.code, entry.verdict) == ("CANCEL", Verdict.PASSED)
     is_poll = isinstance(entry, OrderResultSeen) and entry.source in POLLS

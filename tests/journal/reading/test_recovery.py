@@ -461,6 +461,20 @@ async def test_the_numbers_that_count_come_back_with_what_was_traded_elsewhere(
     assert (recovery.bases, recovery.in_bases) == ((base,), elsewhere)
 
 
+async def test_numbers_that_are_not_there_do_not_count(journal: Journal) -> None:
+    """An earlier program stored that they count beside a journal that was away, but not them."""
+    base = AccountSnapshot(after(1), "120C900001.1", 5_000, 5_000, {})
+    agreed = state(RunState.RUNNING, base_words(after(1), {"APP1": (200, 5_380_000)}), "base:0001")
+    await journal.write([AccountSeen(after(1), replace(base, account="0001")), agreed])
+
+    lost = but(agreed, at=after(600), reason=base_words(after(600), {}))
+    await journal.take_over([lost])
+
+    recovery = await journal.recover(DAY)
+    assert recovery.bases == (replace(base, account="0001"),)
+    assert recovery.in_bases == {"APP1": (200, 5_380_000)}
+
+
 async def test_entries_that_a_loss_has_stopped_stay_stopped_for_that_day(journal: Journal) -> None:
     await journal.write([state(RunState.HALTED, "day loss", "entries:120C900001.1")])
 

@@ -37,7 +37,8 @@ def test_what_an_order_needs_the_journal_for_and_what_can_be_read_again_is_not_k
 ) -> None:
     kept = EmergencyJournal(tmp_path)
 
-    kept.keep([Story().decision, Story().recorded, Story().result(1, "{}", "book"), HALT])
+    counts = but(HALT, to_state=RunState.RUNNING, scope="base:120C900001.1")
+    kept.keep([Story().decision, Story().recorded, Story().result(1, "{}", "book"), counts, HALT])
 
     assert kept.read().entries == (HALT,)
 
