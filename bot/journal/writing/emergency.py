@@ -4,7 +4,8 @@ A halt takes effect whatever the database does, and its cancels are sent once th
 here (order safety: nothing is sent before it is on disk). A cancel that waits for its time is kept
 too: it is to go out whatever happens meanwhile. The broker's answers are kept too, with
 everything that follows for their orders: if the database missed an acceptance, the next start has
-to know it without asking. Orders are never sent on the strength of this file: they need the
+to know it without asking. So are the notes from which a start goes on with a flatten and with the
+breaks. Orders are never sent on the strength of this file: they need the
 journal's own checks. When the journal accepts writes again it gets the same entries in order, and
 the file is removed. After a kill the next start writes what the journal lacks.
 
@@ -26,12 +27,15 @@ from zlib import crc32
 import sqlalchemy as sa
 
 from bot.domain.entry import (
+    EXPLAINED,
+    FLATTEN_NOTE,
     AttemptFinished,
     AttemptStarted,
     Decision,
     Entry,
     Fill,
     IntentMoved,
+    Note,
     OrderResultSeen,
     OrderUpdated,
     StateChanged,
@@ -44,6 +48,7 @@ from bot.journal.database.encoding import Plain, instant_text, made, plain
 from bot.journal.database.statements import given
 from bot.journal.writing import rows
 from bot.journal.writing.batch import POLLS, Batch
+from bot.journal.writing.sends import begins_again
 
 FILE: Final = "emergency.jsonl"
 """The name of the file, in a bot's state directory."""
@@ -69,6 +74,7 @@ KINDS: Final[dict[str, type[Entry]]] = {
         Fill,
         StateChanged,
         StrategySwitched,
+        Note,
     )
 }
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -76,13 +82,16 @@ _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def must_survive(entry: Entry) -> bool:
     """Return whether an entry is stored here: of KINDS, but not a polled row, which can be read
-    again, nor that an account's figures count, which are not here; and of decisions only that an
-    order is to be cancelled.
+    again, nor that an account's figures count, which are not here; of decisions only that an order
+    is to be cancelled, and of notes only those on a flatten and on breaks.
     """
     if isinstance(entry, StateChanged) and entry.scope.startswith(tables.BASE):
         return False
     if isinstance(entry, Decision):
         return (entry.code, entry.verdict) == ("CANCEL", Verdict.PASSED)
+    if isinstance(entry, Note):
+        is_of_break = entry.numbers.get("alert") == "BREAK" or EXPLAINED in entry.numbers
+        return entry.kind == FLATTEN_NOTE or is_of_break
     is_poll = isinstance(entry, OrderResultSeen) and entry.source in POLLS
     return type(entry).__name__ in KINDS and not is_poll
 
@@ -199,7 +208,8 @@ def take_over(batch: Batch, entries: Sequence[Entry]) -> int:
 
     Lines were written before or alongside the journal, so both may have an entry. Consequences of
     an attempt or intent that never reached the journal are skipped, and so is a move of an intent
-    that has since moved elsewhere: their orders are found in the day order book.
+    that has since moved elsewhere: their orders are found in the day order book. Another bot may
+    have gone on in between, so nothing lets a scope trade that was stopped later.
     """
     count = 0
     for entry in entries:
@@ -207,6 +217,8 @@ def take_over(batch: Batch, entries: Sequence[Entry]) -> int:
         stored = batch.connection.rows(asked, values)
         is_lost = isinstance(entry, AttemptFinished) and not stored
         if is_lost or (stored and stored[0][0] is not None) or not _has_its_intent(batch, entry):
+            continue
+        if asked is _CHANGED and begins_again(batch.connection.rows, values):
             continue
         batch.store([entry])
         count += 1
@@ -229,6 +241,7 @@ def _has_its_intent(batch: Batch, entry: Entry) -> bool:
 _ATTEMPTS: Final = tables.attempts
 _DECISIONS: Final = tables.decisions
 _HALTS: Final = tables.halts
+_NOTES: Final = tables.notes
 _ORDERS: Final = tables.orders
 _FILLS: Final = tables.fills
 _RESULTS: Final = tables.order_results
@@ -240,6 +253,14 @@ _CHANGED: Final = sa.select(_HALTS.c.seq).where(
     _HALTS.c.at == given("at"),
     _HALTS.c.scope == given("its_scope"),
     _HALTS.c.to_state == given("its_state"),
+)
+_NOTED: Final = sa.select(_NOTES.c.seq).where(
+    _NOTES.c.kind == given("its_kind"),
+    sa.or_(
+        sa.and_(_NOTES.c.at == given("at"), _NOTES.c.numbers == given("its_numbers")),
+        # Another bot may have gone on with the flatten, or ended it.
+        sa.and_(_NOTES.c.at > given("same_at"), _NOTES.c.kind == FLATTEN_NOTE),
+    ),
 )
 _DECIDED: Final = sa.select(_DECISIONS.c.seq).where(
     _DECISIONS.c.at == given("at"),
@@ -314,6 +335,14 @@ def _question(entry: Entry) -> tuple[sa.Select[Any], Mapping[str, Plain]]:
                 "its_executed": row["executed_quantity"],
                 "its_intent": row["intent_id"],
                 "its_order": row["order_id"],
+            }
+        case Note():
+            at, numbers = instant_text(entry.at), plain(entry.numbers)
+            return _NOTED, {
+                "its_kind": entry.kind,
+                "at": at,
+                "its_numbers": numbers,
+                "same_at": at,
             }
         case StateChanged():
             scope, state = entry.scope, str(entry.to_state)

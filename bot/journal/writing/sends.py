@@ -25,6 +25,8 @@ from bot.journal.database.statements import Statement, Values, given
 
 WHOLE_BOT: Final = ("all", "operator")
 """Scopes of the whole bot: the shown state, and what an operator wants beneath it."""
+STOPPING: Final = (RunState.HALTED, RunState.PAUSED, "paused", "disabled")
+"""The lasting states, of the bot or of a strategy, in which a scope does not trade."""
 LASTING: Final = (RunState.HALTED, RunState.PAUSED, RunState.RUNNING)
 """The states that decide whether the bot trades; the others are transient."""
 UNRESOLVED: Final = "unresolved"
@@ -102,6 +104,26 @@ def lasting_state(connection: sa.Connection, *scopes: str) -> ScopeState | None:
     )
     row = connection.execute(newest).first()
     return ScopeState(RunState(row.to_state), row.reason, row.by_whom) if row else None
+
+
+_LATER: Final = (
+    sa.select(_HALTS.c.to_state)
+    .where(_HALTS.c.scope.in_((given("one_scope"), given("other_scope"))))
+    .where(_HALTS.c.to_state.in_((*STOPPING, RunState.RUNNING, "on")))
+    .where(_HALTS.c.at > given("at"))
+    .order_by(_HALTS.c.at.desc(), _HALTS.c.seq.desc())
+    .limit(1)
+)
+
+
+def begins_again(ask: Ask, changed: Mapping[str, Plain]) -> bool:
+    """Return whether a change of state would let its scope trade, which was stopped later."""
+    if changed["its_state"] in STOPPING:
+        return False
+    scope = changed["its_scope"]
+    one, other = WHOLE_BOT if scope in WHOLE_BOT else (scope, scope)
+    later = ask(_LATER, {"at": changed["at"], "one_scope": one, "other_scope": other})
+    return bool(later) and later[0][0] in STOPPING
 
 
 class Against:

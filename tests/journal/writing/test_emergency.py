@@ -2,21 +2,48 @@
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
 
 import pytest
 
-from bot.domain.entry import Entry, RunState, StateChanged, StrategySwitched, Verdict
+from bot.domain.account import Break
+from bot.domain.entry import (
+    EXPLAINED,
+    FLATTEN_NOTE,
+    RECONCILE_NOTE,
+    Entry,
+    Note,
+    Numbers,
+    RunState,
+    StateChanged,
+    StrategySwitched,
+    Verdict,
+)
 from bot.domain.order import OrderState, SendState
 from bot.journal.journal import Journal
 from bot.journal.upkeep.verify import verify
 from bot.journal.writing import emergency, rows
 from bot.journal.writing.emergency import EmergencyJournal
-from tests.journal.facts import Story, after, but
+from tests.journal.facts import DAY, Story, after, but
 
 OFF = StrategySwitched(after(1), "test", "disabled", "by hand", "operator")
 HALT = StateChanged(after(1), RunState.RUNNING, RunState.HALTED, "by hand", "operator")
+RESUME = StateChanged(after(50), RunState.HALTED, RunState.RUNNING, "it is well", "operator")
+
+
+def flatten(seconds: float, left_out: str = "", *, is_over: bool = False) -> Note:
+    facts: Numbers = {"by": "operator", "reason": "r", "since": after(1).isoformat()}
+    facts = {**facts, "is_over": is_over, "left_out": left_out}
+    return Note(after(seconds), FLATTEN_NOTE, "sells what is held", facts)
+
+
+async def taken_over(journal: Journal, folder: Path, *entries: Entry) -> list[int]:
+    """Keep entries as a run without its journal does; take them over, and once more."""
+    EmergencyJournal(folder).keep(entries)
+    kept = EmergencyJournal(folder).read().entries
+    return [await journal.take_over(kept) for _ in range(2)]
 
 
 def file_in(folder: Path) -> Path:
@@ -268,6 +295,103 @@ async def test_only_what_the_journal_lacks_is_taken_over(journal: Journal) -> No
 
     assert await journal.take_over(entries) == 2
     assert await journal.take_over(entries) == 0
+
+
+async def test_a_flatten_that_was_asked_for_without_the_journal_is_gone_on_with(
+    journal: Journal, tmp_path: Path
+) -> None:
+    other = Note(after(1), "PULSE", "alive")
+
+    assert await taken_over(journal, tmp_path, HALT, flatten(1), other) == [2, 0]
+
+    found = (await journal.recover(DAY)).flatten
+    assert found is not None
+    assert (found.reason, found.since, found.left_out) == ("r", after(1), frozenset())
+
+
+async def test_a_sale_that_a_person_cancelled_without_the_journal_stays_left_out(
+    journal: Journal, tmp_path: Path
+) -> None:
+    await journal.write([HALT, flatten(1)])
+
+    assert await taken_over(journal, tmp_path, flatten(60, "HPG demo")) == [1, 0]
+
+    found = (await journal.recover(DAY)).flatten
+    assert found is not None
+    assert found.left_out == {("demo", "HPG")}
+
+
+async def test_a_flatten_that_another_bot_has_ended_since_does_not_begin_again(
+    journal: Journal, tmp_path: Path
+) -> None:
+    await journal.write([flatten(100, is_over=True)])
+
+    assert await taken_over(journal, tmp_path, flatten(1)) == [0, 0]
+    assert (await journal.recover(DAY)).flatten is None
+
+
+async def test_a_break_that_was_found_without_the_journal_keeps_its_figures(
+    journal: Journal, tmp_path: Path
+) -> None:
+    begun = but(HALT, reason="400 fewer HPG", scope="break:B-0001")
+    facts: Numbers = {
+        "alert": "BREAK",
+        "break": "B-0001",
+        "ours": 500,
+        "theirs": 100,
+        "rests_on": "ORD1",
+    }
+    told = Note(after(1), "ALERT", "400 fewer HPG", facts, "HPG")
+    explained = Note(after(2), RECONCILE_NOTE, "it is B-0001", {EXPLAINED: "B-0001"}, "HPG")
+    found = Break("B-0001", "400 fewer HPG", after(1), "HPG", 500, 100, ("ORD1",))
+
+    assert await taken_over(journal, tmp_path, begun, told) == [2, 0]
+    assert (await journal.recover(DAY)).breaks == (found,)
+    assert await taken_over(journal, tmp_path, explained) == [1, 0]
+    assert (await journal.recover(DAY)).breaks == (replace(found, ours=None, theirs=None),)
+
+
+@pytest.mark.parametrize("scope", ["all", "symbol:HPG"])
+async def test_what_another_bot_has_halted_since_stays_halted(
+    journal: Journal, tmp_path: Path, scope: str
+) -> None:
+    later = but(HALT, at=after(3_600), reason="by hand, at the other", scope=scope)
+    await journal.write([but(HALT, scope=scope), but(RESUME, at=after(51), scope=scope), later])
+
+    assert await taken_over(journal, tmp_path, but(RESUME, scope=scope)) == [0, 0]
+
+    recovery = await journal.recover(DAY)
+    is_all = scope == "all"
+    assert recovery.run_state is (RunState.HALTED if is_all else RunState.RUNNING)
+    assert recovery.halted_symbols == ({} if is_all else {"HPG": "by hand, at the other"})
+
+
+async def test_a_strategy_that_another_bot_has_disabled_since_stays_disabled(
+    journal: Journal, tmp_path: Path
+) -> None:
+    await journal.write([but(OFF, at=after(100))])
+
+    assert await taken_over(journal, tmp_path, but(OFF, at=after(50), state="on")) == [0, 0]
+
+
+async def test_a_halt_is_taken_over_whatever_the_journal_says_of_later(
+    journal: Journal, tmp_path: Path
+) -> None:
+    """A clock that ran ahead has dated it later; and a halt too many is ended by one word."""
+    await journal.write([but(RESUME, at=after(100))])
+
+    assert await taken_over(journal, tmp_path, HALT) == [1, 0]
+    assert (await journal.recover(DAY)).run_state is RunState.HALTED
+
+
+async def test_a_resume_of_before_a_later_one_is_taken_over_with_its_halt(
+    journal: Journal, tmp_path: Path
+) -> None:
+    halted = but(HALT, at=after(60), scope="operator")
+    await journal.write([halted, but(RESUME, at=after(70), scope="operator")])
+
+    assert await taken_over(journal, tmp_path, HALT, RESUME) == [2, 0]
+    assert (await journal.recover(DAY)).run_state is RunState.RUNNING
 
 
 async def test_an_attempt_and_its_answer_are_taken_over_together(journal: Journal) -> None:
