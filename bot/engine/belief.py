@@ -23,6 +23,7 @@ from bot.engine.control_state import Standing
 from bot.engine.findings import (
     AUCTIONS,
     OTHER_DAY,
+    TRADING,
     VOLUME_MAX,
     Belief,
     Figures,
@@ -129,9 +130,10 @@ def takes_quote(state: State, event: QuoteReceived) -> bool:
             return False
     if not _accepts(state, belief, source, phase, at, quote.updated_at):
         return False
-    belief.price, frame = quote.last, belief.frame
-    if quote.reference is not None and (frame is None or frame.reference != quote.reference):
-        belief.frame = frame_around(state.rules, belief, instrument, quote.reference, at)
+    belief.price, frame, reference = quote.last, belief.frame, quote.reference
+    if reference and (frame is None or frame.reference != reference) and phase.phase in TRADING:
+        # Before the opening the reference may still be yesterday's.
+        belief.frame = frame_around(state.rules, belief, instrument, reference, at)
     return True
 
 

@@ -119,13 +119,14 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Frame:
     """Which prices are possible: the band as we compute it, and the grid. `known` prices have
-    passed.
+    passed. `basis`: what the band follows from, in words.
     """
 
     reference: int
     band: Band
     grid: TickTable
     known: set[int] = field(default_factory=set)
+    basis: str = "by the rules"
 
 
 @dataclass(slots=True)
@@ -189,8 +190,8 @@ def of_quote(
     elif known is not None and (last > known * JUMP_MAX or last * JUMP_MAX < known):
         yield _jump(last, known)
     if reference is None:
-        return
-    if frame is None or frame.reference != reference:
+        frame = frame or _frame_of_close(rules, belief, instrument, at)
+    elif frame is None or frame.reference != reference:
         yield from _of_reference(rules, belief, instrument, reference, at)
         frame = frame_around(rules, belief, instrument, reference, at)
     floor, ceiling = quote.floor, quote.ceiling
@@ -198,7 +199,7 @@ def of_quote(
         is_low = floor is not None and floor < frame.band.floor
         if is_low or (ceiling is not None and ceiling > frame.band.ceiling):
             yield _wide(frame, floor, ceiling)
-        if last not in frame.known and last != reference:
+        if last not in frame.known and last != frame.reference:
             yield from _of_price(frame, last)
     if (floor is not None and last < floor) or (ceiling is not None and last > ceiling):
         yield _outside(last, floor, ceiling, "its own band")
@@ -222,8 +223,8 @@ def of_depth(
         text = f"a bid of {bid:,} above the ask of {ask:,} outside an auction"
         yield Finding("CROSSED", text, {"bid": bid, "ask": ask})
     frame, known, volume_max = belief.frame, belief.price, belief.volume_max
-    if frame is None and instrument is not None and belief.close is not None:
-        frame = _frame_of_close(rules, belief, instrument, belief.close, at)
+    if frame is None and instrument is not None:
+        frame = _frame_of_close(rules, belief, instrument, at)
     for level in (*bids, *asks):
         price = level.price
         if not 0 <= level.volume <= volume_max:
@@ -277,13 +278,10 @@ def _of_reference(
     If it is the average of the day before, both lie within one band, perhaps at opposite ends.
     """
     close, width = belief.close, _width(rules, instrument)
-    today = local_date(at)
-    is_ex = any(belief.close_day < each <= today for each in belief.ex_dates)
-    if close is None or width is None or is_ex:
+    if close is None or width is None or _goes_ex(belief, at):
         return
     most, least = max(reference, close), min(reference, close)
-    spread = 100 + width if instrument.exchange in AVERAGED else 100
-    if most * (100 - width) > least * spread:
+    if most * (100 - width) > least * _spread(instrument, width):
         text = f"a reference of {reference:,} after a close of {close:,}: more than {width} % apart"
         text += " without a known ex-date"
         yield Finding("REFERENCE", text, {"reference": reference, "close": close, "percent": width})
@@ -294,7 +292,7 @@ def _of_price(frame: Frame, price: int) -> Iterator[Finding]:
     are remembered.
     """
     if not frame.band.holds(price):
-        yield _outside(price, frame.band.floor, frame.band.ceiling, "the band by the rules")
+        yield _outside(price, frame.band.floor, frame.band.ceiling, f"the band {frame.basis}")
     elif not frame.grid.is_on_grid(price):
         tick = frame.grid.tick_at(price)
         text = f"a price of {price:,} off the tick of {tick:,}"
@@ -310,7 +308,7 @@ def _outside(price: int, floor: int | None, ceiling: int | None, what: str) -> F
 
 def _wide(frame: Frame, floor: int | None, ceiling: int | None) -> Finding:
     ours = f"{frame.band.floor:,} to {frame.band.ceiling:,}"
-    text = f"a band of {_or_none(floor)} to {_or_none(ceiling)}, by the rules it is {ours}"
+    text = f"a band of {_or_none(floor)} to {_or_none(ceiling)}, {frame.basis} it is {ours}"
     numbers = {
         "floor": floor,
         "ceiling": ceiling,
@@ -366,17 +364,30 @@ def frame_around(
 
 
 def _frame_of_close(
-    rules: Rules, belief: Belief, instrument: Instrument, close: int, at: datetime
+    rules: Rules, belief: Belief, instrument: Instrument, at: datetime
 ) -> Frame | None:
-    """Return what any reference near a close would allow, while today's is not known."""
-    width = _width(rules, instrument)
-    if width is None:
+    """Return what any believable reference would allow; None on a first day and an ex-date."""
+    close, width = belief.close, _width(rules, instrument)
+    is_first_day = rules.rulebook.statuses.is_first_day(instrument.status)
+    if close is None or width is None or is_first_day or _goes_ex(belief, at):
         return None
-    lowest = frame_around(rules, belief, instrument, close * (100 - width) // (100 + width), at)
-    highest = frame_around(rules, belief, instrument, close * (100 + width) // (100 - width), at)
+    least, spread = 100 - width, _spread(instrument, width)
+    lowest = frame_around(rules, belief, instrument, close * least // spread, at)
+    highest = frame_around(rules, belief, instrument, close * spread // least, at)
     if lowest is None or highest is None:
         return None
-    return Frame(close, Band(highest.band.ceiling, lowest.band.floor), lowest.grid)
+    band = Band(highest.band.ceiling, lowest.band.floor)
+    return Frame(close, band, lowest.grid, basis="by the last close")
+
+
+def _goes_ex(belief: Belief, at: datetime) -> bool:
+    """Return whether an ex-date is known since the close."""
+    return any(belief.close_day < each <= local_date(at) for each in belief.ex_dates)
+
+
+def _spread(instrument: Instrument, width: int) -> int:
+    """Return the greater of reference and close, at most, where the smaller is `100 - width`."""
+    return 100 + width if instrument.exchange in AVERAGED else 100
 
 
 def _width(rules: Rules, instrument: Instrument) -> int | None:

@@ -23,6 +23,7 @@ from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import Side
 from bot.domain.quote import ClosesRead, Depth, DepthLevel, LastClose, Quote
 from bot.domain.recovery import RecoveredStrategy, Recovery
+from bot.domain.status import SymbolStatus, TradingMethod
 from bot.engine.settings import EngineSettings
 from tests.engine.stage import DAY, HPG, START, Stage
 
@@ -97,6 +98,15 @@ INSANE_QUOTES: dict[str, tuple[str, Quotes]] = {
     "an absurd volume": ("VOLUME", lambda quote: replace(quote, volume=10**11)),
     "a thousand times the usual volume": ("VOLUME", lambda q: replace(q, volume=2 * 10**10)),
 }
+WITHOUT_REFERENCE: dict[str, tuple[str, Quotes]] = {
+    "3.7 times": ("WIDE_BAND", lambda q: replace(q, last=100_000, floor=90_000, ceiling=110_000)),
+    "a quarter": ("WIDE_BAND", lambda q: replace(q, last=6_800, floor=6_000, ceiling=7_000)),
+    "without a band": ("OUT_OF_BAND", lambda q: replace(q, last=33_000, floor=None, ceiling=None)),
+    "without a floor": ("WIDE_BAND", lambda q: replace(q, floor=None, ceiling=33_000)),
+    "without a ceiling": ("WIDE_BAND", lambda q: replace(q, floor=20_000, ceiling=None)),
+    "outside its own band": ("OUT_OF_BAND", lambda quote: replace(quote, last=28_900)),
+    "off tick": ("OFF_TICK", lambda quote: replace(quote, last=27_010)),
+}
 INSANE_DEPTHS: dict[str, tuple[str, Depths]] = {
     "of yesterday": ("OTHER_DAY", lambda d: replace(d, updated_at=START - timedelta(days=1))),
     "of the year 2099": (
@@ -120,6 +130,17 @@ def staged(settings: EngineSettings | None = None, close: LastClose = CLOSE) -> 
     stage = Stage(settings=settings, sellable=1_000, is_open=False, recovery=recovery)
     stage.handle(ClosesRead(stage.now, (close,)))
     stage.open()
+    return stage
+
+
+def unshown(close: LastClose = CLOSE) -> Stage:
+    """The same before the first quote: today's band is not known."""
+    stage = Stage(is_open=False)
+    stage.handle(ClosesRead(stage.now, (close,)))
+    stage.handle(InstrumentsRead(stage.now, (HPG,)))
+    stage.phase(Phase.PROGRESS)
+    stage.account()
+    stage.handle(Reconciled(stage.now))
     return stage
 
 
@@ -161,6 +182,39 @@ def test_no_order_on_an_insane_quote(name):
     assert stage.all(PlaceOrder) == []
 
 
+@pytest.mark.parametrize("name", WITHOUT_REFERENCE)
+@pytest.mark.parametrize("is_frame_known", [False, True])
+def test_a_quote_without_a_reference_is_judged_by_todays_band_or_by_the_close(name, is_frame_known):
+    kind, spoilt = WITHOUT_REFERENCE[name]
+    stage = staged() if is_frame_known else unshown()
+    before = stage.engine.symbol_status("HPG").quote
+
+    show(stage.after(1), replace(spoilt(QUOTE), reference=None))
+
+    assert ask(stage) == (Verdict.BLOCKED, "HELD_DATA")
+    assert stage.last(Decision).numbers["kind"] == kind
+    assert [note.numbers["kind"] for note in alerts(stage)] == [kind]
+    assert stage.engine.symbol_status("HPG").quote == before
+
+
+def test_whoever_reads_of_a_band_by_the_close_is_told_so():
+    stage = unshown()
+    show(stage.after(1), replace(QUOTE, last=31_150, reference=None, floor=None, ceiling=None))
+
+    text = "a price of 31,150 outside the band by the last close, 23,400 to 31,050"
+    assert text in alerts(stage)[0].text
+
+
+def test_on_an_ex_date_without_a_reference_a_quote_is_judged_by_its_own_band():
+    close = replace(CLOSE, price=54_000, ex_dates=frozenset({date(2026, 11, 19)}))
+    stage = unshown(close)
+
+    show(stage.after(1), replace(QUOTE, last=28_900, reference=None))
+
+    assert [note.numbers["kind"] for note in alerts(stage)] == ["OUT_OF_BAND"]
+    assert "outside its own band, 25,150 to 28,850" in alerts(stage)[0].text
+
+
 @pytest.mark.parametrize("name", INSANE_DEPTHS)
 def test_no_order_on_an_insane_depth(name):
     kind, spoilt = INSANE_DEPTHS[name]
@@ -176,13 +230,8 @@ def test_no_order_on_an_insane_depth(name):
 
 @pytest.mark.parametrize("factor", [10, 100, 1_000, -10, -100, -1_000])
 def test_a_slip_of_everything_together_is_held_from_the_first_answer_on(factor):
-    stage = Stage(is_open=False)
-    stage.handle(ClosesRead(stage.now, (CLOSE,)))
-    stage.handle(InstrumentsRead(stage.now, (HPG,)))
-    stage.phase(Phase.PROGRESS)
-    stage.account()
+    stage = unshown()
     show(stage, times(QUOTE, factor))
-    stage.handle(Reconciled(stage.now))
 
     for _ in range(5):
         show_depth(stage.after(1), depth_times(DEPTH, factor))
@@ -397,11 +446,12 @@ def test_before_its_first_trade_a_symbol_waits_in_silence():
     assert len(stage.engine.status().alerts) == 1
 
 
-def test_the_reference_of_upcom_is_an_average():
+@pytest.mark.parametrize("reference", [46_500, None])
+def test_the_reference_of_upcom_is_an_average(reference):
     stage = Stage(is_open=False)
     stage.handle(ClosesRead(stage.now, (LastClose("VEA", 38_700, YESTERDAY),)))
     quote = replace(QUOTE, symbol="VEA", exchange=Exchange.UPCOM, last=46_500)
-    quote = replace(quote, reference=46_500, ceiling=53_400, floor=39_600)
+    quote = replace(quote, reference=reference, ceiling=53_400, floor=39_600)
 
     stage.handle(QuoteReceived(stage.now, quote))
 
@@ -414,6 +464,55 @@ def test_on_an_ex_date_the_reference_may_be_anywhere_near():
 
     assert stage.engine.status().alerts == ()
     assert ask(stage) == (Verdict.PASSED, "OK")
+
+
+@pytest.mark.parametrize("last", [25_150, 27_000, 28_850])
+@pytest.mark.parametrize("close", [26_000, 27_000, 28_000])
+def test_a_quote_without_a_reference_is_believed_near_the_close(close, last):
+    stage = unshown(replace(CLOSE, price=close))
+    show(stage.after(1), replace(QUOTE, last=last, reference=None))
+
+    assert stage.engine.status().alerts == ()
+
+
+@pytest.mark.parametrize("reference", [27_000, None])
+def test_on_an_ex_date_the_close_says_nothing_of_a_price(reference):
+    close = replace(CLOSE, price=54_000, ex_dates=frozenset({date(2026, 11, 19)}))
+    stage = unshown(close)
+
+    show_depth(stage.after(1))
+    show(stage.after(1), replace(QUOTE, reference=reference))
+
+    assert stage.engine.status().alerts == ()
+
+
+def test_a_quote_before_the_opening_may_have_the_reference_of_yesterday():
+    stage = unshown()
+    limit_up = replace(QUOTE, last=28_850, updated_at=stage.now)
+    stage.handle(QuoteReceived(stage.now, limit_up))
+    stage.now = datetime(2026, 11, 20, 1, 45, tzinfo=UTC)  # 08:45 local
+    stage.handle(TradingDayStarted(stage.now, date(2026, 11, 20)))
+
+    stage.handle(QuoteReceived(stage.now, limit_up))
+    stage.now = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
+    stage.phase(Phase.PROGRESS)
+    asks = (DepthLevel(29_500, 1_000),)
+    stage.handle(DepthReceived(stage.now, Depth("HPG", (), asks, stage.now)))
+    today = replace(QUOTE, last=29_500, reference=None, ceiling=30_850, floor=26_850)
+    stage.handle(QuoteReceived(stage.now, replace(today, updated_at=stage.now)))
+
+    assert alerts(stage) == []
+
+
+def test_on_a_first_day_the_close_of_another_exchange_says_nothing_of_a_price():
+    status = SymbolStatus(method=TradingMethod.NWE)
+    stage = unshown(replace(CLOSE, price=54_000))
+    stage.engine._state.instruments["HPG"] = replace(HPG, status=status)
+
+    show_depth(stage.after(1))
+    show(stage.after(1), replace(QUOTE, reference=None))
+
+    assert stage.engine.status().alerts == ()
 
 
 def test_a_symbol_that_no_table_knows_may_be_an_etf():
