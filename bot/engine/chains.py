@@ -154,6 +154,12 @@ class Chains:
         chain = self._of.get(first)
         return tuple(chain.ids) if chain is not None else (first,)
 
+    def rows(self, first: str, listed: Mapping[str, OrderReport]) -> Mapping[str, OrderReport]:
+        """Return the rows of an order by id, oldest first: those of a list, else the last seen."""
+        chain = self._of.get(first)
+        known = {**(chain.rows if chain is not None else {}), **listed}
+        return {each: known[each] for each in self.ids(first) if each in known}
+
     def later_ids(self) -> Mapping[str, tuple[str, ...]]:
         """Return the ids of each order after its first one, oldest first."""
         return {first: tuple(chain.ids[1:]) for first, chain in self._of.items()}

@@ -29,7 +29,7 @@ from bot.engine.account_status import balances_of
 from bot.engine.control_state import BY_ENGINE
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
-from bot.engine.orders import answers, cancel_requests, held, orders, unknown
+from bot.engine.orders import answers, cancel_requests, closing_rows, held, orders, unknown
 from bot.engine.risk import accounts, breaks, gone_shares, ledgers, losses
 from bot.engine.state import State
 from bot.engine.status import BotStatus, status_of
@@ -48,6 +48,7 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
         advice = "no good answer came. It is compared now, before the new day begins. Nothing to do"
         state.alert("DAY_NOT_COMPARED", f"{text}: {advice}", facts)
         note_summary(state)
+    state.reconciling.rows = {}
     belief.begin_day(state, ended=state.trading_date)
     state.trading_date = event.trading_date
     state.is_reconciled = False
@@ -205,7 +206,10 @@ def _close_day(state: State, event: AccountRead) -> None:
     if not ledgers.is_closed(state, account, event.snapshot.at):
         return
     book, ledger = state.set_aside[account], state.ledgers.get(account)
-    if book.set_aside or (ledger is not None and ledger.doubts):
+    if book.set_aside:
+        return
+    differing = closing_rows.differences(state, book)
+    if differing is None or (ledger is not None and ledger.doubts):
         return
     state.reconciling.closing_since = state.reconciling.look_again_at = None
     own = [o for o in state.orders.values() if o.is_own]
@@ -217,8 +221,13 @@ def _close_day(state: State, event: AccountRead) -> None:
         if row.order_id not in shown and not is_refused:
             text = f"{row.order_id} ({row.side} {row.symbol}) is in no row of the day order book"
             breaks.begin(state, text, row.symbol, ours=None, theirs=None)
+    for each in differing:
+        if each.is_certain:
+            breaks.begin(state, each.text, each.order.row.symbol, ours=None, theirs=None)
+            del state.reconciling.rows[each.order.row.order_id]
     left = [f"{one.intent.intent_id} is {one.state}" for one in state.pending_intents()]
     left += [f"{o.row.order_id} is shown as {o.row.broker_status}" for o in today if o.is_open]
+    left += [each.text for each in differing if not each.is_certain]
     numbers: dict[str, Number] = {
         "orders": len(today),
         "breaks": ", ".join(state.reconciling.breaks),
@@ -292,6 +301,8 @@ def needs_a_person(state: State, status: BotStatus) -> Iterator[str]:
     for order in state.open_orders():
         if order.is_own:
             yield f"{order.row.order_id} is shown as open (bot order {order.row.order_id})"
+    for name in state.reconciling.rows:
+        yield f"{name} is shown with other fills than here (bot order {name})"
     for ledger in state.ledgers.values():
         for symbol, gone in ledger.gone.items():
             yield f"{gone:,} {symbol} that strategies count are gone (bot status)"

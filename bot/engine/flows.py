@@ -194,13 +194,25 @@ class AccountLedger:
     early_on: date = date.min
 
 
+@dataclass(frozen=True, slots=True)
+class RowDoubt:
+    """Executed shares and VND in the rows of an order that differ from ours, `since` when they are
+    the same, and when they `begun_at` to differ at all.
+    """
+
+    figures: tuple[tuple[int, int], ...]
+    since: datetime
+    begun_at: datetime
+
+
 @dataclass(slots=True)
 class Reconciling:
     """What the comparison of journal and broker has found, and what it awaits.
 
     `breaks` are unaccepted differences, `met` those whose order appeared later; `look_again_at`:
     when orders and account are read again; `settled_at`: when the account is read because something
-    settles; `closing_since`: since when the day is over.
+    settles; `closing_since`: since when the day is over; `rows`: orders that its last day order
+    book shows with other figures than the journal has.
     """
 
     breaks: dict[str, Break] = field(default_factory=dict)
@@ -209,3 +221,4 @@ class Reconciling:
     look_again_at: datetime | None = None
     settled_at: datetime | None = None
     closing_since: datetime | None = None
+    rows: dict[str, RowDoubt] = field(default_factory=dict)

@@ -207,6 +207,7 @@ class Shown:
     `listed_at` is when the newest day order book with it was requested, or the first without it;
     `is_missing`: this is long ago. `absent_looks` counts how often in a row its id was not known.
     `lives`: it had ended here and continues under a new id, so no row of it goes back.
+    `is_corrected`: its rows go back, and a second look has confirmed it.
     """
 
     totals: set[int] = field(default_factory=set)
@@ -221,6 +222,16 @@ class Shown:
     is_missing: bool = False
     absent_looks: int = 0
     lives: bool = False
+    is_corrected: bool = False
+
+    def go_on(self, now: datetime) -> None:
+        """A row continues from what the earlier ones have shown."""
+        self.taken_at, self.old_since, self.back, self.is_corrected = now, None, None, False
+
+    def correct(self, figures: RowFigures) -> None:
+        """A second look has confirmed a row that goes back: it is no news from now on."""
+        self.back, self.is_corrected = None, True
+        self.remember(figures)
 
     def remember(self, figures: RowFigures) -> None:
         """Remember the contents of a taken row; of too many the oldest is dropped."""

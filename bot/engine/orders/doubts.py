@@ -65,7 +65,8 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
             # A certain row is taken, except that the highest executed quantity is kept.
             is_certain = _is_confirmed(state, order, report, why)
             return Trust.WHOLE if is_certain and order.is_open else Trust.NOTHING
-        trust, shown.taken_at, shown.old_since, shown.back = Trust.WHOLE, state.now, None, None
+        trust = Trust.WHOLE
+        shown.go_on(state.now)
         if order.look is not None:
             order.look = None
         if move is Move.IMPOSSIBLE:
@@ -171,8 +172,7 @@ def _is_confirmed(state: State, order: TrackedOrder, report: OrderReport, why: s
         is_late = asked_at - shown.taken_at >= LAG_MAX
         if is_late and asked_at - shown.back[1] >= SECOND_LOOK:
             _contradict(state, "ROW_CORRECTED", order, report, why)
-            shown.remember(figures)
-            shown.back = None
+            shown.correct(figures)
             return True
     if order.look is None:
         due = max(shown.back[1] + SECOND_LOOK, shown.taken_at + LAG_MAX)

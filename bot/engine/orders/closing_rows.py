@@ -1,0 +1,106 @@
+"""What the day's last day order book shows as executed of our orders, beside what the journal has.
+
+A break holds the next start, so one row proves nothing: it may be old, on its way, or another
+order's. It is a difference if the same figures come again so much later that no lagging node
+shows them; if they show less than was executed, only as a correction (`orders/doubts.py`). An
+order with several ids agrees if its rows do by either way of counting. What stays unclear is told
+with the day's end, and holds nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from bot.domain.message import TodaysOrdersRead
+from bot.domain.order import OrderReport
+from bot.engine.flows import RowDoubt
+from bot.engine.orders.doubts import LAG_MAX, OLD_FOR
+from bot.engine.orders.matching import belongs, contradiction, known_prices
+from bot.engine.state import State
+from bot.engine.tracked import TrackedOrder
+
+
+@dataclass(frozen=True, slots=True)
+class RowDifference:
+    """What an order's rows show otherwise; `is_certain`: a break."""
+
+    order: TrackedOrder
+    text: str
+    is_certain: bool
+
+
+def differences(state: State, book: TodaysOrdersRead) -> tuple[RowDifference, ...] | None:
+    """Return which of our orders of today a complete day order book shows with other figures; None
+    while only another read can tell.
+    """
+    before, state.reconciling.rows = state.reconciling.rows, {}
+    found, is_clear = [], True
+    for order, rows in _listed(state, book):
+        row, figures = order.row, _figures(rows)
+        if _agrees(state, order, rows):
+            continue
+        doubt = before.get(row.order_id) or RowDoubt(figures, book.requested_at, book.requested_at)
+        if doubt.figures != figures:
+            doubt = RowDoubt(figures, book.requested_at, doubt.begun_at)
+        state.reconciling.rows[row.order_id] = doubt
+        is_seen_again = book.requested_at - doubt.since >= LAG_MAX
+        is_certain = is_seen_again and _can_be_certain(state, order, rows)
+        is_clear &= is_certain or book.requested_at - doubt.begun_at >= OLD_FOR
+        text = (
+            f"{row.order_id} ({row.side} {row.symbol}) has {row.executed_quantity:,} executed for "
+            f"{row.executed_amount:,} VND in the journal and {_words(rows)} in the day order book"
+        )
+        found.append(RowDifference(order, text, is_certain))
+    return tuple(found) if is_clear else None
+
+
+def _listed(
+    state: State, book: TodaysOrdersRead
+) -> Iterator[tuple[TrackedOrder, Mapping[str, OrderReport]]]:
+    """Yield our orders of today that are in a book, with their rows by id."""
+    listed: dict[str, OrderReport] = {}
+    for report in book.reports:  # of a row that pages show twice the older one has less executed
+        twin = listed.setdefault(report.order_id, report)
+        if report.executed_quantity > twin.executed_quantity:
+            listed[report.order_id] = report
+    for order in state.orders.values():
+        row = order.row
+        is_listed = not listed.keys().isdisjoint(state.chains.ids(row.order_id))
+        if is_listed and order.is_own and row.trading_date == state.trading_date:
+            yield order, state.chains.rows(row.order_id, listed)
+
+
+def _agrees(state: State, order: TrackedOrder, rows: Mapping[str, OrderReport]) -> bool:
+    """Return whether rows agree with the journal: counted on from id to id, or from zero."""
+    figures, order_id = _figures(rows), order.row.order_id
+    quantities, amounts = zip(*figures, strict=True)
+    counts = {max(figures), (sum(quantities), sum(amounts))}
+    if len(rows) < len(state.chains.ids(order_id)):
+        whole = state.chains.whole(order_id, None, state.now)
+        counts |= {(whole.executed_quantity, whole.executed_amount)} if whole is not None else set()
+    return (order.row.executed_quantity, order.row.executed_amount) in counts
+
+
+def _can_be_certain(state: State, order: TrackedOrder, rows: Mapping[str, OrderReport]) -> bool:
+    """Return whether rows are the order's own, all of them, and are not known to be old."""
+    row, totals = order.row, order.shown.totals
+    whole = state.chains.whole(row.order_id, rows.get(row.order_id), state.now)
+    if whole is None or len(rows) < len(state.chains.ids(row.order_id)):
+        return False
+    if whole.executed_quantity < row.executed_quantity:
+        return order.shown.is_corrected
+    near = known_prices(state, row)
+    wrong = belongs(row, whole, totals) or contradiction(row, whole, totals, near)
+    is_as_merged = whole.executed_quantity, whole.executed_amount
+    return not wrong and is_as_merged != (row.executed_quantity, row.executed_amount)
+
+
+def _figures(rows: Mapping[str, OrderReport]) -> tuple[tuple[int, int], ...]:
+    return tuple((each.executed_quantity, each.executed_amount) for each in rows.values())
+
+
+def _words(rows: Mapping[str, OrderReport]) -> str:
+    return " and ".join(
+        f"{each.executed_quantity:,} for {each.executed_amount:,} VND"
+        + (f" as {order_id}" if len(rows) > 1 else "")
+        for order_id, each in rows.items()
+    )
