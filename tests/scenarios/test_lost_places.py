@@ -124,3 +124,42 @@ async def test_a_start_tries_the_nonces_of_lost_places_before_it_asks_anything_e
     await run_bot(first.loaded, options, Shown(), make=make)
 
     assert Heard.nonces[0] == lost
+
+
+async def test_a_place_that_never_arrived_ends_by_a_verdict_while_no_list_comes_and_stays_so(
+    tmp_path: Path,
+) -> None:
+    match = {
+        "verb": "GET",
+        "path": "*/order-book",
+        "at": "09:20:04",
+        "until": "09:25:30",
+        "times": 0,
+    }
+    faults = [NEVER_ARRIVES, {"match": match, "action": {"do": "status", "status": 500}}]
+    config = write_project(tmp_path, scenario={**QUIET, "faults": faults}, strategies=[once()])
+    verdict = {"do": "verdict", "intent_id": "L-0001", "reason": "not in the app"}
+
+    told = await tell_by_hand(
+        config,
+        Ask(timedelta(minutes=1), verdict),
+        Ask(timedelta(minutes=5), {"do": "status"}),
+        Ask(timedelta(minutes=5, seconds=1), verdict),
+        minutes=6,
+        stop_grace_s=0,
+    )
+    with closing(sqlite3.connect(told.story.loaded.state_dir / "journal.db")) as connection:
+        stored = connection.execute("select state, proof from intents").fetchall()
+    second = await tell(config, minutes=8)
+
+    too_early, before, taken = told.replies
+    assert (too_early["ok"], taken["ok"]) == (False, True)
+    assert "after 09:22:15" in str(too_early["message"])
+    assert "bot order L-0001 --not-placed" in str(before["status"])
+    assert _states(told.story)[-2:] == [SendState.FRESH, SendState.NOT_PLACED]
+    assert _alerts(told.story).count("ABSENCE_UNPROVED") == 1
+    [(state, proof)] = stored
+    assert (state, proof.partition(";")[0]) == ("NOT_PLACED", "nonce unused")
+    assert proof.endswith("not in the app")
+    assert second.posts() == ["L-0001", "L-0002"]  # its strategy has asked again
+    assert len(second.broker_orders()) == 1

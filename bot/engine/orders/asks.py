@@ -7,9 +7,9 @@ and the limits of what may be held, apply only to what makes a buy larger or dea
 have risen beyond a limit must not keep a buy from being reduced.
 
 A verdict says which row an order of unknown outcome is, or that there is none. It ends a question
-that the bot cannot settle (REACHED, AMBIGUOUS; accepted under an id that no row shows) and is
-journalled with everything known at that time. While the bot can still find out by itself, no
-verdict is accepted.
+that the bot cannot settle (REACHED, AMBIGUOUS; FRESH once its horizon is over; accepted under an id
+that no row shows) and is journalled with everything known at that time. While the bot can still
+find out by itself, no verdict is accepted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,8 +29,14 @@ from bot.domain.order import (
     type_word,
 )
 from bot.engine import flatten
-from bot.engine.orders import cancel_requests, matching, orders, unknown
-from bot.engine.orders.order_words import intent_facts, intent_words
+from bot.engine.orders import cancel_requests, matching, orders, unknown, unseen
+from bot.engine.orders.order_words import (
+    if_absent,
+    if_there,
+    intent_facts,
+    intent_words,
+    time_words,
+)
 from bot.engine.requests import view_of
 from bot.engine.risk import account_checks, checks
 from bot.engine.risk.accounts import means_of, worst_price
@@ -138,7 +144,7 @@ def _open_order(state: State, name: str) -> CheckResult:
     """Check that it is an own order of today that has not ended."""
     order, tracked = find_order(state, name), state.intents.get(name)
     if order is None:
-        now_is = _now_is(tracked) if tracked else "no open order"
+        now_is = _now_is(state, tracked) if tracked else "no open order"
         return judged("OPEN_ORDER", False, order_id=name, state=now_is)
     row = order.row
     if not order.is_own:
@@ -150,16 +156,13 @@ def _open_order(state: State, name: str) -> CheckResult:
     return judged("OPEN_ORDER", is_ok, words, order_id=row.order_id, state=now_is)
 
 
-def _now_is(tracked: TrackedIntent) -> str:
+def _now_is(state: State, tracked: TrackedIntent) -> str:
     """Return what an order is of which no row is known, and what to do if it may be open."""
-    if tracked.state not in _ANSWERABLE:
+    if not unknown.is_for_a_person(state, tracked):
         may_be = tracked.state in {SendState.UNKNOWN, SendState.SENDING}
-        return f"{_NOW[tracked.state]}{_MAY_BE_THERE if may_be else ''}"
-    verdict = f"bot order {tracked.intent.intent_id}"
-    return (
-        f"of unknown outcome{_MAY_BE_THERE}. Then say which it was: {verdict} --is ORD… "
-        f'--reason "…"; if it is not there: {verdict} --not-placed --reason "…"'
-    )
+        return f"{_words(state, tracked)}{_MAY_BE_THERE if may_be else ''}"
+    then = f"Then say which it was: {if_there(tracked.intent)}; {if_absent(tracked.intent)}"
+    return f"of unknown outcome{_MAY_BE_THERE}. {then}"
 
 
 # --------------------------------------------------------------------------------------- amendments
@@ -288,11 +291,6 @@ def _risk_checks(
 # ----------------------------------------------------------------------------------------- verdicts
 
 _MAY_BE_THERE: Final = "; it may be at the broker: look in the broker's app, and cancel it there"
-_ANSWERABLE: Final = frozenset({SendState.REACHED, SendState.AMBIGUOUS})
-_STILL_TRIED: Final = (
-    "and still being found out: its nonce is tried for at most 270 s, and the day order book read"
-)
-
 _NOW: Final[Mapping[SendState, str]] = {
     SendState.READY: "not sent yet",
     SendState.HELD: "waiting for a 2FA token, and not sent",
@@ -305,12 +303,23 @@ _NOW: Final[Mapping[SendState, str]] = {
     SendState.EXPIRED_LOCAL: "not sent in time, so there is none",
     SendState.NOT_PLACED: "settled as never placed",
     SendState.EOD_ABSENT: "settled: its day ended without a row of it",
-    SendState.UNKNOWN: f"of unknown outcome {_STILL_TRIED}",
-    SendState.FRESH: f"of unknown outcome {_STILL_TRIED}",
+    SendState.UNKNOWN: (
+        "of unknown outcome and still being found out: its nonce is tried for at most 270 s, and "
+        "the day order book read"
+    ),
+    SendState.FRESH: "by its nonce no order, and looked for in the day order book to be sure",
     SendState.REACHED: "possibly at the broker",
     SendState.AMBIGUOUS: "one of several rows, or of none",
 }
 """What an order is whose verdict is refused."""
+
+
+def _words(state: State, tracked: TrackedIntent) -> str:
+    """Return what an order is; of one that never arrived also when a person may say so."""
+    if tracked.state is not SendState.FRESH or tracked.sent_at is None:
+        return _NOW[tracked.state]
+    over = time_words(tracked.sent_at + state.settings.horizon)
+    return f"{_NOW[tracked.state]}; a person may say what became of it after {over}"
 
 
 def on_verdict_asked(state: State, event: VerdictAsked) -> None:
@@ -322,21 +331,21 @@ def on_verdict_asked(state: State, event: VerdictAsked) -> None:
         return
     rows = matching.candidates(state, tracked)
     told = event.order_id or "never placed"
-    facts = {**intent_facts(tracked, rows), "verdict": told, "reason": event.reason, "by": event.by}
+    facts = {**intent_facts(tracked, rows), **unseen.facts(state, tracked)}
+    facts |= {"verdict": told, "reason": event.reason, "by": event.by}
     seen = [state.orders[row_id].row for row_id in rows]
     facts |= {f"row {row.order_id}": f"{row.state} {row.executed_quantity:,}" for row in seen}
     text = f"{intent_words(tracked.intent)}: {told}, says {event.by}: {event.reason}"
     state.note("VERDICT", text, facts, symbol=tracked.intent.symbol)
     said = f"{event.by} says: {event.reason}"
-    row = _listed_row(state, tracked, event.order_id) if event.order_id is not None else None
+    row = (
+        matching.listed_row(state, tracked, event.order_id) if event.order_id is not None else None
+    )
     own = state.orders.get(tracked.order_id or "")
     if row is not None and own is not None:
         _name_again(state, own, row)
-    elif row is None:
-        unknown.release(state, tracked, SendState.NOT_PLACED, "never placed", proof=said)
     else:
-        row = orders.claim(state, row)  # nobody owned it so far
-        unknown.take_over(state, tracked, row, f"{row.order_id}, {said}")
+        unknown.end_as_said(state, tracked, row, said)
 
 
 def _name_again(state: State, own: TrackedOrder, report: OrderReport) -> None:
@@ -361,15 +370,19 @@ def _name_again(state: State, own: TrackedOrder, report: OrderReport) -> None:
 def _verdict_checks(state: State, ask: VerdictAsked) -> Iterator[CheckResult]:
     yield judged("VERDICT_REASON", bool(ask.reason.strip()), intent_id=ask.intent_id)
     tracked = state.intents.get(ask.intent_id)
-    now_is = "no order of today" if tracked is None else _NOW[tracked.state]
-    is_open = tracked is not None and tracked.state in _ANSWERABLE
+    now_is = "no order of today" if tracked is None else _words(state, tracked)
+    is_open = tracked is not None and unknown.is_for_a_person(state, tracked)
     if tracked is not None and matching.is_unseen(state, tracked):
         is_open = ask.order_id is not None
         now_is = f"accepted by the broker as {tracked.order_id}, which no row has shown yet"
     yield judged("VERDICT_OPEN", is_open, intent_id=ask.intent_id, state=now_is)
-    if tracked is None or ask.order_id is None:
+    if tracked is None:
         return
-    row, order_id = _listed_row(state, tracked, ask.order_id), ask.order_id
+    if ask.order_id is None:
+        for like in matching.uncounted(state, tracked):
+            yield judged("VERDICT_LIKENESS", False, order_id=like, intent_id=ask.intent_id)
+        return
+    row, order_id = matching.listed_row(state, tracked, ask.order_id), ask.order_id
     yield judged("VERDICT_ROW", row is not None, order_id=order_id, why="not in today's order book")
     order = state.orders.get(state.chains.first(order_id))
     is_free = order is None or not order.is_own
@@ -382,10 +395,3 @@ def _verdict_checks(state: State, ask: VerdictAsked) -> Iterator[CheckResult]:
     shown = row and (row.side, row.quantity, row.symbol, row.account, row.trading_date)
     why = f"{row.side} {row.quantity:,} {row.symbol}, not {intent_words(intent)}" if row else ""
     yield judged("VERDICT_ROW", shown == asked, order_id=order_id, why=why)
-
-
-def _listed_row(state: State, tracked: TrackedIntent, order_id: str) -> OrderReport | None:
-    """Return the newest row of an id in the day order book of the intent's account."""
-    read = state.set_aside.get(tracked.intent.account)
-    rows = read.reports if read is not None else ()
-    return next((row for row in rows if row.order_id == order_id), None)

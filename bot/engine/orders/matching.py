@@ -281,6 +281,26 @@ def candidates(state: State, tracked: TrackedIntent) -> list[str]:
     ]
 
 
+def listed_row(state: State, tracked: TrackedIntent, order_id: str) -> OrderReport | None:
+    """Return the newest row of an id in the day order book of the intent's account."""
+    return next((row for row in _listed(state, tracked) if row.order_id == order_id), None)
+
+
+def _listed(state: State, tracked: TrackedIntent) -> Sequence[OrderReport]:
+    read = state.set_aside.get(tracked.intent.account)
+    return read.reports if read is not None else ()
+
+
+def uncounted(state: State, tracked: TrackedIntent) -> Iterator[str]:
+    """Yield the ids of listed rows that look like an order in question and count nowhere yet."""
+    counted = candidates(state, tracked)
+    for row in _listed(state, tracked):
+        order = state.orders.get(state.chains.first(row.order_id))
+        is_own = order is not None and order.is_own
+        if is_alike(state, tracked, row) and row.order_id not in counted and not is_own:
+            yield row.order_id
+
+
 # -------------------------------------------------------------------- amended orders under a new id
 
 _MAY_BE: Final = "may be amended "

@@ -67,22 +67,42 @@ def question_text(tracked: TrackedIntent, rows: Sequence[str]) -> str:
             "long enough; then its strategy hears that it was never placed. Nothing is sent again. "
             "If it happens again and again, ask the broker"
         )
-    verdict = f"bot order {intent.intent_id}"
-    if_absent = f'if it is not there: {verdict} --not-placed --reason "…"'
     if tracked.state is SendState.REACHED:
         return (
             f"{name} may be at the broker, and no row of the day order book shows it"
             f" ({tracked.burn or 'its nonce was used'}). The book is read until the day ends; its "
             f"size stays reserved and the same order is not sent. Look in the broker's app; if it "
-            f'is there: {verdict} --is ORD… --reason "…"; {if_absent}'
+            f"is there: {if_there(intent)}; {if_absent(intent)}"
         )
     named = ", ".join(rows) or "no row any more"
     why = f" ({tracked.doubt})" if tracked.doubt else ""
     return (
         f"{name} may be {named}{why}, and nothing proves it: none of them is touched, all of them "
-        f"count. Look in the broker's app; say which one is ours: {verdict} --is ORD… --reason "
-        f'"…"; {if_absent}'
+        f"count. Look in the broker's app; say which one is ours: {if_there(intent)};"
+        f" {if_absent(intent)}"
     )
+
+
+def overdue_text(tracked: TrackedIntent) -> str:
+    """Say that a place that never arrived is still open, why, and how a person ends that."""
+    intent = tracked.intent
+    return (
+        f"{intent_words(intent)}, sent at {time_words(tracked.sent_at)}, never reached the broker, "
+        "by its nonce, and no day order book can show that it is not there: none of today can be "
+        "read, or one of its rows can't be and may be this order. Its size stays reserved. Look in "
+        f"the broker's app what that row is; {if_absent(intent)}; if it is there: "
+        f"{if_there(intent)}"
+    )
+
+
+def if_there(intent: Intent) -> str:
+    """Return the command that says which row an order of unknown outcome is."""
+    return f'bot order {intent.intent_id} --is ORD… --reason "…"'
+
+
+def if_absent(intent: Intent) -> str:
+    """Return what to do if there is none."""
+    return f'if it is not there: bot order {intent.intent_id} --not-placed --reason "…"'
 
 
 # ------------------------------------------------------------------------- an order of the broker's

@@ -5,7 +5,8 @@ sending again.
     UNKNOWN ─ nonce used, or no longer to be tried ─► REACHED ─ row found ─► MATCHED
     all of these ─ a row that proves nothing ─► AMBIGUOUS
     all of these ─ the day is over without its row ─► EOD_ABSENT
-    REACHED, AMBIGUOUS ─ a person has looked (`verdicts.py`) ─► NOT_PLACED or MATCHED
+    REACHED, AMBIGUOUS ─ a person has looked (`asks.py`) ─► NOT_PLACED or MATCHED
+    FRESH ─ horizon over, no list can show its absence, a person has looked ─► as these
 
 Rows are matched by what was ordered (order-safety section 6): a row seen before the bytes were sent
 cannot be the order's own. A row's time is only evidence: if nothing else differs, a person is
@@ -35,7 +36,13 @@ from bot.engine.orders.matching import (
     known_as_external,
     parts_of,
 )
-from bot.engine.orders.order_words import intent_facts, intent_words, question_text, time_words
+from bot.engine.orders.order_words import (
+    intent_facts,
+    intent_words,
+    overdue_text,
+    question_text,
+    time_words,
+)
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.settings import UnknownPolicy
 from bot.engine.state import State
@@ -47,10 +54,15 @@ ALERT_AFTER: Final = timedelta(seconds=9)
 """An order of unknown outcome is reported after this time: on the screen and in the status within
 10 s of what it is about.
 """
+OVERDUE_AFTER: Final = timedelta(minutes=1)
+"""So long after the horizon a person is told that no list has settled an order that never arrived;
+lists that come slowly may do so until then.
+"""
 _S = SendState
 OPEN_QUESTIONS: Final = frozenset({_S.UNKNOWN, _S.FRESH, _S.REACHED, _S.AMBIGUOUS})
 _ASK_THE_NONCE: Final = frozenset({_S.SENDING, _S.UNKNOWN, _S.AMBIGUOUS, _S.REFUSED})
 _MAY_BE_FRESH: Final = frozenset({_S.UNKNOWN, _S.FRESH})
+_ASKED_ABOUT: Final = frozenset({_S.FRESH, _S.AMBIGUOUS})
 _NO_ROW_YET: Final = OPEN_QUESTIONS - {_S.AMBIGUOUS}
 _QUESTION_CODES: Final[Mapping[SendState, str]] = {
     _S.UNKNOWN: "UNKNOWN_OPEN",
@@ -97,7 +109,7 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
         return
     if not is_fresh:
         move_intent(state, tracked, _S.REACHED, event.detail)
-        _alert(state, tracked, "ORDER_REACHED")
+        _alert(state, tracked)
         return
     move_intent(state, tracked, _S.FRESH, event.detail)
     is_enough = state.settings.unknown_policy is UnknownPolicy.FENCE
@@ -140,7 +152,9 @@ def advance(state: State) -> None:
         if tracked.alert_due is not None and tracked.alert_due <= state.now:
             tracked.alert_due = None
             if tracked.state in _MAY_BE_FRESH:
-                _alert(state, tracked, _QUESTION_CODES[tracked.state])
+                _alert(state, tracked)
+        if is_overdue(state, tracked, OVERDUE_AFTER):
+            _alert(state, tracked)
 
 
 def alerts(state: State) -> Iterator[Standing]:
@@ -148,16 +162,35 @@ def alerts(state: State) -> Iterator[Standing]:
     for tracked in state.pending_intents():
         is_old = tracked.state in _MAY_BE_FRESH and tracked.alert_due is None
         if is_old or tracked.state in {_S.REACHED, _S.AMBIGUOUS}:
-            rows = candidates(state, tracked)
-            text, facts = question_text(tracked, rows), intent_facts(tracked, rows)
-            yield Standing(_QUESTION_CODES[tracked.state], text, facts)
+            yield _standing(state, tracked)
 
 
-def _alert(state: State, tracked: TrackedIntent, code: str) -> None:
+def is_overdue(state: State, tracked: TrackedIntent, by: timedelta = timedelta(0)) -> bool:
+    """Return whether a place that never arrived, by its nonce, is open although its horizon has
+    been over for so long: no day order book can show its absence.
+    """
+    if tracked.state is not _S.FRESH or tracked.sent_at is None:
+        return False
+    return state.now - tracked.sent_at > state.settings.horizon + by
+
+
+def is_for_a_person(state: State, tracked: TrackedIntent) -> bool:
+    """Return whether the bot cannot find out what became of a place: a person may say it."""
+    return tracked.state in {_S.REACHED, _S.AMBIGUOUS} or is_overdue(state, tracked)
+
+
+def _standing(state: State, tracked: TrackedIntent) -> Standing:
     rows = candidates(state, tracked)
-    about, facts = " ".join([tracked.intent.intent_id, *rows]), intent_facts(tracked, rows)
-    text = question_text(tracked, rows)
-    state.alert(code, text, facts, about=about, symbol=tracked.intent.symbol)
+    facts = intent_facts(tracked, rows)
+    if is_overdue(state, tracked, OVERDUE_AFTER):
+        return Standing("ABSENCE_UNPROVED", overdue_text(tracked), facts)
+    return Standing(_QUESTION_CODES[tracked.state], question_text(tracked, rows), facts)
+
+
+def _alert(state: State, tracked: TrackedIntent) -> None:
+    told, intent = _standing(state, tracked), tracked.intent
+    about = f"{intent.intent_id} {told.facts['rows']}"
+    state.alert(told.code, told.text, told.facts, about=about, symbol=intent.symbol)
 
 
 # ----------------------------------------------------------------------------------- rows found
@@ -167,8 +200,9 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
     """Assign unowned rows to open questions; return those that are certainly external.
 
     A row that might belong to a place still in flight, or to one whose row could not be read, is
-    left out: the next read shows it again. So is one that looks like an order whose answer came
-    after this read was requested: only a later read shows its id there.
+    left out: the next read shows it again. If a person would be asked about it anyway, as the place
+    never arrived by its nonce or is AMBIGUOUS, they are asked now. Also left out is one that looks
+    like an order whose answer came after this read was requested: only a later read shows its id.
     """
     waiting = [t for t in state.pending_intents() if t.state is _S.SENDING]
     for tracked in state.intents.values() if rows else ():
@@ -181,14 +215,15 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
     for tracked in sorted(questions, key=lambda t: (t.sent_at or state.now, t.intent.intent_id)):
         groups.setdefault(tracked.intent.fingerprint, []).append(tracked)
     for group in groups.values():
-        if any(unseen.may_hide(state, event, tracked) for tracked in group):
-            waiting += group
-            continue
         fitting = [row for row in rows if is_alike(state, group[0], row)]
         if not fitting:
             whole = group[0].intent.quantity
             like = [r for r in rows if is_alike(state, group[0], replace(r, quantity=whole))]
             fitting = list(parts_of(whole, like))
+        is_hidden = any(unseen.may_hide(state, event, tracked) for tracked in group)
+        if is_hidden and not (fitting and any(t.state in _ASKED_ABOUT for t in group)):
+            waiting += group
+            continue
         taken = list[OrderReport]()
         where = f"the rows of {group[0].intent.intent_id}"
         guarded(state, where, _assign, state, group, fitting, taken)
@@ -253,7 +288,7 @@ def _assign(
         if tracked.state is not _S.AMBIGUOUS:
             move_intent(state, tracked, _S.AMBIGUOUS, why)
         tracked.doubt = why
-        _alert(state, tracked, "ORDER_AMBIGUOUS")
+        _alert(state, tracked)
     for tracked in fresh if in_time else ():
         distrust_nonces(state, tracked, f"{_ids(rows)} is in the day order book")
 
@@ -289,6 +324,22 @@ def take_over(state: State, tracked: TrackedIntent, row: OrderReport, reason: st
     move_intent(state, tracked, _S.MATCHED, reason)
     tracked.poll = None
     orders.own_order(state, tracked, row, "book")
+
+
+def end_as_said(state: State, tracked: TrackedIntent, row: OrderReport | None, said: str) -> None:
+    """End a question as a person says: this row is the order, or there is none. That its nonce was
+    unused stays part of the proof: a row that shows up later tells, after a restart as well, that
+    nonces cannot be trusted. One that is there already tells it now.
+    """
+    if row is None:
+        _not_placed(state, tracked, f"{NONCE_UNUSED}; {said}" if tracked.is_fenced else said)
+        return
+    if tracked.state is _S.FRESH:
+        where = f"{row.order_id} is in the day order book"
+        move_intent(state, tracked, _S.AMBIGUOUS, f"{where} although the nonce was unused")
+        distrust_nonces(state, tracked, where)
+    row = orders.claim(state, row)  # nobody owned it so far
+    take_over(state, tracked, row, f"{row.order_id}, {said}")
 
 
 def _not_placed(state: State, tracked: TrackedIntent, proof: str) -> None:

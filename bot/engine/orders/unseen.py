@@ -15,7 +15,7 @@ the shares of one that gets lost stay reserved.
 from collections.abc import Iterator
 from datetime import date
 
-from bot.domain.entry import BOOK_ACCEPTED, RESUME_NOTE
+from bot.domain.entry import BOOK_ACCEPTED, RESUME_NOTE, Numbers
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.local_time import local_date
 from bot.domain.message import ReadOrder, TodaysOrdersRead
@@ -60,13 +60,26 @@ def reason_not_to_buy(state: State, account: str, symbol: str) -> str | None:
 
 def may_hide(state: State, event: TodaysOrdersRead, tracked: TrackedIntent) -> bool:
     """Return whether a row that was set aside may be the order of an intent that is looked for."""
-    return any(
-        row.order_id not in state.orders
-        and row.order_id not in tracked.known_ids
-        and row.symbol in {None, tracked.intent.symbol}
-        for row in event.set_aside
-        if event.account == tracked.intent.account
-    )
+    return any(_hiding(state, event, tracked))
+
+
+def _hiding(state: State, event: TodaysOrdersRead, tracked: TrackedIntent) -> Iterator[UnreadRow]:
+    for row in event.set_aside if event.account == tracked.intent.account else ():
+        is_new = row.order_id not in state.orders and row.order_id not in tracked.known_ids
+        if is_new and row.symbol in {None, tracked.intent.symbol}:
+            yield row
+
+
+def facts(state: State, tracked: TrackedIntent) -> Numbers:
+    """Return what the newest day order book could show of a lost place: when it was asked for, and
+    which of its rows may hide that place.
+    """
+    read = state.set_aside.get(tracked.intent.account)
+    rows = _hiding(state, read, tracked) if read is not None else ()
+    return {
+        "listed_at": read.requested_at.isoformat() if read is not None else None,
+        "unread": "; ".join(_unread_words(row) for row in rows),
+    }
 
 
 # -------------------------------------------------------------------------- rows that can't be read

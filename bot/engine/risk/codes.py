@@ -268,6 +268,10 @@ ASK_CODES: Final[Mapping[str, CheckCode]] = {
     "VERDICT_REASON": CheckCode("a verdict on {intent_id} needs a reason"),
     "VERDICT_OPEN": CheckCode("{intent_id} is {state}"),
     "VERDICT_ROW": CheckCode("{order_id} is {why}"),
+    "VERDICT_LIKENESS": CheckCode(
+        "{order_id} is in the day order book and looks like {intent_id}, and counts nowhere before "
+        "every row can be read: if it is that order, say so with --is, else wait"
+    ),
     "ROW_READ": CheckCode("the broker's row did not come within {seconds} s"),
 }
 """The checks of a request to change or cancel an order, besides those above."""

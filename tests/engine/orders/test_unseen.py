@@ -158,6 +158,20 @@ def test_a_row_that_may_be_the_lost_order_keeps_another_from_being_taken_for_it(
     assert stage.all(IntentMoved)[-1].to_state is SendState.MATCHED
 
 
+def test_what_is_asked_about_anyway_is_asked_about_beside_a_row_that_cannot_be_read() -> None:
+    stage = Stage()
+    _lost(stage, Resolution.REACHED)
+    equal = [report_of(stage.last(PlaceOrder).intent, name) for name in ("ORD6", "ORD7", "ORD8")]
+    stage.after(1).book(*equal[:2])
+
+    stage.after(1).book(*equal, set_aside=[OF_HPG])
+
+    assert stage.entries_of_order("ORD8").note == "may be L-0001"
+    assert _unread_alerts(stage)[-1].startswith(
+        "BUY 100 HPG LIMIT 27,000 (L-0001), sent at 09:30:00, may be ORD6, ORD7, ORD8"
+    )
+
+
 def test_a_row_seen_unreadable_before_the_send_is_never_taken_for_the_order() -> None:
     stage = Stage()
     stage.book(set_aside=[OF_HPG])
