@@ -44,9 +44,11 @@ def objection(state: State, account: str, side: Side) -> str | None:
 
 def mark(state: State, quote: Quote) -> None:
     """Set today's value of a share. Before the day's first phase a quote may still be yesterday's,
-    and before the first trade its last price is.
+    and before the first trade its last price is. One without a reference has the day's.
     """
-    reference = quote.reference
+    reference, known = quote.reference, state.exposure.mark_of(quote.symbol)
+    if reference is None and known is not None:
+        reference = known.reference
     if reference is not None and _trades(state, quote.symbol):
         state.exposure.mark(
             quote.symbol, Mark(quote.last if quote.volume else reference, reference)

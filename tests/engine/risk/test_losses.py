@@ -16,7 +16,13 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.instrument import EXCHANGE_TZ, Phase
-from bot.domain.message import CancelOrder, PlaceOrder, ReadOrderToCancel, TradingDayStarted
+from bot.domain.message import (
+    CancelOrder,
+    PlaceOrder,
+    QuoteReceived,
+    ReadOrderToCancel,
+    TradingDayStarted,
+)
 from bot.domain.operations import Action, OperatorActed, TradingDayEnded
 from bot.domain.order import OrderState, Side
 from bot.domain.outcome import Accepted, Refused
@@ -313,6 +319,17 @@ def test_without_a_reference_of_today_nothing_is_counted_and_it_is_said():
     assert said.startswith("no reference of today is known of HPG: the day's result leaves it out")
     stage.after(60).quote(26_950)
     assert (results(stage), stage.engine.status().alerts) == (-50_000, ())
+
+
+def test_a_fall_is_counted_from_the_reference_known_when_a_quote_brings_none():
+    stage = held()
+    stage.after(60).quote(26_950)
+
+    seen = stage.engine._state.quotes["HPG"].quote
+    without = replace(seen, last=26_900, reference=None)
+    stage.handle(QuoteReceived(stage.after(1).now, without))
+
+    assert results(stage) == -100_000
 
 
 def test_a_quote_while_closed_says_nothing_about_the_new_day():
