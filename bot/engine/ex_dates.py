@@ -7,7 +7,8 @@ bars are dropped and that is reported: UPCOM's reference is an average price, an
 differs from the known close is inconclusive.
 
 While the broker cannot supply ex-dates, a reference that differs from the last close indicates one:
-earlier bars may be on another level, so nothing is bought on them. Exits continue.
+earlier bars may be on another level, so nothing is bought on them. Exits continue. The same holds
+on an ex-date until a quote has a reference.
 """
 
 from collections.abc import Collection, Sequence
@@ -28,18 +29,27 @@ _EX_DATE: Final = "EX_DATE"
 
 
 def adjust(state: State, quote: Quote) -> None:
-    """Adjust the bars of a symbol that goes ex today, once, by its reference."""
+    """Adjust the bars of a symbol that goes ex today, once, by its reference: this quote's, or that
+    of an earlier one of the day. Until one has a reference, nothing is bought by earlier bars.
+    """
     belief = state.beliefs.get(quote.symbol)
-    if belief is None or quote.reference is None:
+    if belief is None:
         return
+    frame, reference = belief.frame, quote.reference
+    if reference is None and frame is not None:
+        reference = frame.reference
     if state.trading_date not in belief.ex_dates:
-        if belief.are_ex_dates_unread and belief.close != quote.reference:
-            _doubt(state, belief, quote.exchange, quote.reference)
+        if belief.are_ex_dates_unread and reference not in (None, belief.close):
+            _doubt(state, belief, quote.exchange, reference)
         return
     for series in state.bars.of(quote.symbol):
-        if series.went_ex != state.trading_date and not _is_awaited(series, belief.close_day):
-            series.went_ex = state.trading_date
-            _adjust(state, series, quote.exchange, quote.reference)
+        if series.went_ex == state.trading_date or _is_awaited(series, belief.close_day):
+            continue
+        if reference is None:
+            _await_reference(state, belief, series)
+            continue
+        series.went_ex, series.doubt = state.trading_date, ""
+        _adjust(state, series, quote.exchange, reference)
 
 
 def adjust_again(state: State, series: BarSeries, past: Sequence[tuple[date, float]]) -> None:
@@ -83,12 +93,12 @@ def note_late(state: State, symbol: str, days: Collection[date]) -> None:
 
 def note_told(state: State, symbol: str) -> None:
     """The broker supplies ex-dates again: today's is applied at once, an earlier one is late."""
-    seen = state.quotes.get(symbol)
+    seen, was_doubted = state.quotes.get(symbol), is_doubted(state, symbol)
+    for series in state.bars.of(symbol):
+        series.doubt = ""
     if seen is not None and state.phase_of(seen.quote.exchange).phase is not Phase.CLOSED:
         adjust(state, seen.quote)
-    if is_doubted(state, symbol):
-        for series in state.bars.of(symbol):
-            series.doubt = ""
+    if was_doubted and not is_doubted(state, symbol):
         text = f"{symbol}: its ex-dates are known now, entries go on"
         state.note("HISTORY", text, symbol=symbol)
 
@@ -150,6 +160,19 @@ def _doubt(state: State, belief: Belief, exchange: Exchange, reference: int) -> 
         )
         numbers: Numbers = {"reference": reference, "close": belief.close}
         state.note("HISTORY", f"{symbol}: {series.doubt}", numbers, symbol=symbol)
+
+
+def _await_reference(state: State, belief: Belief, series: BarSeries) -> None:
+    """Doubt earlier bars on an ex-date whose reference, and so the fall, is not known."""
+    last = series.last_before(span_of(state.now, DAY)[0])
+    if series.doubt or last is None or _EX_DATE in belief.excused:
+        return
+    series.doubt = (
+        "it goes ex today, and its quotes have no reference: earlier bars are on another level. "
+        "Nothing is bought by them until a quote of today has one, or: "
+        f'bot resume {series.symbol} --reason "…". Sales go on'
+    )
+    state.note("HISTORY", f"{series.symbol}: {series.doubt}", symbol=series.symbol)
 
 
 def _is_awaited(series: BarSeries, close_day: date) -> bool:

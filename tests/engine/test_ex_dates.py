@@ -5,14 +5,20 @@ from datetime import date, timedelta
 
 from bot.domain.entry import Decision, Note
 from bot.domain.instrument import Exchange, Phase
-from bot.domain.message import PhaseChanged, QuoteReceived, TradingDayStarted
+from bot.domain.message import (
+    InstrumentsRead,
+    PhaseChanged,
+    QuoteReceived,
+    Reconciled,
+    TradingDayStarted,
+)
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, BarsRead, ClosesRead, KeepExDate, LastClose, Quote, WentEx
 from bot.engine.operator import objection_to_resume
 from bot.engine.status import status_of
 from bot.strategy import BarView, Strategy
-from tests.engine.stage import DAY, PLAN, Stage
+from tests.engine.stage import DAY, HPG, PLAN, Stage
 from tests.rows import every_row
 
 MINUTE = timedelta(minutes=1)
@@ -278,6 +284,51 @@ def test_the_broker_s_word_ends_the_wait_and_levels_the_bars() -> None:
     assert _told(stage)[-1] == "HPG: its ex-dates are known now, entries go on"
 
 
+def _without_reference() -> Stage:
+    """A bot that would buy on each bar, on an ex-date whose quotes have no reference."""
+
+    def on_bar(strategy: Strategy, bar: BarView) -> None:
+        strategy.buy(100, limit=bar.close, why="cheap")
+
+    stage = Stage(replace(PLAN, wake=Wake(bar=MINUTE)), hooks={"on_bar": on_bar}, is_open=False)
+    _unread(stage, 30_000, DAY, is_unread=False)
+    stage.handle(InstrumentsRead(stage.now, (HPG,)))
+    stage.phase(Phase.PROGRESS)
+    stage.account()
+    stage.handle(Reconciled(stage.now))
+    stage.quote(reference=None)
+    stage.handle(_bars(stage, 29_000, 30_000))
+    stage.after(58).quote(reference=None)
+    stage.pass_time(2)
+    return stage
+
+
+def test_on_an_ex_date_nothing_is_bought_until_a_quote_has_a_reference() -> None:
+    stage = _without_reference()
+
+    [held] = stage.all(Decision)
+    assert held.code == "WARMING"
+    [told] = _told(stage)
+    assert told.startswith("HPG: it goes ex today, and its quotes have no reference")
+
+    stage.quote()
+    _minute(stage)
+
+    assert _codes(stage) == ["WARMING", "OK"]
+    assert _told(stage)[-1].startswith(f"{GOES_EX} 30,000. 2 earlier bars count times 0.9000")
+
+
+def test_a_reference_known_from_an_earlier_quote_of_the_day_levels_bars_read_later() -> None:
+    stage, seen = _stage()
+    stage.open()
+    stage.quote(reference=None)
+
+    stage.handle(_bars(stage, 29_000, 30_000))
+    stage.pass_time(60)
+
+    assert seen == [(27_000, (29_000 * 0.9 + 27_000 + 27_000) / 3)]
+
+
 def test_a_person_s_word_ends_the_wait_too() -> None:
     stage = _in_doubt()
     objection = objection_to_resume(stage.engine._state, "HPG")
@@ -286,6 +337,16 @@ def test_a_person_s_word_ends_the_wait_too() -> None:
     _minute(stage)
 
     assert objection == ""
+    assert _codes(stage) == ["WARMING", "OK"]
+
+
+def test_a_person_s_word_ends_the_wait_for_a_reference() -> None:
+    stage = _without_reference()
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "adjusted", "you", symbol="HPG"))
+    stage.after(58).quote(reference=None)
+    stage.pass_time(2)
+
     assert _codes(stage) == ["WARMING", "OK"]
 
 
