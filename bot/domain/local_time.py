@@ -27,6 +27,11 @@ def minute_of(at: datetime) -> str:
     return f"{at.astimezone(EXCHANGE_TZ):%H:%M}"
 
 
+def minute_on(day: date | None, at: datetime) -> str:
+    """`09:16` on that day, or if no day is known; else `2026-11-19 09:16`."""
+    return minute_of(at) if day in {None, local_date(at)} else f"{local_date(at)} {minute_of(at)}"
+
+
 def clock_of(at: datetime) -> str:
     """`09:16:00`."""
     return f"{at.astimezone(EXCHANGE_TZ):%H:%M:%S}"

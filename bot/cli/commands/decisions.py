@@ -1,6 +1,9 @@
 """`bot decisions`: why it traded, and why it did not."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -13,7 +16,7 @@ from bot.cli.target import open_journal, readable
 from bot.cli.telling.wording import counted
 from bot.clock import SystemClock
 from bot.config.problems import OperatorMistake
-from bot.domain.local_time import clock_of, minute_of
+from bot.domain.local_time import clock_of, day_and_clock_of, local_date, minute_of, minute_on
 from bot.journal.reading.values import (
     LASTS,
     STOPPED,
@@ -121,10 +124,21 @@ def command(
                 groups += reader.stops(symbol, strategy=strategy, since=start)
             count = sum(each.count for each in groups if each.verdict != STOPPED)
             grouped = Page(count, reasons.earlier, iter(groups))
-            _print(invocation, form, grouped, DecisionGroup)
+            _print(invocation, form, grouped, DecisionGroup, has_days=_has_days(groups))
         else:
+            last = reader.last_decision_at()
             with asked(DecisionRow) as decisions:
-                _print(invocation, form, decisions, DecisionRow)
+                first = next(decisions.rows, None)  # the oldest
+                has_days = first and last and local_date(first.at) < local_date(last)
+                rows = chain([first] if first else [], decisions.rows)
+                page = replace(decisions, rows=rows)
+                _print(invocation, form, page, DecisionRow, has_days=bool(has_days))
+
+
+def _has_days(groups: Sequence[DecisionGroup]) -> bool:
+    """Return whether they are of more than one day."""
+    times = (at for each in groups for at in (each.first_at, each.last_at) if at != LASTS)
+    return len(set(map(local_date, times))) > 1
 
 
 def _unwatched(invocation: Invocation, reader: "JournalReader", symbol: str) -> DecisionGroup:
@@ -147,7 +161,12 @@ def _unwatched(invocation: Invocation, reader: "JournalReader", symbol: str) -> 
 
 
 def _print(
-    invocation: Invocation, form: str, page: Page[DecisionRow] | Page[DecisionGroup], kind: type
+    invocation: Invocation,
+    form: str,
+    page: Page[DecisionRow] | Page[DecisionGroup],
+    kind: type,
+    *,
+    has_days: bool,
 ) -> None:
     earlier = f"… {page.earlier:,} earlier: --limit N, or --all" if page.earlier else ""
     also = {"earlier": page.earlier}
@@ -156,7 +175,8 @@ def _print(
             say(invocation, earlier)
         return
     heads = GROUP_HEADS if kind is DecisionGroup else HEADS
-    rows, is_cut = map(_cells, page.rows), False
+    cells_of = partial(_cells, has_days=has_days or form == "wide")
+    rows, is_cut = map(cells_of, page.rows), False
     if form == "wide":
         print_table(invocation, heads, rows, limit=UNCUT)
     else:
@@ -168,7 +188,7 @@ def _print(
     write_line(" · ".join(filter(None, (counted(page.count, "decision"), earlier, rest))))
 
 
-def _cells(each: DecisionRow | DecisionGroup) -> Row:
+def _cells(each: DecisionRow | DecisionGroup, has_days: bool) -> Row:
     """A row of the table, in the columns of `HEADS` or `GROUP_HEADS`."""
     from bot.journal.reading.folding import (
         reason_of,  # this imports the database's library
@@ -176,13 +196,15 @@ def _cells(each: DecisionRow | DecisionGroup) -> Row:
     )
 
     if isinstance(each, DecisionRow):
-        named = (clock_of(each.at), each.strategy, each.symbol, WORDS[each.verdict])
+        time = day_and_clock_of(each.at) if has_days else clock_of(each.at)
+        named = (time, each.strategy, each.symbol, WORDS[each.verdict])
         stands, reason = unfolded(each.at, each.numbers, each.why), reason_of(each)
         if stands.count > 1:
             reason = f"{reason} · {stands.count:,}x since {clock_of(stands.first_at)}"
         return (*named, each.code, each.order_id or each.local_id, reason)
-    first = minute_of(each.first_at)
-    last = "…" if each.last_at == LASTS else minute_of(each.last_at)
-    time = first if first == last else f"{first}-{last}"
+    begun = local_date(each.first_at)
+    first = f"{begun} {minute_of(each.first_at)}" if has_days else minute_of(each.first_at)
+    last = "…" if each.last_at == LASTS else minute_on(begun, each.last_at)
+    time = first if first.endswith(last) else f"{first}-{last}"
     named = (time, each.strategy, each.symbol, f"{each.count}x")
     return (*named, WORDS[each.verdict], each.code, each.why)

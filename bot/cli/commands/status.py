@@ -1,6 +1,7 @@
 """`bot status`, and the output of `bot` alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from time import sleep
 from typing import Final
 
@@ -25,7 +26,7 @@ from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.strategies.source_files import changed_files
 from bot.domain.entry import RunState
-from bot.domain.local_time import minute_of
+from bot.domain.local_time import local_date, minute_of, minute_on
 
 LOOK_EVERY_S: Final = 0.2
 DRIFT_SHOWN_MAX: Final = 5
@@ -96,17 +97,14 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     trouble = found.inner("trouble")
     if text := trouble.text("text"):
         begun = trouble.instant("since")
-        when = say("since {time}: ", time=minute_of(begun)) if begun else ""
+        when = say("since {time}: ", time=minute_on(_today(found), begun)) if begun else ""
         yield from _rows(say("TROUBLE"), [f"{when}{text}"])
     if found["state"] == RunState.STOPPED:
         yield f"{say('STOPPED')}  {which}"
         return
-    since, now, started = found.instant("started_at"), found.instant("at"), ""
-    if since and now:
-        started = say("since {time} ({span})", time=minute_of(since), span=span_of(now - since))
     phases = [f"{name} {say(phase_of(str(at)))}" for name, at in found.inner("phases").items()]
     dry = say("dry run, nothing is sent") if found.get("dry_run") else ""
-    parts = (say(found.text("state")), which, dry, started, ", ".join(phases))
+    parts = (say(found.text("state")), which, dry, _started(say, found), ", ".join(phases))
     yield "  ".join(filter(None, parts))
     if found.text("state") != RunState.RUNNING:
         yield from _rows(say("why"), [_why(say, found)])
@@ -127,8 +125,8 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     for row in found.each("unloaded"):
         facts = {name: row.text(name) for name in ("strategy", "symbol")}
         yield from _rows("", [say(_UNLOADED, shares=row.whole("shares"), **facts)])
-    today = found.inner("orders_today")
-    counts = {name: today.whole(name) for name in (*OUTCOMES, *today)}
+    orders = found.inner("orders_today")
+    counts = {name: orders.whole(name) for name in (*OUTCOMES, *orders)}
     listed = ", ".join(f"{count:,} {say(name)}" for name, count in counts.items() if count)
     total = say("{count:,} today", count=sum(counts.values()))
     yield from _rows(say("orders"), [f"{total}{f': {listed}' if listed else ''}"])
@@ -149,6 +147,19 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     yield from _rows("2FA", [_second_factor(say, found.inner("two_factor"))])
     yield from _rows(say("journal"), [found.text("journal")])
     yield from _traffic(say, found)
+
+
+def _today(found: Fields) -> date | None:
+    """Return the bot's day: times of another one are told with it."""
+    return local_date(at) if (at := found.instant("at")) else None
+
+
+def _started(say: Say, found: Fields) -> str:
+    since, now = found.instant("started_at"), found.instant("at")
+    if not (since and now):
+        return ""
+    began = minute_on(_today(found), since)
+    return say("since {time} ({span})", time=began, span=span_of(now - since))
 
 
 def alerts_of(status: Fields) -> Iterator[str]:
@@ -173,7 +184,7 @@ def _why(say: Say, found: Fields) -> str:
     causes = []
     for row in sorted(found.each("causes"), key=lambda row: row.text("by") != "operator"):
         since, by, reason = row.instant("since"), row.text("by"), row.text("reason")
-        when = f" {minute_of(since)}" if since else ""
+        when = f" {minute_on(_today(found), since)}" if since else ""
         if row.text("state") in _BY_HAND:
             is_signal = by == SIGNALLED
             said = f": {reason}" if reason and not is_signal else ""

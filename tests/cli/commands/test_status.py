@@ -281,6 +281,18 @@ def test_drift_is_a_line_of_its_own() -> None:
     assert lines[-1] == "drift       stock_quote price_vnd renamed (was price)"
 
 
+def test_a_time_of_an_earlier_day_is_told_with_its_day() -> None:
+    trouble = {"text": "nothing can be read", "since": "2026-11-19T02:31:00+00:00"}
+    later = {**RUNNING, "at": "2026-11-20T02:39:00+00:00", "trouble": trouble}
+
+    first, head, why, *_ = lines_of(later, WHICH)
+
+    assert first == "TROUBLE     since 2026-11-19 09:31: nothing can be read"
+    assert "  since 2026-11-19 09:14 (24h24)  " in head
+    assert "PAUSED by you 2026-11-19 09:20: earnings" in why
+    assert why.endswith("since 2026-11-19 09:38")
+
+
 def test_what_keeps_the_bot_from_working_is_said_first() -> None:
     text = "the journal can't be written, nothing is sent: database or disk is full"
     trouble = {"text": text, "since": "2026-11-19T02:31:00+00:00"}

@@ -169,3 +169,28 @@ def test_one_symbol_is_enough(planted: Path) -> None:
     ran = call("decisions", "--why-not", "FPT", "--symbol", "HPG", "-c", str(planted))
 
     assert (ran.code, "use one of them" in ran.err) == (ExitCode.USAGE, True)
+
+
+def test_times_of_more_than_one_day_are_told_with_their_days(config: Path, tmp_path: Path) -> None:
+    own = shutil.copytree(config.parent, tmp_path / "own") / config.name
+    day = 86_400
+
+    async def plant() -> None:
+        journal = Journal.open(url_of(own))
+        times = {"no cross": (300, 300 + day), "no bars": (300 + day, 420 + day)}
+        for why, both in times.items():
+            facts = ("sma", SYMBOL, Verdict.SKIPPED, "SKIP", why)
+            await journal.write([Decision(after(at), *facts) for at in both])
+        await journal.close()
+
+    asyncio.run(plant())
+    grouped = call("decisions", "--why-not", SYMBOL, "-c", str(own)).out.splitlines()
+    listed = call("decisions", "--symbol", SYMBOL, "-c", str(own)).out.splitlines()
+    newest = call("decisions", "--limit", "2", "-c", str(own)).out.splitlines()
+    wide = call("decisions", "--limit", "1", "-o", "wide", "-c", str(own)).out.splitlines()
+
+    assert grouped[1].startswith("2026-11-19 09:26-2026-11-20 09:26 sma")
+    assert grouped[2].startswith("2026-11-20 09:26-09:28            sma")
+    assert [row[:20] for row in listed[1:3]] == ["2026-11-19 09:26:00 ", "2026-11-20 09:26:00 "]
+    assert newest[1].startswith("09:26:00 sma")
+    assert wide[1].startswith("2026-11-20 09:28:00 sma")
