@@ -90,6 +90,10 @@ FLATTEN_UNKNOWN: Final = (
     "the bot is HALTED but sells nothing: it is still starting and does not know yet what its "
     "strategies hold. Once bot status shows the positions: bot halt --flatten"
 )
+NO_LIMITS_YET: Final = (
+    "the bot is still starting and has no limits yet; ask again when it runs: bot status "
+    "--wait RUNNING"
+)
 HALT_OPEN: Final = "open, according to the journal: {order}"
 LEFT_OPEN: Final = (
     "while the bot is down nothing expires or cancels them: start it (bot run), or cancel them in "

@@ -6,7 +6,7 @@ whose market time is not wall time, now is the last moment of the journal.
 
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -63,10 +63,18 @@ def whole_from(wanted: str) -> Callable[[str], int]:
     return whole
 
 
+def moment_from(written: str) -> datetime:
+    """Return a date and time as typed, in Vietnam unless it says where. Raises ValueError."""
+    at = datetime.fromisoformat(written)
+    if at.year in {MINYEAR, MAXYEAR}:
+        raise ValueError("at the edge of the calendar: elsewhere it is another year")
+    return at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ)
+
+
 def since(written: str) -> str:
     """Check the value of `--since`; `since_of` turns it into an instant."""
     try:
-        _ = _SPAN.fullmatch(written) or datetime.fromisoformat(written)
+        _ = _SPAN.fullmatch(written) or moment_from(written)
     except ValueError as error:
         wanted = "a length of time like 1d, 2h or 30m, a day like 2026-11-19, or a date and time"
         raise click.BadParameter(f"{written!r}: wanted {wanted}") from error
@@ -112,5 +120,4 @@ def since_of(text: str | None, reader: "JournalReader") -> datetime | None:
             return SystemClock().now() - back
         last = runs[-1].ended_at or runs[-1].started_at
         return max(last, reader.last_decision_at() or last) - back
-    at = datetime.fromisoformat(text)
-    return at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ)
+    return moment_from(text)

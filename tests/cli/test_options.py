@@ -1,4 +1,6 @@
-"""How often to look again, and what is written then."""
+"""How often to look again, what is written then, and which times are taken."""
+
+from pathlib import Path
 
 import click
 import pytest
@@ -7,6 +9,8 @@ from click.testing import CliRunner
 from bot.cli.command import Invocation
 from bot.cli.options import EVERY, LENGTH_MAX_S, WATCH_EVERY_S_MIN, length_from
 from bot.cli.show import watch
+from bot.config.problems import ExitCode
+from tests.cli.stage import call
 
 
 def test_in_a_pipe_only_changes_are_written() -> None:
@@ -39,3 +43,23 @@ def test_only_a_time_that_would_overflow_is_too_long() -> None:
 
     with pytest.raises(click.BadParameter, match="at most 1,000,000,000"):
         length_from(0)("999999h")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("orders", "--since", "0001-01-01"),
+        ("fills", "--since", "0001-01-01T00:00"),
+        ("events", "--since", "9999-12-31T23:59:59-12:00"),
+        ("session", "--at", "9999-12-31T23:59"),
+        ("session", "--at", "0001-01-01T00:00"),
+    ],
+    ids=" ".join,
+)
+def test_a_day_at_the_edge_of_the_calendar_is_a_wrong_command_line(
+    command: tuple[str, ...], config: Path
+) -> None:
+    ran = call(*command, "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert f"{command[-1]!r}: wanted" in ran.err

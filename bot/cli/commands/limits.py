@@ -5,10 +5,11 @@ from typing import Final
 
 import click
 
+from bot.cli import messages
 from bot.cli.command import Invocation, define_command
-from bot.cli.messages import CHANGED
 from bot.cli.show import UNCUT, print_json, print_table, say, write_line
 from bot.cli.target import Fields, find_status, readable_journal, which_bot
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.strategies.source_files import changed_files
 from bot.domain.entry import RunState
 
@@ -36,6 +37,9 @@ def command(invocation: Invocation) -> None:
     """
     status = find_status(invocation)
     is_running = status.text("state") != RunState.STOPPED
+    if is_running and "limits" not in status:
+        message = f"{which_bot(invocation)}: {messages.NO_LIMITS_YET}"
+        raise OperatorMistake.of("E-CTL-005", message, ExitCode.REFUSED)
     if is_running:
         found, rate = status.each("limits"), status.inner("rate")
         title = f"{which_bot(invocation)}: how much of each limit is used now"
@@ -75,7 +79,7 @@ def command(invocation: Invocation) -> None:
     say(invocation, "to change a limit: risk: in bot.yaml, or limits: in a strategy's file")
     hashes = [status.inner("files"), *(each.inner("files") for each in status.each("strategies"))]
     if changed := list(dict.fromkeys(name for each in hashes for name in changed_files(each))):
-        say(invocation, CHANGED.format(files=", ".join(changed)))
+        say(invocation, messages.CHANGED.format(files=", ".join(changed)))
 
 
 def _left(used: int, allowed: int) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from bot.cli.command import Invocation, define_command
-from bot.cli.options import since_of, since_option, watch_option
+from bot.cli.options import moment_from, since_of, since_option, watch_option
 from bot.cli.rows import fields_of
 from bot.cli.show import aligned, json_text, print_json, print_table, say, watch, width, write_line
 from bot.cli.target import (
@@ -168,10 +168,9 @@ def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fi
     today = now.astimezone(EXCHANGE_TZ).date()
     for written in (moment, f"{today}T{moment}"):
         try:
-            at = datetime.fromisoformat(written)
+            return moment_from(written), None, ""
         except ValueError:
             continue
-        return at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ), None, ""
     wanted = "a date and time like 2026-11-19T14:31, or a time like 14:31"
     raise click.BadParameter(f"{moment!r}: wanted {wanted}", param_hint="--at")
 

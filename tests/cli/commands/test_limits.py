@@ -1,11 +1,14 @@
 """`bot limits` from the journal, and as a running bot answers it."""
 
+import asyncio
 import json
 from dataclasses import astuple
 from pathlib import Path
 
+from bot.config.problems import ExitCode
 from bot.domain.plan import AccountLimits
 from bot.engine.settings import EngineSettings
+from bot.runtime.control.server import ControlServer, handlers_of
 from bot.runtime.control.status import limit_fields
 from tests.cli.stage import call, make_project
 from tests.engine.stage import Stage, limited
@@ -95,3 +98,17 @@ def test_a_running_bot_says_what_is_used_and_shows_no_account_in_full() -> None:
     assert used["account", "max_order_value"] == (None, None, "VND")
     assert "120C900001.1" not in json.dumps(limit_fields(stage.engine.limits()))
     assert astuple(stage.engine.limits()[0])[:2] == ("account", "120C900001.1")
+
+
+async def test_a_bot_that_is_still_starting_is_not_said_to_have_a_quota_of_nothing(
+    config: Path,
+) -> None:
+    bot = {"name": "mybot", "mode": "live", "config": str(config)}
+    server = ControlServer(config.parent / "state", handlers_of({}), {"bot": bot})
+    await server.start()
+
+    told = await asyncio.to_thread(call, "limits", "-c", str(config))
+
+    await server.stop()
+    assert (told.code, told.out) == (ExitCode.REFUSED, "")
+    assert "E-CTL-005 mybot (live): the bot is still starting and has no limits yet" in told.err
