@@ -16,7 +16,7 @@ from typing import Final
 from bot.clock import SystemClock
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import KeepSettings
-from bot.domain.entry import Note
+from bot.domain.entry import PRUNED_NOTE, Note
 from bot.domain.message import Noted
 from bot.journal.database.engines import database_errors, file_of, is_sqlite, writing_engine
 from bot.journal.database.schema import check, migrate
@@ -25,7 +25,7 @@ from bot.journal.journal import Journal
 from bot.journal.reading.reader import JournalReader
 from bot.journal.reading.values import PRUNING
 from bot.journal.upkeep.copying import Saved, copy_heads, copy_rows, remove, require_empty, saved_in
-from bot.journal.upkeep.retention import PRUNED, Pruned
+from bot.journal.upkeep.retention import Pruned
 from bot.journal.upkeep.verify import VerifyReport, heads_now, verify
 from bot.journal.writing.heads import FILE, HeadsKeeper, KeptHeads, append_line
 from bot.journal.writing.lease import Lease, acquire
@@ -92,7 +92,7 @@ class Retention:
             yield f"{rows} are due and stay: no backup in {self._backups} holds them. {TO_BACK_UP}"
 
     def _say(self, at: datetime, text: str) -> None:
-        self._post(Noted(at, Note(at, PRUNED, text)))
+        self._post(Noted(at, Note(at, PRUNED_NOTE, text)))
 
 
 async def prune(

@@ -27,6 +27,7 @@ from bot.domain.entry import (
     KILLED_NOTE,
     LATE_NOTE,
     MISSED_NOTE,
+    PRUNED_NOTE,
     Note,
     RunState,
 )
@@ -118,14 +119,18 @@ def _event(kind: EventKind, row: sa.RowMapping) -> EventRow:
 
 def last_moment(url: str) -> datetime | None:
     """Return when a bot last wrote to a journal, judging by the entries that each run keeps
-    writing; None if none has. Raises Unreachable or NeedsMigration.
+    writing; None if none has. Pruning is no sign of life. Raises Unreachable or NeedsMigration.
     """
-    chains = (tables.decisions, tables.notes, tables.account_snapshots)
-    newest = [sa.select(each.c.at).order_by(each.c.seq.desc()).limit(1) for each in chains]
+    notes, runs = tables.notes, tables.runs
+    wrote = [
+        sa.select(each.c.at, each.c.seq) for each in (tables.decisions, tables.account_snapshots)
+    ]
+    wrote.append(sa.select(notes.c.at, notes.c.seq).where(notes.c.kind != PRUNED_NOTE))
+    newest = [each.order_by(each.selected_columns.seq.desc()).limit(1) for each in wrote]
+    ended = sa.select(sa.func.max(runs.c.ended_at)).where(runs.c.end_reason != PRUNING)
     with reading_current(url) as connection:
-        found = [connection.execute(query).scalar() for query in newest]
-        ended = connection.execute(sa.select(sa.func.max(tables.runs.c.ended_at))).scalar()
-    return max((instant_of(at) for at in (*found, ended) if at is not None), default=None)
+        found = [connection.execute(query).scalar() for query in (*newest, ended)]
+    return max((instant_of(at) for at in found if at is not None), default=None)
 
 
 def missed_runs(url: str, since: datetime | None = None) -> Iterator[MissedRow]:

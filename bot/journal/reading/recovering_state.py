@@ -27,6 +27,7 @@ from bot.domain.quote import LastClose
 from bot.domain.recovery import StoredFault, StoredFlatten
 from bot.journal.database import tables
 from bot.journal.database.encoding import instant_of, instant_text, made, snapshot_of
+from bot.journal.reading.values import PRUNING
 from bot.journal.writing.sends import WHOLE_BOT
 
 NOTES_SEARCHED: Final = 50_000
@@ -36,6 +37,8 @@ FAULTS_MAX: Final = 20
 CRASH_LOOP: Final = timedelta(minutes=10)
 CRASHES_LOOKED_AT: Final = 20
 HALTED: Final = RunState.HALTED
+_A_BOT: Final = tables.runs.c.end_reason.is_distinct_from(PRUNING)
+"""Whether a run was a bot's: pruning on the way to a start says nothing about the bot before."""
 
 
 def closes(connection: sa.Connection, day: str) -> tuple[LastClose, ...]:
@@ -201,7 +204,8 @@ def crashes(connection: sa.Connection) -> int:
     end.
     """
     runs = tables.runs
-    newest = sa.select(runs.c.started_at, runs.c.ended_at).order_by(runs.c.run_id.desc())
+    newest = sa.select(runs.c.started_at, runs.c.ended_at).where(_A_BOT)
+    newest = newest.order_by(runs.c.run_id.desc())
     found = connection.execute(newest.limit(CRASHES_LOOKED_AT + 1)).all()
     if not found:
         return 0
@@ -217,6 +221,7 @@ def crashes(connection: sa.Connection) -> int:
 def killed_since(connection: sa.Connection) -> datetime | None:
     """Return when the run before this one began, if it has no end."""
     runs = tables.runs
-    newest = sa.select(runs.c.started_at, runs.c.ended_at).order_by(runs.c.run_id.desc())
+    newest = sa.select(runs.c.started_at, runs.c.ended_at).where(_A_BOT)
+    newest = newest.order_by(runs.c.run_id.desc())
     before = connection.execute(newest.limit(1).offset(1)).first()
     return instant_of(before.started_at) if before and before.ended_at is None else None

@@ -18,7 +18,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from bot.domain.entry import CODE_NOTE, FLATTEN_NOTE, LIMITS_NOTE, Note
+from bot.domain.entry import CODE_NOTE, FLATTEN_NOTE, LIMITS_NOTE, PRUNED_NOTE, Note
 from bot.domain.order import TERMINAL_STATES
 from bot.journal.database import tables
 from bot.journal.database.encoding import instant_text, link, summed
@@ -26,11 +26,9 @@ from bot.journal.database.statements import given
 from bot.journal.writing import rows
 from bot.journal.writing.batch import Batch, Head, anchor_name, kept_name
 
-PRUNED: Final = "PRUNED"
-"""Kind of the note that signs an anchor."""
 AT_ONCE_MAX: Final = 20_000
 """How many rows of a table one transaction examines, so that no order waits long for it."""
-FOLLOWED_NOTES: Final = ("CLOSE", CODE_NOTE, FLATTEN_NOTE, LIMITS_NOTE, PRUNED)
+FOLLOWED_NOTES: Final = ("CLOSE", CODE_NOTE, FLATTEN_NOTE, LIMITS_NOTE, PRUNED_NOTE)
 """A start compares itself with these, however old they are."""
 
 _UNFINISHED: Final = (
@@ -126,7 +124,7 @@ def prune(
     batch.connection.delete(table, _going(table, anchor.last_seq, last))
     numbers = signature(name, moved, left)
     text = f"{len(going):,} rows of {name} before {before:%Y-%m-%d} deleted, journal.keep"
-    batch.append(tables.notes, rows.row_of(Note(at, PRUNED, text, numbers)))
+    batch.append(tables.notes, rows.row_of(Note(at, PRUNED_NOTE, text, numbers)))
     has_more = len(found) == AT_ONCE_MAX
     return Pruned(name, len(going), sum(going), has_more=has_more, unsaved=unsaved)
 

@@ -23,13 +23,13 @@ from typing import Final
 import sqlalchemy as sa
 
 from bot.domain.account import masked_account
-from bot.domain.entry import Numbers
+from bot.domain.entry import PRUNED_NOTE, Numbers
 from bot.journal.database import tables
 from bot.journal.database.encoding import Plain, json_text, link, summed
 from bot.journal.database.engines import read_whole
 from bot.journal.database.schema import reading_current, require_schema
 from bot.journal.errors import Corrupt
-from bot.journal.upkeep.retention import PRUNED, kept_problems, signature
+from bot.journal.upkeep.retention import kept_problems, signature
 from bot.journal.writing import rows
 from bot.journal.writing.batch import COUNTER, Head, anchor_name, kept_name, read_heads, seals_of
 from bot.journal.writing.heads import Comparison, KeptHeads, label_of
@@ -221,7 +221,7 @@ def anchor_problems(
     """Check that an anchor was signed, and the rows before it that stayed."""
     anchor, kept = heads[anchor_name(table)], heads.get(kept_name(table), _NO_HEAD)
     notes, signed = tables.notes, json_text(signature(table.name, anchor, kept))
-    by_note = sa.select(notes.c.seq).where(notes.c.kind == PRUNED, notes.c.numbers == signed)
+    by_note = sa.select(notes.c.seq).where(notes.c.kind == PRUNED_NOTE, notes.c.numbers == signed)
     if connection.execute(by_note.limit(1)).first() is None:
         yield f"{table.name}: nothing says that its rows up to {anchor.last_seq} were pruned"
     before = sa.select(table).where(table.c.seq <= anchor.last_seq).order_by(table.c.seq)

@@ -13,6 +13,7 @@ from bot.domain.entry import (
     FAULT_NOTE,
     FLATTEN_NOTE,
     LIMITS_NOTE,
+    PRUNED_NOTE,
     RECONCILE_NOTE,
     REDUCED_SCOPE,
     AccountSeen,
@@ -40,7 +41,9 @@ from bot.domain.recovery import (
     StoredIntent,
 )
 from bot.journal.journal import Journal
+from bot.journal.reading.events import last_moment
 from bot.journal.reading.recovering import SETTLEMENT_LASTS
+from bot.journal.reading.values import PRUNING
 from tests.journal.facts import DAY, EPOCH, Story, after, but
 
 NEXT_DAY = date(2026, 11, 20)
@@ -577,6 +580,22 @@ async def test_a_run_before_this_one_without_an_end_is_known_by_its_beginning(
             await journal.end_run(run, "stopped", at=at)
 
     assert (await journal.recover(DAY)).killed_since == since
+
+
+async def test_pruning_after_a_kill_does_not_hide_it(journal: Journal, db_url: str) -> None:
+    facts = {"mode": "live", "version": "1", "config_sha256": "0"}
+    for minute in (0, 1):
+        await journal.start_run(at=after(60 * minute), **facts)
+    await journal.write([Note(after(90), "PULSE", "alive")])
+
+    pruning = await journal.start_run(at=after(300), **facts)
+    await journal.write([Note(after(300), PRUNED_NOTE, "2 rows of notes were deleted")])
+    await journal.end_run(pruning, PRUNING, at=after(301))
+    assert last_moment(db_url) == after(90)
+    await journal.start_run(at=after(360), **facts)
+
+    recovery = await journal.recover(DAY)
+    assert (recovery.killed_since, recovery.crashes) == (after(60), 2)
 
 
 async def test_the_limits_of_the_last_run_come_back(journal: Journal) -> None:

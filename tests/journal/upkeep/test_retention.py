@@ -17,6 +17,7 @@ from bot.domain.entry import (
     CODE_NOTE,
     FLATTEN_NOTE,
     LIMITS_NOTE,
+    PRUNED_NOTE,
     AccountSeen,
     Entry,
     Note,
@@ -166,7 +167,7 @@ def delete(connection: sa.Connection, seq: int) -> None:
 
 def unsign(connection: sa.Connection, seq: int) -> None:
     notes = tables.notes
-    connection.execute(notes.delete().where(notes.c.kind == retention.PRUNED))
+    connection.execute(notes.delete().where(notes.c.kind == PRUNED_NOTE))
 
 
 def move_anchor(connection: sa.Connection, seq: int) -> None:
@@ -239,7 +240,7 @@ async def test_what_a_start_goes_on_from_stays_however_old_it_is(own_db_url: str
     with reading(own_db_url) as connection:
         assert read_recovery(connection, T0.date()).bases == (account,)
         kinds = connection.execute(sa.select(tables.notes.c.kind)).scalars().all()
-    assert {*kinds} == {LIMITS_NOTE, CODE_NOTE, FLATTEN_NOTE, retention.PRUNED}
+    assert {*kinds} == {LIMITS_NOTE, CODE_NOTE, FLATTEN_NOTE, PRUNED_NOTE}
 
 
 async def test_rows_that_all_stay_hold_up_none_behind_them(sqlite_url: str) -> None:
