@@ -122,8 +122,8 @@ class Journal:
     async def start_run(self, *, at: datetime, mode: str, version: str, config_sha256: str) -> int:
         """Record that a run begins; returns its number, counted over the life of the journal.
 
-        If heads are kept, its row stores the present ones: they reveal a run that continued from an
-        older copy of the journal.
+        If heads are kept, its row stores those that it found: they reveal a run that continued from
+        an older copy of the journal.
         """
         facts: dict[str, Plain] = {
             "mode": mode,

@@ -25,7 +25,7 @@ from bot.journal.database.engines import database_errors, is_sqlite, reason_of, 
 from bot.journal.database.statements import Values
 from bot.journal.database.writer_connection import WriterConnection
 from bot.journal.errors import JournalError, LeaseLost, OutcomeUnknown, WrittenByAnother
-from bot.journal.writing.batch import COUNTER, Batch, Memory, lock_heads
+from bot.journal.writing.batch import COUNTER, Batch, Head, Memory, lock_heads
 from bot.journal.writing.heads import HeadsKeeper, plain_heads
 from bot.journal.writing.lease import BEAT_S, LEASE_LIFE_S, NAME, RENEW, WATCH, count_of, holder_in
 from bot.journal.writing.sends import Send
@@ -106,6 +106,8 @@ class Store:
         self._met: list[tuple[Write, Verdicts]] = []
         """Members of `_done` repeated among the present writes."""
         self._run: int | None = None
+        self._found: dict[str, Head] | None = None
+        """The ends of the chains before our first entry."""
         self._has_begun = self._is_judged = False
         self._undo = _Undo(self._take_back)
         self._is_renewed = epoch is not None and not is_sqlite(url)
@@ -195,12 +197,14 @@ class Store:
             return read(connection)
 
     def start_run(self, facts: Mapping[str, Plain]) -> int:
-        """Store the row of a new run, with the heads that it finds; from here on heads are kept."""
+        """Store the row of a new run, with the heads that it has found: what it took over from an
+        emergency journal since is its own. From here on heads are kept.
+        """
 
         def start(batch: Batch) -> int:
             heads = {}
             if self._keeper is not None:
-                heads["heads"] = json_text(plain_heads(batch.heads))
+                heads["heads"] = json_text(plain_heads(self._found or batch.heads))
             [[last]] = batch.connection.rows(_LAST_RUN, {})
             self._run = int(last or 0) + 1
             row = {"run_id": self._run, **facts, "epoch": self._epoch, **heads}
@@ -303,6 +307,8 @@ class Store:
                 connection.begin_later(_LEFT, partial(self._judge, left))
             if self._memory is None:
                 self._memory = Memory(lock_heads(connection))
+                if self._found is None:
+                    self._found = dict(self._memory.heads)
         return Batch(connection, self._memory, epoch)
 
     def _judge(self, left: int | None, rows: Sequence[Values]) -> int:

@@ -5,7 +5,7 @@ import random
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from bot.clock import SystemClock
+from bot.domain.entry import Entry, RunState, StateChanged
 from bot.journal.database import tables
 from bot.journal.database.engines import file_of
 from bot.journal.errors import Holder
@@ -31,7 +32,11 @@ COVERED = [*tables.CHAINED, tables.orders, tables.runs]
 
 
 async def run_of(
-    url: str, folder: Path, *numbers: int, troubles: list[str] | None = None
+    url: str,
+    folder: Path,
+    *numbers: int,
+    troubles: list[str] | None = None,
+    beside: Sequence[Entry] = (),
 ) -> Journal:
     """Begin a run that keeps its heads, and write a few orders."""
     told = [] if troubles is None else troubles
@@ -39,6 +44,7 @@ async def run_of(
     keeper = HeadsKeeper(folder, url, SystemClock(), told.append)
     journal = Journal.open(url, epoch=lease.epoch, keeper=keeper)
     lease.release()
+    await journal.take_over(beside)
     await journal.start_run(at=T0, mode="paper", version="1", config_sha256="ab")
     for number in numbers:
         story = Story(number, price=27_000 + 50 * number)
@@ -238,6 +244,15 @@ async def test_rows_added_between_two_runs_are_found(sqlite_url: str, tmp_path: 
     assert Kept(sqlite_url, tmp_path).verify().differences == (
         "journal, notes: what was when run 2 began is not what run 1 left behind",
     )
+
+
+async def test_what_a_start_takes_over_is_no_false_alarm(kept_on_both: Kept) -> None:
+    """A full disk: the run before could end, but not write what its emergency journal has."""
+    halt = StateChanged(T0, RunState.RUNNING, RunState.HALTED, "by hand", "operator")
+    journal = await run_of(kept_on_both.url, kept_on_both.folder, beside=[halt])
+    await journal.close()
+
+    assert kept_on_both.verify().is_whole
 
 
 async def test_a_run_that_was_killed_is_no_false_alarm(sqlite_url: str, tmp_path: Path) -> None:
