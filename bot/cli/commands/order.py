@@ -56,7 +56,7 @@ def command(
     with open_journal(invocation) as reader:
         row = find_order(reader, reference)
         paper = paper_line(reader)
-        events = reader.timeline(row.id) if timeline or raw else []
+        events = reader.timeline_of(row) if timeline or raw else []
     if invocation.json:
         extra = {"timeline": [fields_of(each) for each in events]} if timeline or raw else {}
         print_json({**order_fields(row), **extra})

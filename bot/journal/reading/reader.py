@@ -26,6 +26,7 @@ from bot.journal.database.tables import v_decisions, v_orders, v_pnl, v_timeline
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
 from bot.journal.reading.events import stops
 from bot.journal.reading.folding import times_of
+from bot.journal.reading.reused_ids import its_days
 from bot.journal.reading.values import (
     AuthRow,
     DaySummary,
@@ -134,7 +135,11 @@ class JournalReader:
 
     def timeline(self, reference: str) -> list[TimelineRow]:
         """Return what happened to an order, and alerts naming it. Raises as `order`."""
-        order, view = self.order(reference), v_timeline
+        return self.timeline_of(self.order(reference))
+
+    def timeline_of(self, order: OrderRow) -> list[TimelineRow]:
+        """The same for an order that was found. A broker may use an id again on another day."""
+        view = v_timeline
         wanted = view.c.local_id == order.local_id
         if order.local_id is None:
             wanted = view.c.order_id == order.order_id
@@ -146,6 +151,7 @@ class JournalReader:
         both = sa.union_all(sa.select(view).where(wanted), sa.select(view).where(told)).subquery()
         query = sa.select(both).order_by(both.c.seq, both.c.part)
         with reading(self.url) as connection:
+            query = query.where(*its_days(connection, order, both.c.at))
             found = connection.execute(query).mappings().all()
         times = [instant_of(row["at"]) for row in found]
         return [

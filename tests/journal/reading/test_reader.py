@@ -234,6 +234,24 @@ def test_a_timeline_counts_from_its_first_row(reader: JournalReader) -> None:
     assert [row.detail for row in rows if row.kind == "polled"] == ['{"status":"SENT"}']
 
 
+async def test_an_id_that_the_broker_uses_again_has_a_timeline_for_each_day(db_url: str) -> None:
+    first = Story(1, symbol="HPG")
+    again = Story(2, symbol="FPT", start=86_400.0, trading_date=DAY + timedelta(days=1))
+    journal = Journal.open(db_url)
+    for story in (first, again):
+        await journal.write([but(story.accepted, order_id="ORD7", intent_id=None)])
+        moved = story.transition(OrderState.SUBMITTED, OrderState.ACCEPTED, 1)
+        await journal.write([but(moved, order_id="ORD7", intent_id=None, note=story.symbol)])
+    await journal.close()
+
+    with JournalReader(db_url) as reader:
+        told = [reader.timeline_of(row) for row in reader.orders()]
+        newest = reader.timeline("ORD7")
+
+    assert [[row.at for row in rows] for rows in told] == [[first.at(1)], [again.at(1)]]
+    assert newest == told[1]
+
+
 def test_a_blocked_request_has_a_timeline(reader: JournalReader) -> None:
     told = [(row.kind, row.text) for row in reader.timeline("L-0005")]
 
