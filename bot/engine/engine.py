@@ -214,6 +214,10 @@ class Engine:
         """Return why there is nothing to resume in a symbol; empty if there is. Nothing changes."""
         return operator.objection_to_resume(self._state, symbol)
 
+    def halted_words(self) -> str:
+        """Return what is halted and needs a reason to resume; empty if nothing is."""
+        return operator.halted_words(self._state)
+
     def reconciliation(self) -> Reconciliation:
         """Return how journal, day order book and account compare now."""
         return account_status.reconciliation_of(self._state)

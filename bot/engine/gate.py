@@ -232,13 +232,6 @@ def halt_scope(state: State, scope: str, reason: str, by: str = BY_ENGINE) -> No
         state.record(StateChanged(state.now, running, halted, reason, by, scope=scope))
 
 
-def needs_reason(state: State) -> bool:
-    """Return whether something is halted that ends only with a reason; a person's reduction does
-    not need one.
-    """
-    return any(scope != REDUCED_SCOPE for scope in state.halted_scopes)
-
-
 def reducing(state: State) -> tuple[str, str] | None:
     """Return why nothing is bought although sales are sent, and who decided that; None if buys are
     allowed.

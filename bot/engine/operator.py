@@ -82,6 +82,18 @@ def objection_to_resume(state: State, symbol: str) -> str:
     return f"{symbol} is not halted, its market data is believed, no order of it is in question"
 
 
+def halted_words(state: State) -> str:
+    """Return what is halted and ends only with a reason; empty if nothing is. A person's reduction
+    does not need one.
+    """
+    if RunState.HALTED in state.gate.causes:
+        return "the bot is HALTED"
+    scopes = {scope: why for scope, why in state.halted_scopes.items() if scope != REDUCED_SCOPE}
+    found = [f"{symbol}: {why}" for symbol, why in sorted(state.halted_symbols.items())]
+    found += [why for _, why in sorted(scopes.items())]
+    return f"halted: {'; '.join(found)}" if found else ""
+
+
 def _pause(state: State, event: OperatorActed) -> None:
     if event.entries_only:
         gate.halt_scope(state, REDUCED_SCOPE, event.reason, event.by)
@@ -94,10 +106,7 @@ def _pause(state: State, event: OperatorActed) -> None:
 
 def _resume(state: State, event: OperatorActed) -> None:
     """Leave PAUSED, and with a reason also HALTED; halted symbols resume with it."""
-    is_halted = RunState.HALTED in state.gate.causes or bool(
-        state.halted_symbols or gate.needs_reason(state)
-    )
-    if is_halted and not event.reason.strip():
+    if halted_words(state) and not event.reason.strip():
         text = "resume after a halt needs a reason; nothing was changed: bot resume --reason TEXT"
         state.alert("RESUME_NEEDS_REASON", text, {})
         return

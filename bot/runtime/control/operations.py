@@ -43,7 +43,7 @@ from bot.runtime.second_factor import NONE_MAILED, USED_UP
 _NO_TEXT: Final = refused("E-CTL-002", "the request lacks its text")
 _TOO_MANY: Final = refused("E-CTL-007", "too many commands wait already; nothing was done")
 _BY_HAND: Final = "by hand"
-_NO_REASON: Final = 'the bot is HALTED; to resume, give a reason: bot resume --reason "…"'
+_GIVE_REASON: Final = 'to resume, give a reason: bot resume --reason "…"'
 _GET_ONE: Final = "Have one mailed: bot otp request"
 WORDS: Final = (
     *("status", "modify", "cancel", "quote", "api", "phases", "reconcile", "balance", "jobs"),
@@ -117,14 +117,17 @@ class Operations:
 
     async def _leave_halt(self, reason: str, typed: str) -> Reply | None:
         """Take the brake off if the request gives a reason and, with real money, names the account;
-        else return why not. Until the engine has resumed it sends nothing on its own.
+        else return why not. Until the engine has resumed it sends nothing on its own. What the
+        engine would refuse for want of a reason is refused here, where somebody hears it.
         """
         parts, account = self.parts, self.parts.account
         causes = {each.state for each in parts.engine.status().causes}
-        if RunState.HALTED not in causes and parts.brake.look() is None:
+        is_halted = RunState.HALTED in causes or parts.brake.look() is not None
+        words = "the bot is HALTED" if is_halted else parts.engine.halted_words()
+        if words and not reason.strip():
+            return refused("E-RUN-003", f"{words}; {_GIVE_REASON}")
+        if not is_halted:
             return None
-        if not reason.strip():
-            return refused("E-RUN-003", _NO_REASON)
         if self.facts.loaded.settings.mode == "live" and typed.strip() not in {
             account.id,
             account.extended_id,

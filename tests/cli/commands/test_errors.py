@@ -114,11 +114,11 @@ def test_a_code_that_nobody_knows_is_named_with_the_nearest_one() -> None:
 
 def test_the_language_asked_for_is_the_one_that_is_shown() -> None:
     english = (
-        "  the bot is HALTED: resuming needs a reason.",
+        "  something is halted: resuming needs a reason.",
         "  See why it was halted (bot status), then: bot resume --reason TEXT.",
     )
     vietnamese = (
-        "  bot đang HALTED: cho chạy lại cần lý do.",
+        "  đang bị dừng khẩn cấp: cho chạy lại cần lý do.",
         "  Xem vì sao bị dừng (bot status), rồi: bot resume --reason NỘI_DUNG.",
     )
 

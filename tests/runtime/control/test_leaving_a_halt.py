@@ -28,6 +28,11 @@ def _halted(tmp_path: Path, mode: str = "sandbox") -> tuple[Operations, Brake, I
     stage, brake = Stage(), Brake(tmp_path)
     stage.handle(OperatorActed(stage.now, Action.HALT, "enough", "operator"))
     brake.pull("enough", "operator")
+    return _over(stage, brake, mode)
+
+
+def _over(stage: Stage, brake: Brake, mode: str = "sandbox") -> tuple[Operations, Brake, Inbox]:
+    """The handlers over an engine and a brake."""
     clock = SimulatedClock(stage.now)
     inbox = Inbox(Activity())
     environment = SimpleNamespace(market=clock)
@@ -70,6 +75,42 @@ async def test_a_bot_stays_halted_without_a_reason_in_any_mode(tmp_path: Path) -
     assert (reply["ok"], reply["code"]) == (False, "E-RUN-003")
     assert brake.is_on
     assert inbox.take() is None
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("halted_symbols", "halted: HPG: more executed than ordered"),
+        ("halted_scopes", "halted: more executed than ordered"),
+    ],
+)
+async def test_what_the_engine_would_not_resume_without_a_reason_is_refused_to_who_asks(
+    tmp_path: Path, what: str, words: str, is_paused: bool
+) -> None:
+    stage = Stage()
+    getattr(stage.engine._state, what)["HPG"] = "more executed than ordered"
+    if is_paused:
+        stage.handle(OperatorActed(stage.now, Action.PAUSE, "earnings", "operator"))
+    operations, _, inbox = _over(stage, Brake(tmp_path))
+
+    reply = await operations.act(Action.RESUME, {"reason": " "})
+    silence = inbox.take()
+    taken = await operations.act(Action.RESUME, {"reason": "checked"})
+
+    assert (reply["code"], silence) == ("E-RUN-003", None)
+    assert reply["message"] == f'{words}; to resume, give a reason: bot resume --reason "…"'
+    assert taken == {"ok": True}
+
+
+async def test_a_pause_alone_ends_without_a_reason(tmp_path: Path) -> None:
+    stage = Stage()
+    stage.handle(OperatorActed(stage.now, Action.PAUSE, "earnings", "operator"))
+    stage.handle(OperatorActed(stage.now, Action.PAUSE, "", "operator", entries_only=True))
+    operations, _, inbox = _over(stage, Brake(tmp_path))
+
+    assert await operations.act(Action.RESUME, {}) == {"ok": True}
+    assert isinstance(inbox.take(), OperatorActed)
 
 
 # -------------------------------------------------------------------------------- a halt that sells
