@@ -16,13 +16,17 @@ READING: Final = frozenset(
 
 
 def reply_of(
-    state_dir: Path, request: Mapping[str, object], patience_s: float = ASK_TIMEOUT_S
+    state_dir: Path,
+    request: Mapping[str, object],
+    patience_s: float = ASK_TIMEOUT_S,
+    accepted: str = "",
 ) -> dict[str, object] | None:
     """Ask the bot of a state directory; None if none runs. Raises OperatorMistake.
 
     If it is slow, the user is told what the command waits for, and what happens when it gives up.
+    `accepted` is the change that the bot has accepted before, for the same command.
     """
-    later = when_given_up(request)
+    later = when_given_up(request, accepted)
 
     def tell(process: int) -> None:
         state = messages.PROCESS_STATES.get(_state_of(process), messages.SILENT)
@@ -43,9 +47,11 @@ def reply_of(
         raise
 
 
-def when_given_up(request: Mapping[str, object]) -> str:
+def when_given_up(request: Mapping[str, object], accepted: str = "") -> str:
     """Say what happens to a request that nobody waits for any more."""
     do = str(request["do"])
+    if do in READING and accepted:
+        return f"'{accepted}' was accepted, but its result is not known: bot status"
     if do in READING:
         return "nothing was changed"
     if do not in SAFER:

@@ -39,7 +39,8 @@ class Invocation:
     `account`: as reported by the running bot; `has_named_demo`: the user has been told that this is
     the demo. `lang`: the requested language, else the configuration's once that is read.
     `patience_s`: how long the running bot may take to answer. `does_change`: the command changes
-    something, so it must be sure which bot it affects. `hide` removes a run's secrets from a text.
+    something, so it must be sure which bot it affects; `accepted`: the change that the bot has said
+    yes to. `hide` removes a run's secrets from a text.
     """
 
     config: Path | None = None
@@ -52,6 +53,7 @@ class Invocation:
     state_dir: Path | None = None
     is_debug: bool = False
     does_change: bool = False
+    accepted: str = ""
     state_dirs: tuple[Path, ...] | None = None
     bot: Mapping[str, str] | None = None
     account: str = ""

@@ -225,10 +225,13 @@ def find_bot(invocation: Invocation, do: str, **request: object) -> Fields | Non
     """Ask the running bot and return its reply, even a refusal; None if no bot runs."""
     assert do in READING or invocation.does_change, f"only a command that changes sends {do}"
     for state_dir in _state_dirs(invocation):
-        found = reply_of(state_dir, {"do": do, **request}, invocation.patience_s)
+        said = {"do": do, **request}
+        found = reply_of(state_dir, said, invocation.patience_s, invocation.accepted)
         if found is None:
             continue
         reply = Fields(found)
+        if do not in READING and reply.get("ok"):
+            invocation.accepted = do
         if named := reply.inner("bot"):  # as the bot itself reports, not as a configuration says
             invocation.bot = {name: str(value) for name, value in named.items()}
             invocation.account = reply.text("account")

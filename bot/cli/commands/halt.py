@@ -72,7 +72,7 @@ _UNKNOWN_WHY: Final = "its cancel is done, but no row shows it yet: bot orders"
 def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> int:
     """Stop trading at once: no new orders, all open ones are cancelled, positions are kept.
 
-    Exit code 11 when an order is still open or its outcome is unknown.
+    Exit code 11 when an order is still open, its outcome is unknown, or none was read yet.
     """
     try:
         state_dir = own_state_dir(invocation)
@@ -108,7 +108,8 @@ def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> in
         for row in found.each("standing"):
             if row.text("code") in {"FLATTEN", "FLATTEN_LEAVES"}:
                 write_line(row.text("text"))
-    return ExitCode.TIMED_OUT if still or unknown else ExitCode.DONE
+    is_done = "open_orders" in found and not (still or unknown)
+    return ExitCode.DONE if is_done else ExitCode.TIMED_OUT
 
 
 def _flatten(invocation: Invocation, found: Fields, *, yes: bool, reason: str) -> Fields:

@@ -286,6 +286,48 @@ async def test_a_bot_that_ends_before_its_cancels_are_done_is_not_said_to_be_hal
     assert "open orders stay open at the broker" in ran.err
 
 
+async def test_a_halt_that_was_accepted_is_not_said_to_have_changed_nothing(
+    idle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(halt_command, "PATIENCE_S", 0.3)
+
+    async def halt(_: Request) -> Reply:
+        return {"ok": True}
+
+    async def status(_: Request) -> Reply:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    bot = {"name": "mybot", "mode": "live", "config": str(idle)}
+    server = ControlServer(idle.parent / "state", {"halt": halt, "status": status}, {"bot": bot})
+    await server.start()
+
+    ran = await asyncio.to_thread(call, "halt", "--yes", "-c", str(idle))
+
+    await server.stop()
+    assert ran.code == ExitCode.TIMED_OUT
+    assert "in time; 'halt' was accepted, but its result is not known: bot status" in ran.err
+    assert "nothing was changed" not in ran.err
+
+
+async def test_a_halt_of_a_bot_that_has_not_read_the_broker_yet_is_not_done(idle: Path) -> None:
+    async def halt(_: Request) -> Reply:
+        return {"ok": True}
+
+    async def status(_: Request) -> Reply:
+        return {"ok": True, "status": {"state": "HALTED", "reason": "enough"}}
+
+    bot = {"name": "mybot", "mode": "live", "config": str(idle)}
+    server = ControlServer(idle.parent / "state", {"halt": halt, "status": status}, {"bot": bot})
+    await server.start()
+
+    ran = await asyncio.to_thread(call, "halt", "--yes", "-c", str(idle))
+
+    await server.stop()
+    assert ran.code == ExitCode.TIMED_OUT
+    assert "the broker has not been read yet" in ran.out
+
+
 async def test_a_flatten_at_a_bot_that_is_starting_does_not_say_that_nothing_is_held(
     config: Path,
 ) -> None:

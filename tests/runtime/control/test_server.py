@@ -444,16 +444,20 @@ def test_who_waits_for_a_silent_bot_hears_which_process_it_is(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("request_", "later"),
+    ("request_", "accepted", "later"),
     [
-        ({"do": "status"}, "nothing was changed"),
-        ({"do": "resume"}, "'resume' will not be done later either"),
-        ({"do": "pause"}, "the bot will still do the 'pause' once it responds again"),
+        ({"do": "status"}, "", "nothing was changed"),
+        ({"do": "status"}, "stop", "'stop' was accepted, but its result is not known: bot status"),
+        ({"do": "resume"}, "", "'resume' will not be done later either"),
+        ({"do": "pause"}, "", "the bot will still do the 'pause' once it responds again"),
         (
             {"do": "halt", "flatten": True},
+            "halt",
             "the bot will still do the 'halt' once it responds again, but sells nothing",
         ),
     ],
 )
-def test_what_becomes_of_a_request_that_is_given_up_is_said(request_: Request, later: str) -> None:
-    assert when_given_up(request_) == later
+def test_what_becomes_of_a_request_that_is_given_up_is_said(
+    request_: Request, accepted: str, later: str
+) -> None:
+    assert when_given_up(request_, accepted) == later
