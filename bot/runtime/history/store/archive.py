@@ -11,6 +11,7 @@ Existing bars are never replaced silently.
 
 import fcntl
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -28,7 +29,7 @@ from bot.domain.quote import width_name
 from bot.runtime.history.bars import BarColumns, Column, DayFrame
 from bot.runtime.history.store.bar_files import FIGURES, HeldBars, read_columns
 from bot.runtime.history.store.bar_writing import write_bars, write_days, written_beside
-from bot.runtime.history.store.day_files import DayFiles, fuller
+from bot.runtime.history.store.day_files import DayFiles, DayRow, fuller
 from bot.runtime.history.store.parquet_files import has_polars, read_parquet, write_parquet
 from bot.runtime.history.store.store import (
     PARQUET,
@@ -222,14 +223,12 @@ class Writer:
         path, old = self._archive.stored(new)
         added = compared(old, new)
         if added.differing and overlap is Overlap.REFUSE:
-            raise _differs(new.symbol, added)
+            raise _differs(new.symbol, "bars", added.differing, added.first_difference)
         return path, old, added
 
-    def add_days(self, days: Iterable[tuple[str, str, date, DayFrame]], *, replaces: bool) -> int:
+    def add_days(self, days: Iterable[DayRow], *, replaces: bool) -> int:
         """Add frames of days to those stored, and return how many are new or more complete."""
-        path = self._archive.folder / DAYS
-        stored = {(s, d): (e, f) for s, e, d, f in DayFiles([path] if path.exists() else ()).rows()}
-        changed = 0
+        path, stored, changed = self._archive.folder / DAYS, self._stored_days(), 0
         for symbol, exchange, day, frame in days:
             was_on, old = stored.get((symbol, day), ("", DayFrame()))
             first, second = (frame, old) if replaces else (old, frame)
@@ -240,6 +239,32 @@ class Writer:
         if changed:
             write_days(path, ((s, e, d, f) for (s, d), (e, f) in sorted(stored.items())))
         return changed
+
+    def check_days(self, days: Iterable[DayRow]) -> None:
+        """Raise OperatorMistake with every symbol of which a day is stored with another figure."""
+        stored = self._stored_days()
+        differing = defaultdict[str, dict[date, str]](dict)
+        for symbol, _, day, frame in days:
+            _, known = stored.get((symbol, day), ("", DayFrame()))
+            pairs = [
+                f"{name} {old} stored, {new} new"
+                for name, new in asdict(frame).items()
+                if None not in (old := getattr(known, name), new) and old != new
+            ]
+            if pairs:
+                differing[symbol][day] = "; ".join(pairs)
+        mistakes = [
+            _differs(symbol, "days", len(found), "{}: {}".format(*min(found.items())))
+            for symbol, found in differing.items()
+        ]
+        if mistakes:
+            problems = [problem for each in mistakes for problem in each.problems]
+            raise OperatorMistake(problems, ExitCode.DIFFERS)
+
+    def _stored_days(self) -> dict[tuple[str, date], tuple[str, DayFrame]]:
+        path = self._archive.folder / DAYS
+        rows = DayFiles([path] if path.exists() else ()).rows()
+        return {(symbol, day): (exchange, frame) for symbol, exchange, day, frame in rows}
 
     def note(self, new: StoredRange) -> None:
         """Record where days came from, including days that turned out to have no bars."""
@@ -293,9 +318,9 @@ def compared(old: BarColumns, new: BarColumns, names: tuple[str, str] = ("stored
     return replace(added, first_difference=f"{local:%Y-%m-%d %H:%M}: {'; '.join(pairs)}")
 
 
-def _differs(symbol: str, added: Added) -> OperatorMistake:
-    text = f"{added.differing:,} of the stored bars of {symbol} differ, the first "
-    text += f"{added.first_difference}; nothing was changed: take the new ones with --replace"
+def _differs(symbol: str, what: str, count: int, first: str) -> OperatorMistake:
+    text = f"{count:,} of the stored {what} of {symbol} differ, the first "
+    text += f"{first}; nothing was changed: take the new ones with --replace"
     return OperatorMistake.of("E-DATA-008", text, ExitCode.DIFFERS)
 
 

@@ -24,6 +24,7 @@ from bot.runtime.history.store.archive import (
 )
 from bot.runtime.history.store.bar_files import INDICES
 from bot.runtime.history.store.checking import BarCheck, Checked, Fault, placed
+from bot.runtime.history.store.day_files import DayRow
 from bot.runtime.history.store.store import OpenedBars, open_bars, widths_in
 
 Progress = Callable[[float], None]
@@ -155,7 +156,7 @@ def import_files(
     rows = [row for source in sources for row in source.days.rows()]
     imported = []
     with archive.writing() as writer:
-        _check_all(writer, checked, overlap, is_adjusted=is_adjusted)
+        _check_all(writer, checked, rows, overlap, is_adjusted=is_adjusted)
         days = writer.add_days(rows, replaces=overlap is Overlap.REPLACE)
         for each in checked:
             span = each.source.span(each.symbol)
@@ -175,7 +176,12 @@ def import_files(
 
 
 def _check_all(
-    writer: Writer, checked: Iterable[CheckedFile], overlap: Overlap, *, is_adjusted: bool
+    writer: Writer,
+    checked: Iterable[CheckedFile],
+    days: Iterable[DayRow],
+    overlap: Overlap,
+    *,
+    is_adjusted: bool,
 ) -> None:
     """Raise OperatorMistake with everything that the store would refuse, and with every symbol
     that two of the places have differently.
@@ -192,6 +198,11 @@ def _check_all(
         except OperatorMistake as wrong:
             mistakes.append(wrong)
         same.append(each)
+    try:
+        if overlap is Overlap.REFUSE:
+            writer.check_days(days)
+    except OperatorMistake as wrong:
+        mistakes.append(wrong)
     if mistakes:
         does_differ = all(each.exit_code == ExitCode.DIFFERS for each in mistakes)
         problems = [problem for each in mistakes for problem in each.problems]

@@ -163,6 +163,28 @@ def test_a_known_ex_date_explains_a_jump(tmp_path: Path) -> None:
     assert take(tmp_path, tmp_path / "in") == (2, [], 1)
 
 
+def test_a_corrected_ex_date_is_refused_and_replaces_only_when_told(tmp_path: Path) -> None:
+    place, names = put(tmp_path, HEADER + GOOD + NEXT).parent, "symbol,ex_date,ratio\n"
+    put(tmp_path, f"{names}HPG,2026-11-19,0.59\n", "ex_dates.csv")
+    take(tmp_path, place)
+    put(tmp_path, f"{names}HPG,2026-11-19,0.95\nHPG,2026-11-18,0.9\n", "ex_dates.csv")
+
+    with pytest.raises(OperatorMistake) as caught:
+        take(tmp_path, place)
+
+    (problem,) = caught.value.problems
+    assert str(problem).startswith(
+        "E-DATA-008 1 of the stored days of HPG differ, the first 2026-11-19: "
+        "ex_ratio 0.59 stored, 0.95 new; nothing was changed"
+    )
+    assert caught.value.exit_code is ExitCode.DIFFERS
+    frames = Archive(tmp_path / "store").source().frames("HPG", *ALWAYS)
+    assert frames == {date(2026, 11, 19): DayFrame(ex_ratio=0.59)}
+    assert take(tmp_path, place, overlap=Overlap.REPLACE) == (0, [], 2)
+    frames = Archive(tmp_path / "store").source().frames("HPG", *ALWAYS)
+    assert frames[date(2026, 11, 19)] == DayFrame(ex_ratio=0.95)
+
+
 def test_of_a_symbol_that_nobody_knows_less_is_checked_and_that_is_told(tmp_path: Path) -> None:
     place = put(tmp_path, HEADER + GOOD.replace("27000", "27001"), "QQQ.csv")
 
