@@ -2,7 +2,8 @@
 
 <folder>/<SYMBOL>.csv[.gz]            bars of one width
 <folder>/bars/<width>/<SYMBOL>.…      the store: a folder for each width
-<folder>/daily*, <folder>/daily/*     days with reference and band, ex-dates (also beside it)
+<folder>/daily*, <folder>/daily/*     days with reference and band, ex-dates (also beside it, and
+                                      in the folders of its widths)
 """
 
 import re
@@ -297,11 +298,11 @@ def _files_of(place: Path, width: timedelta | None) -> list[Path]:
 
 
 def _daily_files(place: Path) -> list[Path]:
-    """Return the daily files in a folder of bars, and beside it if the folder is named after a
-    width.
+    """Return the daily files in a folder of bars and in the folders of its widths, and beside it if
+    the folder is named after a width.
     """
     folder = place if place.is_dir() else place.parent
-    around = [folder]
+    around = [folder, *(folder / form.format(name) for name in WIDTHS for form in _FOLDERS)]
     if folder.name in WIDTHS or folder.name.startswith(_BARS):
         around.append(folder.parent)
     if folder.name in WIDTHS and folder.parent.name == _BARS:

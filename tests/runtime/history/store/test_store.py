@@ -159,8 +159,21 @@ def test_an_index_in_a_file_of_many_symbols_is_in_points_too(tmp_path: Path) -> 
 
     source = open_bars(tmp_path / "daily.csv")
 
-    assert [each.close for each in bars_of(source, "VNINDEX")] == [124_730]
-    assert [each.close for each in bars_of(source)] == [2]
+    assert [bars_of(source, each)[0].close for each in source.symbols()] == [2, 124_730]
+
+
+@pytest.mark.parametrize("days_in", ["1d", "bars/1m", "bars_5m/daily"])
+def test_ex_dates_beside_the_bars_of_a_width_are_found_from_the_folder_above(
+    tmp_path: Path, days_in: str
+) -> None:
+    (tmp_path / "1d").mkdir()
+    (tmp_path / days_in).mkdir(parents=True, exist_ok=True)
+    put(tmp_path / "1d", f"{HEADER}2025-06-02,2,2,2,2,0\n".replace("time", "date"))
+    put(tmp_path / days_in, "symbol,ex_date,ratio\nHPG,2025-06-02,0.97\n", "ex_dates.csv")
+
+    source = open_bars(tmp_path)
+
+    assert source.frames("HPG", FIRST, LAST) == {date(2025, 6, 2): DayFrame(ex_ratio=0.97)}
 
 
 def test_frames_take_ex_dates_from_their_own_file_and_none_from_adjusted_rows(
