@@ -13,7 +13,9 @@ from typing import Any, Final
 from bot.domain.instrument import EXCHANGE_TZ
 
 DAY: Final = date(2026, 11, 19)
-SHORT_FAULTS, LASTING_FAULTS = 17, 7
+SHORT_FAULTS, LASTING_FAULTS = 44, 11
+_FOR_A_WHILE: Final = 0.3
+"""The share of the short faults that strike by chance and for a while."""
 FAIR: Final = timedelta(minutes=6)
 """Before the end everything is mended, so that what can be settled is."""
 SYMBOLS: Final = ("HPG", "SHS")
@@ -39,8 +41,9 @@ DAYS: Final = (
     Day("lunch", time(11, 20), timedelta(minutes=110)),
     Day("close", time(14, 22), timedelta(minutes=33)),
     Day("night", time(14, 20), timedelta(hours=18, minutes=58)),
+    Day("whole", time(8, 57), timedelta(hours=6, minutes=3)),
 )
-ODDS: Final = (12, 3, 2, 3, 1)
+ODDS: Final = (50, 12, 8, 12, 2, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,7 @@ _TRADED_S: Final = {
     "lunch": 6_200.0,
     "close": 1_300.0,
     "night": 1_500.0,
+    "whole": 20_000.0,
 }
 """How long after the start something is worth a fault."""
 
@@ -163,12 +167,15 @@ def _time(day: Day, second: float) -> str:
 
 
 def _short(seed: int, number: int, name: str, day: Day, busy_s: float) -> Fault:
-    """A fault that passes: a while in which some of what it is about is struck."""
+    """A fault that passes: some of what it is about is struck for a while, or the next few are."""
     dice = Random(f"fault {seed} {number}")
     match, action = _SHORT[name][1](dice)
-    at_s = dice.uniform(0, busy_s * 0.9)
-    until_s = min(at_s + dice.uniform(20, 240), busy_s)
-    window = {"at": _time(day, at_s), "until": _time(day, until_s), "prob": dice.uniform(0.1, 0.7)}
+    at_s, until_s = dice.uniform(0, busy_s * 0.8), busy_s
+    how: Mapping[str, Any] = {"times": dice.randint(1, 4)}
+    if dice.random() < _FOR_A_WHILE:
+        until_s = min(at_s + dice.uniform(20, 240), busy_s)
+        how = {"prob": dice.uniform(0.1, 0.7)}
+    window = {"at": _time(day, at_s), "until": _time(day, until_s), **how}
     return Fault(name, False, _rule({**window, **match}, action))
 
 
@@ -176,7 +183,7 @@ def _lasting(seed: int, number: int, name: str, day: Day, busy_s: float) -> Faul
     """A fault that stays until everything is mended."""
     dice = Random(f"lasting {seed} {number}")
     match, action = _LASTING[name][1](dice)
-    at_s = dice.uniform(busy_s * 0.2, busy_s * 0.8)
+    at_s = dice.uniform(busy_s * 0.3, busy_s * 0.8)
     window = {"at": _time(day, at_s), "until": _time(day, busy_s)}
     return Fault(name, True, _rule({**window, **match}, action))
 
@@ -199,6 +206,7 @@ def _acts(seed: int, busy_s: float) -> list[Act]:
         begun = at()
         word = dice.choice(["pause", "halt", "pause_and_cancel"])
         acts += [Act(word, begun), Act("resume", begun + dice.uniform(5, 90))]
+    acts += [Act("resume", at()) for _ in range(dice.randint(2, 5))]
     acts += [Act("cancel_all", at()) for _ in range(dice.randint(0, 1))]
     acts += [Act("cancel_newest", at()) for _ in range(dice.randint(0, 2))]
     acts += [
@@ -212,7 +220,7 @@ def _acts(seed: int, busy_s: float) -> list[Act]:
     if dice.random() < 0.3:
         acts.append(Act("stood_still", at(), {"seconds": dice.choice([8, 45, 310])}))
     if dice.random() < 0.3:
-        acts.append(Act("wall_stepped", at(), {"seconds": dice.choice([-3_600, -30, 15, 3_600])}))
+        acts.append(Act("wall_stepped", at(), {"seconds": dice.choice([-3_600, -14, 9, 3_600])}))
     return acts
 
 
@@ -268,7 +276,7 @@ def _slip(dice: Random) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     price = dice.choice([270, 2_700, 270_000, 27_000_000])
     return {"path": "/market/quotes/stocks/HPG"}, {
         "do": "set_fields",
-        "fields": {"last_price": price},
+        "fields": {"price": price},
     }
 
 

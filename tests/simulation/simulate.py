@@ -33,6 +33,7 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from random import Random
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -88,8 +89,10 @@ class Result:
     digest: str
     struck: Counter[str]
     """How often each kind of fault struck."""
+    parts: int
+    """How many faults of the plan struck, each counted once."""
     lasting: int
-    """How many faults that last struck."""
+    """How many of them last."""
     market_s: float
     cpu_s: float
     kills: int
@@ -137,18 +140,18 @@ def run_plan(plan: Plan) -> Result:
         config, found = _project(folder, plan), []
         codes = list(_live(config, plan))
         if codes[-1] == STUCK:
-            return _stuck(plan, codes, _cpu_s() - begun)
+            return _cut_off(plan, codes, ["everything waits for ever"], _cpu_s() - begun)
         if codes[-1] != 0:
             found.append(f"run {len(codes)} ended with {codes[-1]}: {_last_words(folder)}")
-        outcome = outcome_of(folder / "state")
         if not (folder / "state" / "journal.db").exists():
-            raise AssertionError("\n".join(found))
+            found = found or ["no run has made a journal"]
+            return _cut_off(plan, codes, found, _cpu_s() - begun)
+        outcome = outcome_of(folder / "state")
         by_hand = folder / "state" / BY_HAND
         ids = map(json.loads, by_hand.read_text().splitlines()) if by_hand.exists() else ()
         found += faults_in(outcome, by_hand=frozenset(ids))
         found += _told_secrets(config)
-        struck, lasting = _struck(folder, plan)
-        struck[KILL] = codes.count(KILLED)
+        struck, parts, lasting = _struck(folder, plan, kills=codes.count(KILLED))
         cpu_s = _cpu_s() - begun
         rows = list(_rows(outcome))
         digest = sha256("\n".join(rows).encode()).hexdigest()[:16]
@@ -157,6 +160,7 @@ def run_plan(plan: Plan) -> Result:
             found=found,
             digest=digest,
             struck=struck,
+            parts=parts,
             lasting=lasting,
             market_s=plan.day.length.total_seconds(),
             cpu_s=cpu_s,
@@ -167,13 +171,14 @@ def run_plan(plan: Plan) -> Result:
         )
 
 
-def _stuck(plan: Plan, codes: Sequence[int], cpu_s: float) -> Result:
-    """A story in which nothing goes on has no end to be judged by."""
+def _cut_off(plan: Plan, codes: Sequence[int], found: Sequence[str], cpu_s: float) -> Result:
+    """A story without an end, or without a journal: there is nothing to judge it by."""
     return Result(
         seed=plan.seed,
-        found=["everything waits for ever"],
+        found=found,
         digest="",
         struck=Counter(),
+        parts=0,
         lasting=0,
         market_s=0.0,
         cpu_s=cpu_s,
@@ -288,17 +293,23 @@ def _last_words(folder: Path) -> str:
 # --------------------------------------------------------------------------------- what happened
 
 
-def _struck(folder: Path, plan: Plan) -> tuple[Counter[str], int]:
-    """Count the strikes of each kind, and the faults that last among those that struck."""
+def _struck(folder: Path, plan: Plan, *, kills: int) -> tuple[Counter[str], int, int]:
+    """Count the strikes of each kind, the faults of the plan that struck, and those that last."""
     lines = read_ledger(folder / "state" / "sandbox.jsonl")
-    last = {line["rule"]: int(str(line["struck"])) for line in lines if line["kind"] == "fault"}
+    last = {
+        int(str(line["rule"])): int(str(line["struck"]))
+        for line in lines
+        if line["kind"] == "fault" and line["struck"]
+    }
     struck: Counter[str] = Counter()
     for rule, count in last.items():
-        struck[plan.faults[int(str(rule))].name] += count
+        struck[plan.faults[rule].name] += count
     others = folder / "state" / STRUCK
-    struck.update(others.read_text().splitlines() if others.exists() else ())
-    struck[CLOCK_OFF] += bool(plan.skew) and "skew" not in plan.left_out
-    return struck, sum(plan.faults[int(str(rule))].lasts for rule, count in last.items() if count)
+    struck.update(acts := others.read_text().splitlines() if others.exists() else [])
+    struck[KILL] = kills
+    struck[CLOCK_OFF] = is_off = bool(plan.skew) and "skew" not in plan.left_out
+    lasting = sum(plan.faults[rule].lasts for rule in last) + is_off
+    return struck, len(last) + len(acts) + kills + is_off, lasting
 
 
 _TABLES: Final = {
@@ -424,8 +435,8 @@ class Figures:
     cpu_s: float = 0.0
     kills: int = 0
     intents: int = 0
-    least: int = 1_000_000
-    least_lasting: int = 1_000_000
+    parts: list[int] = field(default_factory=list)
+    lasting: list[int] = field(default_factory=list)
 
     def take(self, result: Result) -> None:
         self.count += 1
@@ -434,16 +445,24 @@ class Figures:
         self.kills += result.kills
         self.intents += result.intents
         if result.struck:
-            self.least = min(self.least, result.struck.total())
-            self.least_lasting = min(self.least_lasting, result.lasting)
+            self.parts.append(result.parts)
+            self.lasting.append(result.lasting)
 
     def words(self, seconds: float) -> str:
         speed = self.market_s / max(self.cpu_s, 0.001)
         return (
             f"{self.count:,} seeds in {seconds:.0f} s: {self.market_s / 3600:,.1f} h of market, "
             f"{speed:,.0f} times real time a core; {self.kills:,} kills, {self.intents:,} intents; "
-            f"least faults struck in a seed {self.least}, lasting ones {self.least_lasting}"
+            f"faults that struck in a seed: {_spread(self.parts)}, "
+            f"of which last: {_spread(self.lasting)}"
         )
+
+
+def _spread(counts: Sequence[int]) -> str:
+    """Say the least, the median and the most."""
+    if not counts:
+        return "none"
+    return f"{min(counts)} to {max(counts)}, median {median(counts):g}"
 
 
 def _tell_one(seed: int, left_out: Sequence[str]) -> int:

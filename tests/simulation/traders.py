@@ -121,7 +121,7 @@ def strategies_of(
     more = {"bar": "1m", "depth": "30s", "session": True, "timer": ["09:22:30", "13:05:00"]}
     shared = {
         "params": {"seed": seed, "until": until},
-        "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "45s"},
+        "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "20s"},
         "on_2fa": "hold 60s",
     }
     limits = {"max_order_value": 500_000_000}
@@ -129,7 +129,7 @@ def strategies_of(
         "name": "first",
         "use": "strategies/eager.py:Eager" if is_eager else "busy",
         "symbols": ["HPG", "SHS"],
-        "wake": {"quote": "15s", **(more if is_eager else {})},
+        "wake": {"quote": "10s", **(more if is_eager else {})},
         "limits": limits,
         **shared,
     }

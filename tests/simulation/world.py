@@ -39,7 +39,15 @@ from bot.sandbox.sandbox import Sandbox
 from tests.by_hand import place_elsewhere
 from tests.engine.plain_scan import require_equal
 from tests.simulation.machine import Disk
-from tests.simulation.plan import DISK_HANGS, STOOD_STILL, STRANGER, WALL_STEPPED, Act, Plan
+from tests.simulation.plan import (
+    DISK_HANGS,
+    SKEW_S_MAX,
+    STOOD_STILL,
+    STRANGER,
+    WALL_STEPPED,
+    Act,
+    Plan,
+)
 from tests.story import InProcessEnvironment
 
 KILLED: Final = 137
@@ -50,6 +58,22 @@ BY_HAND: Final = "by_hand.jsonl"
 """The ids of the orders that a stranger placed, a line each."""
 STRUCK: Final = "struck.txt"
 """What struck that is no rule of the sandbox, a line each time."""
+
+
+WALL: Final = "wall.txt"
+"""By how many seconds the wall clock was set, a line each time."""
+
+
+def skew_of(plan: Plan, state_dir: Path) -> timedelta:
+    """Return how far the bot's clock is off when a run begins, after all that was set before.
+
+    An hour is more than any run here could work with: by the next start somebody has seen it.
+    """
+    steps = Path(state_dir, WALL).read_text().split() if Path(state_dir, WALL).exists() else ()
+    begun = 0 if "skew" in plan.left_out else plan.skew.total_seconds()
+    kept = (each for each in map(int, steps) if abs(each) < SKEW_S_MAX)
+    off = begun + sum(kept)
+    return timedelta(seconds=max(-SKEW_S_MAX, min(SKEW_S_MAX, off)))
 
 
 @dataclass
@@ -115,7 +139,7 @@ class Simulated(InProcessEnvironment):
         ledger = spec.loaded.state_dir / LEDGER
         theirs = SimulatedClock((resumed_at(ledger) or script.starts_at) + down)
         sandbox = Sandbox(script, spec.rulebook, clock=theirs, wire=theirs, ledger=ledger)
-        skew = timedelta() if "skew" in plan.left_out else plan.skew
+        skew = skew_of(plan, spec.loaded.state_dir)
         ours = SimulatedClock(theirs.now() + skew)
         super().__init__(sandbox, ours, spec)
         self._late = Late(sandbox, theirs, skew)
@@ -267,8 +291,7 @@ class People:
     def place_by_hand(self, symbol: str, side: str, quantity: int, limit: int) -> None:
         order_id = place_elsewhere(self.late.sandbox, symbol, side, quantity, limit)
         if order_id is not None:
-            with Path(self.spec.loaded.state_dir, BY_HAND).open("a") as file:
-                file.write(json.dumps(order_id) + "\n")
+            self._note(BY_HAND, json.dumps(order_id))
             self._strike(STRANGER)
 
     async def _disk_hangs(self, facts: Mapping[str, Any]) -> None:
@@ -287,13 +310,18 @@ class People:
         self._strike(STOOD_STILL)
 
     async def _wall_stepped(self, facts: Mapping[str, Any]) -> None:
+        """Somebody set the wall clock. A run has read it once; the next one reads what it is."""
         ahead = timedelta(seconds=facts["seconds"])
+        self._note(WALL, str(facts["seconds"]))
         self._tell(ClockStepped(self.environment.market.now(), ahead))
         self._strike(WALL_STEPPED)
 
     def _strike(self, kind: str) -> None:
-        with Path(self.spec.loaded.state_dir, STRUCK).open("a") as file:
-            file.write(f"{kind}\n")
+        self._note(STRUCK, kind)
+
+    def _note(self, name: str, text: str) -> None:
+        with Path(self.spec.loaded.state_dir, name).open("a") as file:
+            file.write(f"{text}\n")
 
     def _tell(self, event: ClockStepped | StoodStill) -> None:
         if self.post is not None:
