@@ -95,6 +95,8 @@ class RecoveredStrategy:
     """When the broker refused today's orders for reasons in the orders themselves, oldest first."""
     refused_in_a_row: int = 0
     """How many of these came last in a row, without an accepted order since."""
+    held_in: frozenset[str] = frozenset()
+    """The accounts on which its shares were traded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.places import DEFAULT
+from bot.domain.account import masked_account
 from bot.domain.entry import Entry
 from bot.journal.database.engines import file_of, is_sqlite, unreachable
 from bot.journal.database.schema import check, migrate
@@ -31,6 +32,8 @@ from bot.journal.errors import (
 from bot.journal.reading.reader import JournalReader
 
 if TYPE_CHECKING:
+    from bot.domain.recovery import Recovery
+    from bot.engine.settings import LoadedStrategy
     from bot.journal.journal import Journal
     from bot.journal.writing.emergency import EmergencyJournal
 
@@ -45,7 +48,9 @@ ANSWER_S: Final = 12.0
 """How long a start waits for its database; the driver gives up on a connection after 5."""
 FILE_S: Final = 5.0
 """The same for the disk of the emergency journal."""
-_PAPER: Final = "paper"
+_OF_ITS_OWN: Final = (
+    "a state_dir of its own (and a journal.url, where that is set): bot docs upgrade"
+)
 
 T = TypeVar("T")
 
@@ -101,21 +106,36 @@ def holds_runs(url: str) -> bool:
 
 
 def require_unmixed(url: str, mode: str) -> None:
-    """Raise OperatorMistake if a run in `mode` would mix paper results with others.
+    """Raise OperatorMistake if a run in `mode` would continue the journal of another mode.
 
     What a strategy holds is counted from the fills in the journal, whatever broker they came from:
-    in a journal for both, shares bought on paper would be sold for real. So a journal belongs to
-    paper mode from its first run, or never.
+    in a journal for both, shares of a simulated account would be sold for real.
     """
     with JournalReader(url) as reader:
-        before = {run.mode for run in reader.runs()}
-    others = before - {mode}
-    if others and _PAPER in before | {mode}:
+        others = {run.mode for run in reader.runs()} - {mode}
+    if others:
         text = (
-            f"this journal is of mode {min(others)!r}: what was bought there would count as "
-            f"held in mode {mode!r}. Give each a state_dir (or journal.url) of its own"
+            f"this journal has runs of mode {' and '.join(map(repr, sorted(others)))}: what was "
+            f"bought there would count as held in mode {mode!r}. Give each mode {_OF_ITS_OWN}"
         )
         raise OperatorMistake.of("E-RUN-006", text, ExitCode.CONFIG)
+
+
+def require_same_account(
+    left: "Recovery", strategies: Sequence["LoadedStrategy"], ours: str
+) -> None:
+    """Raise OperatorMistake if one of these strategies holds what was traded on another account."""
+    for name in sorted(each.plan.name for each in strategies):
+        stored = left.strategies.get(name)
+        if stored is not None and (others := stored.held_in - {ours}):
+            held = ", ".join(f"{n:,} {symbol}" for symbol, (n, _) in stored.positions.items())
+            theirs = " and ".join(map(masked_account, sorted(others)))
+            text = (
+                f"{name} holds {held} by this journal, traded on the account {theirs}: on "
+                f"{masked_account(ours)} it would sell what it never bought. Put broker.account "
+                f"back as it was until that is sold, or give each account {_OF_ITS_OWN}"
+            )
+            raise OperatorMistake.of("E-RUN-006", text, ExitCode.CONFIG)
 
 
 _KEPT: Final = (

@@ -47,6 +47,7 @@ from bot.runtime.journal_file import (
     answer,
     journal_errors,
     left_unwritten,
+    require_same_account,
     take_over,
     taken_over,
 )
@@ -179,6 +180,7 @@ class Run:
                 self._supervisor.raise_failure()
             return self._controls.reason
         broker, account = met
+        require_same_account(left, self._strategies, account.extended_id)
         self._stack.enter_context(self._controls.on_signals())  # a row of a run always gets its end
         with journal_errors(origin):
             run_id, recovery = await self._record_start(opened)

@@ -171,7 +171,7 @@ async def test_a_journal_of_paper_results_is_never_used_for_others(tmp_path: Pat
     await buy_once(tmp_path, "queue")
     config = write_project(tmp_path, scenario="quiet", strategies=[once()])
 
-    with pytest.raises(OperatorMistake, match="this journal is of mode 'paper'") as mistake:
+    with pytest.raises(OperatorMistake, match="this journal has runs of mode 'paper'") as mistake:
         await tell(config, minutes=1)
 
     assert mistake.value.problems[0].code == "E-RUN-006"

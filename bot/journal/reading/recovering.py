@@ -210,14 +210,7 @@ def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrat
     fills, intents = tables.fills, tables.intents
     ours, today = fills.c.strategy.is_not(None), fills.c.trading_date == day
 
-    holdings = sa.select(fills.c.strategy, fills.c.symbol, SHARES, COST).where(ours)
-    of_each = (fills.c.strategy, fills.c.symbol)
-    positions: dict[str, dict[str, tuple[int, int]]] = {}
-    for name, symbol, shares, cost in connection.execute(
-        holdings.group_by(*of_each).order_by(*of_each)
-    ):
-        if shares != 0:
-            positions.setdefault(name, {})[symbol] = (shares, cost)
+    positions, held_in = _positions(connection)
 
     sums = sa.select(fills.c.strategy, total(fills.c.realised), total(fills.c.fee + fills.c.tax))
     done = connection.execute(sums.where(ours, today).group_by(fills.c.strategy))
@@ -243,9 +236,33 @@ def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrat
             recent_buys=tuple(buys.get(name, ())),
             refused=tuple(refused.get(name, ())),
             refused_in_a_row=in_a_row.get(name, 0),
+            held_in=frozenset(held_in.get(name, ())),
         )
         for name in sorted({*positions, *results, *counts, *states, *buys})
     }
+
+
+def _positions(
+    connection: sa.Connection,
+) -> tuple[dict[str, dict[str, tuple[int, int]]], dict[str, set[str]]]:
+    """Return each strategy's shares and their cost, and the accounts on which they were traded."""
+    fills = tables.fills
+    of_each = (fills.c.strategy, fills.c.symbol, fills.c.account)
+    parts = sa.select(*of_each, SHARES, COST).where(fills.c.strategy.is_not(None))
+    found: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
+    for name, symbol, account, *held in connection.execute(
+        parts.group_by(*of_each).order_by(*of_each)
+    ):
+        found.setdefault((name, symbol), {})[account] = (held[0], held[1])
+    positions: dict[str, dict[str, tuple[int, int]]] = {}
+    held_in: dict[str, set[str]] = {}
+    for (name, symbol), by_account in found.items():
+        shares = sum(each for each, _ in by_account.values())
+        if shares != 0:
+            cost = sum(each for _, each in by_account.values())
+            positions.setdefault(name, {})[symbol] = (shares, cost)
+            held_in.setdefault(name, set()).update(a for a, (n, _) in by_account.items() if n)
+    return positions, held_in
 
 
 def _refused(

@@ -22,7 +22,6 @@ from bot.engine.limit_changes import ACCOUNT, SETTINGS, Limit, limits_of, looser
 from bot.engine.risk.codes import OF_ACCOUNT, OF_STRATEGIES, or_none, percent
 from bot.engine.settings import LoadedStrategy
 from bot.engine.state import tighter
-from bot.journal.reading.reader import JournalReader
 from bot.journal.upkeep.verify import last_note
 from bot.journal.writing.thread import in_time
 from bot.runtime.start.strategies import engine_settings_of
@@ -49,15 +48,11 @@ class Raised:
 
 
 def last_limits(loaded: Loaded) -> Numbers:
-    """Return the limits of the journal's last run; empty if it knows none, or no real money.
+    """Return the limits of the journal's last run; empty if it knows none, or without real money.
 
-    A journal that real money was traded by stays one, whatever the mode of this run. Raises what
-    the journal raises.
+    Raises what the journal raises.
     """
-    url = loaded.journal_url
-    with JournalReader(url) as reader:
-        modes = {loaded.settings.mode, *(run.mode for run in reader.runs())}
-    return last_note(url, LIMITS_NOTE) if _LIVE in modes else {}
+    return last_note(loaded.journal_url, LIMITS_NOTE) if loaded.settings.mode == _LIVE else {}
 
 
 def raised_limits(

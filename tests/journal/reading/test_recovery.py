@@ -130,9 +130,34 @@ async def test_positions_and_cost_are_summed_from_fills(journal: Journal) -> Non
             fees_today=fees,
             state="on",
             recent_buys=(13_500_000,),
+            held_in=frozenset({"120C900001.1"}),
         )
     }
     assert recovery.next_fill_number == 3
+
+
+@pytest.mark.parametrize(
+    ("bought", "sold", "held_in"),
+    [
+        ([".1"], [], {".1"}),
+        ([".1"], [".1"], set()),
+        ([".1"], [".6"], set()),  # nothing is held, so nothing can be taken for another's
+        ([".1", ".6"], [], {".1", ".6"}),
+        ([".1", ".6"], [".1"], {".6"}),
+    ],
+)
+async def test_shares_come_back_with_the_accounts_on_which_they_were_traded(
+    journal: Journal, bought: list[str], sold: list[str], held_in: set[str]
+) -> None:
+    sides = [*((each, Side.BUY) for each in bought), *((each, Side.SELL) for each in sold)]
+    for number, (account, side) in enumerate(sides, 1):
+        story = Story(number, side=side)
+        for entries in story.placed():
+            await journal.write(entries)
+        *others, fill = story.filled(500, position=0)
+        await journal.write([*others, but(fill, account=account)])
+
+    assert (await journal.recover(DAY)).strategies["depth-hpg"].held_in == held_in
 
 
 async def test_a_new_day_keeps_the_position_and_forgets_the_counts(journal: Journal) -> None:
@@ -144,7 +169,7 @@ async def test_a_new_day_keeps_the_position_and_forgets_the_counts(journal: Jour
     book = (await journal.recover(NEXT_DAY)).strategies["depth-hpg"]
 
     kept = RecoveredStrategy({"HPG": (200, 5_410_000)}, 0, 0, 0, "on")
-    assert book == replace(kept, recent_buys=(13_525_000,))
+    assert book == replace(kept, recent_buys=(13_525_000,), held_in=frozenset({"120C900001.1"}))
 
 
 async def test_only_orders_that_left_are_counted(journal: Journal) -> None:
