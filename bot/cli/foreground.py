@@ -66,14 +66,8 @@ def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOpt
     # The whole daemon: imported for a run, not for its help page.
     from bot.runtime.notices.notices import tell_end
     from bot.runtime.run import run_bot
-    from bot.runtime.start.planted import require_nothing_planted
 
-    try:
-        require_nothing_planted()
-    except OperatorMistake as mistake:
-        if loaded.settings.mode == "live":
-            raise
-        show_mistake(mistake)
+    _look_for_planted(loaded, is_service=options.is_service)
     screen = TerminalScreen(invocation, loaded.settings.mode, loaded.settings.language)
     prompt = CodePrompt(partial(write_line, err=True) if invocation.quiet else screen.talk)
     if options.answer_otp_after is None and is_attended(invocation):
@@ -121,6 +115,22 @@ def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOpt
         called_off.set()
         prompt.restore()
         screen.close()
+
+
+def _look_for_planted(loaded: "Loaded", *, is_service: bool) -> None:
+    """Show what runs at every start of Python. Raises OperatorMistake for it with real money."""
+    from bot.runtime.notices.notices import tell_end
+    from bot.runtime.start.planted import require_nothing_planted
+
+    try:
+        require_nothing_planted()
+    except OperatorMistake as mistake:
+        if loaded.settings.mode != "live":
+            show_mistake(mistake)
+            return
+        if is_service:
+            tell_end(loaded, mistake)
+        raise
 
 
 @contextmanager

@@ -13,9 +13,10 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.foreground import ending_while_it_starts, run_in_foreground, with_free_port
 from bot.cli.show import ask_shown, is_attended, say, write_line
 from bot.cli.target import load, name_demo, require_none_running, runs
-from bot.cli.telling.languages import phrases
+from bot.cli.telling.languages import ENGLISH, phrases
 from bot.cli.telling.wording import span_of
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.places import find_config
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -71,7 +72,7 @@ def command(
         # Help pages need not import what only a run uses.
         from bot.runtime.run_controls import RunOptions
 
-        loaded = load(invocation)
+        loaded = _load(invocation)
         name_demo(invocation, loaded, messages.DEMO_RUN)
         if standby and runs(loaded.state_dir):
             raise OperatorMistake.of(
@@ -88,11 +89,30 @@ def command(
             only=only,
             typed=_typed(invocation, loaded, only, raised),
             is_standby=standby,
-            is_service="NOTIFY_SOCKET" in os.environ,
+            is_service=_is_service(),
             answer_otp_after=_PLAYED.get(mode),
         )
         end = run_in_foreground(invocation, loaded, options)
     say(invocation, f"stopped by {end.reason} after {span_of(timedelta(seconds=end.seconds))}")
+
+
+def _is_service() -> bool:
+    return "NOTIFY_SOCKET" in os.environ
+
+
+def _load(invocation: Invocation) -> "Loaded":
+    """Load the settings. What is wrong with those of a service is told to its channels as well: no
+    restart mends it, and nobody watches.
+    """
+    try:
+        return load(invocation)
+    except OperatorMistake as mistake:
+        if _is_service():
+            from bot.runtime.notices.notices import tell_unread
+
+            config = invocation.config or find_config(os.environ)
+            tell_unread(config, invocation.lang or ENGLISH, mistake)
+        raise
 
 
 def _typed(

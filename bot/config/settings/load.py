@@ -88,15 +88,8 @@ class Loaded:
 
     @property
     def name(self) -> str:
-        """What people call this bot: `demo`, else its folder; if that holds two files, also the
-        file.
-        """
-        path = real_path(self.path)
-        if path == real_path(shipped(DEMO)):
-            return "demo"
-        folder = path.parent.parent if path.parent.name == "config" else path.parent
-        file = "" if path.name == "bot.yaml" else path.stem
-        return "/".join(part for part in (folder.name, file) if part) or "bot"
+        """What people call this bot."""
+        return name_of(self.path)
 
     @property
     def bot(self) -> Mapping[str, str]:
@@ -145,6 +138,18 @@ class Loaded:
                 if file.is_file() and not any(each.startswith(".") for each in unnamed):
                     found.add(file)
         return tuple(sorted(found))
+
+
+def name_of(config: Path) -> str:
+    """Return what people call the bot of a configuration: `demo`, else its folder; if that holds
+    two files, also the file.
+    """
+    path = real_path(config)
+    if path == real_path(shipped(DEMO)):
+        return "demo"
+    folder = path.parent.parent if path.parent.name == "config" else path.parent
+    file = "" if path.name == "bot.yaml" else path.stem
+    return "/".join(part for part in (folder.name, file) if part) or "bot"
 
 
 def load_settings(

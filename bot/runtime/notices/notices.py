@@ -10,11 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import date, datetime, time, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from bot.clock import SystemClock, monotonic_s
 from bot.config.problems import OperatorMistake
-from bot.config.settings.load import Loaded
+from bot.config.settings.load import Loaded, load_without_secrets, name_of
+from bot.config.settings.notify import ChannelPlan, NotifySettings, find_channels
+from bot.config.settings.places import DEFAULT
 from bot.config.settings.sources import process_environment
 from bot.domain.entry import (
     MUTE_NOTE,
@@ -337,6 +340,28 @@ def tell_end(loaded: Loaded, mistake: OperatorMistake) -> None:
     """Tell each channel why the service is not running."""
     settings = loaded.settings
     wording = Wording(settings.notify.language or settings.language, loaded.name, settings.mode)
+    _tell_all(lambda: loaded.channels(process_environment()), wording, mistake)
+
+
+def tell_unread(config: Path, language: str, mistake: OperatorMistake) -> None:
+    """Tell that a configuration can't be read: each channel whose address does not depend on it.
+
+    Which mode it is, and what it says of the channels, nobody knows then.
+    """
+    environment = process_environment()
+    try:
+        loaded = load_without_secrets(config, environment=environment)
+    except OperatorMistake:
+        plain = partial(find_channels, NotifySettings(), config=config, origin=DEFAULT)
+        channels = partial(plain, is_live=True, environment=environment)
+        _tell_all(channels, Wording(language, name_of(config), ""), mistake)
+    else:  # only the broker's key can't be read
+        tell_end(loaded, mistake)
+
+
+def _tell_all(
+    channels: Callable[[], Sequence[ChannelPlan]], wording: Wording, mistake: OperatorMistake
+) -> None:
     first, *others = mistake.problems
     lines = [wording.said("ended", at=minute_of(SystemClock().now()), what=safe(first.head))]
     if others:
@@ -345,7 +370,7 @@ def tell_end(loaded: Loaded, mistake: OperatorMistake) -> None:
     title, body = wording.title(wording.said("ended_title")), "\n".join(lines)
     senders = list[Sender]()
     with suppress(OperatorMistake):  # a bad address: the screen names it
-        for channel in open_channels(loaded.channels(process_environment())):
+        for channel in open_channels(channels()):
             volume = channel.plan.volume(KIND)
             if volume is not Volume.OFF:
                 words = partial(wording.said, "dropped")

@@ -114,8 +114,8 @@ class Wording:
         )
 
     def title(self, words: str) -> str:
-        """Return the title: first the mode, then the bot."""
-        return f"{self.mode.upper()} {self.bot}: {visible(words)}"
+        """Return the title: first the mode, if it is known, then the bot."""
+        return f"{self.mode.upper()} {self.bot}: {visible(words)}".lstrip()
 
     def message(self, ready: Ready, volume: Volume) -> Message:
         """Return the message for a channel."""

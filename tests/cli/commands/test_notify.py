@@ -1,16 +1,18 @@
 """`bot notify`: what goes where, a test message, a mute; and no command shows an address."""
 
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bot.config.problems import ExitCode
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import MUTE_NOTE, Note
 from tests.by_hand import Ask, tell_by_hand
 from tests.cli.stage import Ran, call
-from tests.notice_server import notice_server
+from tests.notice_server import NoticeServer, notice_server
 from tests.staging import QUIET
 from tests.story import Story, once, write_project
 
@@ -208,3 +210,91 @@ def test_a_service_that_does_not_start_tells_why(
     for message in service.messages:
         assert message["title"] == f"SANDBOX {tmp_path.name}: NOT RUNNING"
         assert "E-CFG-031 'use': no strategy is called 'nobody'" in message["message"]
+
+
+SERVICE = {"NOTIFY_SOCKET": "/nowhere"}
+LIVE: Mapping[str, Any] = {
+    "mode": "live",
+    "broker": {"base_url": "https://127.0.0.1:9", "account": ".1"},
+    "legal": {"automation_allowed_by_broker": "2026-11-02, letter of the broker, N. V. An"},
+}
+
+
+def of_a_service(folder: Path, url: str, **settings: Any) -> Path:
+    """A configuration with a channel in notify.yaml."""
+    config = write_project(folder, scenario=QUIET, strategies=[once()], **settings)
+    folder.chmod(0o700)
+    (folder / "notify.yaml").touch(0o600)
+    (folder / "notify.yaml").write_text(f"desk: '{url}'\n")
+    return config
+
+
+def told_by(config: Path, service: NoticeServer) -> tuple[int, str, str]:
+    """The exit code of a service that is refused, and the title and text of its one notice."""
+    ran = call("run", "-c", str(config), environment=SERVICE)
+    [message] = service.messages
+    return ran.code, message["title"], message["message"]
+
+
+@pytest.mark.wire
+def test_a_service_without_a_usable_configuration_tells_the_file_beside_it(tmp_path: Path) -> None:
+    with notice_server() as service:
+        config = of_a_service(tmp_path, service.url)
+        config.write_text("mode: live\nriks: {}\n")
+        code, title, text = told_by(config, service)
+
+    assert (code, title) == (ExitCode.CONFIG, f"{tmp_path.name}: NOT RUNNING")
+    assert "bot.yaml:2:1: E-CFG-012 unknown key 'riks'" in text
+
+
+@pytest.mark.wire
+def test_a_service_whose_configuration_is_gone_tells_the_file_beside_it(tmp_path: Path) -> None:
+    with notice_server() as service:
+        config = of_a_service(tmp_path, service.url)
+        config.unlink()
+        _, title, text = told_by(config, service)
+
+    assert title == f"{tmp_path.name}: NOT RUNNING"
+    assert "E-CFG-001" in text
+
+
+@pytest.mark.wire
+def test_a_service_that_may_not_read_its_key_tells_it_in_the_language_of_its_notices(
+    tmp_path: Path,
+) -> None:
+    with notice_server() as service:
+        config = of_a_service(tmp_path, service.url, notify={"language": "vi"}, **LIVE)
+        (tmp_path / "secrets.yaml").write_text("api_key: k\napi_secret: s\n")
+        (tmp_path / "secrets.yaml").chmod(0o644)
+        code, title, text = told_by(config, service)
+
+    assert (code, title) == (ExitCode.SECRET, f"LIVE {tmp_path.name}: KHÔNG CHẠY")
+    assert "E-SEC-002" in text
+
+
+@pytest.mark.wire
+def test_a_service_that_finds_a_planted_file_tells_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found() -> None:
+        raise OperatorMistake.of("E-SEC-006", "evil.pth would run", ExitCode.SECRET)
+
+    monkeypatch.setattr("bot.runtime.start.planted.require_nothing_planted", found)
+    with notice_server() as service:
+        config = of_a_service(tmp_path, service.url, **LIVE)
+        (tmp_path / "secrets.yaml").touch(0o600)
+        (tmp_path / "secrets.yaml").write_text("api_key: k\napi_secret: s\nhost: 127.0.0.1\n")
+        code, _, text = told_by(config, service)
+
+    assert code == ExitCode.SECRET
+    assert "E-SEC-006 evil.pth would run" in text
+
+
+@pytest.mark.wire
+def test_who_watches_a_refused_start_is_not_told_by_a_notice(tmp_path: Path) -> None:
+    with notice_server() as service:
+        config = of_a_service(tmp_path, service.url)
+        config.write_text("riks: {}\n")
+        call("run", "-c", str(config))
+
+    assert service.messages == []
