@@ -17,6 +17,7 @@ mode: live
 broker: {base_url: https://broker.example}
 legal: {automation_allowed_by_broker: "2026-11-02, letter"}
 """
+WITH_HOST = f"api_key: {KEY}\napi_secret: {SECRET}\nhost: broker.example\n"
 
 
 def load(folder: Path, text: str = SANDBOX, **environment: str) -> Loaded:
@@ -93,7 +94,7 @@ def credential(folder: Path, text: str) -> Path:
 
 
 def test_credentials_of_systemd_outrank_the_file(tmp_path: Path) -> None:
-    secrets_file(tmp_path)
+    secrets_file(tmp_path, WITH_HOST)
     credentials = tmp_path / "credentials"
     credentials.mkdir()
     credential(credentials, "from-systemd")
@@ -172,6 +173,7 @@ def test_the_environment_outranks_them_but_in_live_mode(tmp_path: Path) -> None:
     secrets_file(tmp_path)
 
     assert found(load(tmp_path, BOT_BROKER__API_KEY="from-env")) == ("from-env", SECRET)
+    secrets_file(tmp_path, WITH_HOST)
     with pytest.raises(OperatorMistake) as raised:
         load(tmp_path, LIVE, BOT_BROKER__API_KEY="from-env")
 
@@ -319,6 +321,33 @@ def test_a_host_that_the_environment_names_gets_no_key_of_another(tmp_path: Path
 
     with pytest.raises(OperatorMistake, match="E-SEC-005"):
         load(tmp_path, LIVE, BOT_BROKER__BASE_URL="https://evil.example")
+
+
+def test_with_real_money_a_key_without_a_host_is_refused(tmp_path: Path) -> None:
+    secrets_file(tmp_path)
+
+    with pytest.raises(OperatorMistake) as raised:
+        load(tmp_path, LIVE)
+
+    [problem] = raised.value.problems
+    assert (problem.code, raised.value.exit_code) == ("E-SEC-005", ExitCode.SECRET)
+    assert problem.message.endswith("add the line: host: broker.example")
+    assert KEY not in str(raised.value)
+    secrets_file(tmp_path, WITH_HOST)
+    assert found(load(tmp_path, LIVE)) == (KEY, SECRET)
+
+
+def test_a_file_that_a_credential_stands_in_for_needs_no_host(tmp_path: Path) -> None:
+    folder = tmp_path / "credentials"
+    folder.mkdir(mode=0o700)
+    for name in ("api_key", "api_secret"):
+        (folder / f"broker__{name}").touch(0o600)
+        (folder / f"broker__{name}").write_text(f"{name}-handed-over")
+    secrets_file(tmp_path)
+
+    handed = found(load(tmp_path, LIVE, CREDENTIALS_DIRECTORY=str(folder)))
+
+    assert handed == ("api_key-handed-over", "api_secret-handed-over")
 
 
 def refuse(folder: Path, says: str, **environment: str) -> None:

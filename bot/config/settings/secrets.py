@@ -1,9 +1,9 @@
 """Where the broker's key and secret come from, and for which host they were given.
 
 In this order: the environment (never in live mode), systemd credentials, a file of mode 0600.
-Anything that others could read is refused (`private_files.py`). The file may name the `host` for
-which the key was issued, as `bot secret set` does: then the key is sent to no other host, whatever
-the configuration says. Secrets never appear in a message.
+Anything that others could read is refused (`private_files.py`). The file names the `host` for which
+the key was issued, as `bot secret set` does: the key is sent to no other host, whatever the
+configuration says. Without real money it may be left out. Secrets never appear in a message.
 """
 
 import json
@@ -121,6 +121,13 @@ class SecretPlaces:
                 f"{shown_path(self.file)}: the key in it was entered for {host}, but "
                 f"broker.base_url names {self.host or 'no host'}. Nothing was sent. If the "
                 "broker has moved, enter the key again: bot secret set api-key"
+            )
+            raise OperatorMistake.of("E-SEC-005", message, ExitCode.SECRET)
+        if not host and self.mode == "live" and set(found) - set(dict(self.credentials())):
+            message = (
+                f"{shown_path(self.file)} does not say for which host the key in it is, so another "
+                f"broker.base_url could send it elsewhere. If {self.host} is your broker's, add "
+                f"the line: {HOST}: {self.host}"
             )
             raise OperatorMistake.of("E-SEC-005", message, ExitCode.SECRET)
         return found
