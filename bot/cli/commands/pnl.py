@@ -39,7 +39,8 @@ def command(invocation: Invocation, by: str, since: str | None, form: str) -> No
     """Show profit and loss: realised after fees and taxes, to the VND, and what is still open.
 
     From the journal alone. A sale's result is against the average cost of its strategy's shares.
-    What is still open is valued at the last price the bot trusted, shown with its time.
+    What is still open is valued at the last price the bot trusted, shown with its time. Days count
+    whole: --since 2h is all of the day that it falls on.
     """
     with open_journal(invocation) as reader:
         begin = since_of(since, reader)
@@ -75,7 +76,13 @@ def command(invocation: Invocation, by: str, since: str | None, form: str) -> No
         ]
         print_table(invocation, OPEN_HEADS, held, limit=limit, spare=("COST",))
     write_line("")
-    print_lines([*profit_lines(found), *RULES, *paper])
+    print_lines([*profit_lines(found), *_period(found), *RULES, *paper])
+
+
+def _period(found: Profit) -> Iterator[str]:
+    """Say from which day on results count, as `--since` may name a part of one."""
+    if found.since is not None:
+        yield f"of whole days, from {found.since} on"
 
 
 def profit_lines(found: Profit) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final
 
 from bot.cli.telling.languages import ENGLISH
@@ -19,7 +19,7 @@ from bot.domain.entry import (
     RunState,
     StateChanged,
 )
-from bot.domain.local_time import clock_of
+from bot.domain.local_time import clock_of, local_date
 from bot.domain.order import TERMINAL_STATES, Intent
 from bot.domain.recovery import Recovery
 
@@ -49,6 +49,7 @@ class StatusLine:
         self.reduced: set[str] = set()
         self.phases: dict[str, str] = {}
         self.orders: dict[str, OrderUpdated] = {}
+        self.day: date | None = None
         self.result = 0
         self.second_factor = ""
 
@@ -58,10 +59,14 @@ class StatusLine:
         self.reduced = {f"{ENTRIES_SCOPE}{account}" for account in recovery.reduced}
         self.reduced |= {REDUCED_SCOPE} & recovery.halted_scopes.keys()
         states = recovery.strategies.values()
+        self.day = recovery.trading_date
         self.result = sum(state.realised_today - state.fees_today for state in states)
 
     def see(self, entry: Entry) -> None:
-        self.at = entry.at
+        self.at, day = entry.at, local_date(entry.at)
+        if self.day is not None and day > self.day:
+            self.result = 0
+        self.day = max(day, self.day or day)
         match entry:
             case StateChanged(to_state=state, scope="all"):
                 self.state = state

@@ -62,6 +62,14 @@ def test_pnl_shows_what_was_earned_and_what_is_open(config: Path) -> None:
     ]
 
 
+def test_pnl_says_that_a_part_of_a_day_counts_whole(config: Path) -> None:
+    ran = call("pnl", "--since", "2026-11-19T14:00", "-c", str(config))
+
+    assert ran.code is ExitCode.DONE
+    assert "realised -27,915 VND after fees 27,915 and tax 0, 2 fills" in ran.out
+    assert "\nof whole days, from 2026-11-19 on\n" in ran.out
+
+
 def test_pnl_is_for_machines_too(config: Path) -> None:
     told = json.loads(call("pnl", "--json", "-c", str(config)).out)
     sheet = call("pnl", "-o", "csv", "-c", str(config)).out.splitlines()

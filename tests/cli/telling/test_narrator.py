@@ -507,6 +507,23 @@ def test_a_run_that_goes_on_knows_the_orders_and_the_result_of_before() -> None:
     assert "| open 1 | P&L +31,885 |" in narrator.status_line.text("sandbox")
 
 
+def test_the_result_in_the_status_line_is_that_of_the_day() -> None:
+    narrator, hours = Narrator(), 24 * 3_600
+    narrator.recall(
+        Recovery(DAY, strategies={"depth-hpg": RecoveredStrategy({}, 1, 40_000, 8_115, "on")})
+    )
+
+    lines_of(*PARTLY.filled(200, position=200), narrator=narrator)
+    assert "| P&L +23,770 |" in narrator.status_line.text("live")
+
+    lines_of(Note(after(hours), "PHASE", "HOSE closed", {"exchange": "HOSE"}), narrator=narrator)
+    assert "| P&L +0 |" in narrator.status_line.text("live")
+
+    sold = PARTLY.filled(200, position=200)[-1]
+    lines_of(but(sold, at=after(hours + 60), realised=-20_000), narrator=narrator)
+    assert "| P&L -28,115 |" in narrator.status_line.text("live")
+
+
 def test_a_fill_of_nobody_s_strategy_has_its_lines() -> None:
     fill = PARTLY.filled(500, position=500)[-1]
     assert isinstance(fill, Fill)
