@@ -2,6 +2,7 @@
 
 import json
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderState, Side
 from bot.domain.quote import width_name
 from bot.domain.visible import visible_json
-from bot.runtime.history.backtest.candles import CANDLES_MAX, LOCAL_S, Candles, candles_of
+from bot.runtime.history.backtest.candles import CANDLES_MAX, DAY_S, LOCAL_S, Candles, candles_of
 from bot.runtime.history.backtest.figures import CONVENTIONS, Figures, drawdowns, monthly
 from bot.runtime.history.backtest.result import BacktestResult
 from bot.runtime.history.backtest.trades import RoundTrip, Trips, round_trips
@@ -235,14 +236,18 @@ def _symbol(
 
 
 def _markers(result: BacktestResult, candles: Candles) -> list[Marker]:
-    """Return the marks of a symbol: orders of one kind in one candle share a mark."""
-    starts = {row[0] for row in candles.rows}
+    """Return the marks of a symbol: orders of one kind in one candle share a mark.
+
+    What happens after a day's last candle, or in a gap, is marked at the candle before.
+    """
+    starts = [row[0] for row in candles.rows]
     orders = dict[tuple[int, str], set[str]]()
 
     def mark(at: datetime, kind: str, name: str) -> None:
         second = second_of(at)
-        candle = second - second % candles.seconds
-        if candle in starts:
+        candle = starts[max(bisect_right(starts, second) - 1, 0)] if starts else second + 1
+        is_of_its_day = candle // DAY_S == second // DAY_S or second < candle + candles.seconds
+        if candle <= second and is_of_its_day:
             orders.setdefault((candle, kind), set()).add(name)
 
     for fill in result.fills:

@@ -96,6 +96,16 @@ def test_orders_of_a_candle_are_one_mark_with_their_number() -> None:
     assert markers == [[nine_twenty_nine, "R", 3]]
 
 
+def test_what_happens_after_a_candle_is_marked_at_it() -> None:
+    result = replace(busy_result(5), decisions=(blocked(1, "CASH", ""),), fills=(), orders=())
+
+    page = page_of(result, figures_of(result, NOTHING), WavyBars(minutes=10))
+
+    markers = data_of(page)["symbols"]["FPT"]["markers"]  # type: ignore[index]
+    last_of_ten = (FIRST.toordinal() - 719_163) * 86_400 + 9 * 3_600 + 24 * 60
+    assert markers == [[last_of_ten, "R", 1]]
+
+
 def test_a_page_that_fails_leaves_the_old_one_and_nothing_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text("old")

@@ -297,11 +297,14 @@ def benchmarks_of(result: BacktestResult, source: BarSource) -> Benchmarks:
             gains.append(now / bought * growth - 1)
     index = None
     if INDEX in source.symbols():
-        closes = []  # of the first day, and of the last one with bars
-        for start, end in ((first, first), (max(first, last - timedelta(days=10)), last)):
-            found = [
-                int(chunk.close[-1]) for chunk in source.chunks(INDEX, start, end) if len(chunk)
-            ]
-            closes += found[-1:]
-        index = closes[-1] / closes[0] - 1 if closes and closes[0] > 0 else None
+        begun = _closes(source, first, first)
+        ended = _closes(source, max(first + timedelta(days=1), last - timedelta(days=10)), last)
+        index = ended[-1] / begun[-1] - 1 if begun and ended and begun[-1] > 0 else None
     return Benchmarks(fmean(gains) if gains else None, index)
+
+
+def _closes(source: BarSource, first: date, last: date) -> list[int]:
+    """Return closes of the index between two days, the newest last; empty if it has no bars."""
+    if first > last:
+        return []
+    return [int(chunk.close[-1]) for chunk in source.chunks(INDEX, first, last) if len(chunk)]

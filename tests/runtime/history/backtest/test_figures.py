@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 from math import sqrt
 
 import numpy as np
 import pytest
 
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderState, Side
 from bot.runtime.history.backtest import figures as of
 from bot.runtime.history.backtest.figures import (
@@ -245,6 +246,26 @@ class Indexed(WavyBars):
 
 def test_the_index_goes_from_the_first_close_to_the_last() -> None:
     assert benchmarks_of(HELD, Indexed()).index_return == pytest.approx(9_000 / 120_000)
+
+
+@dataclass(frozen=True)
+class Part(Indexed):
+    """An index that has bars of some of the days alone."""
+
+    numbers: tuple[int, ...] = ()
+
+    def chunks(self, symbol: str, first: date, last: date) -> Iterator[BarColumns]:
+        days = [trading_days(4)[number] for number in self.numbers]
+        for chunk in super().chunks(symbol, first, last):
+            if datetime.fromtimestamp(int(chunk.start[0]), EXCHANGE_TZ).date() in days:
+                yield chunk
+
+
+@pytest.mark.parametrize("numbers", [(0,), (1, 2, 3), (3,), ()])
+def test_an_index_without_its_first_day_or_any_later_one_has_no_return(
+    numbers: tuple[int, ...],
+) -> None:
+    assert benchmarks_of(HELD, Part(numbers=numbers)).index_return is None
 
 
 def test_nothing_is_known_of_no_days() -> None:
