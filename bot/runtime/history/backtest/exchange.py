@@ -205,15 +205,19 @@ class BarExchange:
         listed = self._listed.get(bar.symbol)
         if listed is None or not bar.volume:
             return
-        listed.budget = Budget(self._model.budget(bar.volume))
-        listed.budget.take(listed.matched)
-        listed.matched = 0
+        self._open_budget(listed, bar.volume)
         if listed.market.day.phase is not Phase.PROGRESS:
             return
         for order in list(listed.orders):
             if not order.has_rested:
                 order.has_rested = True
                 self._take(order, bar.open, at)
+
+    def _open_budget(self, listed: Listed, volume: int) -> None:
+        """Set what a bar that begins has for our orders."""
+        listed.budget = Budget(self._model.budget(volume))
+        listed.budget.take(listed.matched)
+        listed.matched = 0
 
     def _take(self, order: Working, price: int, at: datetime) -> None:
         """Trade with the modelled other side, and end the order if its type does not rest."""
@@ -255,12 +259,21 @@ class BarExchange:
         tape.value += bar.close * bar.volume
         listed.last_volume = bar.volume
 
-    @staticmethod
-    def pass_over(listed: Listed, day: DayRows, ended: range, tape: Tape) -> None:
-        """Set the tape after the first rows of a day, passed while no order was working."""
+    def pass_over(
+        self, listed: Listed, day: DayRows, ended: range, begun: range, tape: Tape
+    ) -> None:
+        """Set tape and budget after the first rows of a day, passed while no order was working.
+
+        The last bar begun may also hold the closing auction, in which later orders take part.
+        """
+        volumes = day.rows.volume
+        traded = [volume for row in day.begun[begun.start : begun.stop] if (volume := volumes[row])]
+        if traded:
+            listed.matched *= len(traded) == 1  # it counts in the first of them
+            self._open_budget(listed, traded[-1])
         if tape is not listed.market.tape:
             listed.market.tape = tape
-            listed.last_volume = next(filter(None, day.rows.volume[ended.stop - 1 :: -1]))
+            listed.last_volume = next(filter(None, volumes[ended.stop - 1 :: -1]))
 
     def _fill_inside(self, order: Working, bar: Bar, limit: int, at: datetime) -> None:
         record, grid, model = order.record, order.listed.market.grid, self._model

@@ -277,7 +277,8 @@ class FastGear:
             tape = tape_after(listed.market.tape, rows, ended.start, ended.stop)
             if (seen := self._see(symbol, second - 1, (ended, tape))) is not None:
                 passing.pass_quotes(*seen)
-            self._exchange.pass_over(listed, rows, ended, tape)
+            started = within(rows.begun_at, self._since, second - 1)
+            self._exchange.pass_over(listed, rows, ended, started, tape)
 
     def _see(
         self, symbol: str, second: int, known: tuple[range, Tape] | None = None

@@ -12,12 +12,13 @@ import pytest
 from bot.config.strategies.invoke import invoke
 from bot.config.strategies.plugins import find_strategy
 from bot.domain.entry import Fill
-from bot.domain.instrument import Exchange, Instrument
+from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.plan import Limits, OrderPlan, StrategyMode, StrategyPlan, Wake, When
 from bot.domain.quote import Quote
 from bot.engine.settings import LoadedStrategy
 from bot.runtime.history.bars import DayFrame
 from bot.runtime.history.store.store import open_bars
+from bot.sandbox.markets.mirror.model import FillName
 from bot.strategy import BarView, Context, Strategy
 from tests.runtime.history.backtest.gears import (
     DAYS,
@@ -284,3 +285,24 @@ def test_a_hook_that_takes_another_s_place_is_the_one_that_is_called(
     assert bool(fast.orders) == acts
     assert fast.orders == slow.orders
     assert (fast.fills, fast.counts) == (slow.fills, slow.counts)
+
+
+class BuysAtTheClose(Strategy):
+    def on_session(self, phase: Phase) -> None:
+        if phase is Phase.PRE_CLOSED:
+            self.buy(3_000, market="ATC", why="the close")
+
+
+@pytest.mark.parametrize("fill", ["depth", "queue"])
+def test_an_auction_within_a_longer_bar_shares_the_volume_of_that_bar(fill: FillName) -> None:
+    hour, volumes = timedelta(hours=1), {"09:00": 100_000, "13:00": 3_000, "14:00": 400_000}
+    bars = [replace(bar(at, 27_000, volume=v), seconds=3_600) for at, v in volumes.items()]
+    wake = Wake(bar=hour, on_phase=True)
+
+    slow, fast = (
+        backtest(BuysAtTheClose, [], source=Written(bars, hour), fill=fill, wake=wake, why_slow=why)
+        for why in (SLOW, "")
+    )
+
+    assert [(each.quantity, each.price) for each in fast.fills] == [(3_000, 27_000)]
+    assert fast.fills == slow.fills
