@@ -293,34 +293,43 @@ class StoredBars:
             raise UnusableHistory(error.problems[0].head) from error
 
     def _went_ex(self, symbol: str, days: Sequence[date]) -> Sequence[WentEx]:
-        from bot.runtime.history.store.archive import Archive
         from bot.runtime.history.store.store import open_bars
 
-        if not Archive(self.folder).widths():
-            return ()
-        source, found = open_bars(self.folder), list[WentEx]()
-        for day, frame in source.frames(symbol, min(days), max(days)).items():
-            since = day - CLOSE_WITHIN
-            chunks = list(source.chunks(symbol, since, day - DAY))
-            if day in days and frame.ex_ratio is not None and chunks:
-                close = int(chunks[-1].close[-1])
-                found.append(WentEx(symbol, day, close, round(close * frame.ex_ratio)))
-        return found
+        found = dict[date, WentEx]()
+        for step, file in sorted(self._files_of(symbol).items()):
+            source = open_bars(file, width=step)
+            for day, frame in source.frames(symbol, min(days), max(days)).items():
+                since = day - CLOSE_WITHIN
+                chunks = list(source.chunks(symbol, since, day - DAY))
+                if day in days and frame.ex_ratio is not None and chunks and day not in found:
+                    close = int(chunks[-1].close[-1])
+                    found[day] = WentEx(symbol, day, close, round(close * frame.ex_ratio))
+        return list(found.values())
+
+    def _files_of(self, symbol: str) -> dict[timedelta, Path]:
+        """Return the symbol's own files by width: damaged ones of others do not affect it."""
+        # NumPy and perhaps polars: imported only if there is a store.
+        from bot.runtime.history.store.archive import Archive
+        from bot.runtime.history.store.store import bar_files, symbol_of
+
+        return {
+            step: file
+            for step in Archive(self.folder).widths()
+            for file in bar_files(self.folder / "bars" / width_name(step))
+            if symbol_of(file) == symbol
+        }
 
     def _read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
-        # NumPy and perhaps polars: imported only if there is a store.
         from bot.runtime.history.store.archive import Archive
-        from bot.runtime.history.store.store import bar_files, open_bars, symbol_of
+        from bot.runtime.history.store.store import open_bars
 
         archive, symbol = Archive(self.folder), instrument.symbol
-        # Only a symbol's own files: a damaged one does not affect other symbols.
         files = {
             step: file
-            for step in archive.widths()
-            for file in bar_files(self.folder / "bars" / width_name(step))
-            if width % step == timedelta(0) and symbol_of(file) == symbol
+            for step, file in self._files_of(symbol).items()
+            if width % step == timedelta(0)
         }
         if not files:
             return None

@@ -489,6 +489,26 @@ async def test_the_store_tells_of_ex_dates_whose_ratio_its_daily_files_have(tmp_
     assert await StoredBars(tmp_path / "none", RULES).went_ex("HPG", [EX_DAY]) == ()
 
 
+async def test_the_store_tells_of_ex_dates_of_a_symbol_with_wider_bars_than_others(
+    tmp_path: Path,
+) -> None:
+    prices = ",open,high,low,close,volume"
+    files = {
+        "1d/HPG.csv": f"date{prices}\n2026-11-17,30000,30000,30000,30000,1\n",
+        "1m/HPG.csv": f"time{prices}\n2026-11-19 09:45,27000,27000,27000,27000,1\n",
+        "1m/FPT.csv": "damaged",
+    }
+    for name, text in files.items():
+        path = tmp_path / "bars" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "ex_dates.csv").write_text("symbol,ex_date,ratio\nHPG,2026-11-18,0.9\n")
+
+    found = await StoredBars(tmp_path, RULES).went_ex("HPG", [EX_DAY])
+
+    assert found == [WentEx("HPG", EX_DAY, 30_000, 27_000)]
+
+
 async def test_bars_of_before_a_long_pause_are_left_out() -> None:
     bars = [_bar(16 * 1_440), _bar(15 * 1_440 + 5), _bar(1)]
     warm_up, posted = _warm_up(Listed("the first", bars))
