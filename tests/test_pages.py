@@ -62,7 +62,7 @@ def test_the_commands_of_the_pages_are_found() -> None:
     found = {line for _, line in calls()}
 
     assert {"bot otp submit -", "bot run --dry-run", "bot halt"} <= found
-    assert "bot otp -c /etc/vnbot/bot.yaml" in found
+    assert "bot otp -c /srv/vnbot/bot.yaml" in found
 
 
 @pytest.mark.parametrize("number", range(2))
