@@ -344,8 +344,9 @@ class StoredBars:
         first = max(span[0], first_of(now, width, count).astimezone(EXCHANGE_TZ).date())
         chunks = source.chunks(symbol, first, now.astimezone(EXCHANGE_TZ).date())
         bars = [bar for chunk in chunks for bar in chunk.bars() if bar.start <= now]
-        gaps: list[str] = []
-        if step < DAY:
+        if step == DAY:
+            gaps = missing_days(self.rulebook.calendar, bars, now)
+        else:
             bars, gaps = filled(self.rulebook, instrument, bars, step)
         made = [bar for bar in widened(bars, width) if span_of(bar.start, width)[1] <= now]
         return Earlier(tuple(made[-count:]), gaps=tuple(gaps))

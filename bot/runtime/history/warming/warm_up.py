@@ -233,8 +233,10 @@ class WarmUp:
             found.update((bar.start, bar) for bar in more)
             if more:
                 origins.append(source.name)
-            gaps += earlier.gaps[:GAPS_TOLD]
-            if (more_gaps := len(earlier.gaps) - GAPS_TOLD) > 0:
+            covered = {f"gap {local_date(start)}" for start in found}
+            open_gaps = [each for each in earlier.gaps if each not in covered]
+            gaps += open_gaps[:GAPS_TOLD]
+            if (more_gaps := len(open_gaps) - GAPS_TOLD) > 0:
                 gaps.append(f"{more_gaps:,} more gaps")
             forming = forming or earlier.forming
             if len(found) >= count:

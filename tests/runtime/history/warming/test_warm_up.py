@@ -14,7 +14,7 @@ from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.message import Event, Noted
-from bot.domain.quote import Bar, BarsRead, WentEx
+from bot.domain.quote import DAY, Bar, BarsRead, WentEx
 from bot.runtime.history.bars import BarColumns
 from bot.runtime.history.store.archive import Archive, Origin
 from bot.runtime.history.warming import kept as module
@@ -97,6 +97,19 @@ async def test_what_a_trusted_source_lacks_comes_from_the_next_one() -> None:
     assert posted[0] == BarsRead(NOW, "HPG", MINUTE, bars, 300, origin, "gap 2026-11-18 morning")
     assert _told(posted) == [f"HPG 1m: {origin}; gap 2026-11-18 morning"]
     assert not warm_up.is_missing
+
+
+async def test_a_day_that_another_source_has_is_no_gap() -> None:
+    known = Listed("the first", [_bar(2), _bar(1)])
+    older = Listed("the second", [_bar(3)], ("gap 2026-11-18", "gap 2026-11-19"))
+    warm_up, posted = _warm_up(known, older)
+
+    warm_up.want("HPG", MINUTE, 0)
+    await warm_up.read()
+
+    assert _told(posted) == [
+        "HPG 1m: 3 bars since 2026-11-19 09:57 from the first and the second; gap 2026-11-18"
+    ]
 
 
 async def test_a_source_that_cannot_be_read_is_asked_again_and_told_of_once() -> None:
@@ -578,6 +591,18 @@ async def test_a_symbol_of_the_store_needs_its_own_files_alone(tmp_path: Path) -
     start = NOW - 15 * MINUTE
     prices = 27_000, 27_000, 27_000, 27_000
     assert found == Earlier((Bar("HPG", start, 300, *prices, 100),))
+
+
+async def test_days_that_the_store_lacks_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "bars" / "1d" / "HPG.csv"
+    path.parent.mkdir(parents=True)
+    days = "".join(f"2026-11-{day},27000,27000,27000,27000,100\n" for day in (11, 12, 16, 17))
+    path.write_text(f"date,open,high,low,close,volume\n{days}")
+
+    found = await StoredBars(tmp_path, RULES).read(HPG, DAY, 300, NOW)
+
+    assert found is not None
+    assert (len(found.bars), found.gaps) == (4, ("gap 2026-11-13", "gap 2026-11-18"))
 
 
 async def test_of_what_is_wrong_in_the_store_the_first_is_told_in_one_line(tmp_path: Path) -> None:
