@@ -233,11 +233,7 @@ class WarmUp:
             found.update((bar.start, bar) for bar in more)
             if more:
                 origins.append(source.name)
-            covered = {f"gap {local_date(start)}" for start in found}
-            open_gaps = [each for each in earlier.gaps if each not in covered]
-            gaps += open_gaps[:GAPS_TOLD]
-            if (more_gaps := len(open_gaps) - GAPS_TOLD) > 0:
-                gaps.append(f"{more_gaps:,} more gaps")
+            gaps += _few_of(earlier.gaps, found)
             forming = forming or earlier.forming
             if len(found) >= count:
                 break
@@ -268,6 +264,14 @@ class WarmUp:
             note = Note(now, "HISTORY", f"{symbol} {width_name(width)}: {text}", numbers, symbol)
             self.post(Noted(now, note))
         return trouble
+
+
+def _few_of(gaps: Iterable[str], found: Iterable[datetime]) -> list[str]:
+    """Name a few of the gaps that are no days with bars; count the others."""
+    covered = {f"gap {local_date(start)}" for start in found}
+    still_open = [each for each in gaps if each not in covered]
+    others = len(still_open) - GAPS_TOLD
+    return still_open[:GAPS_TOLD] + ([f"{others:,} more gaps"] if others > 0 else [])
 
 
 def _since_pause(bars: Sequence[Bar], now: datetime) -> tuple[Bar, ...]:
