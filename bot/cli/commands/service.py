@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,8 +19,9 @@ import click
 
 from bot.cli.command import Invocation, define_command, define_group
 from bot.cli.show import print_lines, print_result, say
-from bot.cli.target import SQLITE, load
+from bot.cli.target import SQLITE
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.places import find_config
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -181,7 +183,7 @@ def install(
     invocation: Invocation, is_users: bool, is_shown: bool, credentials: Path | None
 ) -> None:
     """Write the unit file for this bot. Starts nothing: it prints the commands that do."""
-    unit = _unit_of(load(invocation), is_users=is_users, credentials=credentials)
+    unit = _unit_of(_load(invocation, is_users), is_users=is_users, credentials=credentials)
     if is_shown:
         print_lines(unit.text().splitlines())
         return
@@ -208,7 +210,7 @@ def install(
 @click.pass_obj
 def uninstall(invocation: Invocation, is_users: bool) -> None:
     """Remove the unit file that install wrote. A running service is left alone: stop it first."""
-    unit = _unit_of(load(invocation), is_users=is_users)
+    unit = _unit_of(_load(invocation, is_users), is_users=is_users)
     path = _folder(is_users=is_users) / unit.file_name
     if not path.exists():
         raise OperatorMistake.of("E-SVC-002", f"there is no {path}", ExitCode.NOT_RUNNING)
@@ -228,7 +230,7 @@ def uninstall(invocation: Invocation, is_users: bool) -> None:
 @click.pass_obj
 def status(invocation: Invocation, is_users: bool) -> None:
     """Show what systemd knows about this bot."""
-    unit = _unit_of(load(invocation), is_users=is_users)
+    unit = _unit_of(_load(invocation, is_users), is_users=is_users)
     path = _folder(is_users=is_users) / unit.file_name
     known = _asked(unit, is_users=is_users)
     state = known.get("ActiveState", "unknown")
@@ -241,6 +243,26 @@ def status(invocation: Invocation, is_users: bool) -> None:
         raise OperatorMistake.of("E-SVC-004", NO_SYSTEMD, ExitCode.NOT_RUNNING)
     if state != "active":
         raise OperatorMistake.of("E-SVC-002", "the service is not running", ExitCode.NOT_RUNNING)
+
+
+def _load(invocation: Invocation, is_users: bool) -> "Loaded":
+    """Load the settings of a bot that somebody else may run: `sudo` installs it, and its owner's
+    secrets are not root's to read, nor is root's home the place of its state.
+    """
+    from bot.config.settings.load import load_without_secrets
+
+    environment = dict(os.environ)
+    config = invocation.config or find_config(environment)
+    if not is_users and os.geteuid() == 0 and config.exists():
+        with suppress(KeyError):  # an owner without a name has no home either
+            environment["HOME"] = pwd.getpwuid(config.stat().st_uid).pw_dir
+            environment.pop("XDG_STATE_HOME", None)
+    given = invocation.state_dir
+    flags = {} if given is None else {"state_dir": str(given.absolute())}
+    loaded = load_without_secrets(config, overrides=flags, environment=environment)
+    invocation.bot = loaded.bot
+    invocation.lang = invocation.lang or loaded.settings.language
+    return loaded
 
 
 def _unit_of(loaded: "Loaded", *, is_users: bool, credentials: Path | None = None) -> Unit:

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,6 +38,26 @@ def settings_of(text: str) -> Iterator[tuple[str, str]]:
         name, is_setting, value = line.partition("=")
         if is_setting and not line.startswith("#"):
             yield name, value
+
+
+def test_root_installs_what_only_its_owner_can_run(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = config.parents[1] / "home" / "trader"
+    owner = SimpleNamespace(pw_name="trader", pw_dir=str(home))
+    monkeypatch.setattr("bot.cli.commands.service.os.geteuid", lambda: 0)
+    monkeypatch.setattr("bot.cli.commands.service.pwd.getpwuid", lambda _: owner)
+    text = CONFIG.replace("state_dir: state\n", "").replace("mode: sandbox", "mode: paper")
+    assert "state_dir" not in text
+    config.write_text(f"{text}broker: {{base_url: https://broker.example, device_id: my-server}}\n")
+    (config.parent / "secrets.yaml").write_text("not: root's\n")  # and 0644: refused where read
+
+    ran = service(config, "install", "--print")
+
+    found = dict(settings_of(ran.out))
+    assert (ran.code, ran.err) == (ExitCode.DONE, "")
+    assert found["User"] == "trader"
+    assert f'"--state-dir" "{home}/.local/state/vnbot/my bot-' in found["ExecStart"]
 
 
 def test_a_unit_starts_this_bot_and_tells_a_mistake_from_a_bad_day(config: Path) -> None:
