@@ -166,7 +166,11 @@ def import_bars(
         f"{counted(new, 'new bar')} of {counted(len(symbols), 'symbol')}, "
         f"{counted(days, 'day')} with a reference or an ex-date{odd}"
     )
-    say(invocation, f"to backtest on them: bot backtest FILE --data {shown_path(archive.folder)}")
+    if adjusted:
+        say(invocation, "no backtest, search or warm-up uses adjusted prices: they are only kept")
+    else:
+        data = shown_path(archive.folder)
+        say(invocation, f"to backtest on them: bot backtest FILE --data {data}")
 
 
 @define_command("check", group=command, example="bot data check HPG FPT")

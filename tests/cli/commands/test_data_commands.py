@@ -63,6 +63,29 @@ def test_what_is_imported_lies_in_the_state_directory_and_is_listed(own: str, ba
     assert listed["bot"]["config"] == own
 
 
+def test_no_backtest_runs_on_adjusted_prices_and_no_import_advises_one(
+    own: str, bars: Path
+) -> None:
+    ran = call("data", "import", str(bars), "--adjusted", "-c", own)
+
+    assert ran.code == ExitCode.DONE
+    assert "to backtest on them" not in ran.err
+    assert "no backtest, search or warm-up uses adjusted prices" in ran.err
+    text = "name: mine\nuse: sma_cross\nsymbols: [HPG]\nwake: {bar: 5m}\n"
+    mine = Path(own).with_name("mine.yaml")
+    mine.write_text(text + "order: {size: {shares: 100}}\n")
+    store = Path(own).parent / "state" / "data"
+    for command in (
+        ("backtest", str(mine), "-c", own),
+        ("backtest", str(mine), "--data", str(store)),
+        ("backtest", str(mine), "--data", str(store / "bars" / "1m")),
+        ("optimise", str(mine), "--space", "fast=3..5", "--trials", "2", "-c", own),
+    ):
+        ran = call(*command)
+        assert ran.code == ExitCode.CONFIG
+        assert "E-BT-009 the stored prices of HPG are adjusted" in ran.err
+
+
 def test_a_check_ends_with_12_for_a_gap_and_with_3_for_useless_bars(own: str, bars: Path) -> None:
     call("data", "import", str(bars), "-c", own)
 

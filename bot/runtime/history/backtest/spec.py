@@ -1,6 +1,6 @@
 """Builds the spec of a backtest from user input: strategy files, bars, days, money."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -84,6 +84,8 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
         LoadedStrategy(each.plan, each.factory, market.instruments(each.plan)) for each in checked
     )
     symbols = {symbol for each in strategies for symbol in each.plan.symbols}
+    if recorded is None:
+        _require_as_quoted(source, symbols)
     if wanted.data and recorded is None:  # the store was checked when it was filled
         instruments = {each.symbol: each for one in strategies for each in one.instruments}
         odd = [
@@ -127,6 +129,21 @@ def _ends(
     if not found:
         raise OperatorMistake.of("E-BT-004", "the files hold no bar: bot docs market-files")
     return min(span[0] for span in found), max(span[1] for span in found)
+
+
+def _require_as_quoted(source: OpenedBars, symbols: Iterable[str]) -> None:
+    """Refuse what a store says is adjusted: off the tick nothing is bought, and beside a ratio an
+    ex-date would count twice. Raises OperatorMistake.
+    """
+    for symbol in sorted(symbols):
+        path = source.file_of(symbol) if source.span(symbol) else None
+        if path is None or path.parent.parent.name != "bars":
+            continue
+        key = path.parent.name, symbol
+        ranges = Archive(path.parents[2]).ranges()
+        if any(each.is_adjusted for each in ranges if (each.width, each.symbol) == key):
+            text = f"the stored prices of {symbol} are adjusted, a backtest needs them as quoted"
+            raise OperatorMistake.of("E-BT-009", f"{text}: {shown_path(path)}")
 
 
 def _is_odd(source: BarSource, instrument: Instrument, rulebook: Rulebook) -> bool:
