@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bot.domain.quote import Bar
+from bot.domain.local_time import instant_of
+from bot.domain.quote import Bar, span_of, width_name
 
 CHUNK_BARS: Final = 100_000
 """At most this many bars of one symbol are held at once: 6 MB."""
+_SOME_DAY: Final = date(2026, 1, 1)
+"""Any day after June 1975: until then Saigon's clocks were an hour ahead of today's."""
 
 Column = NDArray[np.int64]
 
@@ -92,3 +96,25 @@ class BarSource(Protocol):
     def gaps(self, symbol: str, first: date, last: date) -> tuple[Gap, ...]:
         """Return what is missing: trading days without a bar, days that end early."""
         ...
+
+
+@lru_cache(maxsize=10_000)
+def span_in_day(second: int, width: int) -> tuple[int, int]:
+    """Return start and end, in seconds of the local day, of the bar of a width."""
+    midnight = instant_of(_SOME_DAY, time())
+    start, end = span_of(midnight + timedelta(seconds=second), timedelta(seconds=width))
+    return round((start - midnight).total_seconds()), round((end - midnight).total_seconds())
+
+
+def outlasts_span(start: int, end: int, width: int) -> bool:
+    """Return whether a bar, in seconds of the local day, lasts longer than the span in which it
+    begins: strategies would see it before its end.
+    """
+    return end > span_in_day(start, width)[1]
+
+
+def off_grid(width: int) -> str:
+    """Return what is wrong with a bar that lasts longer than its span, and what to do."""
+    name = width_name(timedelta(seconds=width))
+    text = f"a bar of {name} from here on outlasts the span of the grid (from 09:00, from 13:00)"
+    return f"{text} that it is shown for: take bars that begin on that grid"

@@ -17,9 +17,10 @@ from typing import Final
 
 import numpy as np
 
+from bot.config.problems import OperatorMistake
 from bot.domain.instrument import Exchange, Instrument, SymbolTable
 from bot.domain.local_time import instant_of, local_of
-from bot.domain.quote import Bar, span_of
+from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
 from bot.runtime.history.backtest.fills import OPENING_PERCENT
 from bot.runtime.history.backtest.rows import (
@@ -35,15 +36,13 @@ from bot.runtime.history.backtest.rows import (
     with_flat,
     within,
 )
-from bot.runtime.history.bars import BarSource, DayFrame
+from bot.runtime.history.bars import BarSource, DayFrame, off_grid, span_in_day
 
 DAY: Final = timedelta(days=1)
 EPOCH: Final = date(1970, 1, 1)
 LOOK_BACK: Final = timedelta(days=30)
 """How far before the first day its last close is searched: longer than Tet."""
 _LOCAL_S: Final = 7 * 3_600
-_SOME_DAY: Final = date(2026, 1, 1)
-"""Any day after June 1975: until then Saigon's clocks were an hour ahead of today's."""
 
 
 @dataclass(slots=True)
@@ -111,14 +110,6 @@ class MarketDay:
                 shown = within(series.shown_at, second, second)
                 made.shown += [series.bar(index) for index in shown]
         return made
-
-
-@lru_cache(maxsize=10_000)
-def span_in_day(second: int, width: int) -> tuple[int, int]:
-    """Return start and end, in seconds of the local day, of the bar of a width."""
-    midnight = instant_of(_SOME_DAY, time())
-    start, end = span_of(midnight + timedelta(seconds=second), timedelta(seconds=width))
-    return round((start - midnight).total_seconds()), round((end - midnight).total_seconds())
 
 
 @lru_cache(maxsize=LAYOUTS_MAX)
@@ -223,6 +214,11 @@ class Market:
         if layout.is_early:
             own = own.until(hours.end)
         starts, *when = layout.places.of(tuple(own.start))
+        if layout.places.late:
+            at = local_of(midnight + timedelta(seconds=min(layout.places.late)))
+            raise OperatorMistake.of(
+                "E-MKT-011", f"{symbol} {at:%Y-%m-%d %H:%M}: {off_grid(width)}"
+            )
         bars = joined(starts, own)
         day = DayRows(symbol, width, midnight, bars)
         day.ended_at, day.begun_at, day.begun = when

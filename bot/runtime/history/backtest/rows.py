@@ -17,6 +17,7 @@ from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
 from bot.domain.timetable import Timetable
 from bot.engine.market import BAR_PHASES
+from bot.runtime.history.bars import outlasts_span
 from bot.sandbox.exchange.day import LIMIT_ORDERS_END
 from bot.sandbox.markets.replay.data import EARLY_S
 
@@ -248,17 +249,25 @@ class Hours:
 
 
 class Places(dict[int, tuple[int, int | None, int]]):
-    """Where a bar of a second belongs, starts to trade and ends; computed once each."""
+    """Where a bar of a second belongs, starts to trade and ends; computed once each. `late`: the
+    starts of those that last longer than their span of the grid.
+    """
 
     def __init__(self, hours: Hours, width: int) -> None:
         super().__init__()
         self._hours, self._width = hours, width
+        self._sessions = {start for start, _ in hours.trading}
+        self.late: set[int] = set()
         self._of: dict[tuple[int, ...], tuple[list[int], ...]] = {}
 
     def __missing__(self, second: int) -> tuple[int, int | None, int]:
         hours, start = self._hours, self._hours.placed(second, self._width)
         until = start + self._width
         ends = min(until, hours.end) if start < hours.end else until
+        # The first bar of a session may be stamped by its first trade; it ends with its span.
+        is_known = start in self._sessions or start >= hours.end
+        if not is_known and outlasts_span(start, ends, self._width):
+            self.late.add(start)
         place = self[second] = start, hours.continuous_from(start, until), ends
         return place
 

@@ -20,7 +20,7 @@ from bot.config.problems import Problem, shown_path
 from bot.domain.calendar import TradingCalendar
 from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, Exchange, Instrument, Phase
 from bot.domain.rulebook import Rulebook
-from bot.runtime.history.bars import BarColumns, DayFrame
+from bot.runtime.history.bars import BarColumns, DayFrame, off_grid, outlasts_span
 from bot.runtime.history.store.bar_files import DAY_S, FIGURES, INDICES, OFFSET_S, between
 from bot.sandbox.markets.replay.data import EARLY_S
 from bot.sandbox.markets.replay.market import day_spans
@@ -135,6 +135,10 @@ class BarCheck:
                 is_open |= (seconds <= last) & (seconds + bars.seconds > first)
             text = f"{instrument.exchange} does not trade then"
             self.found.tell(rows[:, ~is_open], "time", "E-MKT-005", text)
+            if (seconds % bars.seconds).any():
+                open_at = np.unique(seconds[is_open]).tolist()
+                late = np.isin(seconds, self._late(open_at, instrument.exchange, bars.seconds))
+                self.found.note(rows[:, late], "time", "E-MKT-011", off_grid(bars.seconds))
         if not self._is_adjusted:
             odd = bars.volume % BOARD_LOT != 0
             self.found.tell(
@@ -150,6 +154,17 @@ class BarCheck:
             (span.start - (EARLY_S if span.phase is Phase.PROGRESS else 0), span.end)
             for span in day_spans(self._rulebook, exchange, day)
             if span.phase in _TRADING
+        ]
+
+    def _late(self, seconds: list[int], exchange: Exchange, width: int) -> list[int]:
+        """Return those of the seconds in which a bar would last longer than its span."""
+        spans = self._open_spans(exchange)
+        over, begun = max(last for _, last in spans), [range(s, s + EARLY_S + 1) for s, _ in spans]
+        return [
+            each
+            for each in seconds
+            if not any(each in start for start in begun)
+            and outlasts_span(each, min(each + width, over), width)
         ]
 
     def _prices(self, instrument: Instrument, day: date, bars: BarColumns, rows: Rows) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from bot.config.problems import OperatorMistake
 from bot.domain.entry import Decision, Fill
 from bot.domain.instrument import Phase
 from bot.domain.plan import OrderPlan, Wake
@@ -18,7 +19,7 @@ from bot.runtime.history.backtest.result import BacktestResult
 from bot.sandbox.markets.mirror.model import FillName
 from bot.strategy import BarView, Strategy
 from tests.rows import every_row
-from tests.runtime.history.backtest.listed import DAY, MINUTE, backtest, bar
+from tests.runtime.history.backtest.listed import DAY, MINUTE, Written, backtest, bar
 
 CUT = 30
 ONE_DAY = timedelta(days=1)
@@ -158,3 +159,27 @@ def test_a_flat_bar_does_not_tell_that_a_trade_is_still_to_come(clock: str) -> N
 
     assert difference(run, until, futures) == ""
     assert seen_until(run, futures[0], until)[-1].at == until
+
+
+def _of_an_hour(*starts: str) -> list[BarView]:
+    """What a strategy is shown of bars of an hour."""
+    seen = list[BarView]()
+    hour = timedelta(hours=1)
+
+    class Sees(Strategy):
+        def on_bar(self, bar: BarView) -> None:
+            seen.append(bar)
+
+    bars = [replace(bar(each, 27_000), seconds=3_600) for each in starts]
+    backtest(Sees, [], source=Written(bars, hour), wake=Wake(bar=hour))
+    return seen
+
+
+def test_a_bar_that_would_be_shown_before_its_end_is_refused() -> None:
+    with pytest.raises(OperatorMistake, match="E-MKT-011 HPG 2026-11-19 10:15: a bar of 1h"):
+        _of_an_hour("09:15", "10:15", "11:15", "13:15", "14:15")
+
+
+@pytest.mark.parametrize("first", ["09:00", "09:15"])
+def test_the_first_bar_of_a_session_may_be_stamped_by_its_opening(first: str) -> None:
+    assert len(_of_an_hour(first, "10:00", "11:00", "13:00", "14:00", "14:45")) == 5

@@ -324,3 +324,14 @@ def test_every_width_of_a_folder_is_imported(tmp_path: Path) -> None:
 
     assert take(tmp_path, tmp_path / "in")[0] == 2
     assert Archive(tmp_path / "store").widths() == [timedelta(minutes=1), timedelta(days=1)]
+
+
+def test_bars_that_would_be_seen_before_their_end_are_refused(tmp_path: Path) -> None:
+    rows = [f"2026-11-19 {at},27000,27000,27000,27000,100\n" for at in ("09:15", "10:15", "14:45")]
+    place = put(tmp_path, HEADER + "".join(rows))
+
+    with pytest.raises(OperatorMistake) as caught:
+        take(tmp_path, place, width=timedelta(hours=1))
+
+    [found] = told(caught.value.problems, tmp_path)
+    assert found.startswith("HPG.csv:3:1: E-MKT-011 2026-11-19 10:15: a bar of 1h")
