@@ -237,9 +237,10 @@ class _Run:
         closes = self.listings.closes(day)
         listings = self.listings.of(day)
         falls = {  # by how much a share fell on its ex-date: the bars do not say what it paid
-            symbol: (self._exchange.market(symbol).anchor - listing.reference, held)
+            symbol: (_fall(self._exchange.market(symbol).anchor, listing, ratio), held)
             for listing in listings
-            if day.symbols[symbol := listing.instrument.symbol].frame.ex_ratio is not None
+            if (ratio := day.symbols[symbol := listing.instrument.symbol].frame.ex_ratio)
+            is not None
             if (held := self._account.held(symbol))  # so it was listed the day before
         }
         rights, told = pay_falls(self._account, self.spec.rulebook, day.day, falls, at)
@@ -357,6 +358,15 @@ class _Run:
             bars=self._bars + (self._fast.bars if self._fast is not None else 0),
             why_slow=self._why_slow,
         )
+
+
+def _fall(close: int, listing: Listing, ratio: float) -> int:
+    """Return by how much a share falls on its ex-date. On UPCOM the reference comes from an average
+    of the day before, so it does not say what the share has lost since its close.
+    """
+    if listing.instrument.exchange is Exchange.UPCOM:
+        return close - round(close * ratio)
+    return close - listing.reference
 
 
 def _wanted(strategies: tuple[LoadedStrategy, ...]) -> Mapping[str, tuple[timedelta, ...]]:

@@ -112,3 +112,25 @@ def test_a_move_to_another_exchange_leaves_the_bars_of_before_as_they_are() -> N
     backtest(Seen, bars, first=days[0], exchange=Exchange.UPCOM)
 
     assert seen[-1] == (21_000 + 21_000 + 24_000) / 3
+
+
+@pytest.mark.parametrize(
+    ("symbol", "reference"),
+    [
+        ("ACV", None),
+        ("ACV", 9_900),  # UPCOM: the average of the day before was 10,400
+        ("HPG", 9_500),
+    ],
+)
+def test_the_fall_that_is_paid_counts_from_the_close(symbol: str, reference: int | None) -> None:
+    bars = [
+        bar("10:00", 10_400, volume=1_000_000, day=BEFORE, symbol=symbol),
+        bar("14:20", 10_000, day=BEFORE, symbol=symbol),
+        bar("10:00", 9_900, symbol=symbol),
+    ]
+    source = Written(bars, frames={DAY: DayFrame(reference=reference, ex_ratio=0.95)})
+
+    result = backtest(Strategy, [], source=source, first=BEFORE, holdings={symbol: 1_000})
+
+    assert any("the 500 VND that a share fell by were paid" in e for e in result.assumptions)
+    assert result.equity[-1].cash == 100_000_000 + 1_000 * 500
