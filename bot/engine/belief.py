@@ -107,6 +107,7 @@ def begin_day(state: State, ended: date) -> None:
             belief.close, belief.close_day = belief.price, ended
         belief.frame = None
         belief.excused.clear()
+        ex_dates.end_day(state, belief, ended)
         for source in belief.sources:
             source.gaps.clear()
 

@@ -19,7 +19,7 @@ from bot.domain.entry import Numbers
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.local_time import instant_of
 from bot.domain.plan import StrategyPlan
-from bot.domain.quote import DAY, KeepExDate, Quote, WentEx, span_of
+from bot.domain.quote import DAY, KeepExDate, Quote, ReadBars, WentEx, span_of
 from bot.engine.bars import BarSeries
 from bot.engine.findings import Belief
 from bot.engine.state import State
@@ -107,12 +107,35 @@ def trust(state: State, symbol: str) -> bool:
     """A person says that a symbol's earlier bars are right; return False if nobody doubts that."""
     if not is_doubted(state, symbol):
         return False
+    belief = state.beliefs[symbol]
     for series in state.bars.of(symbol):
+        if series.doubt and state.trading_date in belief.ex_dates:
+            series.went_ex = state.trading_date  # a reference that comes later changes nothing
+            series.gone_ex.append((span_of(state.now, DAY)[0], 1.0))
         series.doubt = ""
-    state.beliefs[symbol].excused.add(_EX_DATE)
+    belief.excused.add(_EX_DATE)
     text = f"{symbol}: its earlier bars are taken as they are, entries go on"
     state.note("HISTORY", text, symbol=symbol)
     return True
+
+
+def end_day(state: State, belief: Belief, ended: date) -> None:
+    """Have bars that waited for the reference of their ex-date until its end begin anew: they are
+    on two levels.
+    """
+    if ended not in belief.ex_dates:
+        return
+    for series in state.bars.of(belief.symbol):
+        if not series.doubt:
+            continue
+        series.doubt = ""
+        if series.asked:
+            series.late_ex_date = ended
+            state.command(ReadBars(series.symbol, series.width, series.asked))
+            continue
+        count = series.go_ex(instant_of(ended, time()), None)
+        does = f"{count:,} bars of before its ex-date {ended} are left out, its ratio is not known"
+        state.note("HISTORY", f"{series.symbol}: {does}", symbol=series.symbol)
 
 
 def keep_doubted(state: State, quote: Quote) -> None:

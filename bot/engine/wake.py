@@ -253,7 +253,8 @@ def is_waiting(
         why = f"{series.count} of {needed} bars seen"
         if series.late_ex_date is not None:
             why = (
-                f"its ex-date {series.late_ex_date} is known only now: earlier bars are read again"
+                f"bars of before its ex-date {series.late_ex_date} are on another level: "
+                "earlier bars are read again"
             )
         elif not instance.bars_needed and seen_from is not None:
             since = clock_of(seen_from)

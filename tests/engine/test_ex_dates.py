@@ -3,6 +3,8 @@
 from dataclasses import replace
 from datetime import date, timedelta
 
+import pytest
+
 from bot.domain.entry import Decision, Note
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import (
@@ -14,7 +16,16 @@ from bot.domain.message import (
 )
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.plan import Wake
-from bot.domain.quote import Bar, BarsRead, ClosesRead, KeepExDate, LastClose, Quote, WentEx
+from bot.domain.quote import (
+    Bar,
+    BarsRead,
+    ClosesRead,
+    KeepExDate,
+    LastClose,
+    Quote,
+    ReadBars,
+    WentEx,
+)
 from bot.engine.operator import objection_to_resume
 from bot.engine.status import status_of
 from bot.strategy import BarView, Strategy
@@ -193,7 +204,7 @@ def test_nobody_decides_on_bars_whose_ex_date_is_learned_late_until_they_begin_a
 
     [wait] = [each for each in stage.all(Decision) if each.code == "WARMING"]
     assert waited == []
-    assert wait.why.startswith(f"its ex-date {yesterday} is known only now")
+    assert wait.why.startswith(f"bars of before its ex-date {yesterday} are on another level")
     assert [close for close, _ in seen] == [27_000]
     assert seen[0][1] == 27_000.0
 
@@ -348,6 +359,32 @@ def test_a_person_s_word_ends_the_wait_for_a_reference() -> None:
     stage.pass_time(2)
 
     assert _codes(stage) == ["WARMING", "OK"]
+
+    told = _told(stage)
+    stage.quote()  # with a reference: they are not put on another level after all
+    stage.pass_time(60)
+    series = stage.engine._state.bars.series("HPG", MINUTE)
+    assert series is not None
+    assert _told(stage) == told
+    assert [ratio for _, ratio in series.gone_ex] == [1.0]
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_bars_that_waited_for_a_reference_all_day_begin_anew_on_the_next(is_asked: bool) -> None:
+    stage, next_day = _without_reference(), DAY + timedelta(days=1)
+    series = stage.engine._state.bars.series("HPG", MINUTE)
+    assert series is not None
+    series.asked = 2 if is_asked else 0
+
+    stage.phase(Phase.CLOSED)
+    stage.after(24 * 3600)
+    stage.handle(TradingDayStarted(stage.now, next_day))
+
+    assert (series.doubt, series.late_ex_date) == ("", DAY if is_asked else None)
+    asks = [each.count for each in stage.all(ReadBars)]
+    assert asks == ([2] if is_asked else [])
+    if not is_asked:
+        assert f"bars of before its ex-date {DAY} are left out" in _told(stage)[-1]
 
 
 def _keeps(
