@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 
 def open_orders(reader: "JournalReader") -> list[str]:
-    """Describe the own orders that are open or unknown."""
-    rows = [row for row in reader.orders(open_only=True) if row.local_id is not None]
+    """Describe the own orders that are open or unknown, at the broker: not those held here."""
+    found = reader.orders(open_only=True)
+    rows = [row for row in found if row.local_id is not None and row.is_open]
     return [
         f"{row.id} {order_in(row)}, {row.executed_quantity:,} filled, {row.status}" for row in rows
     ]

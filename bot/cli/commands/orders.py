@@ -50,7 +50,9 @@ _OUTCOMES: Final = {"partly": "partly filled"}
 
 
 @define_command("orders", example="bot orders --open --since 1d")
-@click.option("--open", "open_only", is_flag=True, help="Only those that may still trade.")
+@click.option(
+    "--open", "open_only", is_flag=True, help="Only those that may still trade or be sent."
+)
 @click.option("--status", metavar="WORD", help="SENT, REJECTED, BLOCKED, filled, partly …")
 @symbol_option
 @strategy_option

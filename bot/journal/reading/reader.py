@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from bot.domain.account import AccountSnapshot
 from bot.domain.entry import CLOSE_NOTE, DAY_NOTE, HOLDS_NOTE, LAST_PRICE, PULSE_NOTE
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.order import SendState
 from bot.journal.database import tables
 from bot.journal.database.encoding import instant_of, instant_text, made, snapshot_of
 from bot.journal.database.engines import reading
@@ -91,10 +92,12 @@ class JournalReader:
         """Return orders, including blocked requests; unanswered ones come first.
 
         `status` is a word of the column, of our states or of `OrderRow.outcome`, in any case.
+        `open_only`: those that may still trade, and those that wait for 2FA (HELD) and may go out.
         """
         query = _filtered(v_orders, since=since, symbol=symbol, strategy=strategy)
         if open_only:
-            query = query.where(v_orders.c.is_open == 1)
+            is_held = v_orders.c.order_id.is_(None) & (v_orders.c.send_state == SendState.HELD)
+            query = query.where((v_orders.c.is_open == 1) | is_held)
         rows = self._made(OrderRow, query)
         if status is not None:
             word = status.upper()

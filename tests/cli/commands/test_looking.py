@@ -1,5 +1,6 @@
 """What the reading commands print about a day, and that reading changes nothing."""
 
+import asyncio
 import csv
 import io
 import json
@@ -14,12 +15,18 @@ import pytest
 from bot.cli.command import Invocation
 from bot.cli.commands.journal import verdict_of
 from bot.cli.commands.orders import ended_words
+from bot.cli.last_run import open_orders
 from bot.cli.rows import Plain, csv_lines
 from bot.cli.show import ROWS_AT_ONCE, UNCUT, aligned, print_json, print_json_rows, print_table
 from bot.config.problems import ExitCode
+from bot.domain.order import SendState
+from bot.journal.errors import Holder
+from bot.journal.journal import Journal
 from bot.journal.reading.reader import JournalReader
 from bot.journal.upkeep.verify import VerifyReport
+from bot.journal.writing.lease import acquire
 from tests.cli.stage import call, make_project
+from tests.journal.facts import T0, Story, but
 
 ORDERS = """\
 TIME     ID          STRATEGY  SIDE SYM QTY   PRICE FILLED     AVG STATUS        WHY / REASON
@@ -440,3 +447,30 @@ def test_an_account_is_shown_and_exported_by_its_last_characters(words: str, con
     assert ACCOUNT.search(kept[0]), "the journal knows whose an order is"
     assert ran.code == 0
     assert not ACCOUNT.search(ran.out)
+
+
+def test_what_waits_for_a_token_is_listed_as_open_but_not_as_left_at_the_broker(
+    tmp_path: Path,
+) -> None:
+    config, held = make_project(tmp_path), Story(9, "depth-hpg", "HPG", quantity=300, price=27_000)
+    url = f"sqlite:///{tmp_path / 'journal.db'}"
+    asyncio.run(_hold(url, held))
+
+    ran = call("orders", "--open", "-c", str(config))
+
+    assert ran.code is ExitCode.DONE
+    [row] = [line for line in ran.out.splitlines() if "L-0009" in line]
+    assert "HELD" in row
+    with JournalReader(url) as reader:
+        assert not [line for line in open_orders(reader) if "L-0009" in line]
+
+
+async def _hold(url: str, story: Story) -> None:
+    lease = acquire(url, Holder(1, "test", T0))
+    journal = Journal.open(url, epoch=lease.epoch)
+    refused = but(story.finished, outcome="REFUSED", http_status=403, code="OTP_SESSION_EXPIRED")
+    await journal.write([story.decision, story.recorded])
+    await journal.write(story.sending)
+    await journal.write([refused, story.moved(SendState.SENDING, SendState.HELD)])
+    await journal.close()
+    lease.release()

@@ -165,7 +165,7 @@ def test_orders_are_filtered(reader: JournalReader) -> None:
     def ids(**filters: object) -> list[str]:
         return [row.id for row in reader.orders(**filters)]  # type: ignore[arg-type]
 
-    assert ids(open_only=True) == ["L-0008"]
+    assert ids(open_only=True) == ["L-0008", "L-0007"]
     assert ids(symbol="VNM") == ["ORD10000004", "L-0005"]
     assert ids(strategy="depth-hpg") == ["L-0008", "ORD10000003"]
     assert ids(status="blocked") == ["L-0005", "L-0007"]
