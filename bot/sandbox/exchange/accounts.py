@@ -15,7 +15,7 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any
 
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.errors import UnknownReservation
@@ -126,6 +126,14 @@ class Account:
         position = self._positions.setdefault(symbol, Position())
         position.settled += quantity
         position.cost += quantity * cost_price
+
+    def deposit_due(
+        self, instrument: Instrument, quantity: int, *, cost_price: int, traded_on: date
+    ) -> None:
+        """Let the account await shares that were bought before, on a day at `cost_price`."""
+        symbol = instrument.symbol
+        self._positions.setdefault(symbol, Position()).cost += quantity * cost_price
+        self._receivables.add(symbol, quantity, instrument=instrument, traded_on=traded_on)
 
     # ------------------------------------------------------------------------------ reserving
 

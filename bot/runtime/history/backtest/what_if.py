@@ -23,6 +23,7 @@ from bot.config.strategies.invoke import invoke
 from bot.config.strategies.load import check_files, market_of
 from bot.domain.entry import Decision, Verdict
 from bot.domain.instrument import Instrument
+from bot.domain.local_time import local_of
 from bot.domain.message import (
     AccountRead,
     AmendAnswered,
@@ -57,6 +58,7 @@ from bot.domain.operations import (
     StoodStill,
     VerdictAsked,
 )
+from bot.domain.order import Side
 from bot.domain.outcome import NotSent
 from bot.domain.quote import Quote
 from bot.domain.recovery import Recovery
@@ -189,7 +191,11 @@ def trade_again(state_dir: Path, day: date, *, fill: FillName = "queue") -> Comp
 def heard(event: Event) -> Event | None:
     """Return the events for the engine from a recorded one, without its orders and its machine."""
     if isinstance(event, Recovered):
-        return Recovered(event.at, Recovery(event.recovery.trading_date))
+        owned = {  # on the account that is simulated here
+            name: replace(each, held_in=frozenset[str]())
+            for name, each in event.recovery.strategies.items()
+        }
+        return Recovered(event.at, Recovery(event.recovery.trading_date, strategies=owned))
     is_known = isinstance(event, EarlierOrdersRead)  # a simulated house answers this itself
     return None if isinstance(event, (*OF_ORDERS, *OF_THE_MACHINE)) and not is_known else event
 
@@ -198,6 +204,7 @@ def played_market(events: Iterable[Event], rulebook: Rulebook, fill: FillName) -
     """Return a market showing these events, with an account that begins like the recorded one."""
     quotes, instruments = dict[str, Quote](), dict[str, Instrument]()
     first, account, deep = None, None, set[str]()
+    bought_on = dict[str, date]()
     for event in events:
         first = first or event.at
         if isinstance(event, QuoteReceived):
@@ -208,15 +215,24 @@ def played_market(events: Iterable[Event], rulebook: Rulebook, fill: FillName) -
             instruments |= {each.symbol: each for each in event.instruments}
         elif isinstance(event, AccountRead):
             account = account or event.snapshot
+        elif isinstance(event, Recovered):
+            for day, own in event.recovery.recent_fills:
+                if own.side is Side.BUY:
+                    bought_on[own.symbol] = max(day, bought_on.get(own.symbol, day))
     if first is None or account is None or not quotes:
         raise Unusable("it holds no quote or no account: there is nothing to trade on")
+    known = [held for held in account.holdings.values() if held.symbol in quotes]
     holdings = {
-        symbol: held.total
-        for symbol, held in account.holdings.items()
-        if held.total and symbol in quotes
+        held.symbol: held.total - held.receiving for held in known if held.total > held.receiving
     }
     script = AccountScript(id=ACCOUNT_ID, cash=account.cash, holdings=holdings)
-    return PlayedMarket(quotes, instruments, deep, script, at=first, rulebook=rulebook, fill=fill)
+    market = PlayedMarket(quotes, instruments, deep, script, at=first, rulebook=rulebook, fill=fill)
+    for held in known:  # shares still on their way can't be sold yet
+        if held.receiving and held.symbol in instruments:
+            instrument, price = instruments[held.symbol], held.cost_price
+            day = bought_on.get(held.symbol, local_of(first).date())
+            market.account.deposit_due(instrument, held.receiving, cost_price=price, traded_on=day)
+    return market
 
 
 def orders_of(kept: Collected) -> list[Order]:

@@ -364,3 +364,18 @@ def test_who_looks_ahead_in_a_recording_is_found(
 
     assert all(found)
     assert (found[0] != found[1]) is is_found
+
+
+def test_a_day_traded_again_keeps_what_was_bought_before_a_restart(tmp_path: Path) -> None:
+    config = write_project(
+        tmp_path, scenario={**QUIET, "day": DAY}, strategies=[BY_DEPTH], record=True
+    )
+    buys_once = DEEP.replace("not self.asked", "not self.asked and not self.position")
+    (tmp_path / "strategies" / "deep.py").write_text(buys_once)
+    for minutes in (2, 4):
+        asyncio.run(tell(config, minutes=minutes))
+
+    counts = trade_again(tmp_path / "state", DAY).counts()
+
+    assert counts["recorded"] == counts["the same fill"] == 1
+    assert counts["only played"] == 0
