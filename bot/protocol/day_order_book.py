@@ -25,10 +25,12 @@ from bot.protocol.envelope import ROWS_MAX, Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import (
     FIDELITY,
+    ID_MAX,
     Code,
     Flag,
     Floored,
-    Named,
+    Id,
+    NamedId,
     PriceOrNone,
     Symbol,
     Text,
@@ -83,10 +85,10 @@ _LETTER: Final[Mapping[bool | None, str]] = {True: "Y", False: "N", None: ""}
 
 
 class _Row(Wire):
-    orderid: Named
+    orderid: NamedId
     symbol: Symbol
     qtty: Whole
-    rootorderid: Text = ""
+    rootorderid: Id = ""
     txdate: Text = ""
     txtime: Text = ""
     odtimestamp: Text = ""
@@ -105,8 +107,8 @@ class _Row(Wire):
     allowcancel: Flag = None
     allowamend: Flag = None
     feedbackmsg: Text = ""
-    afacctno: Text = ""
-    afacctno_ext: Text = ""
+    afacctno: Id = ""
+    afacctno_ext: Id = ""
 
 
 def decode_todays_orders(
@@ -129,7 +131,7 @@ def decode_todays_orders(
             order_id, symbol = names.get("orderid"), names.get("symbol")
             set_aside.append(
                 UnreadRow(
-                    order_id=order_id if isinstance(order_id, str) and order_id.strip() else None,
+                    order_id=order_id if _is_id(order_id) else None,
                     symbol=symbol.strip().upper() or None if isinstance(symbol, str) else None,
                     reason=error.reason,
                     raw=_redacted(compact(row)),
@@ -168,6 +170,7 @@ def read_row(value: object, *, account: SubAccount, requested_at: datetime) -> O
         executed = 0 if is_clear else None
     if (
         not (order_id.strip() and symbol and side)
+        or max(map(len, (order_id, root, afacctno, extended))) > ID_MAX
         or quantity is None
         or executed is None
         or (0 < executed <= quantity and not amount)
@@ -243,6 +246,10 @@ def validate_row(payload: Payload, *, account: SubAccount, requested_at: datetim
         requested_at=requested_at,
         raw=_redacted(compact(payload.value)),
     )
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and len(value) <= ID_MAX
 
 
 def _redacted(row: str) -> str:

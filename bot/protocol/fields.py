@@ -56,6 +56,10 @@ paper money can be mistaken for real money.
 
 _NUMERIC: Final = re.compile(r"-?[0-9]{1,19}(\.[0-9]{1,20})?", re.ASCII)
 _ERRORS_SHOWN_MAX: Final = 3
+ID_MAX: Final = 200
+"""Longest id in characters. PostgreSQL indexes no text of more than 2,704 bytes: the journal could
+not store such an order, and would try for ever.
+"""
 _UNIX_MS_MAX: Final = 4_102_444_800_000
 """The year 2100: larger "seconds" are milliseconds, or nonsense."""
 _DAY_CHARACTERS: Final = 10
@@ -164,6 +168,12 @@ def _named(value: object) -> str:
     return _text(value)
 
 
+def _id(value: object) -> str:
+    if len(_text(value)) > ID_MAX:
+        raise ValueError(f"longer than {ID_MAX} characters")
+    return _text(value)
+
+
 def _texts(value: object) -> tuple[str, ...]:
     """Read a list of texts; other elements are dropped."""
     if not isinstance(value, list | tuple):
@@ -186,6 +196,8 @@ def _truth(value: object) -> bool:
 
 Text = Annotated[str, BeforeValidator(_text)]
 Named = Annotated[str, BeforeValidator(_named)]
+Id = Annotated[str, BeforeValidator(_id)]
+NamedId = Annotated[str, BeforeValidator(lambda value: _id(_named(value)))]
 Code = Annotated[
     str, BeforeValidator(lambda value: str(value) if type(value) is int else _text(value))
 ]

@@ -30,8 +30,10 @@ from bot.protocol.envelope import SUCCESS_CODE, Payload, is_no_error
 from bot.protocol.errors import MalformedAnswer, MalformedRequest
 from bot.protocol.fields import (
     FIDELITY,
+    ID_MAX,
     Code,
     Floored,
+    Id,
     OrderDay,
     Positive,
     PriceOrNone,
@@ -67,8 +69,8 @@ _SIDES: Final = dict(Side.__members__)
 class _OrderResult(Wire):
     """`id` is optional: whether a rejected order has one is not documented."""
 
-    order_id: Text = ""
-    account_id: Text
+    order_id: Id = ""
+    account_id: Id
     transaction_date: OrderDay
     symbol: Symbol
     order_side: Word
@@ -111,7 +113,7 @@ def read_result(value: object) -> OrderResult | None:
     ours = _SIDES.get(side)
     if not (account and symbol and ours and status and order_type and quantity):
         return None
-    if quantity < 0 or (price or 0) < 0:
+    if quantity < 0 or (price or 0) < 0 or max(len(order_id), len(account)) > ID_MAX:
         return None
     try:
         transaction_date = date.fromisoformat(day)

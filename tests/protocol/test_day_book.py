@@ -63,6 +63,9 @@ def test_of_a_row_as_large_as_an_answer_nothing_is_remembered():
         ({"qtty": "many"}, ("ORD700001", "HPG"), "qtty"),
         ({"side": "LEND", "side_code": None}, ("ORD700001", "HPG"), "side"),
         ({"orderid": 7, "symbol": " "}, (None, None), "orderid"),
+        ({"orderid": "7" * 201}, (None, "HPG"), "orderid"),
+        ({"rootorderid": "7" * 201}, ("ORD700001", "HPG"), "rootorderid"),
+        ({"afacctno_ext": "7" * 201}, ("ORD700001", "HPG"), "afacctno_ext"),
     ],
 )
 def test_a_row_that_cannot_be_read_is_set_aside_with_what_it_names(

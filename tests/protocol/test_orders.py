@@ -109,6 +109,8 @@ def test_what_is_kept_of_the_answer_hides_the_account():
         ("order_side", "UNKNOWN"),
         ("order_side", None),
         ("account_id", 120),
+        ("account_id", "1" * 201),
+        ("order_id", "1" * 201),
         ("transaction_date", "21/08/2026"),
         ("transaction_date", 20260821),
         ("symbol", ""),
