@@ -45,8 +45,12 @@ def sections(found: Search) -> Iterator[tuple[str, str]]:
     made = [f"{found.count(TrialState.PLAYED):,} played"]
     if refused := found.count(TrialState.REFUSED):
         made.append(f"{refused:,} refused by the strategy's own check")
-    if silent := found.count(TrialState.SILENT):
-        made.append(f"{silent:,} that never traded")
+    silent = [trial for trial in found.trials if trial.state is TrialState.SILENT]
+    idle = sum(not each.outcome or not any(each.outcome.gains[: found.seen]) for each in silent)
+    if idle:
+        made.append(f"{idle:,} that never traded")
+    if without := len(silent) - idle:
+        made.append(f"{without:,} with too few days for a figure")
     few = f"; {found.wanted:,} were wanted, but there are no more"
     few = few if len(found.trials) < found.wanted else ""
     yield "trials", f"{len(found.trials):,} made: {', '.join(made)}{few}"
@@ -150,14 +154,21 @@ def write_search_page(path: Path, found: Search, name: str) -> None:
 def search_page(found: Search, name: str) -> str:
     """Return the page as HTML; its picture shows each trial, 0 to 100 from left and below."""
     pairs = [
-        (inside, outside)
+        (trial, inside, outside)
         for trial in found.ranked()[:DOTS_MAX]
         if (inside := found.inside(trial)) is not None
         and (outside := found.outside(trial)) is not None
     ]
-    low = min(map(min, pairs), default=0.0)
-    wide = (max(map(max, pairs), default=0.0) - low) or 1.0
-    dots = [{"x": (x - low) / wide * 100, "y": 100 - (y - low) / wide * 100} for x, y in pairs]
+    low = min((min(x, y) for _, x, y in pairs), default=0.0)
+    wide = (max((max(x, y) for _, x, y in pairs), default=0.0) - low) or 1.0
+    dots = [
+        {
+            "x": (x - low) / wide * 100,
+            "y": 100 - (y - low) / wide * 100,
+            "is_best": trial is found.best,
+        }
+        for trial, x, y in pairs
+    ]
     return render(
         "search.html.j2",
         title=f"Search for {name}",

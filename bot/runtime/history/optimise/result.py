@@ -22,7 +22,7 @@ from typing import Final
 
 from bot.runtime.history.backtest.figures import DAYS_A_YEAR, RATIO_DAYS_MIN, sharpe
 from bot.runtime.history.optimise.deflated import Deflated, deflated_sharpe
-from bot.runtime.history.optimise.space import Space, Values, size_of
+from bot.runtime.history.optimise.space import Space, Values, key_of, size_of
 from bot.sandbox.markets.mirror.model import FillName
 
 FOLDS: Final = 3
@@ -201,9 +201,10 @@ class Search:
     def ranked(self) -> list[Trial]:
         """Return the played trials, best first, each set of values once."""
         order = sorted(self.played, key=lambda trial: (-(trial.value or 0.0), trial.number))
-        return list(
-            {tuple(sorted(trial.values.items())): trial for trial in reversed(order)}.values()
-        )[::-1]
+        found = dict[object, Trial]()
+        for trial in order:
+            found.setdefault(key_of(trial.values), trial)
+        return list(found.values())
 
     @property
     def best(self) -> Trial | None:

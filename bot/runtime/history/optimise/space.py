@@ -9,6 +9,7 @@ value has the type that the strategy's class gives the parameter.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from math import floor, isfinite, prod
 from typing import Final
 
@@ -48,14 +49,16 @@ class Span:
         """All of its values; it has a step."""
         assert self.size is not None
         assert self.step is not None
-        found = (self.low + number * self.step for number in range(self.size))
+        low, step = Decimal(repr(self.low)), Decimal(repr(self.step))
+        found = (float(low + number * step) for number in range(self.size))
         return tuple(round(value) if self.is_whole else value for value in found)
 
     def neighbours(self, value: ParameterValue) -> tuple[ParameterValue, ...]:
         """Return the values one step below and above, within the range."""
         assert isinstance(value, int | float), "a range holds numbers"
         step = self.step or (self.high - self.low) / NEAR
-        near = [value - step, value + step]
+        at, by = Decimal(repr(value)), Decimal(repr(step))
+        near = [float(at - by), float(at + by)]
         slack = step * 1e-9
         found = [each for each in near if self.low - slack <= each <= self.high + slack]
         return tuple(round(each) if self.is_whole else each for each in found)
@@ -146,7 +149,8 @@ def _dimension(name: str, text: str, known: Mapping[str, Parameter], use: str) -
             raise _wrong(text)
         step = step or (1.0 if kind is int else None)
         if step is not None:  # the range ends at its last whole step
-            high = low + floor((high - low) / step + 1e-9) * step
+            exact = [Decimal(repr(each)) for each in (low, high, step)]  # floats would miss it
+            high = float(exact[0] + (exact[1] - exact[0]) // exact[2] * exact[2])
         return Span(name, low, high, step, kind is int)
     if is_span:
         raise _wrong(f"{name!r} is {_KINDS[kind]}, which have no range: write {name}=A|B")

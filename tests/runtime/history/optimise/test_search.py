@@ -9,12 +9,22 @@ import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from dataclasses import replace
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
+from bot.cli.report.search import search_page, sections
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.runtime.history.optimise.result import Fold, Objective, Search, Trial, TrialState
+from bot.runtime.history.optimise.result import (
+    Fold,
+    Objective,
+    Outcome,
+    Search,
+    Trial,
+    TrialState,
+    best_of,
+)
 from bot.runtime.history.optimise.search import Question, search
 from bot.runtime.history.optimise.space import Choice, Span, Values
 from bot.runtime.history.optimise.study import LOG
@@ -338,3 +348,50 @@ def test_two_searches_do_not_run_in_one_folder(tmp_path: Path) -> None:
         assert caught.value.exit_code == ExitCode.NOT_RUNNING
 
     search(replace(QUESTION, trials=1), tmp_path, threads(), told=second)
+
+
+DAYS = tuple(date(2026, 9, 1) + timedelta(days=number) for number in range(40))
+
+
+def trial_of(number: int, gain: float, *, trades_in_test: bool = True) -> Trial:
+    wave = [gain + (0.01 if day % 2 else -0.01) for day in range(len(DAYS))]
+    gains = (*wave[:30], *(wave[30:] if trades_in_test else [0.0] * 10))
+    outcome = Outcome(DAYS, gains, 1, 1, 1)
+    return Trial(number, {"fast": number}, TrialState.PLAYED, gain, outcome)
+
+
+def found_of(*trials: Trial) -> Search:
+    [best, *_] = trials
+    folds, space = (Fold(30, 40),), (Span("fast", 0, 5, 1, True),)
+    return Search(
+        *(JOB, space, Objective.SHARPE, len(trials), 7, DAYS, 30, folds, best, trials, (), 0)
+    )
+
+
+@every_row("trades_in_test", [True, False])
+def test_the_large_dot_is_the_best_or_there_is_none(*, trades_in_test: bool) -> None:
+    best, other = trial_of(0, 0.02, trades_in_test=trades_in_test), trial_of(1, 0.001)
+
+    page = search_page(found_of(best, other), "hill")
+
+    assert page.count("<circle") == 1 + trades_in_test
+    assert page.count('class="best"') == trades_in_test
+
+
+def test_the_first_of_equal_trials_is_the_best_also_if_its_values_came_again() -> None:
+    first = trial_of(1, 0.02)
+    trials = (first, replace(first, number=2, values={"fast": 9}), replace(first, number=3))
+
+    found = found_of(*trials)
+
+    assert [each.number for each in found.ranked()] == [1, 2]
+    assert found.best == best_of(trials) == first
+
+
+def test_a_trial_that_traded_on_too_few_days_is_not_one_that_never_traded() -> None:
+    traded = replace(trial_of(0, 0.02), state=TrialState.SILENT, value=None)
+    idle = Trial(1, {"fast": 1}, TrialState.SILENT, None, Outcome(DAYS, (0.0,) * 40, 0, 0, 0))
+
+    made = dict(sections(found_of(traded, idle)))["trials"]
+
+    assert made == "2 made: 0 played, 1 that never traded, 1 with too few days for a figure"

@@ -47,6 +47,15 @@ def test_a_step_ends_a_range_at_its_last_whole_step() -> None:
     )
 
 
+def test_steps_of_a_decimal_fraction_reach_the_end_of_their_range() -> None:
+    [span] = read("ratio=0.3..0.9:0.3")
+
+    assert isinstance(span, Span)
+    assert span.high == 0.9
+    assert span.values == (0.3, 0.6, 0.9)
+    assert span.neighbours(0.6) == (0.3, 0.9)
+
+
 def test_numbers_can_be_chosen_and_be_negative() -> None:
     assert read("fast=3|5|8", "ratio=-1.5..-0.5") == (
         Choice("fast", (3, 5, 8)),
