@@ -238,7 +238,8 @@ def _make_trials(
     waiting = deque[tuple[int, Values, Future[Outcome | Failure]]]()
     futures = dict[object, Future[Outcome | Failure]]()
     kept = {key_of(trial.values): trial for trial in done}
-    best, ended, repeated = best_of(done), len(done), 0
+    tried = [key_of(trial.values) for trial in done if trial.state is not TrialState.REFUSED]
+    best, ended, repeated = best_of(done), len(done), len(tried) - len(set(tried))
     size, names = size_of(question.space), [each.name for each in question.space]
     if size is not None and size <= min(wanted, GRID_MAX):  # then try every combination, once
         rows = product(*(each.values for each in question.space))

@@ -232,12 +232,12 @@ def test_values_that_come_again_are_not_played_again(tmp_path: Path) -> None:
     space = (Span("fast", 10, 13, 1, True), Span("slow", 55, 65, 1, True))
     job = replace(JOB, strategy=str(calls))
 
-    found = search(
-        replace(QUESTION, job=job, run=listed, space=space), tmp_path / "study", threads()
-    )
+    question = replace(QUESTION, job=job, run=listed, space=space)
+    found = search(question, tmp_path / "study", threads())
 
     played = calls.read_text().splitlines()
     assert found.repeated > 0
+    assert search(question, tmp_path / "study", threads()).repeated == found.repeated
     assert len(set(played)) == len(played)
     assert len(found.trials) == 40
 
