@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ from bot.config.problems import ExitCode
 from bot.runtime.brake import is_raised, reason_of_flag
 from bot.runtime.control.server import ControlServer
 from bot.runtime.control.socket import FOLDER, SOCKET, Reply, Request, refused
-from tests.cli.stage import CONFIG, call
+from tests.cli.stage import CONFIG, Ran, call
 
 SOMEBODY_ELSE = 65_534
 OPEN = {"order_id": "ORD10000008", "intent_id": "L-0008"}
@@ -286,44 +286,42 @@ async def test_a_bot_that_ends_before_its_cancels_are_done_is_not_said_to_be_hal
     assert "open orders stay open at the broker" in ran.err
 
 
+async def halted_at(config: Path, status: Callable[[Request], Awaitable[Reply]]) -> Ran:
+    """Halt a bot that takes every halt and answers `status` like this."""
+
+    async def halt(_: Request) -> Reply:
+        return {"ok": True}
+
+    bot = {"name": "mybot", "mode": "live", "config": str(config)}
+    server = ControlServer(config.parent / "state", {"halt": halt, "status": status}, {"bot": bot})
+    await server.start()
+    ran = await asyncio.to_thread(call, "halt", "--yes", "-c", str(config))
+    await server.stop()
+    return ran
+
+
 async def test_a_halt_that_was_accepted_is_not_said_to_have_changed_nothing(
     idle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(halt_command, "PATIENCE_S", 0.3)
 
-    async def halt(_: Request) -> Reply:
-        return {"ok": True}
-
     async def status(_: Request) -> Reply:
         await asyncio.Event().wait()
         raise AssertionError
 
-    bot = {"name": "mybot", "mode": "live", "config": str(idle)}
-    server = ControlServer(idle.parent / "state", {"halt": halt, "status": status}, {"bot": bot})
-    await server.start()
+    ran = await halted_at(idle, status)
 
-    ran = await asyncio.to_thread(call, "halt", "--yes", "-c", str(idle))
-
-    await server.stop()
     assert ran.code == ExitCode.TIMED_OUT
     assert "in time; 'halt' was accepted, but its result is not known: bot status" in ran.err
     assert "nothing was changed" not in ran.err
 
 
 async def test_a_halt_of_a_bot_that_has_not_read_the_broker_yet_is_not_done(idle: Path) -> None:
-    async def halt(_: Request) -> Reply:
-        return {"ok": True}
-
     async def status(_: Request) -> Reply:
         return {"ok": True, "status": {"state": "HALTED", "reason": "enough"}}
 
-    bot = {"name": "mybot", "mode": "live", "config": str(idle)}
-    server = ControlServer(idle.parent / "state", {"halt": halt, "status": status}, {"bot": bot})
-    await server.start()
+    ran = await halted_at(idle, status)
 
-    ran = await asyncio.to_thread(call, "halt", "--yes", "-c", str(idle))
-
-    await server.stop()
     assert ran.code == ExitCode.TIMED_OUT
     assert "the broker has not been read yet" in ran.out
 
