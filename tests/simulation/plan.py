@@ -13,9 +13,14 @@ from typing import Any, Final
 from bot.domain.instrument import EXCHANGE_TZ
 
 DAY: Final = date(2026, 11, 19)
-SHORT_FAULTS, LASTING_FAULTS = 44, 11
+SHORT_FAULTS, OF_READS, LASTING_FAULTS = 34, 15, 12
+"""How many are planned: of any kind that passes, of those of reads that every run makes, and of
+those that stay. One whose requests are not made does not strike.
+"""
 _FOR_A_WHILE: Final = 0.3
 """The share of the short faults that strike by chance and for a while."""
+_LONG: Final = timedelta(hours=3)
+"""From here on a comparison after every event would take half of the time."""
 FAIR: Final = timedelta(minutes=6)
 """Before the end everything is mended, so that what can be settled is."""
 SYMBOLS: Final = ("HPG", "SHS")
@@ -43,7 +48,7 @@ DAYS: Final = (
     Day("night", time(14, 20), timedelta(hours=18, minutes=58)),
     Day("whole", time(8, 57), timedelta(hours=6, minutes=3)),
 )
-ODDS: Final = (50, 12, 8, 12, 2, 1)
+ODDS: Final = (50, 12, 4, 12, 2, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +136,9 @@ def plan_of(seed: int) -> Plan:
     dice = Random(f"plan {seed}")
     day = dice.choices(DAYS, ODDS)[0]
     busy_s = min((day.length - FAIR).total_seconds(), _TRADED_S[day.name])
-    short = list(_SHORT)
-    faults = [_short(seed, n, dice.choice(short), day, busy_s) for n in range(SHORT_FAULTS)]
-    lasting = dice.sample(list(_LASTING), LASTING_FAULTS)
+    names = dice.choices(list(_SHORT), k=SHORT_FAULTS) + dice.choices(_READS, k=OF_READS)
+    faults = [_short(seed, n, name, day, busy_s) for n, name in enumerate(names)]
+    lasting = sorted(dice.sample(list(_LASTING), LASTING_FAULTS), key=list(_LASTING).index)
     faults += [_lasting(seed, n, name, day, busy_s) for n, name in enumerate(lasting)]
     return Plan(
         seed=seed,
@@ -145,7 +150,7 @@ def plan_of(seed: int) -> Plan:
         is_eager=dice.random() < 0.5,
         is_crowded=dice.random() < 0.5,
         may_amend=dice.random() < 0.3,
-        is_scanned=dice.random() < 0.2,
+        is_scanned=dice.random() < 0.2 and day.length < _LONG,
         skew=timedelta(seconds=dice.choice([0, 0, dice.randint(-SKEW_S_MAX, SKEW_S_MAX)])),
     )
 
@@ -171,8 +176,9 @@ def _short(seed: int, number: int, name: str, day: Day, busy_s: float) -> Fault:
     dice = Random(f"fault {seed} {number}")
     match, action = _SHORT[name][1](dice)
     at_s, until_s = dice.uniform(0, busy_s * 0.8), busy_s
-    how: Mapping[str, Any] = {"times": dice.randint(1, 4)}
-    if dice.random() < _FOR_A_WHILE:
+    most = 1 if name in _STOP_ALL else 4
+    how: Mapping[str, Any] = {"times": dice.randint(1, most)}
+    if dice.random() < _FOR_A_WHILE and name not in _STOP_ALL:
         until_s = min(at_s + dice.uniform(20, 240), busy_s)
         how = {"prob": dice.uniform(0.1, 0.7)}
     window = {"at": _time(day, at_s), "until": _time(day, until_s), **how}
@@ -183,7 +189,8 @@ def _lasting(seed: int, number: int, name: str, day: Day, busy_s: float) -> Faul
     """A fault that stays until everything is mended."""
     dice = Random(f"lasting {seed} {number}")
     match, action = _LASTING[name][1](dice)
-    at_s = dice.uniform(busy_s * 0.3, busy_s * 0.8)
+    first, last = (0.5, 0.8) if name in _STOP_A_START else (0.2, 0.5)
+    at_s = dice.uniform(busy_s * first, busy_s * last)
     window = {"at": _time(day, at_s), "until": _time(day, busy_s)}
     return Fault(name, True, _rule({**window, **match}, action))
 
@@ -312,6 +319,17 @@ _SHORT: Final[Mapping[str, Kind]] = {
     "garbage": ("T8", _garbage),
     "quote: a slip of the unit": ("M1", _slip),
 }
+_STOP_ALL: Final = ("reads: 429", "place: 429")
+"""After them nothing leaves for a minute or more, which no other fault could strike."""
+_STOP_A_START: Final = ("list route dead", "portfolio dead", "summary dead", "users/me dead")
+"""A run that begins with them gets no further; so they come after the others."""
+_READS: Final = (
+    "reads: lost",
+    "book: other order",
+    "book: unknown word",
+    "quote: a slip of the unit",
+)
+# Of those in force the first strikes: what strikes every read comes last.
 _LASTING: Final[Mapping[str, Kind]] = {
     "detail route dead": ("T14", _dead(f"{_BOOK}/*")),
     "list route dead": ("T14", _dead(_BOOK)),

@@ -39,7 +39,6 @@ from typing import Final
 
 from bot.broker.errors import BrokerError
 from bot.config.problems import OperatorMistake
-from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.drill.oracle import Outcome, faults_in, outcome_of
 from bot.runtime.run import run_bot
@@ -47,16 +46,28 @@ from bot.runtime.run_controls import RunOptions
 from bot.runtime.state_dir import LEDGER
 from bot.runtime.worlds.environment import EnvironmentSpec
 from bot.sandbox.house.ledger import read_ledger
+from bot.sandbox.scenario import Scenario
 from tests.simulation.machine import STUCK, run_on_machine
 from tests.simulation.plan import CLOCK_OFF, DAY, FAIR, KILL, Plan, plan_of
 from tests.simulation.strikes import STRIKES_MIN, by_id, too_rare
 from tests.simulation.traders import strategies_of, write_plugins
-from tests.simulation.world import BY_HAND, KILLED, LOADED_LATE, STRUCK, Simulated, Trap
+from tests.simulation.world import (
+    BY_HAND,
+    KILLED,
+    LOADED_LATE,
+    STRUCK,
+    Simulated,
+    Trap,
+    scenario_of,
+)
 from tests.story import Shown, write_project
 
 ACCOUNT: Final = {"id": "0009000011", "cash": 900_000_000, "holdings": {"HPG": 2_000}}
 STORY_S_MAX: Final = 200
 """A run that takes longer than this of the wall has hung."""
+STRUCK_MIN: Final = 20
+LASTING_MIN: Final = 5
+"""What a story should have: faults that struck, and those of them that last."""
 FAILURES_SHOWN: Final = 3
 WORDS_MAX: Final = 1_000
 OTHER_HASH: Final = "told again its hash is"
@@ -138,6 +149,7 @@ def run_plan(plan: Plan) -> Result:
     with TemporaryDirectory(dir=shelf, prefix="story") as name:
         folder, begun = Path(name), _cpu_s()
         config, found = _project(folder, plan), []
+        _script(config)  # here once, instead of in every run
         codes = list(_live(config, plan))
         if codes[-1] == STUCK:
             return _cut_off(plan, codes, ["everything waits for ever"], _cpu_s() - begun)
@@ -272,10 +284,14 @@ def in_child(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def _script(config: Path) -> Scenario:
+    loaded = load_settings(config)
+    return scenario_of(loaded.settings.sandbox.scenario, loaded.base_dir)
+
+
 def _told_secrets(config: Path) -> Iterator[str]:
     """Name what the bot has written, and what it said, that holds its key or its secret."""
-    settings, folder = load_settings(config).settings, config.parent
-    script = load_scenario(settings.sandbox.scenario, folder)
+    script, folder = _script(config), config.parent
     for file in (*(folder / "state").rglob("*"), folder / "words.txt"):
         if file.is_file() and file.name != LEDGER:  # which is the broker's
             written = file.read_bytes()
@@ -437,6 +453,7 @@ class Figures:
     intents: int = 0
     parts: list[int] = field(default_factory=list)
     lasting: list[int] = field(default_factory=list)
+    full: int = 0
 
     def take(self, result: Result) -> None:
         self.count += 1
@@ -447,6 +464,7 @@ class Figures:
         if result.struck:
             self.parts.append(result.parts)
             self.lasting.append(result.lasting)
+            self.full += result.parts >= STRUCK_MIN and result.lasting >= LASTING_MIN
 
     def words(self, seconds: float) -> str:
         speed = self.market_s / max(self.cpu_s, 0.001)
@@ -454,7 +472,8 @@ class Figures:
             f"{self.count:,} seeds in {seconds:.0f} s: {self.market_s / 3600:,.1f} h of market, "
             f"{speed:,.0f} times real time a core; {self.kills:,} kills, {self.intents:,} intents; "
             f"faults that struck in a seed: {_spread(self.parts)}, "
-            f"of which last: {_spread(self.lasting)}"
+            f"of which last: {_spread(self.lasting)}; {self.full:,} with {STRUCK_MIN} or more, "
+            f"{LASTING_MIN} of which last"
         )
 
 

@@ -18,8 +18,10 @@ from bot.runtime.state_dir import LEDGER
 from tests.sandbox.client import ready
 from tests.simulation import simulate
 from tests.simulation.machine import MachineLoop, run_on_machine
-from tests.simulation.plan import LASTING_FAULTS, SHORT_FAULTS, plan_of
+from tests.simulation.plan import LASTING_FAULTS, OF_READS, SHORT_FAULTS, plan_of
 from tests.simulation.simulate import (
+    LASTING_MIN,
+    STRUCK_MIN,
     Result,
     _project,
     _told_secrets,
@@ -44,8 +46,8 @@ def test_a_story_of_faults_that_stay_breaks_no_promise(seed: int) -> None:
 
     assert not result.faults, f"make simulate SEED={seed}\n" + "\n".join(result.faults)
     assert result.intents
-    assert result.parts >= 20
-    assert result.lasting >= 5
+    assert result.parts >= STRUCK_MIN
+    assert result.lasting >= LASTING_MIN
 
 
 @pytest.mark.long
@@ -109,8 +111,8 @@ def test_a_story_that_goes_another_way_the_second_time_is_named_with_its_first_o
 def test_a_story_has_twenty_faults_and_five_that_last() -> None:
     for seed in range(50):
         plan = plan_of(seed)
-        assert len(plan.faults) == SHORT_FAULTS + LASTING_FAULTS >= 20
-        assert sum(fault.lasts for fault in plan.faults) == LASTING_FAULTS >= 5
+        assert len(plan.faults) == SHORT_FAULTS + OF_READS + LASTING_FAULTS >= STRUCK_MIN
+        assert sum(fault.lasts for fault in plan.faults) == LASTING_FAULTS >= LASTING_MIN
 
 
 async def test_every_field_that_a_fault_sets_is_one_of_the_answer_s() -> None:

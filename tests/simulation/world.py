@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -51,7 +52,7 @@ from tests.simulation.plan import (
 from tests.story import InProcessEnvironment
 
 KILLED: Final = 137
-DETOUR_MAX: Final = 40
+DETOUR_MAX: Final = 12
 LOADED_LATE: Final = (Library, indicators)
 """What a run loads when it first asks for it: here once, instead of in every child."""
 BY_HAND: Final = "by_hand.jsonl"
@@ -59,9 +60,12 @@ BY_HAND: Final = "by_hand.jsonl"
 STRUCK: Final = "struck.txt"
 """What struck that is no rule of the sandbox, a line each time."""
 
-
 WALL: Final = "wall.txt"
 """By how many seconds the wall clock was set, a line each time."""
+
+
+scenario_of = lru_cache(maxsize=4)(load_scenario)
+"""Reads a scenario; it is the same in all runs of a story."""
 
 
 def skew_of(plan: Plan, state_dir: Path) -> timedelta:
@@ -135,7 +139,7 @@ class Simulated(InProcessEnvironment):
         self, spec: EnvironmentSpec, plan: Plan, trap: Trap, dice: Random, down: timedelta
     ) -> None:
         settings, self._plan, self._trap, self._dice = spec.loaded.settings, plan, trap, dice
-        script = load_scenario(settings.sandbox.scenario, spec.loaded.base_dir)
+        script = scenario_of(settings.sandbox.scenario, spec.loaded.base_dir)
         ledger = spec.loaded.state_dir / LEDGER
         theirs = SimulatedClock((resumed_at(ledger) or script.starts_at) + down)
         sandbox = Sandbox(script, spec.rulebook, clock=theirs, wire=theirs, ledger=ledger)

@@ -49,15 +49,18 @@ class FaultRules:
         self._at_time = at_time
         self._state_of = state_of
         self._rules: list[Rule] = []
-        self._points: set[FaultPoint] = set()
+        self._timers: list[Rule] = []
+        self._by_point: dict[FaultPoint, list[Rule]] = {}
         self._changed: dict[int, Rule] = {}
 
     def add(self, script: FaultScript) -> Rule:
         """Put a rule in force; earlier rules strike first."""
         number = len(self._rules)
-        self._points.add(script.where)
-        self._rules.append(Rule(number, script, self._chance(number)))
-        return self._rules[-1]
+        rule = Rule(number, script, self._chance(number))
+        self._rules.append(rule)
+        here = self._by_point.setdefault(script.where, [])
+        (self._timers if script.is_timer else here).append(rule)
+        return rule
 
     def _chance(self, number: int) -> Random:
         return Random(f"{self._seed}|fault|{number}")
@@ -69,12 +72,12 @@ class FaultRules:
 
     def has_rules_at(self, point: FaultPoint) -> bool:
         """Return whether there is any rule for a point, spent or not."""
-        return point in self._points
+        return point in self._by_point
 
     @property
     def is_empty(self) -> bool:
         """True while there is no rule for any point."""
-        return not self._points
+        return not self._by_point
 
     @property
     def has_stale_reads(self) -> bool:
@@ -87,7 +90,7 @@ class FaultRules:
         """End all rules; their numbers are not reused."""
         for rule in self._rules:
             rule.is_ended = True
-        self._points.clear()
+        self._by_point.clear()
 
     def strike(self, point: FaultPoint, *, verb: str, path: str, at: datetime) -> Rule | None:
         """Return the first rule that strikes this request at this point, and count it."""
@@ -96,13 +99,8 @@ class FaultRules:
 
     def find(self, point: FaultPoint, *, verb: str, path: str, at: datetime) -> Rule | None:
         """Return the rule that would strike; only that the request came is counted."""
-        matching = [
-            rule
-            for rule in self._rules
-            if rule.script.where is point
-            and rule.script.is_about(verb, path)
-            and not rule.script.is_timer
-        ]
+        here = self._by_point.get(point, ())
+        matching = [rule for rule in here if rule.script.is_about(verb, path)]
         for rule in matching:
             rule.seen += 1
             if rule.script.match.nth is not None:
@@ -111,12 +109,12 @@ class FaultRules:
 
     def due_at(self) -> datetime | None:
         """Market time of the next fault that needs no request."""
-        times = [at for rule in self._rules if (at := self._timer(rule)) is not None]
+        times = [at for rule in self._timers if (at := self._timer(rule)) is not None]
         return min(times, default=None)
 
     def pop_due(self, to: datetime) -> list[Rule]:
         """Return the faults that need no request and are due by `to`, and count them."""
-        due = [r for r in self._rules if (at := self._timer(r)) is not None and at <= to]
+        due = [r for r in self._timers if (at := self._timer(r)) is not None and at <= to]
         return [self.count(rule, to) for rule in due]
 
     def restore(
@@ -131,7 +129,7 @@ class FaultRules:
         """Return when a fault that needs no request happens: once, however often it may strike."""
         at = rule.script.match.at
         is_over = rule.is_spent or rule.struck > 0
-        return self._at_time(at) if at and rule.script.is_timer and not is_over else None
+        return self._at_time(at) if at and not is_over else None
 
     def _hits(self, rule: Rule, path: str, at: datetime) -> bool:
         match = rule.script.match
