@@ -37,6 +37,8 @@ EARLY: Final = 0.25
 EARLY_S: Final = 1.5
 LIFE_S: Final = 1.5
 """The longest it lives: from the start if not waited for, or from when it trades."""
+KILLS_S_MAX: Final = 120.0
+"""How long the kills may take in all, so that a drill ends within five minutes."""
 READY_S_MAX: Final = 30.0
 QUIET_S_MAX: Final = 40.0
 STOP_S_MAX: Final = 20.0
@@ -204,6 +206,10 @@ def kill_often(project: Project, folder: Path, progress: Progress, kills: int = 
     with beside_a_broker(project, folder) as process:
         try:
             for number in range(1, kills + 1):
+                if monotonic_s() - started > KILLS_S_MAX:
+                    done = f"{number - 1} of {kills} kills took {KILLS_S_MAX:g} s"
+                    problems.append(f"{done}, and no more were made: the bot starts too slowly")
+                    break
                 if dice.random() < EARLY:
                     process.start()
                     sleep(dice.uniform(0, EARLY_S))

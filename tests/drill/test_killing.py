@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.config.shipped import DEMO, shipped
+from bot.drill import killing
 from bot.drill.killing import halt_once, kill_often
 from bot.drill.project import project_of
 
@@ -19,3 +20,14 @@ def test_a_killed_bot_loses_nothing_and_a_halted_one_stays_halted(tmp_path: Path
 
     assert (halted.problems, killed.problems) == ([], [])
     assert "still halted" in halted.did
+
+
+def test_kills_that_take_too_long_end_and_are_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(killing, "KILLS_S_MAX", 0.0)
+    project = project_of(shipped(DEMO), tmp_path, 7)
+
+    row = kill_often(project, tmp_path / "kills", lambda _: None)
+
+    assert "0 of 20 kills took 0 s, and no more were made: the bot starts too slowly" in row.problems
