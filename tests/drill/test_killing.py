@@ -30,4 +30,4 @@ def test_kills_that_take_too_long_end_and_are_a_problem(
 
     row = kill_often(project, tmp_path / "kills", lambda _: None)
 
-    assert "0 of 20 kills took 0 s, and no more were made: the bot starts too slowly" in row.problems
+    assert any("0 of 20 kills took 0 s, and no more were made" in each for each in row.problems)
