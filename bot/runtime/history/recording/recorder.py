@@ -19,6 +19,7 @@ from time import sleep
 from typing import Final
 
 from bot import __version__
+from bot.clock import monotonic_s
 from bot.config.settings.load import Loaded
 from bot.config.strategies.source_files import Hashes
 from bot.domain.entry import Note
@@ -55,8 +56,10 @@ LEAP: Final = timedelta(days=14)
 AT_ONCE: Final = 8
 """Calls written before others get their turn: a tenth of a millisecond."""
 BUSY_S: Final = 0.002
-BUSY_MAX: Final = 250
-"""How often in a row the thread lets an order go first."""
+OLD_S: Final = 2.0
+"""No order goes before a call that may have waited this long: answers can take longer than a kill
+may cost.
+"""
 STOP_S: Final = 5.0
 LOOK_S: Final = 5.0
 STILL_LOOKS: Final = 6
@@ -131,7 +134,11 @@ class Recorder:
         activity: Activity,
         free_bytes: Callable[[Path], int] = free_on,
         look_s: float = LOOK_S,
+        now_s: Callable[[], float] = monotonic_s,
+        sleep_s: Callable[[float], None] = sleep,
     ) -> None:
+        self._now_s, self._sleep_s = now_s, sleep_s
+        self._emptied_s = now_s()
         self._state_dir, self._head, self._tape = state_dir, head, tape
         self._keep_days, self._say, self._way = keep_days, say, way
         self._activity, self._free_bytes = activity, free_bytes
@@ -234,13 +241,19 @@ class Recorder:
     def _write_waiting(self) -> None:
         """Write queued calls as blocks of the day they belong to."""
         calls, rows = self._tape.calls, list[Row]()
+        # what is queued came after the last time that all of it was taken
+        oldest_s, self._emptied_s = self._emptied_s, self._now_s()
+        flushed_s = self._emptied_s
         if not calls:
             return
         if self._free_bytes(self._state_dir) < LOW_BYTES:
             raise OSError(f"less than {LOW_BYTES // 1024**2} MB are left on the disk")
         for count in range(len(calls)):
             if count % AT_ONCE == 0:
-                self._give_way()
+                self._give_way(until_s=oldest_s + OLD_S)
+                if self._now_s() - flushed_s >= FLUSH_S:
+                    self._flush(rows)
+                    flushed_s = self._now_s()
             if not self._tape.is_open:
                 return
             call = calls.popleft()
@@ -263,13 +276,13 @@ class Recorder:
         self._flush(rows)
         self._on_loop(self._let_go)
 
-    def _give_way(self) -> None:
+    def _give_way(self, *, until_s: float) -> None:
         """Yield the interpreter to others, and let an order go first."""
-        sleep(0)
-        for _ in range(BUSY_MAX):
-            if self._stopping or not self._way.is_taken or len(self._tape.calls) >= self._tape.full:
+        self._sleep_s(0)
+        while self._way.is_taken and self._now_s() < until_s:
+            if self._stopping or len(self._tape.calls) >= self._tape.full:
                 break
-            sleep(BUSY_S)
+            self._sleep_s(BUSY_S)
 
     def _row(self, at: datetime, kind: str, event: str, odd: str, commands: str) -> Row:
         self._number, self._at = self._number + 1, at

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
 from shutil import copy, copytree
+from typing import Any
+
+import pytest
 
 from bot import __version__
 from bot.clock import monotonic_s
@@ -13,7 +16,7 @@ from bot.domain.errors import Fault
 from bot.domain.message import TimePassed
 from bot.engine.settings import EngineSettings, invoke_plainly, unguarded
 from bot.runtime.activity import Activity, RightOfWay
-from bot.runtime.history.recording.recorder import LOOK_S, STILL_LOOKS, Recorder
+from bot.runtime.history.recording.recorder import AT_ONCE, FLUSH_S, LOOK_S, STILL_LOOKS, Recorder
 from bot.runtime.history.recording.recordings import (
     Head,
     days_of,
@@ -23,7 +26,7 @@ from bot.runtime.history.recording.recordings import (
     rows_of,
     runs_of,
 )
-from bot.runtime.history.recording.tape import Tape
+from bot.runtime.history.recording.tape import QUEUE_MAX, Tape
 from tests.engine.stage import RULEBOOK, START
 
 PATIENCE_S = 30.0
@@ -31,8 +34,8 @@ ROOM = 100
 PLENTY = 10**12
 
 
-def a_tape() -> Tape:
-    return Tape(invoke_plainly, unguarded, lambda: False, ROOM)
+def a_tape(room: int) -> Tape:
+    return Tape(invoke_plainly, unguarded, lambda: False, room)
 
 
 def head(run: int = 1) -> Head:
@@ -50,8 +53,10 @@ class Recording:
         keep_days: int = 30,
         free_bytes: Callable[[Path], int] | None = None,
         look_s: float = LOOK_S,
+        room: int = ROOM,
+        **times: Callable[..., Any],
     ) -> None:
-        self.folder, self.tape, self.said = folder, a_tape(), list[str]()
+        self.folder, self.tape, self.said = folder, a_tape(room), list[str]()
         self.activity, self.way = Activity(), RightOfWay(0)
         self.recorder = Recorder(
             folder,
@@ -63,6 +68,7 @@ class Recording:
             activity=self.activity,
             free_bytes=free_bytes or (lambda _: free),
             look_s=look_s,
+            **times,
         )
 
     def pass_time(self, count: int, *, from_s: float = 0, step_s: float = 1) -> None:
@@ -323,6 +329,50 @@ async def test_an_order_on_its_way_goes_first(tmp_path: Path) -> None:
 
     assert waiting > 20
     told.recorder.stop()
+
+
+@pytest.mark.parametrize("calls_a_second", [5, 20, 40])
+async def test_a_kill_while_an_answer_is_missing_costs_little_over_two_seconds(
+    tmp_path: Path, calls_a_second: int
+) -> None:
+    now_s, made = 0.0, 0
+
+    def sleep_s(wait_s: float) -> None:
+        """Let events come meanwhile."""
+        nonlocal now_s, made
+        now_s += wait_s
+        while made < now_s * calls_a_second:
+            told.pass_time(1)
+            made += 1
+
+    told = Recording(tmp_path, room=QUEUE_MAX, now_s=lambda: now_s, sleep_s=sleep_s)
+    told.recorder._loop = asyncio.get_running_loop()
+    told.way.begin()
+    costs_s, written = [], 0
+    while now_s < 10:
+        sleep_s(FLUSH_S)
+        told.recorder._write_waiting()
+        costs_s.append((made - written) / calls_a_second)
+        written = len(told.kinds(DAY))
+
+    assert 1.5 < max(costs_s) < 2.5
+
+
+async def test_what_takes_long_to_write_is_on_disk_second_by_second(tmp_path: Path) -> None:
+    now_s, on_disk = 0.0, list[int]()
+
+    def sleep_s(_: float) -> None:
+        """Let others have the processor for long."""
+        nonlocal now_s
+        now_s += 0.5
+        on_disk.append(len(told.kinds(DAY)) if runs_of(tmp_path, DAY) else 0)
+
+    told = Recording(tmp_path, now_s=lambda: now_s, sleep_s=sleep_s)
+    told.recorder._loop = asyncio.get_running_loop()
+    told.pass_time(5 * AT_ONCE)
+    told.recorder._write_waiting()
+
+    assert on_disk == [0, 0, AT_ONCE, AT_ONCE, 3 * AT_ONCE]
 
 
 def test_a_look_leaves_a_trace_only_where_it_has_raised() -> None:
