@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240), p
 STOPPED_S = 7.0
 
 
+@pytest.mark.one_strike
 async def test_a_stopped_process_notices_reads_again_and_goes_on(tmp_path: Path) -> None:
     async with trading(tmp_path) as hanging:
         before = hanging.orders()

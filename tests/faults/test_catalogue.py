@@ -1,9 +1,21 @@
 """Every id of the failure catalogue has a test, or says what is open and why."""
 
+import json
 from functools import cache
 from pathlib import Path
 
-from tests.faults.strikes import StrikeCounter, ids_of, lines_of, rows_of_catalogue
+import pytest
+
+from tests.faults.strikes import (
+    IN_FULL,
+    WANTED,
+    StrikeCounter,
+    ids_of,
+    lines_of,
+    main,
+    rows_of_catalogue,
+    strikes_of_rules,
+)
 from tests.rows import every_row
 
 HERE = Path(__file__).parent
@@ -42,25 +54,72 @@ def test_a_case_is_counted_for_the_fault_that_it_names_or_for_all_that_its_test_
     assert ids_of("tests/test_rows.py::test_none_of_the_catalogue") == []
 
 
-def test_a_fault_that_never_struck_is_named_and_the_table_has_all() -> None:
+def test_the_table_has_strikes_and_cases_of_each_fault() -> None:
     counter = StrikeCounter()
+    counter.passed.update(dict.fromkeys(ROWS, 5))
     counter.struck.update({name: 3 for name in ROWS if name != "S15"})
 
-    told = "\n".join(lines_of(counter.struck))
+    told = "\n".join(lines_of(counter))
 
-    assert counter.never() == ["S15"]
+    assert "S14 3/5" in told
+    assert "S15 0/5" in told
     assert all(f"{name} " in told for name in ROWS)
-    assert "S15 0" in told
 
 
-def test_a_run_in_full_fails_for_a_row_that_struck_and_less_often_than_asked() -> None:
+def test_a_run_in_full_fails_for_a_row_that_struck_and_less_often_than_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     counter = StrikeCounter()
     counter.struck.update({name: int(row.get("asked", 3)) for name, row in ROWS.items()})
-    assert counter.lacking("full") == counter.lacking("all") == []
+    monkeypatch.setenv(WANTED, IN_FULL)
+    assert counter.lacking() == []
 
     del counter.struck["V2"], counter.struck["S15"]
     counter.struck["S11"] = 999
 
-    assert counter.lacking("full") == ["S11 struck 999 times, asked are 1,000"]
-    assert counter.lacking("all") == ["never struck: S15, V2"]
-    assert counter.lacking("") == []
+    assert counter.lacking() == ["S11 struck 999 times, asked are 1,000"]
+    monkeypatch.delenv(WANTED)
+    assert counter.lacking() == []
+
+
+def test_rules_struck_as_often_as_the_last_word_of_each_ledger_says(tmp_path: Path) -> None:
+    told = {"one": [(0, 1), (1, 1), (0, 4)], "other": [(0, 2)]}
+    for name, strikes in told.items():
+        lines = [{"kind": "fault", "rule": rule, "struck": struck} for rule, struck in strikes]
+        (tmp_path / name).mkdir()
+        text = "".join(json.dumps(line) + "\n" for line in [{"kind": "head"}, *lines])
+        (tmp_path / name / "sandbox.jsonl").write_text(text)
+
+    assert strikes_of_rules(tmp_path) == 4 + 1 + 2
+
+
+def _left(file: Path, *but: str, skipped: str = "") -> str:
+    counter = StrikeCounter()
+    counter.struck.update({name: 1 for name in ROWS if name not in but})
+    counter.skipped.update(skipped.split())
+    counter.write(file)
+    return str(file)
+
+
+def test_runs_that_are_taken_together_fail_for_what_struck_in_none_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = _left(tmp_path / "runs/short.json", "P2", "S15", "D5", skipped="D5")
+    long = _left(tmp_path / "runs/long.json", "S15", "T1", "D5")
+    whole = _left(tmp_path / "runs/whole.json")
+
+    assert main([short, long]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[-2:] == ["skipped on this machine: D5", "never struck: S15"]
+    assert main([short, long, whole]) == 0
+    assert "T1 2/0" in capsys.readouterr().out
+
+
+def test_without_the_counts_of_a_run_nothing_is_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = _left(tmp_path / "long.json", "S15")
+    absent = str(tmp_path / "short.json")
+
+    assert main([absent, long]) == 0
+    assert capsys.readouterr().out == f"faults are not judged: no run has left {absent}\n"

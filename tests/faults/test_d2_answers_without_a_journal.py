@@ -53,6 +53,7 @@ async def _until_both_answers_are_kept(hanging: Hanging) -> str:
     return _kept(hanging)
 
 
+@pytest.mark.one_strike
 @pytest.mark.long
 async def test_answers_that_the_journal_never_heard_are_owned_after_a_kill(tmp_path: Path) -> None:
     async with trading(tmp_path, faults=SLOW, is_signed_in=False) as hanging:
@@ -102,6 +103,7 @@ def _fill(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.one_strike
 @pytest.mark.long
 async def test_answers_that_meet_a_full_disk_are_owned_after_a_kill(
     tmp_path: Path, small_disk: Path

@@ -110,6 +110,7 @@ async def test_on_good_data_the_strategy_does_buy(tmp_path: Path) -> None:
     assert _held(story) == []
 
 
+@pytest.mark.scripted
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", INSANE)
 async def test_no_order_on_insane_data_from_the_first_poll_on(tmp_path: Path, name: str) -> None:
@@ -121,6 +122,7 @@ async def test_no_order_on_insane_data_from_the_first_poll_on(tmp_path: Path, na
     assert _held(story)[0].symbol == "HPG"
 
 
+@pytest.mark.scripted
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", INSANE)
 async def test_no_order_in_ten_insane_seconds_and_good_data_is_believed_again(

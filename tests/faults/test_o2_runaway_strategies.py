@@ -7,6 +7,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from bot.domain.entry import Note, StrategySwitched
 from bot.domain.message import PlaceOrder
 from bot.domain.order import OrderState, Side
@@ -39,6 +41,7 @@ def _disabled(stage: Stage) -> list[str]:
     return [one.state for one in stage.all(StrategySwitched)]
 
 
+@pytest.mark.one_strike
 @every_row("in_a_call", [1, 7, 50, 100, 101, 1_000])
 @every_row(
     "limits",
@@ -91,6 +94,7 @@ def test_a_strategy_of_many_symbols_has_room_for_each_of_them() -> None:
     assert _disabled(stage) == ["disabled"]
 
 
+@pytest.mark.one_strike
 @every_row("flips", [1, 2, 3, 8])
 def test_a_flip_flop_turns_as_often_as_the_limit_says(flips: int) -> None:
     stage = _stage(held=1_000, max_flips_per_symbol=flips)

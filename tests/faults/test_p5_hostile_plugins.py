@@ -192,6 +192,7 @@ def _reason(status: Mapping[str, Any]) -> str:
     return str(found["reason"]) if found["state"] == "disabled" else ""
 
 
+@pytest.mark.one_strike
 @pytest.mark.parametrize("harm", HARMS[: times("P5", FEW)], ids=str)
 async def test_whatever_a_plug_in_does_the_others_go_on_and_nothing_is_lost_or_doubled(
     harm: Harm, tmp_path: Path
@@ -222,6 +223,7 @@ async def test_whatever_a_plug_in_does_the_others_go_on_and_nothing_is_lost_or_d
         assert re.search(harm.words, shown)
 
 
+@pytest.mark.one_strike
 @pytest.mark.parametrize("kind", [*HALTED][: len(HALTED) if is_in_full() else 1])
 async def test_a_halt_works_while_a_hook_blocks(kind: str, tmp_path: Path) -> None:
     async with _harmed(tmp_path, kind) as harmed:

@@ -26,6 +26,7 @@ def _demo(state: Path, *arguments: str) -> BotProcess:
     return BotProcess("demo", "--state-dir", str(state), *arguments, BOT_SANDBOX__PORT="0")
 
 
+@pytest.mark.one_strike
 @pytest.mark.parametrize("lacks", ["descriptors", pytest.param("memory", marks=pytest.mark.long)])
 def test_a_bot_on_an_exhausted_machine_loses_and_doubles_nothing(
     lacks: str, tmp_path: Path

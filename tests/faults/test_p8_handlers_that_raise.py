@@ -1,6 +1,6 @@
 """P8: whatever raises in a handler, entries halt and the bot goes on: it cancels and it polls."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -11,6 +11,7 @@ from bot.domain.order import Intent
 from bot.engine.engine import HANDLERS
 from tests.engine.stage import Stage, report_of
 from tests.engine.test_faults import caught
+from tests.faults.strikes import STRIKES
 from tests.rows import every_row
 
 RAISING_MIN = 20
@@ -73,9 +74,12 @@ def test_a_handler_that_raises_keeps_no_poll_and_no_cancel_of_a_halt_back(
     assert len({note.text for note in told}) == len(told), "each fault is told once"
 
 
-def test_a_handler_that_raises_halts_entries() -> None:
+def test_a_handler_that_raises_halts_entries(
+    record_property: Callable[[str, object], None],
+) -> None:
     struck = {kind: _struck(kind) for kind in HANDLERS}
 
     raised = {kind: stage for kind, (stage, _, told) in struck.items() if told}
     assert len(raised) >= RAISING_MIN
     assert {stage.engine.status().state for stage in raised.values()} == {RunState.HALTED}
+    record_property(STRIKES, sum(len(told) for _, _, told in struck.values()))

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from bot.domain.entry import Note
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
@@ -22,6 +24,7 @@ CHANGED = {
 }
 
 
+@pytest.mark.scripted
 async def test_an_api_that_refuses_every_order_gets_three_and_is_named(tmp_path: Path) -> None:
     eager = once("eager", use="eager", params={})
     config = write_project(tmp_path, scenario={**QUIET, "faults": [CHANGED]}, strategies=[eager])

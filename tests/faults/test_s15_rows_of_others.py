@@ -65,6 +65,7 @@ def _ends(story: Story) -> list[str]:
     return [f"{move.to_state} by {move.broker_status}" for move in moves]
 
 
+@pytest.mark.scripted
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("mutation", MUTATIONS)
 async def test_a_false_list_neither_fills_nor_ends(tmp_path: Path, mutation: str) -> None:
@@ -77,6 +78,7 @@ async def test_a_false_list_neither_fills_nor_ends(tmp_path: Path, mutation: str
     assert codes & {"ROW_CONTRADICTS", "ROW_AMBIGUOUS"}
 
 
+@pytest.mark.scripted
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("mutation", MUTATIONS)
 async def test_a_false_detail_neither_fills_nor_ends(tmp_path: Path, mutation: str) -> None:
@@ -87,6 +89,7 @@ async def test_a_false_detail_neither_fills_nor_ends(tmp_path: Path, mutation: s
     assert faults_in(outcome_of(story.loaded.state_dir)) == []
 
 
+@pytest.mark.scripted
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("mutation", MUTATIONS)
 async def test_a_false_answer_neither_fills_nor_ends(tmp_path: Path, mutation: str) -> None:

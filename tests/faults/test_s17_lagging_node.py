@@ -77,6 +77,7 @@ def _codes(story: Story) -> list[str]:
     return [str(note.numbers.get("alert") or note.text) for note in notes]
 
 
+@pytest.mark.scripted
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 async def test_old_rows_all_day_halt_nothing_and_falsify_nothing(tmp_path: Path, seed: int) -> None:

@@ -23,6 +23,7 @@ def _alerts(story: Story) -> list[str]:
     return [note.text for note in story.shown.all(Note) if note.kind == "ALERT"]
 
 
+@pytest.mark.scripted
 @pytest.mark.parametrize(("status", "code"), [("DREAMING", "06"), (None, None), ("", "99")])
 async def test_an_unknown_status_is_live_told_once_and_its_fills_count(
     tmp_path: Path, status: str | None, code: str | None
@@ -35,6 +36,7 @@ async def test_an_unknown_status_is_live_told_once_and_its_fills_count(
     assert sum(fill.quantity for fill in story.shown.all(Fill)) == 100
 
 
+@pytest.mark.scripted
 @pytest.mark.parametrize(
     "fields",
     [{"execqtty": 500}, {"execqtty": -100}, {"execamt": 1}, {"execprice": 1}],

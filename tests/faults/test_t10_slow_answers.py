@@ -1,7 +1,7 @@
 """T10: one byte a second, dripping heads and silence end at the deadline, and hold up nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -21,6 +21,7 @@ from bot.protocol.secret import Secret
 from bot.sandbox.faults.script import FaultScript
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import serve
+from tests.faults.strikes import STRIKES
 from tests.sandbox.client import ACCOUNT, RULEBOOK, scenario
 from tests.staging import DAY, START, intent
 
@@ -61,7 +62,9 @@ async def environment(
         await broker.close()
 
 
-async def test_slow_reads_are_timeouts_while_another_is_answered() -> None:
+async def test_slow_reads_are_timeouts_while_another_is_answered(
+    record_property: Callable[[str, object], None],
+) -> None:
     rules = [
         {"match": {"path": f"*/AA{number}/order-book"}, "point": point, "action": action}
         for number, (point, action) in enumerate(SLOW)
@@ -75,6 +78,7 @@ async def test_slow_reads_are_timeouts_while_another_is_answered() -> None:
     assert [str(each) for each in slow if isinstance(each, Timeout)] == [
         "stock depth: no complete answer within 1.5 s"
     ] * len(SLOW)
+    record_property(STRIKES, len(SLOW))
 
 
 @pytest.mark.parametrize(("point", "action"), [SLOW[0], SLOW[3], SLOW[5]])

@@ -89,6 +89,7 @@ async def _told(folder: Path, case: Case) -> Story:
     return await tell(config, minutes=4)
 
 
+@pytest.mark.scripted
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_nothing_is_lost_or_doubled(tmp_path: Path, case: Case) -> None:

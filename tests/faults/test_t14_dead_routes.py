@@ -44,6 +44,7 @@ def _open_after_ten_seconds(told: HandStory) -> tuple[list[Any], list[str]]:
     return status["open_orders"], status["alerts"]
 
 
+@pytest.mark.scripted
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", DEAD)
 @pytest.mark.parametrize("path", [DETAILS, BOOK])
@@ -58,6 +59,7 @@ async def test_one_dead_route_of_rows_keeps_no_halt_from_cancelling(
     assert faults_in(outcome_of(told.story.loaded.state_dir)) == []
 
 
+@pytest.mark.scripted
 @pytest.mark.parametrize("how", DEAD)
 async def test_without_any_row_the_cancel_leaves_and_what_cannot_be_seen_is_named(
     tmp_path: Path, how: str
@@ -73,6 +75,7 @@ async def test_without_any_row_the_cancel_leaves_and_what_cannot_be_seen_is_name
     assert {"CANCEL_LATE", "CANCEL_STUCK"} <= set(said)
 
 
+@pytest.mark.scripted
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("path", "read"),
@@ -109,6 +112,7 @@ async def test_a_route_that_stays_dead_after_all_were_is_told_of(tmp_path: Path)
     assert after.text.startswith("the quote of HPG can't be read (HTTP 404")
 
 
+@pytest.mark.scripted
 @pytest.mark.parametrize("how", DEAD)
 async def test_a_dead_route_of_the_user_is_not_missed_by_a_halt(tmp_path: Path, how: str) -> None:
     told = await _told(tmp_path, "/users/v1/users/me", how)

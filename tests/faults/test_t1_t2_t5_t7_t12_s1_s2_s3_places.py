@@ -63,6 +63,7 @@ async def _told(folder: Path, *faults: Mapping[str, Any]) -> Story:
     return await tell(config, minutes=6)
 
 
+@pytest.mark.scripted
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_one_post_and_the_truth(tmp_path: Path, case: Case) -> None:

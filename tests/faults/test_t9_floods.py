@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from bot.clock import SimulatedClock, SystemClock
 from bot.sandbox.faults.script import FaultScript
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import serve
+from tests.faults.strikes import STRIKES
 from tests.sandbox.client import RULEBOOK, scenario
 
 GROWTH_MB_MAX = 32
@@ -53,7 +54,9 @@ def rules() -> Iterator[dict[str, Any]]:
 
 @pytest.mark.process
 @pytest.mark.wire
-async def test_floods_grow_the_memory_by_32_megabytes_at_most() -> None:
+async def test_floods_grow_the_memory_by_32_megabytes_at_most(
+    record_property: Callable[[str, object], None],
+) -> None:
     listed = [{"symbol": f"AA{n}", "exchange": "HOSE", "reference": 27_000} for n in range(4)]
     accounts = [{"id": f"000900001{n}", "depository_number": f"120C90000{n}"} for n in range(4)]
     quoted = {"symbol": "HPG", "exchange": "HOSE", "reference": 27_000}
@@ -78,3 +81,4 @@ async def test_floods_grow_the_memory_by_32_megabytes_at_most() -> None:
     assert seen["grown_mb"] <= GROWTH_MB_MAX
     pairs = list(zip(seen["reasons"], TOLD, strict=True))
     assert [found for found, told in pairs if not found.startswith(told)] == []
+    record_property(STRIKES, len(pairs))
