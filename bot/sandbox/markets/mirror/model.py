@@ -89,8 +89,8 @@ next: those in the next quote may be older than the order.
 
 
 @dataclass(slots=True)
-class Place:
-    """One order's place. `ahead` None: its price has not been displayed since it came.
+class QueuePosition:
+    """One order's position. `ahead` None: its price has not been displayed since it came.
 
     `moved` is how far displayed depth has moved it forward since the last quote.
     """
@@ -102,35 +102,35 @@ class Place:
 
 
 class Queue:
-    """The places of our resting even-lot orders in one symbol, in the order in which they came."""
+    """The queue positions of our resting even-lot orders in one symbol, oldest first."""
 
     def __init__(self) -> None:
-        self._places: dict[str, Place] = {}
+        self._positions: dict[str, QueuePosition] = {}
         self._quoted_at: datetime | None = None
         self._volume: int | None = None
 
     def settle(self, orders: Iterable[LiveOrder], depth: Depth | None, at: datetime) -> None:
-        """Update the places to the orders resting now; new ones queue behind `depth`."""
+        """Update the positions to the orders resting now; new ones queue behind `depth`."""
         is_quoted = self._quoted_at is not None and at - self._quoted_at <= QUOTE_AGE_MAX
-        before, self._places = self._places, {}
+        before, self._positions = self._positions, {}
         for order in orders:
-            place = before.get(order.order_id)
-            old = place and place.order
-            # Another price or a greater quantity takes a new place in time.
-            if place and old and old.price == order.price and order.quantity <= old.quantity:
-                place.order = order
+            position = before.get(order.order_id)
+            old = position and position.order
+            # Another price or a greater quantity takes a new position in time.
+            if position and old and old.price == order.price and order.quantity <= old.quantity:
+                position.order = order
             else:
-                place = Place(order, _displayed(order, depth), counts_next=is_quoted)
-            self._places[order.order_id] = place
+                position = QueuePosition(order, _displayed(order, depth), counts_next=is_quoted)
+            self._positions[order.order_id] = position
 
     def see(self, depth: Depth) -> None:
-        for place in self._places.values():
-            displayed = _displayed(place.order, depth)
+        for position in self._positions.values():
+            displayed = _displayed(position.order, depth)
             if displayed is None:
                 continue
-            if place.ahead is not None:
-                place.moved += max(0, place.ahead - displayed)
-            place.ahead = displayed if place.ahead is None else min(place.ahead, displayed)
+            if position.ahead is not None:
+                position.moved += max(0, position.ahead - displayed)
+            position.ahead = displayed if position.ahead is None else min(position.ahead, displayed)
 
     def trade(self, last: int, volume: int, at: datetime) -> list[tuple[LiveOrder, int]]:
         """Process a quote and return the orders it fills, with their shares, best first.
@@ -143,14 +143,14 @@ class Queue:
         growth = 0 if self._volume is None else volume - self._volume
         self._volume, self._quoted_at = volume, at
         fills, ours_before = [], {Side.BUY: 0, Side.SELL: 0}
-        for place in self._places.values():
-            side = place.order.side
-            filled = _filled(place, last, growth, ours_before[side]) if growth > 0 else 0
+        for position in self._positions.values():
+            side = position.order.side
+            filled = _filled(position, last, growth, ours_before[side]) if growth > 0 else 0
             if filled:
-                fills.append((place.order, filled))
-            if place.order.price == last:
+                fills.append((position.order, filled))
+            if position.order.price == last:
                 ours_before[side] += filled
-            place.moved, place.counts_next = 0, True
+            position.moved, position.counts_next = 0, True
         return sorted(fills, key=lambda fill: -_eagerness(fill[0]))
 
     def start_phase(self) -> None:
@@ -158,17 +158,17 @@ class Queue:
         self._volume = self._quoted_at = None
 
 
-def _filled(place: Place, last: int, growth: int, ours_before: int) -> int:
+def _filled(position: QueuePosition, last: int, growth: int, ours_before: int) -> int:
     """Return how much of an order `growth` shares traded at `last` fill, and move it forward."""
-    order, sign = place.order, 1 if place.order.side is Side.BUY else -1
-    if not place.counts_next:
+    order, sign = position.order, 1 if position.order.side is Side.BUY else -1
+    if not position.counts_next:
         return 0
     if _eagerness(order) > sign * last:
         return order.remaining
-    if order.price != last or place.ahead is None:
+    if order.price != last or position.ahead is None:
         return 0
-    eaten = max(0, growth - place.moved)
-    reached, place.ahead = eaten - place.ahead - ours_before, max(0, place.ahead - eaten)
+    eaten = max(0, growth - position.moved)
+    reached, position.ahead = eaten - position.ahead - ours_before, max(0, position.ahead - eaten)
     return min(order.remaining, max(0, reached) // BOARD_LOT * BOARD_LOT)
 
 
