@@ -213,9 +213,9 @@ class Market:
         width, hours = self._width, layout.hours
         if layout.is_early:
             own = own.until(hours.end)
-        starts, *when = layout.places.of(tuple(own.start))
-        if layout.places.late:
-            at = local_of(midnight + timedelta(seconds=min(layout.places.late)))
+        starts, *when = layout.times.of(tuple(own.start))
+        if layout.times.late:
+            at = local_of(midnight + timedelta(seconds=min(layout.times.late)))
             raise OperatorMistake.of(
                 "E-MKT-011", f"{symbol} {at:%Y-%m-%d %H:%M}: {off_grid(width)}"
             )

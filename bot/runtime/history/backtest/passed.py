@@ -101,7 +101,7 @@ class PassedContext(Context):
 
 
 @dataclass(slots=True)
-class Place:
+class BarCursor:
     """The number of bars of which a view shows the last."""
 
     at: int
@@ -110,20 +110,20 @@ class Place:
 class PassedBar(BarView):
     """A closed bar with the numbers of a row; it becomes a `Bar` on demand.
 
-    One view moves along all the bars, with its place. If a strategy keeps it, it is pinned to its
+    One view moves along all the bars, with its cursor. If a strategy keeps it, it is pinned to its
     bar (`pin`) and a new one moves on.
     """
 
-    __slots__ = ("_indicators", "_place", "_reads", "_ready", "_series")
+    __slots__ = ("_cursor", "_indicators", "_reads", "_ready", "_series")
     _indicators: IndicatorColumns
-    _place: Place | IndicatorColumns
+    _cursor: BarCursor | IndicatorColumns
     _ready: Mapping[str, Mapping[int, Ready]]
     _reads: Reads
     _series: Series
 
     def __init__(self, passed: Passed, reads: Reads, read: Read) -> None:
         _set_indicators(self, passed.indicators)
-        _set_place(self, passed.indicators)
+        _set_cursor(self, passed.indicators)
         _set_ready(self, passed.indicators.ready)
         _set_reads(self, reads)
         _set_series(self, passed.series)
@@ -131,7 +131,7 @@ class PassedBar(BarView):
 
     def pin(self) -> None:
         """Keep showing the same bar from now on."""
-        _set_place(self, Place(self._place.at))
+        _set_cursor(self, BarCursor(self._cursor.at))
 
     def sma(self, bars: int) -> Indicator:
         found = self._ready["sma"].get(bars) if type(bars) is int else None
@@ -154,39 +154,39 @@ class PassedBar(BarView):
 
     @property
     def bar(self) -> Bar:
-        return self._series.bar(self._place.at - 1)
+        return self._series.bar(self._cursor.at - 1)
 
     @property
     def start(self) -> datetime:
         return self._series.midnight + timedelta(
-            seconds=self._series.rows.start[self._place.at - 1]
+            seconds=self._series.rows.start[self._cursor.at - 1]
         )
 
     @property
     def open(self) -> int:
-        return self._series.rows.open[self._place.at - 1]
+        return self._series.rows.open[self._cursor.at - 1]
 
     @property
     def high(self) -> int:
-        return self._series.rows.high[self._place.at - 1]
+        return self._series.rows.high[self._cursor.at - 1]
 
     @property
     def low(self) -> int:
-        return self._series.rows.low[self._place.at - 1]
+        return self._series.rows.low[self._cursor.at - 1]
 
     @property
     def close(self) -> int:
-        return self._series.rows.close[self._place.at - 1]
+        return self._series.rows.close[self._cursor.at - 1]
 
     @property
     def volume(self) -> int:
-        return self._series.rows.volume[self._place.at - 1]
+        return self._series.rows.volume[self._cursor.at - 1]
 
 
 # Frozen fields are set through their slots, once.
 _slots = vars(PassedBar)
 _set_indicators: Callable[[PassedBar, IndicatorColumns], None] = _slots["_indicators"].__set__
-_set_place: Callable[[PassedBar, Place | IndicatorColumns], None] = _slots["_place"].__set__
+_set_cursor: Callable[[PassedBar, BarCursor | IndicatorColumns], None] = _slots["_cursor"].__set__
 _set_ready: Callable[[PassedBar, Mapping[str, Mapping[int, Ready]]], None] = _slots[
     "_ready"
 ].__set__

@@ -248,7 +248,7 @@ class Hours:
         )
 
 
-class Places(dict[int, tuple[int, int | None, int]]):
+class BarTimes(dict[int, tuple[int, int | None, int]]):
     """Where a bar of a second belongs, starts to trade and ends; computed once each. `late`: the
     starts of those that last longer than their span of the grid.
     """
@@ -268,8 +268,8 @@ class Places(dict[int, tuple[int, int | None, int]]):
         is_known = start in self._sessions or start >= hours.end
         if not is_known and outlasts_span(start, ends, self._width):
             self.late.add(start)
-        place = self[second] = start, hours.continuous_from(start, until), ends
-        return place
+        found = self[second] = start, hours.continuous_from(start, until), ends
+        return found
 
     def of(self, seconds: tuple[int, ...]) -> tuple[list[int], ...]:
         """Return the start of each bar of a day; the end of each start; and for bars that trade
@@ -301,7 +301,7 @@ class Layout:
 
     hours: Hours
     grid: tuple[int, ...]
-    places: Places
+    times: BarTimes
     is_early: bool
 
     @classmethod
@@ -309,4 +309,4 @@ class Layout:
         """Return the layout for bars of a width, in seconds, on a trading day."""
         hours = Hours.of(rulebook.timetable_on(exchange, day))
         is_early = day in rulebook.calendar.early_closes
-        return cls(hours, hours.grid(width), Places(hours, width), is_early)
+        return cls(hours, hours.grid(width), BarTimes(hours, width), is_early)
