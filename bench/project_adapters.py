@@ -264,8 +264,8 @@ async def start(
     def lifted(*arguments: Any) -> Any:
         broker = connect(*arguments)
         broker.budget.per_minute = UNLIMITED
-        channels = (broker.client._channel, broker.writer._channel)
-        for link in {id(each): each for one in channels for each in one._links.values()}.values():
+        senders = (broker.client._sender, broker.writer._sender)
+        for link in {id(each): each for one in senders for each in one._links.values()}.values():
             stamp_exchanges(link, bot)
         return broker
 

@@ -14,8 +14,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from bot.broker.budget import RequestBudget, Waiter
+from bot.broker.calls import CallSender, KeyBreaker
 from bot.broker.carrier import Carrier
-from bot.broker.channel import Channel, KeyBreaker
 from bot.broker.client import BrokerClient
 from bot.broker.clock_offset import MAX_OFFSET, ClockOffset, OnSkew
 from bot.broker.drift import DriftWatch, OnDrift
@@ -98,7 +98,7 @@ def open_broker(
     # A burn asks about a place that may hang, so it does not share a connection with reads.
     ways = links, {**links, Lane.BOOK: links[Lane.PLACE]}
     reads, orders = (
-        Channel(
+        CallSender(
             each,
             signer=signer,
             budget=budget,

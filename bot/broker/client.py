@@ -15,7 +15,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
-from bot.broker.channel import Channel, is_limit
+from bot.broker.calls import CallSender, is_limit
 from bot.broker.drift import Drifted, DriftWatch
 from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused, WrongQuery
 from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
@@ -80,8 +80,8 @@ class ReadAnswer(Generic[Value]):
 class BrokerClient:
     """Typed reads and the 2FA exchange, for one API key."""
 
-    def __init__(self, channel: Channel, watch: DriftWatch) -> None:
-        self._channel = channel
+    def __init__(self, sender: CallSender, watch: DriftWatch) -> None:
+        self._sender = sender
         self._watch = watch
 
     # ------------------------------------------------------------------------------- every read
@@ -123,7 +123,7 @@ class BrokerClient:
             except UnusableTarget as error:
                 fault = (error.name, "empty, or a dot segment")
                 raise WrongQuery(endpoint.name, (fault,)) from error
-            answer = await self._channel.read(endpoint, target)
+            answer = await self._sender.read(endpoint, target)
             try:
                 if is_for_a_moment(answer.body):
                     found = self._decoded(endpoint, answer, decoder)
@@ -267,13 +267,13 @@ class BrokerClient:
     async def _ask_once(
         self, endpoint: Endpoint, body: bytes, decoder: Callable[[Payload], Value]
     ) -> Value:
-        answer = await self._channel.ask_once(endpoint, build_target(endpoint), body)
+        answer = await self._sender.ask_once(endpoint, build_target(endpoint), body)
         try:
             return self._decoded(endpoint, answer, decoder).value
         except Refused as refusal:
             if not is_limit(answer) or refusal.error_code == _CODES_USED_UP:
                 raise
-            until = self._channel.note_limit(answer, endpoint.name, tries=1)
+            until = self._sender.note_limit(answer, endpoint.name, tries=1)
             raise RateLimited(endpoint.name, "HTTP 429", until) from refusal
 
     def _decoded(
@@ -289,7 +289,7 @@ class BrokerClient:
 
     async def close(self) -> None:
         """Wait for the requests under way and close the connections."""
-        await self._channel.close()
+        await self._sender.close()
 
 
 def _path(account: SubAccount) -> dict[str, str]:

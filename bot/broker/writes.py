@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from bot.broker.channel import Channel, is_limit
+from bot.broker.calls import CallSender, is_limit
 from bot.broker.clock_offset import ClockOffset
 from bot.broker.errors import RateLimited
 from bot.broker.link import (
@@ -46,7 +46,7 @@ class OrderWriter:
 
     def __init__(
         self,
-        channel: Channel,
+        sender: CallSender,
         *,
         signer: Signer,
         two_factor: TwoFactor,
@@ -54,7 +54,7 @@ class OrderWriter:
         bounds: Bounds = ORDER_BOUNDS,
         burn_bounds: Bounds = BURN_BOUNDS,
     ) -> None:
-        self._channel = channel
+        self._sender = sender
         self._signer = signer
         self._two_factor = two_factor
         self._offset = offset
@@ -143,13 +143,13 @@ class OrderWriter:
         objection: Objection,
     ) -> Answer | NoAnswer:
         try:
-            answer = await self._channel.send(
+            answer = await self._sender.send(
                 endpoint, sign, bounds=bounds, wait_max=WRITE_WAIT_MAX, objection=objection
             )
         except RateLimited as no_room:
             return NoAnswer(no_room.reason, is_sent=False)
         if is_limit(answer):
-            self._channel.note_limit(answer, endpoint.name, tries=1)
+            self._sender.note_limit(answer, endpoint.name, tries=1)
         return answer
 
 

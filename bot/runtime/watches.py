@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Final
 
 from bot.broker.budget import RequestBudget
-from bot.broker.channel import REFUSED_KEY_PAUSE, KeyBreaker, Proof
+from bot.broker.calls import REFUSED_KEY_PAUSE, KeyBreaker, Proof
 from bot.clock import SteadyClock, boottime_s
 from bot.config.strategies.invoke import Interrupted, file_of, invoke, is_inside
 from bot.domain.entry import Note, Number

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.broker.channel import EXCUSED_MAX, REFUSED_KEY_PAUSE, Barred, Proof
+from bot.broker.calls import EXCUSED_MAX, REFUSED_KEY_PAUSE, Barred, Proof
 from bot.broker.errors import KeyRefused, Refused
 from bot.clock import wire_ms
 from bot.protocol import calls

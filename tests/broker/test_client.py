@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from bot.broker.channel import READ_TRIES_MAX
+from bot.broker.calls import READ_TRIES_MAX
 from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused
 from bot.domain.account import Holding, ShareholderRight, SubAccount
 from bot.domain.instrument import Exchange, Phase

@@ -410,7 +410,7 @@ async def test_a_place_held_up_by_the_quota_past_its_time_is_not_sent(stage: Sta
             await budget.take(lane, call, wait_max=wait_max)
 
     budget = stage.broker.budget
-    stage.broker.writer._channel._budget = Slow()  # type: ignore[assignment]
+    stage.broker.writer._sender._budget = Slow()  # type: ignore[assignment]
     await stage.orders.place(wanted)
 
     answer = _answer(stage)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from bot.broker.channel import KeyBreaker, Proof
+from bot.broker.calls import KeyBreaker, Proof
 from bot.domain.entry import AttemptFinished, Note, OrderUpdated
 from bot.domain.order import OrderState
 from bot.runtime.watches import refused

@@ -191,7 +191,7 @@ class KeyBreaker:
                     self._until.pop(each, None)
 
 
-class Channel:
+class CallSender:
     """Sends the calls of one key, each over its lane's link.
 
     It learns clock offset and rate limits from the answers.
