@@ -25,7 +25,7 @@ from bot.runtime.history.bars import BarSource
 from bot.runtime.history.recording.recorded_days import RecordedDays, read_days
 from bot.runtime.history.store.archive import Archive
 from bot.runtime.history.store.bar_files import DAY_S, OFFSET_S
-from bot.runtime.history.store.checking import Fault, placed
+from bot.runtime.history.store.checking import WrongRow, placed
 from bot.runtime.history.store.importing import Rules, check_source
 from bot.runtime.history.store.simulated import SAMPLE
 from bot.runtime.history.store.store import OpenedBars, open_bars
@@ -180,8 +180,8 @@ def _at_other_hours(
         f"{_clock(earliest)} and {_clock(latest)}. Times are Vietnam's, without an offset: if "
         "these are UTC, add seven hours"
     )
-    fault = Fault(0, first, "time", "E-MKT-005", text)
-    return placed(path, [fault], 0, source.lines_of(symbol))
+    wrong = WrongRow(0, first, "time", "E-MKT-005", text)
+    return placed(path, [wrong], 0, source.lines_of(symbol))
 
 
 def _clock(second: int) -> str:

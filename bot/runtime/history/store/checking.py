@@ -36,7 +36,7 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class WrongRow:
     """A wrong row, counted from 0, the start of its bar, and the column that shows it."""
 
     row: int
@@ -61,8 +61,8 @@ class Checked:
 
     symbol: str
     bars: int = 0
-    fatal: list[Fault] = field(default_factory=list)
-    told: list[Fault] = field(default_factory=list)
+    fatal: list[WrongRow] = field(default_factory=list)
+    told: list[WrongRow] = field(default_factory=list)
     fatal_count: int = 0
     told_count: int = 0
     ex_dates: dict[date, str] = field(default_factory=dict)
@@ -79,9 +79,11 @@ class Checked:
         _fill(self.told, rows, column, code, message)
 
 
-def _fill(faults: list[Fault], rows: Rows, column: str, code: str, message: str) -> None:
-    room = max(0, PROBLEMS_MAX - len(faults))
-    faults += [Fault(row, at, column, code, message) for row, at in rows[:, :room].T.tolist()]
+def _fill(wrong_rows: list[WrongRow], rows: Rows, column: str, code: str, message: str) -> None:
+    room = max(0, PROBLEMS_MAX - len(wrong_rows))
+    wrong_rows += [
+        WrongRow(row, at, column, code, message) for row, at in rows[:, :room].T.tolist()
+    ]
 
 
 class BarCheck:
@@ -209,22 +211,22 @@ def is_closed(calendar: TradingCalendar, day: date) -> bool:
 
 
 def placed(
-    path: Path, faults: Sequence[Fault], more: int, lines: Sequence[int] = ()
+    path: Path, wrong_rows: Sequence[WrongRow], more: int, lines: Sequence[int] = ()
 ) -> list[Problem]:
-    """Return faults as problems with file, line and column, by line; then the number of further
+    """Return wrong rows as problems with file, line and column, by line; then the number of further
     ones.
 
     `lines`: the line of each row in a file of many symbols. A row of a Parquet file is counted as a
     line under a header.
     """
-    numbers = {fault.row: lines[fault.row] if lines else fault.row + 2 for fault in faults}
+    numbers = {wrong.row: lines[wrong.row] if lines else wrong.row + 2 for wrong in wrong_rows}
     starts = _starts(path, set(numbers.values()))
     found = []
-    for fault in sorted(faults, key=lambda each: (numbers[each.row], each.column)):
-        number = numbers[fault.row]
-        column = starts.get(number, {}).get(fault.column, 1)
-        text = f"{fault.clock}: {fault.message}"
-        found.append(Problem(fault.code, text, shown_path(path), number, column))
+    for wrong in sorted(wrong_rows, key=lambda each: (numbers[each.row], each.column)):
+        number = numbers[wrong.row]
+        column = starts.get(number, {}).get(wrong.column, 1)
+        text = f"{wrong.clock}: {wrong.message}"
+        found.append(Problem(wrong.code, text, shown_path(path), number, column))
     if more > 0:
         text = f"{more:,} more rows like these"
         found.append(Problem("E-MKT-003", text, shown_path(path)))

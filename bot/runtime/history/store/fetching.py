@@ -238,8 +238,11 @@ class HistoryFetch:
         rows = np.stack([np.flatnonzero(~holds), bars.start[~holds]])
         check.found.note(rows, "high", "E-MKT-008", "high and low do not hold open and close")
         wrong, odd = (
-            [Problem(each.code, f"{bars.symbol} {each.clock}: {each.message}") for each in faults]
-            for faults in (check.found.fatal, check.found.told)
+            [
+                Problem(each.code, f"{bars.symbol} {each.clock}: {each.message}")
+                for each in wrong_rows
+            ]
+            for wrong_rows in (check.found.fatal, check.found.told)
         )
         if wrong:
             raise OperatorMistake(wrong)

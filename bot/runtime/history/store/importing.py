@@ -23,7 +23,7 @@ from bot.runtime.history.store.archive import (
     joined,
 )
 from bot.runtime.history.store.bar_files import INDICES
-from bot.runtime.history.store.checking import BarCheck, Checked, Fault, placed
+from bot.runtime.history.store.checking import BarCheck, Checked, WrongRow, placed
 from bot.runtime.history.store.day_files import DayRow
 from bot.runtime.history.store.store import OpenedBars, open_bars, widths_in
 
@@ -223,8 +223,10 @@ def _bars_of(checked: CheckedFile) -> BarColumns:
     return joined(checked.source.chunks(checked.symbol, *ALWAYS))
 
 
-def _placed(source: OpenedBars, symbol: str, faults: Sequence[Fault], count: int) -> list[Problem]:
+def _placed(
+    source: OpenedBars, symbol: str, wrong_rows: Sequence[WrongRow], count: int
+) -> list[Problem]:
     path = source.file_of(symbol)
     if path is not None:
-        return placed(path, faults, count - len(faults), source.lines_of(symbol))
-    return [Problem(each.code, f"{symbol} {each.clock}: {each.message}") for each in faults]
+        return placed(path, wrong_rows, count - len(wrong_rows), source.lines_of(symbol))
+    return [Problem(each.code, f"{symbol} {each.clock}: {each.message}") for each in wrong_rows]
