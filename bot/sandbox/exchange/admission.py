@@ -30,7 +30,7 @@ def verdict_on(order: NewOrder, market: SymbolMarket | None) -> Lot | Refusal:
     lot = day.lots.lot_of(order.quantity)
     if order_type not in day.accepted[lot or _EVEN]:
         return Refusal.ORDER_TYPE
-    if order_type is _PLO and market.tape.last is None:
+    if order_type is _PLO and market.totals.last is None:
         return Refusal.NO_CLOSE
     if lot is None:
         return _quantity_refusal(order.quantity, day)

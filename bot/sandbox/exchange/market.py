@@ -15,7 +15,7 @@ from bot.sandbox.exchange.message import CROWD, Listing, NewOrder, fact
 
 
 @dataclass(slots=True)
-class Tape:
+class DayTotals:
     """Totals of the day's even-lot trades. Odd lots never count (HOSE rules on odd-lot trading).
 
     After-hours trades at the close count towards volume and value but change no price.
@@ -80,26 +80,26 @@ class SymbolMarket:
     even: Book
     odd: Book
     late: Book
-    tape: Tape = field(default_factory=Tape)
+    totals: DayTotals = field(default_factory=DayTotals)
     auction_orders: dict[str, dict[str, Side]] = field(default_factory=dict)
     is_halted: bool = False
 
     @property
     def anchor(self) -> int:
         """The last even-lot price of the day, else the reference."""
-        return self.tape.last or self.listing.reference
+        return self.totals.last or self.listing.reference
 
     @property
     def is_untouched(self) -> bool:
         """Whether nothing has traded today and the close is not fixed yet."""
-        return self.tape.last is None and self.tape.close is None
+        return self.totals.last is None and self.totals.close is None
 
     @property
     def bans_odd_lots(self) -> bool:
         """Whether odd lots are refused: on a first or resumption day until a round-lot price exists
         (HSC, 2025).
         """
-        return self.listing.is_first_day and self.tape.last is None
+        return self.listing.is_first_day and self.totals.last is None
 
     def holds_opposite(self, order: NewOrder) -> bool:
         """Return whether the owner already has an order on the other side of the
@@ -119,11 +119,11 @@ class SymbolMarket:
 
     def set_close(self) -> None:
         """Fix the day's close: the last price, else the reference carries over."""
-        if self.tape.close is None:
-            self.tape.close = self.anchor
+        if self.totals.close is None:
+            self.totals.close = self.anchor
 
     def board(self) -> Board:
-        tape, auction = self.tape, None
+        totals, auction = self.totals, None
         if self.day.is_auction:
             auction = clearing_of(self.even, self.grid, self.anchor)
         return Board(
@@ -131,13 +131,13 @@ class SymbolMarket:
             reference=self.listing.reference,
             ceiling=self.band.ceiling,
             floor=self.band.floor,
-            last=tape.last,
-            open=tape.open,
-            high=tape.high,
-            low=tape.low,
-            volume=tape.volume,
-            value=tape.value,
-            close=tape.close,
+            last=totals.last,
+            open=totals.open,
+            high=totals.high,
+            low=totals.low,
+            volume=totals.volume,
+            value=totals.value,
+            close=totals.close,
             auction_price=auction.price if auction else None,
             auction_volume=auction.volume if auction else 0,
             is_halted=self.is_halted,
@@ -202,15 +202,15 @@ def next_reference(rulebook: Rulebook, market: SymbolMarket) -> int:
     the higher of two. Without trades the reference carries over. Source: HSC rule pages of May
     2025.
     """
-    tape, instrument = market.tape, market.listing.instrument
-    if not tape.volume:
+    totals, instrument = market.totals, market.listing.instrument
+    if not totals.volume:
         return market.listing.reference
     if instrument.exchange is not Exchange.UPCOM:
-        return market.anchor if tape.close is None else tape.close
+        return market.anchor if totals.close is None else totals.close
     ticks = rulebook.ticks_of(instrument)
-    below = ticks.down(tape.value // tape.volume + 1)
+    below = ticks.down(totals.value // totals.volume + 1)
     above = ticks.up(below)
-    return above if 2 * tape.value >= (below + above) * tape.volume else below
+    return above if 2 * totals.value >= (below + above) * totals.volume else below
 
 
 def next_listing(rulebook: Rulebook, market: SymbolMarket) -> Listing:
@@ -220,7 +220,7 @@ def next_listing(rulebook: Rulebook, market: SymbolMarket) -> Listing:
     today's, around the new reference; it applies if the underlying share is not listed here (else
     `with_warrant_bands` replaces it), until somebody overrides the listing.
     """
-    old, is_untraded = market.listing, market.tape.last is None
+    old, is_untraded = market.listing, market.totals.last is None
     keeps_wide = old.instrument.exchange is Exchange.UPCOM and is_untraded
     status = replace(old.instrument.status, method=TradingMethod.NRM, is_halted=False)
     reference = next_reference(rulebook, market)

@@ -138,7 +138,7 @@ class MatchingEngine:
             price = level.price
             quantity = self._trade_at(level, taker)
             if home.book.lot is _EVEN:
-                market.tape.record(price, quantity)
+                market.totals.record(price, quantity)
             if level.head is None:
                 rivals.close(level.key)
         if not taker.remaining:
@@ -236,7 +236,7 @@ class MatchingEngine:
                 self._fill(pair.buy, pair.quantity)
                 self._fill(pair.sell, pair.quantity)
             if lot is _EVEN:
-                market.tape.record(price, volume)
+                market.totals.record(price, volume)
         self.lapse(list(book.unpriced.values()))
 
 

@@ -28,8 +28,8 @@ from bot.sandbox.exchange.book import BookSide, RestingOrder
 from bot.sandbox.exchange.day import LIMIT_ORDERS_END, ExchangeDay
 from bot.sandbox.exchange.market import (
     Board,
+    DayTotals,
     SymbolMarket,
-    Tape,
     next_listing,
     open_market,
     with_warrant_bands,
@@ -263,11 +263,11 @@ class Venue:
             raise OrdersWork(f"orders of {symbol!r} are working; relist it when they have ended")
         self._markets[symbol] = self._open(listing)
 
-    def set_tape(self, symbol: str, tape: Tape) -> None:
+    def set_totals(self, symbol: str, totals: DayTotals) -> None:
         """Replace our own figures of the day by those of the mirrored venue. A close stays."""
         market = self._market(symbol)
-        close = None if market.tape.close is None else tape.last
-        market.tape = replace(tape, close=close)
+        close = None if market.totals.close is None else totals.last
+        market.totals = replace(totals, close=close)
 
     # ---------------------------------------------------------------------------------- halts
 

@@ -27,7 +27,7 @@ from bot.runtime.history.backtest.fills import (
 from bot.runtime.history.backtest.rows import Auction, DayRows
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.day import AUCTIONS, LIMIT_ORDERS_END, ExchangeDay
-from bot.sandbox.exchange.market import SymbolMarket, Tape, next_listing, open_market
+from bot.sandbox.exchange.market import DayTotals, SymbolMarket, next_listing, open_market
 from bot.sandbox.exchange.message import (
     CancelCause,
     Listing,
@@ -124,11 +124,11 @@ class BarExchange:
         return None if listed is None else next_listing(self._rulebook, listed.market)
 
     def listed(self, symbol: str) -> Listed | None:
-        """Return the orders, prices and tape of a symbol; None: it is not listed."""
+        """Return the orders, prices and totals of a symbol; None: it is not listed."""
         return self._listed.get(symbol)
 
     def market(self, symbol: str) -> SymbolMarket:
-        """Return prices and tape of a symbol that is listed today."""
+        """Return prices and totals of a symbol that is listed today."""
         return self._listed[symbol].market
 
     def closes(self) -> dict[str, int]:
@@ -183,13 +183,13 @@ class BarExchange:
         over.
         """
         is_over = phase in LIMIT_ORDERS_END
-        if is_over and listed.market.tape.last is not None:
+        if is_over and listed.market.totals.last is not None:
             listed.market.set_close()
         budget = Budget(self._model.budget(listed.last_volume))
         for order in list(listed.orders):
             if order.kind is OrderType.PLO:
                 if phase is Phase.CLOSED:  # filled at the day's close, from the last bar's volume
-                    close, grid = listed.market.tape.close, listed.market.grid
+                    close, grid = listed.market.totals.close, listed.market.grid
                     if close is not None and grid.floor < close < grid.ceiling:
                         self._trade(order, close, budget.take(order.record.remaining), at)
                     self._lapse(order, at)
@@ -245,24 +245,24 @@ class BarExchange:
         self.cancel(order, at, cause)
 
     def end_bar(self, bar: Bar, at: datetime) -> None:
-        """Fill resting orders within a finished bar, and add the bar to the day's tape."""
+        """Fill resting orders within a finished bar, and add the bar to the day's totals."""
         listed = self._listed.get(bar.symbol)
         if listed is None or not bar.volume:
             return
         for order in list(listed.orders):
             if order.has_rested and order.limit is not None:
                 self._fill_inside(order, bar, order.limit, at)
-        tape = listed.market.tape
+        totals = listed.market.totals
         for price in (bar.open, bar.low, bar.high, bar.close):
-            tape.record(price, 0)
-        tape.volume += bar.volume
-        tape.value += bar.close * bar.volume
+            totals.record(price, 0)
+        totals.volume += bar.volume
+        totals.value += bar.close * bar.volume
         listed.last_volume = bar.volume
 
     def pass_over(
-        self, listed: Listed, day: DayRows, ended: range, begun: range, tape: Tape
+        self, listed: Listed, day: DayRows, ended: range, begun: range, totals: DayTotals
     ) -> None:
-        """Set tape and budget after the first rows of a day, passed while no order was working.
+        """Set totals and budget after the first rows of a day, passed while no order was working.
 
         The last bar begun may also hold the closing auction, in which later orders take part.
         """
@@ -271,8 +271,8 @@ class BarExchange:
         if traded:
             listed.matched *= len(traded) == 1  # it counts in the first of them
             self._open_budget(listed, traded[-1])
-        if tape is not listed.market.tape:
-            listed.market.tape = tape
+        if totals is not listed.market.totals:
+            listed.market.totals = totals
             listed.last_volume = next(filter(None, volumes[ended.stop - 1 :: -1]))
 
     def _fill_inside(self, order: Working, bar: Bar, limit: int, at: datetime) -> None:
@@ -301,7 +301,7 @@ class BarExchange:
         if auction is None or phase not in AUCTIONS:
             return
         price, volume = auction
-        listed.market.tape.record(price, 0)
+        listed.market.totals.record(price, 0)
         budget = listed.budget if volume is None else Budget(model.budget(volume))
         for order in sorted(collected, key=lambda each: each.urgency):
             record, limit = order.record, order.limit

@@ -19,14 +19,14 @@ from typing import Final
 from bot.engine.engine import Engine
 from bot.engine.settings import Invoke, LoadedStrategy, StrategyFault
 from bot.runtime.history.backtest.exchange import BarExchange
-from bot.runtime.history.backtest.fills import depth_of, quote_of, tape_after, touch_of
+from bot.runtime.history.backtest.fills import depth_of, quote_of, totals_after, touch_of
 from bot.runtime.history.backtest.indicator_columns import IndicatorColumns
 from bot.runtime.history.backtest.listings import OPENS_AT
 from bot.runtime.history.backtest.loop import since_midnight
 from bot.runtime.history.backtest.market import MarketDay
 from bot.runtime.history.backtest.passed import Done, Listener, Passed, Seen
 from bot.runtime.history.backtest.rows import DayRows, within
-from bot.sandbox.exchange.market import Tape
+from bot.sandbox.exchange.market import DayTotals
 from bot.strategy import Strategy
 
 OPENS_AT_S: Final = int(since_midnight(OPENS_AT).total_seconds())
@@ -274,17 +274,17 @@ class FastGear:
             self.bars += len(ended)
             if (listed := self._exchange.listed(symbol)) is None:
                 continue
-            tape = tape_after(listed.market.tape, rows, ended.start, ended.stop)
-            if (seen := self._see(symbol, second - 1, (ended, tape))) is not None:
+            totals = totals_after(listed.market.totals, rows, ended.start, ended.stop)
+            if (seen := self._see(symbol, second - 1, (ended, totals))) is not None:
                 passing.pass_quotes(*seen)
             started = within(rows.begun_at, self._since, second - 1)
-            self._exchange.pass_over(listed, rows, ended, started, tape)
+            self._exchange.pass_over(listed, rows, ended, started, totals)
 
     def _see(
-        self, symbol: str, second: int, known: tuple[range, Tape] | None = None
+        self, symbol: str, second: int, known: tuple[range, DayTotals] | None = None
     ) -> Seen | None:
         """Return the last quote and depth up to a second; None: none of the passed bars. `known`:
-        the tape after some of them.
+        the totals after some of them.
         """
         assert self._day is not None, "a day has begun"
         rows = self._day.rows[symbol]
@@ -294,8 +294,8 @@ class FastGear:
         market, at = self._exchange.market(symbol), self._day.at(rows.quoted_at[last])
         ended = within(rows.ended_at, self._since, rows.quoted_at[last])
         if known is not None and known[0] == ended:
-            tape = known[1]
+            totals = known[1]
         else:
-            tape = tape_after(market.tape, rows, ended.start, ended.stop)
-        depth = depth_of(market, tape, at) if symbol in self._deep else None
-        return quote_of(market, tape, at), depth
+            totals = totals_after(market.totals, rows, ended.start, ended.stop)
+        depth = depth_of(market, totals, at) if symbol in self._deep else None
+        return quote_of(market, totals, at), depth

@@ -29,7 +29,7 @@ from bot.domain.order import Side
 from bot.domain.quote import Bar, Depth, DepthLevel, Quote
 from bot.runtime.history.backtest.rows import DayRows
 from bot.sandbox.exchange.day import PriceGrid
-from bot.sandbox.exchange.market import SymbolMarket, Tape
+from bot.sandbox.exchange.market import DayTotals, SymbolMarket
 from bot.sandbox.markets.mirror.model import FillName
 
 SHARE_PERCENT: Final = 10
@@ -112,37 +112,37 @@ def traded_at_limit(bar: Bar, grid: PriceGrid) -> int:
     return bar.volume // (1 + (bar.high - bar.low) // grid.ticks.tick_at(bar.high))
 
 
-def tape_after(tape: Tape, day: DayRows, first: int, end: int) -> Tape:
-    """Return a tape extended by the bars of the rows from `first` up to, not including, `end`."""
+def totals_after(totals: DayTotals, day: DayRows, first: int, end: int) -> DayTotals:
+    """Return the totals extended by the bars of the rows from `first` up to, not including, `end`."""
     opens, highs, lows, closes, volumes = (each[first:end] for each in day.rows.columns[1:])
     if not any(volumes):
-        return tape
+        return totals
     if 0 in volumes:
         columns = zip(opens, highs, lows, closes, volumes, strict=True)
         traded = [row for row in columns if row[-1]]
         opens, highs, lows, closes, volumes = map(list, zip(*traded, strict=True))
-    volume, value = tape.volume + sum(volumes), tape.value + sum(map(mul, closes, volumes))
-    made = replace(tape, volume=volume, value=value)
+    volume, value = totals.volume + sum(volumes), totals.value + sum(map(mul, closes, volumes))
+    made = replace(totals, volume=volume, value=value)
     for price in (opens[0], *map(min, (opens, lows, closes)), *map(max, (opens, highs, closes))):
         made.record(price, 0)
     made.record(closes[-1], 0)
     return made
 
 
-def quote_of(market: SymbolMarket, tape: Tape, at: datetime) -> Quote:
-    """Return the quote of a symbol with this tape of the day so far."""
+def quote_of(market: SymbolMarket, totals: DayTotals, at: datetime) -> Quote:
+    """Return the quote of a symbol with these totals of the day so far."""
     listing, band = market.listing, market.band
-    last, reference = tape.last or listing.reference, listing.reference
+    last, reference = totals.last or listing.reference, listing.reference
     symbol, exchange = listing.instrument.symbol, listing.instrument.exchange
     frame = (last, reference, band.ceiling, band.floor)
-    return Quote(symbol, exchange, *frame, tape.open, tape.high, tape.low, tape.volume, at)
+    return Quote(symbol, exchange, *frame, totals.open, totals.high, totals.low, totals.volume, at)
 
 
-def depth_of(market: SymbolMarket, tape: Tape, at: datetime) -> Depth:
+def depth_of(market: SymbolMarket, totals: DayTotals, at: datetime) -> Depth:
     """Return a depth of one level on each side, around the last price."""
     listing = market.listing
-    bid, ask = touch_of(tape.last or listing.reference, market.grid)
-    shares = max(tape.volume, 1)
+    bid, ask = touch_of(totals.last or listing.reference, market.grid)
+    shares = max(totals.volume, 1)
     bids = () if bid is None else (DepthLevel(bid, shares),)
     asks = () if ask is None else (DepthLevel(ask, shares),)
     return Depth(listing.instrument.symbol, bids, asks, at)

@@ -93,5 +93,5 @@ class Listings:
     def end(self, day: date, listed: Iterable[str]) -> None:
         """Record which symbols have traded on a day, as their last close is from then."""
         for symbol in listed:
-            if self._exchange.market(symbol).tape.last is not None:
+            if self._exchange.market(symbol).totals.last is not None:
                 self._last_day[symbol] = day

@@ -337,8 +337,8 @@ class _Run:
     def _seen(self, symbol: str, at: datetime) -> tuple[Quote, Depth | None]:
         """Return quote and depth by the last price of the finished bars."""
         market = self._exchange.market(symbol)
-        depth = depth_of(market, market.tape, at) if symbol in self._deep else None
-        return quote_of(market, market.tape, at), depth
+        depth = depth_of(market, market.totals, at) if symbol in self._deep else None
+        return quote_of(market, market.totals, at), depth
 
     # ------------------------------------------------------------------------------- the result
 

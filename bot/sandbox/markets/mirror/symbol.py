@@ -12,7 +12,7 @@ from bot.domain.order import Side
 from bot.domain.quote import Depth, Quote
 from bot.domain.venue import Band
 from bot.sandbox.exchange.day import AUCTIONS
-from bot.sandbox.exchange.market import Tape
+from bot.sandbox.exchange.market import DayTotals
 from bot.sandbox.exchange.message import CROWD, Listing, LiveOrder
 from bot.sandbox.markets.mirror.model import WITHOUT_END, FillModel, Queue, as_displayed
 from bot.sandbox.markets.source import OTHER, CrowdOrders, Level, MarketAccess
@@ -65,7 +65,7 @@ class MirroredSymbol:
         phase = self._venue.phase_of(self._symbol)
         # Before the first phase a quote still shows the previous day.
         if phase is not Phase.CLOSED or self._venue.board(self._symbol).close is not None:
-            self._venue.set_tape(self._symbol, _tape(quote))
+            self._venue.set_totals(self._symbol, _totals(quote))
         if phase is Phase.PROGRESS and self._model.has_queue:
             self.settle(at)
             for order, quantity in self._queue.trade(quote.last, quote.volume, at):
@@ -148,11 +148,11 @@ def _band(quote: Quote) -> Band | None:
     return band if band.holds(quote.reference) else None
 
 
-def _tape(quote: Quote) -> Tape:
+def _totals(quote: Quote) -> DayTotals:
     """The day's figures; turnover, estimated as volume × last (quotes carry none)."""
     if not quote.volume:
-        return Tape()
-    return Tape(
+        return DayTotals()
+    return DayTotals(
         last=quote.last,
         open=quote.open,
         high=quote.high,
