@@ -44,7 +44,7 @@ from bot.sandbox.exchange.obligations import (
 
 
 @dataclass(slots=True)
-class Position:
+class OwnedShares:
     """Shares of one symbol. `settled` may be sold; `cost` is what all held shares cost, in VND.
 
     Cost is gross: fees are counted by the account.
@@ -114,7 +114,7 @@ class Account:
         self.dividends = 0
         self.dividend_taxes = 0
         self._tariff = Tariff(rulebook, rulebook.fee_ppm if fee_ppm is None else fee_ppm)
-        self._positions: dict[str, Position] = {}
+        self._owned: dict[str, OwnedShares] = {}
         self._receivables = Receivables(rulebook)
         self._promised = Entitlements()
         self._reservations: dict[str, Reservation] = {}
@@ -122,17 +122,17 @@ class Account:
 
     def deposit_shares(self, symbol: str, quantity: int, *, cost_price: int) -> None:
         """Put settled shares into the account, bought before at `cost_price`."""
-        assert quantity > 0, "a position has shares"
-        position = self._positions.setdefault(symbol, Position())
-        position.settled += quantity
-        position.cost += quantity * cost_price
+        assert quantity > 0, "a deposit has shares"
+        owned = self._owned.setdefault(symbol, OwnedShares())
+        owned.settled += quantity
+        owned.cost += quantity * cost_price
 
     def deposit_due(
         self, instrument: Instrument, quantity: int, *, cost_price: int, traded_on: date
     ) -> None:
         """Let the account await shares that were bought before, on a day at `cost_price`."""
         symbol = instrument.symbol
-        self._positions.setdefault(symbol, Position()).cost += quantity * cost_price
+        self._owned.setdefault(symbol, OwnedShares()).cost += quantity * cost_price
         self._receivables.add(symbol, quantity, instrument=instrument, traded_on=traded_on)
 
     # ------------------------------------------------------------------------------ reserving
@@ -143,8 +143,8 @@ class Account:
 
     def sellable(self, symbol: str) -> int:
         """Return the settled shares that are not reserved for working sell orders."""
-        position = self._positions.get(symbol)
-        return (position.settled if position else 0) - self._selling(symbol)
+        owned = self._owned.get(symbol)
+        return (owned.settled if owned else 0) - self._selling(symbol)
 
     def _selling(self, symbol: str) -> int:
         return sum(
@@ -233,15 +233,15 @@ class Account:
         expect = partial(self._receivables.add, instrument=held.instrument, traded_on=traded_on)
         if side is Side.BUY:
             self.cash -= amount + fee
-            self._positions.setdefault(symbol, Position()).cost += amount
+            self._owned.setdefault(symbol, OwnedShares()).cost += amount
             expect(symbol, quantity)
         else:
-            position = self._positions[symbol]
-            position.cost -= share(position.cost, quantity, self._total(symbol))
-            position.settled -= quantity
+            owned = self._owned[symbol]
+            owned.cost -= share(owned.cost, quantity, self._total(symbol))
+            owned.settled -= quantity
             expect(CASH, amount - fee - tax)
             if not self._total(symbol):
-                del self._positions[symbol]
+                del self._owned[symbol]
         held.open_quantity -= quantity
         self.secured += held.money(tariff) - secured
         if not held.open_quantity:
@@ -276,12 +276,12 @@ class Account:
         for paid in self._promised.take_due(at):
             self.cash += paid.net
             if paid.shares:
-                self._positions[paid.symbol].settled += paid.shares
+                self._owned[paid.symbol].settled += paid.shares
         for due in self._receivables.take_due(at):
             if due.symbol == CASH:
                 self.cash += due.quantity
             else:
-                self._positions[due.symbol].settled += due.quantity
+                self._owned[due.symbol].settled += due.quantity
 
     # -------------------------------------------------------------------------------- reading
 
@@ -302,14 +302,14 @@ class Account:
         Dividends and new shares still to come count.
         """
         shares = sum(
-            self._total(symbol) * prices[symbol] if symbol in prices else position.cost
-            for symbol, position in self._positions.items()
+            self._total(symbol) * prices[symbol] if symbol in prices else owned.cost
+            for symbol, owned in self._owned.items()
         )
         return self.cash + self._receivables.total(CASH) + self._promised.cash_due() + shares
 
     def held(self, symbol: str) -> int:
         """Return all shares of a symbol: settled, due and promised."""
-        return self._total(symbol) if symbol in self._positions else 0
+        return self._total(symbol) if symbol in self._owned else 0
 
     def entitlements(self) -> tuple[Entitlement, ...]:
         """Return all entitlements from corporate actions, oldest first, including finished ones."""
@@ -317,7 +317,7 @@ class Account:
 
     def holdings(self, today: date) -> list[HoldingView]:
         found = []
-        for symbol, position in sorted(self._positions.items()):
+        for symbol, owned in sorted(self._owned.items()):
             total = self._total(symbol)
             view = HoldingView(
                 symbol=symbol,
@@ -325,8 +325,8 @@ class Account:
                 sellable=self.sellable(symbol),
                 selling=self._selling(symbol),
                 receiving=self._receivables.buckets(symbol, today),
-                cost=position.cost,
-                cost_price=share(position.cost, 1, total),
+                cost=owned.cost,
+                cost_price=share(owned.cost, 1, total),
                 promised=self._promised.shares_due(symbol),
             )
             found.append(view)
@@ -334,7 +334,7 @@ class Account:
 
     def _total(self, symbol: str) -> int:
         due = self._receivables.total(symbol) + self._promised.shares_due(symbol)
-        return self._positions[symbol].settled + due
+        return self._owned[symbol].settled + due
 
     def to_record(self) -> dict[str, Any]:
         return {
@@ -343,7 +343,7 @@ class Account:
             "taxes": self.taxes,
             "fee_ppm": self._tariff.fee_ppm,
             "positions": [
-                {"symbol": symbol, **asdict(each)} for symbol, each in self._positions.items()
+                {"symbol": symbol, **asdict(each)} for symbol, each in self._owned.items()
             ],
             "dividends": self.dividends,
             "dividend_taxes": self.dividend_taxes,

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from bot.domain.local_time import local_date
 from bot.protocol.values.series import PriceBar
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.library.walk import Bar, DayBar, Days, grouped, months_before, start_of
+from bot.sandbox.library.walk import DayBar, Days, SimulatedBar, grouped, months_before, start_of
 
 _UNIX_S_MAX: Final = 4_102_444_800
 """The year 2100: later than all data, and far from where a calendar ends."""
@@ -182,7 +182,7 @@ _STEPS: Final = {
     "1H": timedelta(hours=1),
     "4H": timedelta(hours=4),
 }
-SlotsOf = Callable[[date], Iterable[Bar]]
+SlotsOf = Callable[[date], Iterable[SimulatedBar]]
 
 
 def in_span(asked: Asked, points: Sequence[T], day_of: Callable[[T], date]) -> list[T]:
@@ -191,13 +191,15 @@ def in_span(asked: Asked, points: Sequence[T], day_of: Callable[[T], date]) -> l
     return [point for point in points if first <= start_of(day_of(point)) <= last]
 
 
-def daily(asked: Asked, bars: Sequence[DayBar]) -> list[Bar]:
+def daily(asked: Asked, bars: Sequence[DayBar]) -> list[SimulatedBar]:
     """Return the days of the span as bars."""
     found = in_span(asked, bars, lambda bar: bar.day)
-    return [Bar(start_of(bar.day), *bar[1:]) for bar in found]
+    return [SimulatedBar(start_of(bar.day), *bar[1:]) for bar in found]
 
 
-def in_resolution(asked: Asked, bars: Sequence[DayBar], days: Days, slots_of: SlotsOf) -> list[Bar]:
+def in_resolution(
+    asked: Asked, bars: Sequence[DayBar], days: Days, slots_of: SlotsOf
+) -> list[SimulatedBar]:
     """Return the days of the span, or bars of the length that `resolution` asks for."""
     if asked.query["resolution"] == DAILY:
         return daily(asked, bars)
@@ -208,7 +210,7 @@ def in_resolution(asked: Asked, bars: Sequence[DayBar], days: Days, slots_of: Sl
     return [bar for bar in found if first <= bar.start <= last]
 
 
-def price_bars(bars: Iterable[Bar], digits: int) -> tuple[PriceBar, ...]:
+def price_bars(bars: Iterable[SimulatedBar], digits: int) -> tuple[PriceBar, ...]:
     return tuple(
         PriceBar(
             bar.start,
@@ -222,5 +224,5 @@ def price_bars(bars: Iterable[Bar], digits: int) -> tuple[PriceBar, ...]:
     )
 
 
-def closes_only(bars: Iterable[Bar], digits: int) -> tuple[PriceBar, ...]:
+def closes_only(bars: Iterable[SimulatedBar], digits: int) -> tuple[PriceBar, ...]:
     return tuple(PriceBar(bar.start, close=scaled(bar.close, digits)) for bar in bars)

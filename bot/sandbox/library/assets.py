@@ -119,7 +119,7 @@ class Asset:
         source = walk.stream(self.seed, "ahead", self.stream_name)
         return tuple(walk.days_from(days, self.reference, self.nature, source))
 
-    def slots(self, day: date, at: datetime) -> tuple[walk.Bar, ...]:
+    def slots(self, day: date, at: datetime) -> tuple[walk.SimulatedBar, ...]:
         """Return the parts of a day that are finished at `at`."""
         bar = next((bar for bar in (*self._past, *self._ahead) if bar.day == day), None)
         if bar is None:

@@ -28,7 +28,7 @@ _REPORTED: Final = ((4, 30), (7, 30), (10, 30))
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class FiscalPeriod:
     """A year or a quarter; amounts in VND."""
 
     year: int
@@ -45,7 +45,7 @@ class Report:
 
 _FLOWS: Final = tuple(
     field.name
-    for field in fields(Report)
+    for field in fields(FiscalPeriod)
     if field.name not in {"year", "quarter", "equity", "liabilities"}
 )
 """The fields that add up over a year; the others are as of its end."""
@@ -58,12 +58,12 @@ class Financials:
         self._stocks = stocks
         self._cached = lru_cache(_CACHED_MAX)(self._reported)
 
-    def _reports(self, asked: Asked) -> tuple[Report, ...]:
+    def _periods(self, asked: Asked) -> tuple[FiscalPeriod, ...]:
         """The reports of a company by year or quarter, newest first."""
         years, quarters = self._cached(self._stocks.known(asked.symbol))
         return years if asked.query["period"] == "annual" else quarters
 
-    def _reported(self, symbol: str) -> tuple[tuple[Report, ...], tuple[Report, ...]]:
+    def _reported(self, symbol: str) -> tuple[tuple[FiscalPeriod, ...], tuple[FiscalPeriod, ...]]:
         facts, today = self._stocks.fact(symbol), self._stocks.first_day
         now = self._quarters(symbol, self._year(symbol, facts, today.year, -1))
         last = today.year - 1
@@ -73,7 +73,7 @@ class Financials:
         known = (quarter for four in (over, *quarters) for quarter in reversed(four))
         return years, tuple(known)
 
-    def _year(self, symbol: str, facts: Facts, year: int, back: int) -> Report:
+    def _year(self, symbol: str, facts: Facts, year: int, back: int) -> FiscalPeriod:
         """Invent a year, this many before the last finished one."""
         source = stream(self._stocks.seed, "report", symbol, year)
         profit = facts.eps * facts.shares
@@ -83,7 +83,7 @@ class Financials:
         equity = round(facts.book_value * facts.shares / _BOOK_GROWTH**back)
         operating = round(profit * source.uniform(0.8, 1.4))
         investing = -round(operating * source.uniform(0.3, 0.8))
-        return Report(
+        return FiscalPeriod(
             year,
             None,
             revenue,
@@ -96,7 +96,7 @@ class Financials:
             round(investing * source.uniform(-0.3, 0.3)),
         )
 
-    def _quarters(self, symbol: str, year: Report) -> tuple[Report, ...]:
+    def _quarters(self, symbol: str, year: FiscalPeriod) -> tuple[FiscalPeriod, ...]:
         """Split a year into four quarters that add up to it; year-end figures grow
         towards theirs.
         """
@@ -107,7 +107,7 @@ class Financials:
             parts = [round(total * part * weight) for weight in (0.95, 1.0, 1.05)]
             cut[name] = [*parts, total - sum(parts)]
         return tuple(
-            Report(
+            FiscalPeriod(
                 year.year,
                 number,
                 equity=share(year.equity, 92 + 2 * number, 100),
@@ -119,17 +119,17 @@ class Financials:
 
     def financial_analysis(self, asked: Asked) -> object:
         facts = self._stocks.fact(asked.symbol)
-        reports = self._reports(asked)
+        periods = self._periods(asked)
         return tuple(
-            values.MetricsRow(each.year, each.quarter, _ratios(each, facts)) for each in reports
+            values.MetricsRow(each.year, each.quarter, _ratios(each, facts)) for each in periods
         )
 
     def financial_statement(self, asked: Asked) -> object:
         rows = []
-        for report in self._reports(asked)[: asked.whole("limit")]:
-            lines = _statement(report, asked.query["type"])
+        for period in self._periods(asked)[: asked.whole("limit")]:
+            lines = _statement(period, asked.query["type"])
             figures = {name: Decimal(value) for name, value in lines.items()}
-            rows.append(values.MetricsRow(report.year, report.quarter, figures))
+            rows.append(values.MetricsRow(period.year, period.quarter, figures))
         return tuple(rows)
 
     def financial_overview(self, asked: Asked) -> object:
@@ -182,37 +182,37 @@ class Financials:
         return values.Recommendations("Mua", (report,))
 
 
-def _ratios(report: Report, facts: Facts) -> dict[str, Decimal]:
-    assets = report.equity + report.liabilities
+def _ratios(period: FiscalPeriod, facts: Facts) -> dict[str, Decimal]:
+    assets = period.equity + period.liabilities
     found = {
-        "eps": rounded(report.profit / facts.shares, 2),
-        "bvps": rounded(report.equity / facts.shares, 2),
-        "roe": ratio(report.profit, report.equity, 4),
-        "roa": ratio(report.profit, assets, 4),
-        "gross_margin": ratio(report.revenue - report.cost, report.revenue, 4),
-        "net_margin": ratio(report.profit, report.revenue, 4),
-        "debt_to_equity": ratio(report.liabilities, report.equity, 4),
+        "eps": rounded(period.profit / facts.shares, 2),
+        "bvps": rounded(period.equity / facts.shares, 2),
+        "roe": ratio(period.profit, period.equity, 4),
+        "roa": ratio(period.profit, assets, 4),
+        "gross_margin": ratio(period.revenue - period.cost, period.revenue, 4),
+        "net_margin": ratio(period.profit, period.revenue, 4),
+        "debt_to_equity": ratio(period.liabilities, period.equity, 4),
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _statement(report: Report, kind: str) -> dict[str, int]:
+def _statement(period: FiscalPeriod, kind: str) -> dict[str, int]:
     if kind == "income-statement":
-        gross = report.revenue - report.cost
+        gross = period.revenue - period.cost
         return {
-            "revenue": report.revenue,
-            "cost_of_goods_sold": report.cost,
+            "revenue": period.revenue,
+            "cost_of_goods_sold": period.cost,
             "gross_profit": gross,
-            "other_expenses": gross - report.profit,
-            "net_profit": report.profit,
+            "other_expenses": gross - period.profit,
+            "net_profit": period.profit,
         }
     if kind == "balance-sheet":
         return {
-            "total_assets": report.equity + report.liabilities,
-            "total_liabilities": report.liabilities,
-            "equity": report.equity,
+            "total_assets": period.equity + period.liabilities,
+            "total_liabilities": period.liabilities,
+            "equity": period.equity,
         }
-    parts = (report.operating_cash, report.investing_cash, report.financing_cash)
+    parts = (period.operating_cash, period.investing_cash, period.financing_cash)
     return {
         "operating_cash_flow": parts[0],
         "investing_cash_flow": parts[1],

@@ -17,7 +17,7 @@ from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.library.answer import DAILY, Asked, closes_only, daily, percent, price_bars, scaled
 from bot.sandbox.library.assets import Assets
 from bot.sandbox.library.flows import Flow, Flows, Group, Split
-from bot.sandbox.library.indices import DIGITS, Index, Indices
+from bot.sandbox.library.indices import DIGITS, Indices, StockIndex
 from bot.sandbox.library.stocks import Stocks
 from bot.sandbox.library.walk import sector_names
 
@@ -68,7 +68,7 @@ class IndexAnswers:
             self._now(self.indices.all[code], asked) for code in codes if code in self.indices.all
         )
 
-    def _now(self, index: Index, asked: Asked) -> IndexNow:
+    def _now(self, index: StockIndex, asked: Asked) -> IndexNow:
         day, now = self.stocks.trading_day, self.indices.now(index)
         minutes = self.indices.counted_minutes(index, day)
         breadth = asdict(self.indices.breadth(self._prices(index.members)))

@@ -59,7 +59,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class StockIndex:
     """An index and its members by weight; `scale` is that of the start."""
 
     code: str
@@ -74,7 +74,7 @@ class Indices:
 
     def __init__(self, stocks: Stocks) -> None:
         self._stocks = stocks
-        self.all: dict[str, Index] = {}
+        self.all: dict[str, StockIndex] = {}
         for row in table("indices"):
             exchange, reference = Exchange(row["exchange"]), units_of(row["reference"], DIGITS)
             worth = {
@@ -85,7 +85,7 @@ class Indices:
             members = tuple(sorted(worth, key=lambda each: -worth[each])[: int(row["members_max"])])
             scale = Scale(reference, sum(worth[each] for each in members))
             if members:
-                index = Index(row["code"], row["name"], exchange, scale, members)
+                index = StockIndex(row["code"], row["name"], exchange, scale, members)
                 self.all[index.code] = index
         self._past = lru_cache(len(self.all) + 1)(self._past_of)
         self.kept: dict[str, dict[date, DayBar]] = {code: {} for code in self.all}
@@ -97,7 +97,7 @@ class Indices:
             if bar is not None:
                 self.kept[index.code][bar.day] = bar
 
-    def get(self, code: str) -> Index:
+    def get(self, code: str) -> StockIndex:
         """Return an index; raises HttpRefusal 404."""
         found = self.all.get(code)
         if found is None:
@@ -110,20 +110,20 @@ class Indices:
     def _worth(self, prices: Mapping[str, int]) -> int:
         return sum(self.worth(symbol, price) for symbol, price in prices.items())
 
-    def _close_before(self, index: Index, day: date) -> int:
+    def _close_before(self, index: StockIndex, day: date) -> int:
         kept = [bar.close for at, bar in self.kept[index.code].items() if at < day]
         return kept[-1] if kept else self._past(index)[-1].close
 
-    def _opening(self, index: Index, day: date) -> dict[str, int]:
+    def _opening(self, index: StockIndex, day: date) -> dict[str, int]:
         return {each: self._stocks.price_before(each, day) for each in index.members}
 
-    def _scale(self, index: Index, day: date) -> Scale:
+    def _scale(self, index: StockIndex, day: date) -> Scale:
         """Return the base of a day's values."""
         if day < self._stocks.first_day:
             return index.scale
         return Scale(self._close_before(index, day), self._worth(self._opening(index, day)))
 
-    def now(self, index: Index) -> Day:
+    def now(self, index: StockIndex) -> Day:
         day = self._stocks.trading_day
         reference = self._close_before(index, day)
         worth = sum(self.worth(each, self._stocks.price(each)) for each in index.members)
@@ -133,7 +133,7 @@ class Indices:
             return Day(day, reference, price, None, None, None, 0)
         return Day(day, reference, price, bar.open, bar.high, bar.low, bar.volume)
 
-    def value(self, index: Index, day: date) -> int:
+    def value(self, index: StockIndex, day: date) -> int:
         """Return the VND that the members have traded on a day."""
         bars = (self._stocks.bar(each, day) for each in index.members)
         return sum(bar.value for bar in bars if bar is not None)
@@ -149,7 +149,7 @@ class Indices:
             count["floor"] += price == board.floor
         return Breadth(**count)
 
-    def minutes(self, index: Index, day: date) -> list[Minute]:
+    def minutes(self, index: StockIndex, day: date) -> list[Minute]:
         """Return the index at the end of every minute of a day in which a member traded."""
         trades = sorted(
             (slot.start, symbol, slot.close, slot.volume)
@@ -166,7 +166,7 @@ class Indices:
             found[start] = Minute(start, scale.level(whole), volume, Breadth())
         return list(found.values())
 
-    def counted_minutes(self, index: Index, day: date) -> list[Minute]:
+    def counted_minutes(self, index: StockIndex, day: date) -> list[Minute]:
         """Return today's minutes with the counts at each."""
         prices = self._opening(index, day)
         closes: dict[datetime, dict[str, int]] = {}
@@ -179,13 +179,13 @@ class Indices:
             counted.append(replace(minute, breadth=self.breadth(prices)))
         return counted
 
-    def bars(self, index: Index) -> list[DayBar]:
+    def bars(self, index: StockIndex) -> list[DayBar]:
         """Return every day of an index, oldest first; today's once a member has traded."""
         today = self.today(index)
         days = self.kept[index.code] | ({} if today is None else {today.day: today})
         return [*self._past(index), *days.values()]
 
-    def _past_of(self, index: Index) -> tuple[DayBar, ...]:
+    def _past_of(self, index: StockIndex) -> tuple[DayBar, ...]:
         found = []
         for bars in zip(*map(self._stocks.past, index.members), strict=True):
             columns = zip(*(bar[1:5] for bar in bars), strict=True)
@@ -196,7 +196,7 @@ class Indices:
             found.append(DayBar(bars[0].day, opened, high, low, close, volume, value))
         return tuple(found)
 
-    def today(self, index: Index) -> DayBar | None:
+    def today(self, index: StockIndex) -> DayBar | None:
         """Return the bar of the latest trading day, None before a member has traded.
 
         It opens at the level of the first minute in which a member traded.

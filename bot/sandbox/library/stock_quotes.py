@@ -25,7 +25,7 @@ from bot.sandbox.library.assets import Asset, Assets
 from bot.sandbox.library.flows import Flows
 from bot.sandbox.library.news import LINK
 from bot.sandbox.library.stocks import CompanyEvents, Stocks
-from bot.sandbox.library.walk import Bar, Row, table
+from bot.sandbox.library.walk import Row, SimulatedBar, table
 
 DOLLAR: Final = "USD"
 FOREIGN: Final = "foreign_stock"
@@ -136,7 +136,7 @@ def listed_history(asked: Asked, stocks: Stocks, digits: int) -> series.PriceHis
     return series.PriceHistory(asked.symbol, bars, CURRENCY, asked.query["resolution"])
 
 
-def listed_bars(asked: Asked, stocks: Stocks) -> list[Bar]:
+def listed_bars(asked: Asked, stocks: Stocks) -> list[SimulatedBar]:
     """Return the bars of a listed symbol in the requested resolution; raises HttpRefusal 404."""
     symbol = stocks.known(asked.symbol)
     bars = stocks.bars(symbol)

@@ -36,7 +36,7 @@ from bot.sandbox.library.walk import (
     table,
 )
 from bot.sandbox.markets.flow.day import DAY_VOLUME_IN_LEVELS
-from bot.sandbox.markets.recorder import Record
+from bot.sandbox.markets.recorder import TradedBar
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 _MILLION: Final = 1_000_000
@@ -199,22 +199,24 @@ class Stocks:
         ticks = self.house.rulebook.ticks_of(instrument)
         return walk.Nature(_DAILY, script.level_volume * DAY_VOLUME_IN_LEVELS, ticks)
 
-    def slots(self, symbol: str, day: date) -> Sequence[walk.Bar]:
+    def slots(self, symbol: str, day: date) -> Sequence[walk.SimulatedBar]:
         """Return a day in parts of at most five minutes; together they make up the day's bar."""
         minutes = self.house.recorder.minutes(symbol, day)
         if minutes:
-            return [walk.Bar(start, *_figures(minute)) for start, minute in minutes.items()]
+            return [
+                walk.SimulatedBar(start, *_figures(minute)) for start, minute in minutes.items()
+            ]
         bar = self.bar(symbol, day)
         return self._slots(symbol, bar) if bar is not None and bar.volume else ()
 
-    def _slots_of(self, symbol: str, bar: walk.DayBar) -> tuple[walk.Bar, ...]:
+    def _slots_of(self, symbol: str, bar: walk.DayBar) -> tuple[walk.SimulatedBar, ...]:
         source = walk.stream(self.seed, "slots", symbol, bar.day)
         return tuple(
             walk.within(bar, walk.EXCHANGE_HOURS, self._nature(self.scripts[symbol]), source)
         )
 
 
-def _figures(record: Record) -> tuple[int, int, int, int, int, int]:
+def _figures(record: TradedBar) -> tuple[int, int, int, int, int, int]:
     return record.open, record.high, record.low, record.close, record.volume, record.value
 
 

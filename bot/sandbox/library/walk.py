@@ -46,7 +46,7 @@ _ON_TICK_MIN: Final = 1_000
 _WALKS_KEPT: Final = 128
 
 
-class Bar(NamedTuple):
+class SimulatedBar(NamedTuple):
     """A bar of a day or of a part of it; `volume` in units, `value` in units of the price."""
 
     start: datetime
@@ -158,7 +158,7 @@ EXCHANGE_HOURS: Final = Hours(((time(9), time(11, 30)), (time(13), time(14, 50))
 ROUND_THE_CLOCK: Final = Hours(((time(0), time(23, 59)),), timedelta(minutes=15))
 
 
-def within(bar: DayBar, hours: Hours, nature: Nature, source: Random) -> list[Bar]:
+def within(bar: DayBar, hours: Hours, nature: Nature, source: Random) -> list[SimulatedBar]:
     """Return the slots of a day; together they make up the day's bar.
 
     Closes lead from the day's open to its close, inside its range. Volumes are whole lots; the last
@@ -183,15 +183,15 @@ def within(bar: DayBar, hours: Hours, nature: Nature, source: Random) -> list[Ba
     lows[source.randrange(number)] = bar.low
     values = [bar.value * volume // bar.volume if bar.volume else 0 for volume in volumes]
     values[-1] += bar.value - sum(values)
-    return list(map(Bar, starts, opens, highs, lows, closes, volumes, values))
+    return list(map(SimulatedBar, starts, opens, highs, lows, closes, volumes, values))
 
 
-def merged(bars: Iterable[Bar], start: datetime) -> Bar | None:
+def merged(bars: Iterable[SimulatedBar], start: datetime) -> SimulatedBar | None:
     """Return several bars merged into one that starts at `start`, None for no bars."""
     parts = list(bars)
     if not parts:
         return None
-    return Bar(
+    return SimulatedBar(
         start,
         parts[0].open,
         max(part.high for part in parts),
@@ -202,9 +202,9 @@ def merged(bars: Iterable[Bar], start: datetime) -> Bar | None:
     )
 
 
-def grouped(bars: Iterable[Bar], step: timedelta) -> list[Bar]:
+def grouped(bars: Iterable[SimulatedBar], step: timedelta) -> list[SimulatedBar]:
     """Return bars gathered into steps of local time; a step without bars is left out."""
-    found: dict[datetime, list[Bar]] = {}
+    found: dict[datetime, list[SimulatedBar]] = {}
     for bar in bars:
         local = bar.start.astimezone(EXCHANGE_TZ)
         midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -23,7 +23,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
-class Record:
+class TradedBar:
     """Prices in VND, shares and VND traded, since `start`."""
 
     start: datetime
@@ -56,8 +56,8 @@ class _Played:
     """One symbol: the day of its minutes, the minutes, and its days, oldest first."""
 
     day: date
-    minutes: dict[datetime, Record]
-    days: deque[tuple[date, Record]]
+    minutes: dict[datetime, TradedBar]
+    days: deque[tuple[date, TradedBar]]
 
 
 class Recorder:
@@ -102,12 +102,12 @@ class Recorder:
                 taken = DepthTaken(taken_at, self._venue.depth(symbol), bids, asks)
                 self._depths[symbol].append(taken)
 
-    def days(self, symbol: str) -> tuple[tuple[date, Record], ...]:
+    def days(self, symbol: str) -> tuple[tuple[date, TradedBar], ...]:
         """Return the days on which a symbol traded here, oldest first, including today so far."""
         played = self._played.get(symbol)
         return tuple(played.days) if played else ()
 
-    def minutes(self, symbol: str, day: date) -> Mapping[datetime, Record]:
+    def minutes(self, symbol: str, day: date) -> Mapping[datetime, TradedBar]:
         """Return the minutes of a day in which a symbol traded; known for its latest day only."""
         played = self._played.get(symbol)
         return played.minutes if played and played.day == day else {}
@@ -117,8 +117,8 @@ class Recorder:
         return tuple(self._depths[symbol]) if day == self._depth_day else ()
 
 
-def _record(start: datetime, price: int) -> Record:
-    return Record(start, price, price, price, price)
+def _record(start: datetime, price: int) -> TradedBar:
+    return TradedBar(start, price, price, price, price)
 
 
 def _floored(at: datetime, step: timedelta) -> datetime:

@@ -19,7 +19,7 @@ from bot.runtime.history.store.bar_files import DAY_S, OFFSET_S, HeldBars
 from bot.runtime.history.store.bar_writing import write_bars, write_days
 from bot.sandbox.house.house import House
 from bot.sandbox.markets.flow.day import FlowSpan
-from bot.sandbox.markets.recorder import Record
+from bot.sandbox.markets.recorder import TradedBar
 from bot.sandbox.markets.replay.data import place_of
 from bot.sandbox.markets.replay.market import day_spans
 from bot.sandbox.scenario import Scenario
@@ -89,7 +89,7 @@ def simulate_days(
     return found
 
 
-def _rows(minutes: Iterable[Record], spans: Sequence[FlowSpan]) -> list[tuple[int, ...]]:
+def _rows(minutes: Iterable[TradedBar], spans: Sequence[FlowSpan]) -> list[tuple[int, ...]]:
     """Return the minutes as rows; trades after the closing auction go into its bar."""
     rows: list[tuple[int, ...]] = []
     for each in minutes:
