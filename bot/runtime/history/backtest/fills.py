@@ -113,7 +113,7 @@ def traded_at_limit(bar: Bar, grid: PriceGrid) -> int:
 
 
 def totals_after(totals: DayTotals, day: DayRows, first: int, end: int) -> DayTotals:
-    """Return the totals extended by the bars of the rows from `first` up to, not including, `end`."""
+    """Return the totals with the bars of the rows from `first` up to, not including, `end`."""
     opens, highs, lows, closes, volumes = (each[first:end] for each in day.rows.columns[1:])
     if not any(volumes):
         return totals
