@@ -1,14 +1,20 @@
-"""The same story in process and over HTTP, paced or not, twice over, and on both databases."""
+"""The same story in process and over HTTP, by our carrier and by httpx, paced or not, twice over,
+and on both databases.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from bot.broker import broker
+from bot.broker.http import HttpxLink
+from bot.broker.link import Link, Traffic
 from bot.config.settings.load import load_settings
 from bot.domain.entry import AttemptFinished, Entry, OrderResultSeen
+from bot.protocol.endpoints.endpoint import Lane
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.start.broker import make_environment
@@ -70,15 +76,30 @@ async def test_the_same_seed_tells_the_same_story_twice(
 
 
 @pytest.mark.wire
+@pytest.mark.parametrize("is_all_httpx", [False, True], ids=["our carrier", "httpx"])
 async def test_over_http_and_at_a_pace_it_is_the_same_story(
-    tmp_path: Path, in_process: list[Entry]
+    tmp_path: Path,
+    in_process: list[Entry],
+    monkeypatch: pytest.MonkeyPatch,
+    is_all_httpx: bool,
 ) -> None:
-    shown = Shown()
+    shown, carried = Shown(), dict[Lane, Link]()
+    connect_lanes = broker.connect_lanes
 
+    def connected(base_url: str, *, traffic: Traffic, app: None) -> Mapping[Lane, Link]:
+        if is_all_httpx:
+            carried.update({lane: broker.connect(base_url, traffic=traffic) for lane in Lane})
+        else:
+            carried.update(connect_lanes(base_url, traffic=traffic, app=app))
+        return carried
+
+    monkeypatch.setattr(broker, "connect_lanes", connected)
     options = RunOptions(run_for=timedelta(minutes=MINUTES), answer_otp_after=timedelta(seconds=40))
     config = _project(tmp_path, sandbox={"scenario": "story.yaml", "speed": 100_000, "port": 0})
     await run_bot(load_settings(config), options, shown, make=make_environment)
 
+    by_httpx = {lane for lane, link in carried.items() if isinstance(link, HttpxLink)}
+    assert by_httpx == (set(Lane) if is_all_httpx else {Lane.OTHER})
     assert _told(shown.entries) == in_process
 
 
