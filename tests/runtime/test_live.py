@@ -58,6 +58,7 @@ from tests.staging import DAY, START, commits_of, set_stage
 NOW = engine_stage.START
 SKIP = Decision(NOW, "test", "HPG", Verdict.SKIPPED, "NO_SIGNAL", "nothing to see")
 PAUSE = OperatorActed(NOW, Action.PAUSE, "lunch", "operator")
+HALT = replace(PAUSE, action=Action.HALT)
 PLACED = TimerFired(NOW, PLAN.name, time(9, 30))
 
 
@@ -242,8 +243,15 @@ async def test_a_fault_in_the_middle_of_a_batch_takes_nothing_of_it_back(room: R
     assert len(room.journal.writes) == 1
 
 
-async def test_an_operator_comes_before_the_hooks_that_an_event_has_left_due(room: Room) -> None:
-    """Three symbols are decided on in one event, with a pause requested after the first."""
+@pytest.mark.parametrize(
+    ("ask", "looks_after"), [(PAUSE, ["PAUSED", "PAUSED"]), (HALT, [])], ids=["pause", "halt"]
+)
+async def test_an_operator_comes_before_the_hooks_that_an_event_has_left_due(
+    room: Room, ask: OperatorActed, looks_after: Sequence[str]
+) -> None:
+    """Three symbols are decided on in one event, with the request made after the first. A halt
+    wakes no strategy any more.
+    """
     symbols = ("HPG", "SSI", "VCB")
     listed = tuple(replace(engine_stage.HPG, symbol=each) for each in symbols)
     hooks = {"on_timer": lambda self, _: self.buy(100, limit=26_000)}
@@ -262,18 +270,27 @@ async def test_an_operator_comes_before_the_hooks_that_an_event_has_left_due(roo
     room.inbox.post(PLACED)
     await room.loop.step()
     room.inbox.post(_told(1))
-    room.inbox.ask(PAUSE)
+    room.inbox.ask(ask)
     await room.loop.finish()
 
     shown = [entry for entry, _ in room.shown if isinstance(entry, Decision | Note)]
-    assert [type(entry) for entry in shown] == [Decision, Decision, Decision, Note]
-    decided = [entry.code for entry in shown if isinstance(entry, Decision)]
-    assert [code == "PAUSED" for code in decided] == [False, True, True]
+    first, *after, told = shown
+    assert isinstance(first, Decision)
+    assert first.code != "PAUSED"
+    assert [entry.code for entry in after if isinstance(entry, Decision)] == looks_after
+    assert [type(entry) for entry in (*after, told)] == [Decision] * len(looks_after) + [Note]
 
 
+@pytest.mark.parametrize(
+    ("ask", "state"), [(PAUSE, RunState.PAUSED), (HALT, RunState.HALTED)], ids=["pause", "halt"]
+)
 @pytest.mark.parametrize("think_s", [0.001, 0.005, 0.020])
-async def test_in_real_time_a_pause_takes_effect_within_100_ms_of_a_flood_s_thinking(
-    room: Room, monkeypatch: pytest.MonkeyPatch, think_s: float
+async def test_in_real_time_an_ask_takes_effect_within_100_ms_of_a_flood_s_thinking(
+    room: Room,
+    monkeypatch: pytest.MonkeyPatch,
+    think_s: float,
+    ask: OperatorActed,
+    state: RunState,
 ) -> None:
     """Time passes only as the engine thinks; a request takes some turns of the loop to arrive, and
     so does the end of a commit.
@@ -302,13 +319,13 @@ async def test_in_real_time_a_pause_takes_effect_within_100_ms_of_a_flood_s_thin
 
     for _ in range(3 * activity.TURNS_MAX):
         await asyncio.sleep(0)
-    room.inbox.ask(PAUSE)
+    room.inbox.ask(ask)
     for _ in range(activity.TURNS_MAX):
         await asyncio.sleep(0)
-    is_paused, paused_at = engine.status().state is RunState.PAUSED, spent[0]
+    holds, held_at = engine.status().state is state, spent[0]
     stopped.set()
 
-    assert (is_paused, paused_at <= 0.1) == (True, True)
+    assert (holds, held_at <= 0.1) == (True, True)
     assert room.inbox.has_more
     await running
 
@@ -536,7 +553,7 @@ async def test_a_halt_between_commit_and_first_byte_keeps_the_order_back(room: R
     step = asyncio.ensure_future(room.loop.step())
     await room.journal.written.wait()
 
-    room.inbox.ask(replace(PAUSE, action=Action.HALT))
+    room.inbox.ask(HALT)
     await asyncio.sleep(0)
     assert room.market.engine.status().state is RunState.HALTED
     room.journal.gate.set()

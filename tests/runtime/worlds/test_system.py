@@ -89,6 +89,39 @@ async def test_a_deadline_that_comes_nearer_fires_before_the_job_that_was_next()
     assert fired == ["engine"]
 
 
+@pytest.mark.parametrize("moved_to_s", [40, None], ids=["postponed", "withdrawn"])
+async def test_a_deadline_that_moves_away_wakes_nobody_at_the_old_time(
+    moved_to_s: int | None,
+) -> None:
+    """The job comes after the old deadline and the last one after the new one."""
+    clock = quick(SystemClock())
+    fired, stopping = list[str](), asyncio.Event()
+    later = None if moved_to_s is None else START + timedelta(seconds=moved_to_s)
+
+    def engine(due: datetime) -> None:
+        assert later is not None
+        assert due >= later
+        fired.append("engine")
+
+    def last(_due: datetime) -> None:
+        stopping.set()
+
+    hour = timedelta(hours=1)
+    jobs = [
+        Job("job", every(hour, start=START + timedelta(seconds=30)), partial(note, fired, "job")),
+        Job("last", every(hour, start=START + timedelta(seconds=50)), last),
+    ]
+    driver = ClockDriver(clock, Timetable(jobs, START), engine, lambda *_: None, speed=SPEED)
+    driver.wake_at(START + timedelta(seconds=20))
+    running = asyncio.create_task(driver.run(stopping))
+    await asyncio.sleep(0)
+
+    driver.wake_at(later)
+    await asyncio.wait_for(running, 30)
+
+    assert fired == (["job"] if later is None else ["job", "engine"])
+
+
 async def test_a_wall_that_is_set_back_delays_no_poll_and_no_deadline() -> None:
     wall = Wall()
     clock = quick(SteadyClock(wall))
