@@ -510,6 +510,29 @@ async def test_an_order_whose_day_book_is_too_old_is_signed_when_that_is_read(ro
     assert isinstance(answer.outcome, Accepted)
 
 
+async def test_a_day_book_that_is_too_old_is_read_while_the_decision_is_being_committed(
+    room: Room,
+) -> None:
+    book, read, stored = room.stage.day_order_book, asyncio.Event(), list[int]()
+
+    def post(_: Event) -> None:
+        stored.append(room.journal.stored)
+        read.set()
+
+    book.elapsed_s, book.post = NOW.timestamp, post
+    room.buy()
+    room.journal.gate.clear()
+    step = asyncio.ensure_future(room.loop.step())
+
+    await asyncio.wait_for(read.wait(), 30)
+    room.journal.gate.set()
+    await step
+    [answer] = await room.answers()
+
+    assert stored == [0], "one read, before anything is stored"
+    assert isinstance(answer.outcome, Accepted)
+
+
 async def test_only_as_many_orders_are_signed_with_their_decisions_as_may_be_in_flight(
     room: Room,
 ) -> None:
