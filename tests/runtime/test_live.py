@@ -1,12 +1,15 @@
 """The live loop: what is one transaction, what waits for which, and what a failure leaves."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import time, timedelta
+from itertools import groupby
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from bot.broker.writes import Objection, SignedRequest
 from bot.domain.entry import (
@@ -59,6 +62,10 @@ NOW = engine_stage.START
 SKIP = Decision(NOW, "test", "HPG", Verdict.SKIPPED, "NO_SIGNAL", "nothing to see")
 PAUSE = OperatorActed(NOW, Action.PAUSE, "lunch", "operator")
 HALT = replace(PAUSE, action=Action.HALT)
+STATEMENTS_MAX = 15
+"""What the decision and the attempt of an order take on SQLite: begin, commit, one question, six
+rows and six heads.
+"""
 PLACED = TimerFired(NOW, PLAN.name, time(9, 30))
 
 
@@ -497,6 +504,39 @@ async def test_a_decision_and_its_attempt_are_one_transaction_before_the_first_b
     assert seen == [1]
     assert isinstance(answer.outcome, Accepted)
     assert len(room.stage.placed()) == 1
+
+
+async def test_from_decision_to_first_byte_an_order_takes_few_statements(
+    tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the journal needs once only, it has asked for with an earlier order."""
+    ran, before = list[str](), list[str]()
+
+    def connected(connection: sqlite3.Connection, _: object) -> None:
+        connection.set_trace_callback(ran.append)
+
+    sa.event.listen(sa.pool.Pool, "connect", connected)
+    try:
+        room = await _room(tmp_path, sqlite_url)
+        send = room.stage.broker.writer.send
+
+        async def looking(signed: SignedRequest, objection: Objection) -> Answer | NoAnswer:
+            before[:] = [text for text, _ in groupby(ran)]  # each trigger tells its own once more
+            return await send(signed, objection)
+
+        monkeypatch.setattr(room.stage.broker.writer, "send", looking)
+        earlier = replace(staging.intent(9, limit_price=25_000), created_at=NOW, ttl_at=NOW)
+        room.stage.orders._gate = lambda *_: None
+        await room.stage.orders.place(await room.stage.ready(earlier))
+        room.buy()
+        ran.clear()
+        await room.loop.step()
+        await room.answers()
+    finally:
+        sa.event.remove(sa.pool.Pool, "connect", connected)
+    assert (before[0], before[-1]) == ("BEGIN IMMEDIATE", "COMMIT")
+    assert len(before) <= STATEMENTS_MAX, "\n".join(before)
+    await room.stage.strike()
 
 
 async def test_an_order_whose_day_book_is_too_old_is_signed_when_that_is_read(room: Room) -> None:
