@@ -81,7 +81,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialResult:
     """The result of a trial: the gain of each day (0.01 is 1 %), trades, and money in VND."""
 
     days: tuple[date, ...]
@@ -147,7 +147,7 @@ class Trial:
     values: Values
     state: TrialState
     value: float | None = None
-    outcome: Outcome | None = None
+    outcome: TrialResult | None = None
     reason: str = ""
 
 

@@ -23,9 +23,9 @@ from bot.runtime.history.optimise.result import (
     Job,
     Neighbour,
     Objective,
-    Outcome,
     Search,
     Trial,
+    TrialResult,
     TrialState,
     best_of,
     folds_of,
@@ -41,7 +41,7 @@ BROKEN_MAX: Final = 3
 """After this many breakdowns of the executor it is no longer bad luck."""
 GRID_MAX: Final = 100_000
 
-Run = Callable[[Job, Values], Outcome | Failure]
+Run = Callable[[Job, Values], TrialResult | Failure]
 Refuse = Callable[[Values], str | None]
 Told = Callable[[int, Trial | None], None]
 """Called with the number of finished trials, and the best so far."""
@@ -142,7 +142,7 @@ class _Judge:
     seen: int
     days: tuple[object, ...]
 
-    def judged(self, number: int, values: Values, outcome: Outcome) -> Trial:
+    def judged(self, number: int, values: Values, outcome: TrialResult) -> Trial:
         if outcome.days != self.days:
             text = f"a worker has played {len(outcome.days)} days instead of {len(self.days)}: "
             raise OperatorMistake.of("E-OPT-006", f"{text}its bars are not those of the others")
@@ -160,8 +160,8 @@ class _Workers:
     def __init__(self, make: Callable[[], Executor], question: Question) -> None:
         self._make, self._question = make, question
         self._executor = make()
-        self._under_way: dict[Future[Outcome | Failure], Values] = {}
-        self._again: dict[Future[Outcome | Failure], Future[Outcome | Failure]] = {}
+        self._under_way: dict[Future[TrialResult | Failure], Values] = {}
+        self._again: dict[Future[TrialResult | Failure], Future[TrialResult | Failure]] = {}
         self._broken = 0
 
     def __enter__(self) -> "_Workers":
@@ -177,7 +177,7 @@ class _Workers:
             future.cancel()
         self._executor.shutdown(wait=wait)
 
-    def submit(self, values: Values) -> Future[Outcome | Failure]:
+    def submit(self, values: Values) -> Future[TrialResult | Failure]:
         try:
             future = self._executor.submit(self._question.run, self._question.job, values)
         except BrokenExecutor as error:
@@ -186,7 +186,7 @@ class _Workers:
         self._under_way[future] = values
         return future
 
-    def result(self, future: Future[Outcome | Failure]) -> Outcome:
+    def result(self, future: Future[TrialResult | Failure]) -> TrialResult:
         """Wait for the result of a trial, through breakdowns of the executor."""
         while True:
             current = self._current(future)
@@ -201,7 +201,7 @@ class _Workers:
                 raise OperatorMistake.of("E-OPT-006", f"a trial cannot be played: {found.problem}")
             return found
 
-    def _current(self, future: Future[Outcome | Failure]) -> Future[Outcome | Failure]:
+    def _current(self, future: Future[TrialResult | Failure]) -> Future[TrialResult | Failure]:
         while future in self._again:
             future = self._again[future]
         return future
@@ -235,8 +235,8 @@ def _make_trials(
     others.
     """
     done, wanted = log.trials(), question.trials
-    waiting = deque[tuple[int, Values, Future[Outcome | Failure]]]()
-    futures = dict[object, Future[Outcome | Failure]]()
+    waiting = deque[tuple[int, Values, Future[TrialResult | Failure]]]()
+    futures = dict[object, Future[TrialResult | Failure]]()
     kept = {key_of(trial.values): trial for trial in done}
     tried = [key_of(trial.values) for trial in done if trial.state is not TrialState.REFUSED]
     best, ended, repeated = best_of(done), len(done), len(tried) - len(set(tried))
@@ -283,7 +283,7 @@ def _neighbours(
     if best is None:
         return ()
     known = {key_of(trial.values): trial for trial in found.trials}
-    asked: list[tuple[str, Values, Future[Outcome | Failure] | None]] = []
+    asked: list[tuple[str, Values, Future[TrialResult | Failure] | None]] = []
     for dimension in found.space:
         for value in dimension.neighbours(best.values[dimension.name]):
             values: Values = {**best.values, dimension.name: value}

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
-from bot.runtime.history.optimise.result import Outcome, Trial, TrialState
+from bot.runtime.history.optimise.result import Trial, TrialResult, TrialState
 from bot.runtime.history.optimise.space import Choice, Dimension, Space, Values, key_of
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class StudyLog:
             )
 
     @property
-    def before(self) -> Outcome | None:
+    def before(self) -> TrialResult | None:
         """The result of the strategy with its own values, if already known."""
         found = self._study.user_attrs.get(_BEFORE)
         return _outcome(found) if found else None
@@ -126,7 +126,7 @@ class StudyLog:
         for name in (LOG, QUESTION):
             (self._folder / name).unlink(missing_ok=True)
 
-    def keep_before(self, outcome: Outcome) -> None:
+    def keep_before(self, outcome: TrialResult) -> None:
         self._study.set_user_attr(_BEFORE, _plain(outcome))
 
     def trials(self) -> list[Trial]:
@@ -189,10 +189,10 @@ def _distribution(dimension: Dimension) -> "BaseDistribution":
     return FloatDistribution(low, high, step=step)
 
 
-def _plain(outcome: Outcome) -> dict[str, object]:
+def _plain(outcome: TrialResult) -> dict[str, object]:
     return {**asdict(outcome), "days": [day.isoformat() for day in outcome.days]}
 
 
-def _outcome(found: Mapping[str, Any]) -> Outcome:
+def _outcome(found: Mapping[str, Any]) -> TrialResult:
     days = tuple(date.fromisoformat(day) for day in found["days"])
-    return Outcome(**{**found, "days": days, "gains": tuple(found["gains"])})
+    return TrialResult(**{**found, "days": days, "gains": tuple(found["gains"])})

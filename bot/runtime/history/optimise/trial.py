@@ -25,7 +25,7 @@ from bot.runtime.history.backtest.run import run_backtest
 from bot.runtime.history.backtest.spec import Wanted, data_of, spec_of
 from bot.runtime.history.backtest.trades import round_trips
 from bot.runtime.history.bars import BarColumns, BarSource, DayFrame, Gap
-from bot.runtime.history.optimise.result import Failure, Job, Objective, Outcome
+from bot.runtime.history.optimise.result import Failure, Job, Objective, TrialResult
 from bot.runtime.history.optimise.search import Question
 from bot.runtime.history.optimise.space import Values, read_space, words_of
 from bot.runtime.history.recording.event_codec import Codec
@@ -80,7 +80,7 @@ def question_of(
     return strategy.plan.name, question
 
 
-def run_trial(job: Job, values: Values) -> Outcome | Failure:
+def run_trial(job: Job, values: Values) -> TrialResult | Failure:
     """Play a trial in this process."""
     try:
         result = play(job, values)
@@ -88,7 +88,7 @@ def run_trial(job: Job, values: Values) -> Outcome | Failure:
         return Failure(str(error))
     days = daily(result.equity, result.capital)
     end = result.equity[-1].equity if result.equity else result.capital
-    return Outcome(
+    return TrialResult(
         days=tuple(day.day for day in days),
         gains=tuple(day.gain for day in days),
         profit=end - result.capital,

@@ -19,9 +19,9 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.runtime.history.optimise.result import (
     Fold,
     Objective,
-    Outcome,
     Search,
     Trial,
+    TrialResult,
     TrialState,
     best_of,
 )
@@ -356,7 +356,7 @@ DAYS = tuple(date(2026, 9, 1) + timedelta(days=number) for number in range(40))
 def trial_of(number: int, gain: float, *, trades_in_test: bool = True) -> Trial:
     wave = [gain + (0.01 if day % 2 else -0.01) for day in range(len(DAYS))]
     gains = (*wave[:30], *(wave[30:] if trades_in_test else [0.0] * 10))
-    outcome = Outcome(DAYS, gains, 1, 1, 1)
+    outcome = TrialResult(DAYS, gains, 1, 1, 1)
     return Trial(number, {"fast": number}, TrialState.PLAYED, gain, outcome)
 
 
@@ -390,7 +390,7 @@ def test_the_first_of_equal_trials_is_the_best_also_if_its_values_came_again() -
 
 def test_a_trial_that_traded_on_too_few_days_is_not_one_that_never_traded() -> None:
     traded = replace(trial_of(0, 0.02), state=TrialState.SILENT, value=None)
-    idle = Trial(1, {"fast": 1}, TrialState.SILENT, None, Outcome(DAYS, (0.0,) * 40, 0, 0, 0))
+    idle = Trial(1, {"fast": 1}, TrialState.SILENT, None, TrialResult(DAYS, (0.0,) * 40, 0, 0, 0))
 
     made = dict(sections(found_of(traded, idle)))["trials"]
 

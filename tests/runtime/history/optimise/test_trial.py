@@ -11,7 +11,7 @@ from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.runtime.history.backtest.spec import Wanted
 from bot.runtime.history.bars import BarColumns
-from bot.runtime.history.optimise.result import Failure, Objective, Outcome
+from bot.runtime.history.optimise.result import Failure, Objective, TrialResult
 from bot.runtime.history.optimise.search import Question
 from bot.runtime.history.optimise.trial import KeptBars, question_of, run_trial
 from tests.backtest_results import FIRST, WavyBars
@@ -44,7 +44,7 @@ def test_values_change_what_is_played_and_the_same_ones_do_not(question: Questio
     other = run_trial(question.job, {"fast": 6, "slow": 20})
     again = run_trial(question.job, {"fast": 3, "slow": 10})
 
-    assert isinstance(first, Outcome)
+    assert isinstance(first, TrialResult)
     assert first == again != other
     assert first.days == (date(2026, 11, 12), date(2026, 11, 13))
     assert first.costs > 0
