@@ -22,7 +22,7 @@ from bot.clock import monotonic_s
 from bot.config.problems import OperatorMistake
 from bot.drill.broker import SCENARIO, STATE
 from bot.drill.exercise import HALT, KILLS, Row
-from bot.drill.oracle import Outcome, faults_in, outcome_of
+from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from bot.drill.project import Project
 from bot.drill.story import HALT as ASK_HALT
 from bot.drill.story import REST
@@ -72,7 +72,7 @@ class Process:
     ready_s: list[float] = field(default_factory=list)
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> StoryResult:
         """Return what journal and ledger say now."""
         return outcome_of(self.folder / STATE)
 

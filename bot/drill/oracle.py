@@ -26,7 +26,7 @@ UNSETTLED = (UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}) - FOR_A_PERSO
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StoryResult:
     """The results of a story in a state directory."""
 
     journal: str
@@ -88,7 +88,7 @@ class Outcome:
             return [dict(row) for row in connection.exec_driver_sql(query).mappings()]
 
 
-Promise = Callable[[Outcome], list[str]]
+Promise = Callable[[StoryResult], list[str]]
 _PROMISES = list[Promise]()
 """What must hold for every outcome; each returns what breaks it."""
 
@@ -99,16 +99,16 @@ def promise(check: Promise) -> Promise:
     return check
 
 
-def outcome_of(state_dir: Path, journal: str | None = None) -> Outcome:
+def outcome_of(state_dir: Path, journal: str | None = None) -> StoryResult:
     """Read both sides; the journal is the one in the folder unless its URL is given."""
     lines = read_ledger(state_dir / "sandbox.jsonl")
     orders = {str(line["order"]): line for line in lines if line["kind"] == "order"}
     times = [datetime.fromisoformat(str(line["at"])) for line in lines if "at" in line]
     url = journal or f"sqlite:///{state_dir / 'journal.db'}"
-    return Outcome(url, orders, ended_at=max(times, default=None))
+    return StoryResult(url, orders, ended_at=max(times, default=None))
 
 
-def faults_in(outcome: Outcome, *, by_hand: frozenset[str] = frozenset()) -> Sequence[str]:
+def faults_in(outcome: StoryResult, *, by_hand: frozenset[str] = frozenset()) -> Sequence[str]:
     """Return everything that breaks a promise; empty if all is well.
 
     `by_hand` are the orders placed elsewhere: the bot shows them but owns none.
@@ -129,7 +129,7 @@ def faults_in(outcome: Outcome, *, by_hand: frozenset[str] = frozenset()) -> Seq
 
 
 @promise
-def each_order_has_one_intent(outcome: Outcome) -> list[str]:
+def each_order_has_one_intent(outcome: StoryResult) -> list[str]:
     """Each order of the ledger has exactly one intent, and no intent has two."""
     rows = outcome.rows("select order_id, intent_id from orders")
     owners = {row["order_id"]: row["intent_id"] for row in rows}
@@ -146,7 +146,7 @@ def each_order_has_one_intent(outcome: Outcome) -> list[str]:
 
 
 @promise
-def no_intent_is_left_open(outcome: Outcome) -> list[str]:
+def no_intent_is_left_open(outcome: StoryResult) -> list[str]:
     """Each intent that was sent is an order, or is definitely none, or a person was told about it:
     its POST got through and no row shows it, or there are more rows than intents.
     """
@@ -167,7 +167,7 @@ def no_intent_is_left_open(outcome: Outcome) -> list[str]:
 
 
 @promise
-def orders_agree_with_the_ledger(outcome: Outcome) -> list[str]:
+def orders_agree_with_the_ledger(outcome: StoryResult) -> list[str]:
     """Executed quantity and amount match the ledger, and what has ended there has ended here."""
     found = []
     nobodys = outcome.by_hand | outcome.doubtful()
@@ -187,7 +187,7 @@ def orders_agree_with_the_ledger(outcome: Outcome) -> list[str]:
 
 
 @promise
-def fills_add_up(outcome: Outcome) -> list[str]:
+def fills_add_up(outcome: StoryResult) -> list[str]:
     """The fills of each order add up to what was executed, in shares, money and fees."""
     sums = {
         row["order_id"]: (row["quantity"], row["amount"])
@@ -204,7 +204,7 @@ def fills_add_up(outcome: Outcome) -> list[str]:
 
 
 @promise
-def moves_follow_one_another(outcome: Outcome) -> list[str]:
+def moves_follow_one_another(outcome: StoryResult) -> list[str]:
     """The moves of each order are consecutive, occur once each, and end at the order's present
     state.
     """

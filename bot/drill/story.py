@@ -21,7 +21,7 @@ from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
 from bot.drill.environment import LOCK, Act, Asked, DrillEnvironment
 from bot.drill.exercise import SYMBOL, Exercise, Row
-from bot.drill.oracle import Outcome, faults_in, outcome_of
+from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from bot.drill.project import Project
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import CTRL_C, RunEnd, RunOptions
@@ -95,7 +95,7 @@ class Told:
     end: RunEnd
     kept: Kept
     asked: Asked
-    outcome: Outcome
+    outcome: StoryResult
     state_dir: Path
     start: datetime
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from bot.config.problems import OperatorMistake
 from bot.drill.broker import SCENARIO, STATE
-from bot.drill.oracle import Outcome, faults_in, outcome_of
+from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from bot.runtime.control.socket import NoBotRunning, ask
 from tests.memory import roomy_memory
 from tests.postgres_database import administer, own_database
@@ -235,7 +235,7 @@ class Crashing:
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """What the journal says."""
-        return Outcome(self.journal, {}).rows(query)
+        return StoryResult(self.journal, {}).rows(query)
 
     def until_nothing_is_open(self) -> None:
         """Cancel all, again where it is needed, and wait until nothing is open or unknown."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.drill.oracle import (
-    Outcome,
+    StoryResult,
     faults_in,
     moves_follow_one_another,
     orders_agree_with_the_ledger,
@@ -38,7 +38,7 @@ def journal(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def doubtful(tmp_path: Path) -> set[str]:
-    return set(Outcome(f"sqlite:///{tmp_path / 'journal.db'}", {}).doubtful())
+    return set(StoryResult(f"sqlite:///{tmp_path / 'journal.db'}", {}).doubtful())
 
 
 def test_a_ghost_of_a_refused_order_is_nobodys_once_it_is_named_and_halts(
@@ -105,7 +105,9 @@ def test_a_move_that_is_told_twice_or_not_at_all_is_found(
     for statement in (*MOVES, change):
         journal.execute(statement)
 
-    assert moves_follow_one_another(Outcome(f"sqlite:///{tmp_path / 'journal.db'}", {})) == found
+    assert (
+        moves_follow_one_another(StoryResult(f"sqlite:///{tmp_path / 'journal.db'}", {})) == found
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,13 +132,13 @@ def test_a_fill_of_the_last_minute_is_excused_for_somebody_elses_order_alone(
     url, hand = f"sqlite:///{tmp_path / 'journal.db'}", frozenset(by_hand)
 
     found = orders_agree_with_the_ledger(
-        Outcome(url, {"ORD2": truth}, by_hand=hand, ended_at=ended_at)
+        StoryResult(url, {"ORD2": truth}, by_hand=hand, ended_at=ended_at)
     )
 
     assert bool(found) is is_found
 
 
 def test_a_bot_that_never_made_its_journal_is_a_fault_and_no_bug(tmp_path: Path) -> None:
-    (found,) = faults_in(Outcome(f"sqlite:///{tmp_path / 'journal.db'}", {}))
+    (found,) = faults_in(StoryResult(f"sqlite:///{tmp_path / 'journal.db'}", {}))
 
     assert "no such file" in found

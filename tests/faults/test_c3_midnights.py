@@ -18,7 +18,7 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.domain.entry import DAY_NOTE, AuthEvent, Decision, Note, Verdict
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.drill.oracle import Outcome, faults_in, outcome_of
+from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.worlds.environment import EnvironmentSpec
@@ -116,7 +116,7 @@ WRITES = (
 MOVES = "select t.to_state, o.trading_date, t.at from transitions t join orders o using (order_id)"
 
 
-def _kept_days(outcome: Outcome) -> list[str]:
+def _kept_days(outcome: StoryResult) -> list[str]:
     """What was done to an order, or became of it, on another day than its own."""
     rows = [*outcome.rows(WRITES), *outcome.rows(MOVES)]
     days = [(row, str(_local(datetime.fromisoformat(row["at"])).date())) for row in rows]

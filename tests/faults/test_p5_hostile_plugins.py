@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-from bot.drill.oracle import Outcome, faults_in
+from bot.drill.oracle import StoryResult, faults_in
 from bot.runtime.brake import FLAG
 from bot.sandbox.house.ledger import read_ledger
 from tests.faults import hostile_plugin
@@ -147,7 +147,7 @@ class Harmed:
         """What the journal says otherwise than the broker's ledger."""
         lines = [line for line in read_ledger(self.hanging.ledger) if line["kind"] == "order"]
         journal = f"sqlite:///{self.hanging.state_dir / 'journal.db'}"
-        return faults_in(Outcome(journal, {str(line["order"]): line for line in lines}))
+        return faults_in(StoryResult(journal, {str(line["order"]): line for line in lines}))
 
 
 def _read(hanging: Hanging) -> list[str]:

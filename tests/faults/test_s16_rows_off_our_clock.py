@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from bot.domain.entry import IntentMoved, Note
-from bot.drill.oracle import Outcome, faults_in, outcome_of
+from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.faults.strikes import STRIKES, times
@@ -122,7 +122,7 @@ async def _told(folder: Path, seed: int) -> HandStory:
     return told
 
 
-def _doubted(outcome: Outcome) -> dict[str, str]:
+def _doubted(outcome: StoryResult) -> dict[str, str]:
     """Each intent about which a person was asked, and the order that may be its."""
     notes = outcome.rows("select order_id, note from orders where intent_id is null")
     found = [(re.match(r"may be (L-\d+) ", row["note"] + " "), row["order_id"]) for row in notes]

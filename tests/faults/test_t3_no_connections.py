@@ -21,7 +21,7 @@ from bot.clock import ScaledClock, SystemClock
 from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
 from bot.domain.entry import AttemptFinished, Entry, Fill
-from bot.drill.oracle import Outcome, faults_in
+from bot.drill.oracle import StoryResult, faults_in
 from bot.runtime.control.socket import NoBotRunning, ask
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
@@ -336,7 +336,7 @@ def test_an_order_without_a_connection_is_not_sent_and_the_reason_is_told(
     assert counted == {"ACCEPTED": len(orders), "NOT_SENT": len(kinds)}
     assert {each.http_status for each in attempts if each.outcome == "NOT_SENT"} == {None}
     journal = f"sqlite:///{tmp_path / 'state' / 'journal.db'}"
-    assert faults_in(Outcome(journal, orders)) == []
+    assert faults_in(StoryResult(journal, orders)) == []
     assert (way.firsts, way.versions - LEAST) == ({HANDSHAKE}, set()), "TLS or nothing"
     for kind, reason in way.told:
         assert re.fullmatch(SAID[kind], reason), kind

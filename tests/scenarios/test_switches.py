@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 
-from bot.drill.oracle import Outcome, faults_in, outcome_of
+from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from bot.sandbox.scenario import Switches
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.sandbox.switch_table import choices
@@ -165,12 +165,12 @@ def _judged(switches: Mapping[str, object], before: HandStory, after: HandStory)
     return found + [f"{RESTING} is {resting}"] * (resting != ("CANCELLED", 18_100, 300))
 
 
-def _seen(switches: Mapping[str, object], outcome: Outcome) -> Outcome:
+def _seen(switches: Mapping[str, object], outcome: StoryResult) -> StoryResult:
     """Leave out what this broker never tells: a refused place without an id has no order."""
     if switches.get("rejected_order_id") != "empty":
         return outcome
     told = {key: one for key, one in outcome.orders.items() if one["status"] != "REJECTED"}
-    return Outcome(outcome.journal, told)
+    return StoryResult(outcome.journal, told)
 
 
 @pytest.mark.sampled(2)

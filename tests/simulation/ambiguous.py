@@ -29,7 +29,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from bot.drill.oracle import Outcome, faults_in, outcome_of
+from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from tests.by_hand import tell_by_hand
 from tests.simulation.order_chains import chains_in, write_day
@@ -173,7 +173,7 @@ def afternoon(seed: int) -> Counted:
         return counted
 
 
-def _counted(outcome: Outcome, story: Story) -> Counted:
+def _counted(outcome: StoryResult, story: Story) -> Counted:
     counted = Counted(places=len(story.posts()))
     struck = {line["rule"]: line["struck"] for line in story.ledger() if line["kind"] == "fault"}
     for rule, fate in enumerate(FATES):

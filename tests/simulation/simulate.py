@@ -40,7 +40,7 @@ from typing import Final
 from bot.broker.errors import BrokerError
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
-from bot.drill.oracle import Outcome, faults_in, outcome_of
+from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.state_dir import LEDGER
@@ -342,7 +342,7 @@ _TABLES: Final = {
 }
 
 
-def _rows(outcome: Outcome) -> Iterator[str]:
+def _rows(outcome: StoryResult) -> Iterator[str]:
     """Give every row of the journal in its order, without what no seed decides."""
     for table, columns in _TABLES.items():
         known = {

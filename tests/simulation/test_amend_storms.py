@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from bot.config.scenario_file import load_scenario
-from bot.drill.oracle import Outcome, faults_in, outcome_of
+from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from bot.runtime.state_dir import LEDGER
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
@@ -160,7 +160,7 @@ def _tell(config: Path, asks: list[Ask], trap: Trap, dice: Random, answers: str)
     asyncio.run(tell_by_hand(config, *left, minutes=minutes, place_in=make, may_fault=True))
 
 
-def _wrong(outcome: Outcome) -> list[str]:
+def _wrong(outcome: StoryResult) -> list[str]:
     """Everything that breaks a promise, and an order that is not as the broker has it."""
     found = list(faults_in(outcome))
     for row in outcome.rows("select * from orders"):
