@@ -38,7 +38,7 @@ def nobody(_: Finding) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ConformanceReport:
     """Everything that was asserted, in the order of the requests."""
 
     findings: tuple[Finding, ...]

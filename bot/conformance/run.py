@@ -25,7 +25,15 @@ from bot.conformance.access import ME, check_access, check_nonce_memory, check_t
 from bot.conformance.content import check_content
 from bot.conformance.data import Read, Refusal
 from bot.conformance.facts import FUND_PATHS, find_facts
-from bot.conformance.finding import Finding, Report, Show, Verdict, judged, nobody, skipped
+from bot.conformance.finding import (
+    ConformanceReport,
+    Finding,
+    Show,
+    Verdict,
+    judged,
+    nobody,
+    skipped,
+)
 from bot.conformance.orders import check_orders
 from bot.conformance.raw_client import Key, RawClient
 from bot.conformance.reads import check_read, check_refusal
@@ -69,7 +77,7 @@ async def conform(
     show: Show = nobody,
     on_left: Show = nobody,
     on_wait: OnWait | None = None,
-) -> Report:
+) -> ConformanceReport:
     """Make the run; `on_wait` gets until when the quota makes it wait.
 
     If cancelled, or if `show` has lost its reader, it cleans up what it has placed before it ends;
@@ -114,7 +122,7 @@ async def conform(
         raise OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE) from error
     finally:
         await link.close()
-    return Report(tuple(findings))
+    return ConformanceReport(tuple(findings))
 
 
 async def _checks(
@@ -166,11 +174,11 @@ class Interrupted(Exception):
 
 
 async def until_signal(
-    run: Coroutine[Any, Any, Report],
+    run: Coroutine[Any, Any, ConformanceReport],
     on_signal: Callable[[signal.Signals], None],
     *,
     again_s: float = AGAIN_S_MAX,
-) -> Report:
+) -> ConformanceReport:
     """Make the run and return its report; `on_signal` gets each signal. Raises Interrupted."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(run)
     seen: list[signal.Signals] = []

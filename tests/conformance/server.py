@@ -15,7 +15,7 @@ from bot.broker.link import AsgiApp, Traffic
 from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
 from bot.config.scenario_file import load_scenario
-from bot.conformance.finding import Finding, Report, Show, Verdict, nobody
+from bot.conformance.finding import ConformanceReport, Finding, Show, Verdict, nobody
 from bot.conformance.raw_client import Key, RawClient
 from bot.conformance.run import ConformancePlan, conform
 from bot.protocol.secret import Secret
@@ -64,7 +64,7 @@ class Server:
         at_market: bool = True,
         per_minute: int = PER_MINUTE,
         show: Show = nobody,
-    ) -> Report:
+    ) -> ConformanceReport:
         """Do the whole run."""
 
         async def code(_: str) -> str:

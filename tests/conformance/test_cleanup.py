@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.conformance.facts import find_facts, rows
-from bot.conformance.finding import Finding, Report, Verdict
+from bot.conformance.finding import ConformanceReport, Finding, Verdict
 from bot.conformance.orders import check_orders
 from bot.conformance.run import SIGNALS, Interrupted, until_signal
 from bot.conformance.two_factor import AskCode, sign_in
@@ -249,7 +249,7 @@ async def cut_off(
     """Send signals once there is a finding; return how the run ended and what it left."""
     left: list[Finding] = []
 
-    async def orders() -> Report:
+    async def orders() -> ConformanceReport:
         client = played.client
         facts = await find_facts(client, account=ACCOUNT, stock=None)
         assert [finding async for finding in sign_in(client, code_of(played))]
@@ -258,7 +258,7 @@ async def cut_off(
                 for number in numbers:
                     signal.raise_signal(number)
                 await asyncio.sleep(0)
-        return Report(())
+        return ConformanceReport(())
 
     with pytest.raises(Interrupted) as ended:
         await until_signal(orders(), lambda _: None, again_s=0.01)

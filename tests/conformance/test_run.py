@@ -10,7 +10,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.conformance.access import check_access
 from bot.conformance.data import Read
 from bot.conformance.facts import Facts, find_facts, rows
-from bot.conformance.finding import Report, Verdict
+from bot.conformance.finding import ConformanceReport, Verdict
 from bot.conformance.reads import NO_SHAPE, check_read
 from bot.protocol.endpoints import ENDPOINTS
 from tests.conformance.server import CONTINUOUS, Change, Server, server, verdicts
@@ -40,12 +40,12 @@ def played() -> Server:
 
 
 @pytest.fixture(scope="module")
-async def report(played: Server) -> Report:
+async def report(played: Server) -> ConformanceReport:
     """The run against it, writes included."""
     return await played.run()
 
 
-async def test_the_sandbox_conforms(report: Report) -> None:
+async def test_the_sandbox_conforms(report: ConformanceReport) -> None:
     failed = [f"{one.id}: {one.found}" for one in report.findings if one.verdict is Verdict.FAIL]
 
     assert failed == []
@@ -53,7 +53,7 @@ async def test_the_sandbox_conforms(report: Report) -> None:
     assert report.executed >= ASSERTIONS_MIN
 
 
-async def test_nothing_is_skipped_where_everything_is_there(report: Report) -> None:
+async def test_nothing_is_skipped_where_everything_is_there(report: ConformanceReport) -> None:
     skipped = [
         f"{one.id}: {one.found}" for one in report.findings if one.verdict is Verdict.SKIPPED
     ]
@@ -61,14 +61,16 @@ async def test_nothing_is_skipped_where_everything_is_there(report: Report) -> N
     assert skipped == []
 
 
-async def test_every_assertion_has_an_id_of_its_own_that_names_its_section(report: Report) -> None:
+async def test_every_assertion_has_an_id_of_its_own_that_names_its_section(
+    report: ConformanceReport,
+) -> None:
     ids = Counter(finding.id for finding in report.findings)
 
     assert [id_ for id_, count in ids.items() if count > 1] == []
     assert all(id_[0].isdigit() for id_ in ids)
 
 
-async def test_the_sandbox_differs_from_the_document_in_no_field(report: Report) -> None:
+async def test_the_sandbox_differs_from_the_document_in_no_field(report: ConformanceReport) -> None:
     drifted = [f"{one.id}: {one.found}" for one in report.findings if one.verdict is Verdict.DRIFT]
 
     assert drifted == []
@@ -78,11 +80,13 @@ SECTIONS = ("2.1", "2.2", "2.3", "3", *(f"4.{number}" for number in range(1, 11)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-async def test_every_section_is_asserted(report: Report, section: str) -> None:
+async def test_every_section_is_asserted(report: ConformanceReport, section: str) -> None:
     assert any(finding.id.startswith(f"{section} ") for finding in report.findings)
 
 
-async def test_the_order_of_the_run_is_cancelled_again(played: Server, report: Report) -> None:
+async def test_the_order_of_the_run_is_cancelled_again(
+    played: Server, report: ConformanceReport
+) -> None:
     reply = await played.client.get("/trading/v1/accounts/0009000011/order-book")
     open_rows = [row for row in rows(reply) if row["remainqtty"] and row["allowcancel"] == "Y"]
     assert rows(reply)

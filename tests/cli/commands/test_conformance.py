@@ -16,7 +16,7 @@ from bot.cli.command import Invocation
 from bot.cli.commands import conformance
 from bot.cli.target import STOPPED
 from bot.config.problems import ExitCode
-from bot.conformance.finding import Finding, Report, Verdict
+from bot.conformance.finding import ConformanceReport, Finding, Verdict
 from bot.conformance.run import ConformancePlan
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
@@ -261,11 +261,11 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[ConformancePlan]:
     """What would have been run; a signal ends it at once."""
     plans = list[ConformancePlan]()
 
-    async def none(plan: ConformancePlan, **_: object) -> Report:
+    async def none(plan: ConformancePlan, **_: object) -> ConformanceReport:
         plans.append(plan)
         signal.raise_signal(signal.SIGTERM)
         await asyncio.sleep(1)
-        return Report(())
+        return ConformanceReport(())
 
     monkeypatch.setattr("bot.conformance.run.conform", none)
     return plans
