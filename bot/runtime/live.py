@@ -7,7 +7,7 @@ sent at once is signed first, so that its attempt is in the transaction of its d
 shown or sent before it is in the journal. A strategy's "no signal" protects nothing, so it waits
 for the next commit, at most `lazy_s`, to keep orders from queueing behind it; a commit that an
 order waits for leaves it to the next one, unless it led up to that order. Many equal ones become
-one row (`Fold`); each is shown.
+one row (`DecisionFolder`); each is shown.
 
 While a batch is being committed, operators' requests are processed and take effect at once; their
 records go into the next batch. While the journal is out of reach (`Commits`), answers and reads are
@@ -47,7 +47,7 @@ from bot.domain.outcome import NotSent
 from bot.engine.engine import Engine
 from bot.engine.settings import Guard
 from bot.journal.errors import OutcomeUnknown, Unreachable
-from bot.journal.reading.folding import Fold
+from bot.journal.reading.folding import DecisionFolder
 from bot.journal.writing.sends import Send
 from bot.runtime.activity import TimeSlice
 from bot.runtime.commits import Commits, Committed
@@ -99,7 +99,7 @@ class LiveLoop:
     ) -> None:
         self._engine = engine
         self._commits = commits
-        self._fold = Fold()
+        self._fold = DecisionFolder()
         self._inbox = inbox
         self._slice = time_slice
         self._lazy_s = lazy_s

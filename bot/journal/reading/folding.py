@@ -55,7 +55,7 @@ class _Group:
     last: Decision | None = None
 
 
-class Fold:
+class DecisionFolder:
     """Turns a run's decisions into the rows to write."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.journal.journal import Journal
-from bot.journal.reading.folding import Fold
+from bot.journal.reading.folding import DecisionFolder
 from tests.cli.commands.test_journal_commands import url_of
 from tests.cli.stage import call
 from tests.journal.facts import after
@@ -147,7 +147,7 @@ def test_alike_ones_that_were_folded_are_one_line_with_their_range(
     config: Path, tmp_path: Path
 ) -> None:
     own = shutil.copytree(config.parent, tmp_path / "own") / config.name
-    fold, gaps = Fold(), (0.40, 0.05, 0.21)
+    fold, gaps = DecisionFolder(), (0.40, 0.05, 0.21)
     skips = [
         Decision(after(300 + at), "sma", SYMBOL, Verdict.SKIPPED, "SKIP", f"no cross (gap {gap}%)")
         for at, gap in enumerate(gaps * 20)

@@ -12,7 +12,7 @@ from bot.domain.entry import CheckResult, Decision, Entry, Note, Numbers, Verdic
 from bot.domain.order import Side
 from bot.journal.journal import Journal
 from bot.journal.reading import folding
-from bot.journal.reading.folding import FIGURE, PERIOD, Fold, group, reason_of, unfolded
+from bot.journal.reading.folding import FIGURE, PERIOD, DecisionFolder, group, reason_of, unfolded
 from bot.journal.reading.reader import JournalReader
 from bot.journal.reading.values import DecisionGroup, ReasonRow
 from bot.journal.upkeep.verify import verify
@@ -34,7 +34,7 @@ def reasons(entries: Iterable[Entry]) -> list[ReasonRow]:
 
 
 def test_equal_nos_are_the_first_and_the_last_with_the_range_of_the_others() -> None:
-    fold, gaps = Fold(), (0.40, 0.05, 0.31, 0.20)
+    fold, gaps = DecisionFolder(), (0.40, 0.05, 0.31, 0.20)
     asked = [no(number, gap) for number, gap in enumerate(gaps)]
 
     written = [*fold.take(asked), *fold.rest()]
@@ -53,7 +53,7 @@ def test_equal_nos_are_the_first_and_the_last_with_the_range_of_the_others() -> 
 
 
 def test_two_equal_nos_are_both_whole() -> None:
-    fold, asked = Fold(), [no(0, 0.4), no(1, 0.1)]
+    fold, asked = DecisionFolder(), [no(0, 0.4), no(1, 0.1)]
 
     assert [*fold.take(asked), *fold.rest()] == asked
 
@@ -73,7 +73,7 @@ def test_two_equal_nos_are_both_whole() -> None:
 def test_what_differs_in_more_than_figures_is_not_equal(change: dict[str, object]) -> None:
     asked = [no(0, 0.4), no(1, 0.4, **change)]
 
-    assert Fold().take(asked) == asked
+    assert DecisionFolder().take(asked) == asked
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,11 @@ def test_what_differs_in_more_than_figures_is_not_equal(change: dict[str, object
 def test_what_is_about_an_order_is_never_folded(change: dict[str, object]) -> None:
     asked = [no(number, 0.4, **change) for number in range(5)]
 
-    assert Fold().take(asked) == asked
+    assert DecisionFolder().take(asked) == asked
 
 
 def test_an_order_in_the_symbol_ends_what_led_to_it_and_no_other() -> None:
-    fold, story = Fold(), Story(strategy="sma", symbol="FPT")
+    fold, story = DecisionFolder(), Story(strategy="sma", symbol="FPT")
     others = [no(number, 0.4, symbol="HPG") for number in range(3)]
     order = replace(story.decision, at=after(3))
 
@@ -106,7 +106,7 @@ def test_an_order_in_the_symbol_ends_what_led_to_it_and_no_other() -> None:
 
 
 def test_a_group_is_written_when_its_period_is_over_by_whatever_comes_then() -> None:
-    fold = Fold()
+    fold = DecisionFolder()
     fold.take([no(0, 0.4), no(1, 0.1), no(2, 0.2)])
     early = Note(after(PERIOD_S - 1), "PULSE", "quiet")
     late = Note(after(PERIOD_S), "PULSE", "quiet")
@@ -120,7 +120,7 @@ def test_a_group_is_written_when_its_period_is_over_by_whatever_comes_then() -> 
 
 
 def test_a_group_that_lives_takes_a_row_a_period() -> None:
-    fold, periods = Fold(), 6
+    fold, periods = DecisionFolder(), 6
     seconds = range(0, int(PERIOD_S) * periods, 5)
 
     written = _decisions([*fold.take(no(at, 0.1) for at in seconds), *fold.rest()])
@@ -130,7 +130,7 @@ def test_a_group_that_lives_takes_a_row_a_period() -> None:
 
 
 def test_a_no_after_a_long_silence_is_whole_again() -> None:
-    fold = Fold()
+    fold = DecisionFolder()
     fold.take([no(0, 0.4), no(1, 0.1), no(2, 0.2)])
     fold.take([Note(after(PERIOD_S), "PULSE", "quiet"), Note(after(2 * PERIOD_S), "PULSE", "")])
     again = no(2 * PERIOD_S + 1, 0.4)
@@ -139,7 +139,7 @@ def test_a_no_after_a_long_silence_is_whole_again() -> None:
 
 
 def test_groups_are_bounded() -> None:
-    fold = Fold()
+    fold = DecisionFolder()
     count = folding.GROUPS_MAX + 1
     asked = [no(0, 0.4, symbol=f"S{number}") for number in range(count)]
     assert len(fold.take([*asked[:-1], *asked[:-1]])) == count - 1
@@ -167,7 +167,7 @@ def test_folded_rows_group_to_what_all_rows_would(seed: int) -> None:
             asked.append(
                 no(at, a, symbol=symbol, strategy=strategy, why=why, numbers={"a": a, "b": b})
             )
-    fold, written = Fold(), list[Entry]()
+    fold, written = DecisionFolder(), list[Entry]()
     rest = list(asked)
     while rest:
         size = dice.randrange(1, 40)
@@ -191,7 +191,7 @@ def folding_may(entry: Entry) -> bool:
 async def test_folded_rows_are_a_chain_and_count_in_the_summary_of_the_day(
     journal: Journal, db_url: str
 ) -> None:
-    fold = Fold()
+    fold = DecisionFolder()
     await journal.write(fold.take(no(number, number / 100) for number in range(40)))
     await journal.write(fold.rest())
 
@@ -226,7 +226,7 @@ def _count(row: Decision) -> int:
 async def test_a_strategy_may_call_its_numbers_what_it_likes(
     named: dict[str, int | str], journal: Journal, db_url: str
 ) -> None:
-    fold = Fold()
+    fold = DecisionFolder()
     asked = [no(number, 0.4, numbers=named) for number in range(5)]
     yes = replace(asked[0], verdict=Verdict.PASSED, request_id="L-0001", at=after(9))
     await journal.write([*fold.take([*asked, yes]), *fold.rest()])
@@ -249,7 +249,7 @@ async def test_a_strategy_may_call_its_numbers_what_it_likes(
     "whys", [("rank #1", "rank ##", "rank #2"), ("a 1", "a #"), ("n/a", "5/a"), ("", "7")]
 )
 def test_reasons_that_differ_in_words_by_a_hair_are_never_mixed(whys: tuple[str, ...]) -> None:
-    fold, asked = Fold(), [no(at, 0.4, why=why) for at, why in enumerate(whys * 3)]
+    fold, asked = DecisionFolder(), [no(at, 0.4, why=why) for at, why in enumerate(whys * 3)]
 
     written = [*fold.take(asked), *fold.rest()]
 
@@ -267,7 +267,7 @@ def test_what_a_reason_and_its_hindrance_say_is_not_one_text() -> None:
         no(1, 0.4, why="gap", numbers={"reason": "1 of 2"}),
     ]
 
-    assert Fold().take([*asked, *asked]) == asked
+    assert DecisionFolder().take([*asked, *asked]) == asked
 
 
 WHYS = (
