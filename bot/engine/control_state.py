@@ -152,7 +152,7 @@ class TrackedFault:
 
 
 @dataclass(slots=True)
-class Places:
+class PlaceAnswers:
     """How the day's last orders were answered, the newest last; `since`: when they became bad."""
 
     last: deque[PlaceSeen] = field(default_factory=lambda: deque(maxlen=PLACES_JUDGED))

@@ -35,7 +35,7 @@ from bot.engine.control_state import (
     Gate,
     MachineTime,
     OldBooks,
-    Places,
+    PlaceAnswers,
     TrackedFault,
 )
 from bot.engine.findings import Belief, DepthSeen, PhaseSeen, QuoteSeen, Rules
@@ -203,7 +203,7 @@ class State:
         self.alerted: set[str] = set()
         self.next_intent_number = self.next_fill_number = 1
         self.day_order_book_asked_at: datetime | None = None
-        self.machine, self.places, self.old_books = MachineTime(), Places(), OldBooks()
+        self.machine, self.place_answers, self.old_books = MachineTime(), PlaceAnswers(), OldBooks()
         self.failing_reads: dict[str, FailingReads] = {}
         self.checked = Checked()
         self.counts: Counter[str] = Counter()

@@ -122,36 +122,37 @@ def note_answer(state: State, outcome: Outcome, finished: AttemptFinished | None
     """Record how one order was answered; an order that was not sent does not count."""
     if finished is None or isinstance(outcome, NotSent):
         return
-    places = state.places
-    places.last.append(PlaceSeen(state.now, isinstance(outcome, Unknown), finished.latency_ms))
-    if places.since is None and _is_ill(state):
-        places.since = next(each.at for each in places.last if _is_bad(each))
+    answers = state.place_answers
+    answers.last.append(PlaceSeen(state.now, isinstance(outcome, Unknown), finished.latency_ms))
+    if answers.since is None and _is_ill(state):
+        answers.since = next(each.at for each in answers.last if _is_bad(each))
         told = _standing(state)
         state.alert(told.code, told.text, told.facts)
-    elif places.since is not None and not _is_ill(state):
-        places.since = None
+    elif answers.since is not None and not _is_ill(state):
+        answers.since = None
         state.note("RESUME", "the broker answers orders in time again", {"good": GOOD_AGAIN})
 
 
 def restore(state: State, seen: tuple[PlaceSeen, ...]) -> None:
     """Restore the answers to the day's last orders from before the restart."""
+    answers = state.place_answers
     for each in seen:
-        state.places.last.append(each)
-        if state.places.since is None and _is_ill(state):
-            state.places.since = next(one.at for one in state.places.last if _is_bad(one))
+        answers.last.append(each)
+        if answers.since is None and _is_ill(state):
+            answers.since = next(one.at for one in answers.last if _is_bad(one))
         elif not _is_ill(state):
-            state.places.since = None
+            answers.since = None
 
 
 def begin_day(state: State) -> None:
     """Forget the answers of the day before."""
-    state.places.last.clear()
-    state.places.since = None
+    state.place_answers.last.clear()
+    state.place_answers.since = None
 
 
 def alerts(state: State) -> Iterator[Standing]:
     """Yield the alert while orders are answered late or not at all."""
-    if state.places.since is not None:
+    if state.place_answers.since is not None:
         yield _standing(state)
 
 
@@ -161,15 +162,15 @@ def _is_bad(seen: PlaceSeen) -> bool:
 
 def _is_ill(state: State) -> bool:
     """Return whether answers are bad: from `ILL_MIN` bad ones until `GOOD_AGAIN` good in a row."""
-    last = state.places.last
-    if state.places.since is not None:
+    last, since = state.place_answers.last, state.place_answers.since
+    if since is not None:
         newest = list(last)[-GOOD_AGAIN:]
         return len(newest) < GOOD_AGAIN or any(map(_is_bad, newest))
     return sum(map(_is_bad, last)) >= ILL_MIN
 
 
 def _standing(state: State) -> Standing:
-    last, since = state.places.last, state.places.since
+    last, since = state.place_answers.last, state.place_answers.since
     assert since is not None, "told only while it is ill"
     lost = sum(each.is_lost for each in last)
     late = sum(map(_is_bad, last)) - lost

@@ -164,4 +164,4 @@ def test_answers_of_the_day_before_count_no_more() -> None:
     broker.stage.after(86_400)
     broker.stage.handle(TradingDayStarted(broker.stage.now, DAY + timedelta(days=1)))
 
-    assert not broker.stage.engine._state.places.last
+    assert not broker.stage.engine._state.place_answers.last
