@@ -30,7 +30,7 @@ from bot.runtime.brake import Brake
 from bot.runtime.commits import Commits
 from bot.runtime.fence import Fence
 from bot.runtime.order_manager import OrderManager
-from bot.runtime.reads import DayOrderBook, Health
+from bot.runtime.reads import DayBookReader, Health
 from bot.runtime.supervisor import Trouble
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
@@ -91,7 +91,7 @@ class Stage:
     lease: Lease
     orders: OrderManager
     fence: Fence
-    day_order_book: DayOrderBook
+    day_order_book: DayBookReader
     closed: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
@@ -172,7 +172,7 @@ async def set_stage(
         braked = brake.objection() if brake is not None else None
         return closed[-1] if closed else braked
 
-    day_order_book = DayOrderBook(
+    day_order_book = DayBookReader(
         broker.client,
         account,
         clock,

@@ -47,7 +47,7 @@ from bot.protocol.secret import redact
 from bot.runtime.activity import Post, RightOfWay
 from bot.runtime.commits import Commits, Committed
 from bot.runtime.fence import Fence
-from bot.runtime.reads import DayOrderBook, Spawn
+from bot.runtime.reads import DayBookReader, Spawn
 from bot.runtime.stored_ids import StoredIds
 
 SIGNED_AGE_MAX_S: Final = 15.0
@@ -100,7 +100,7 @@ class OrderManager:
         writer: OrderWriter,
         commits: Commits,
         account: SubAccount,
-        day_order_book: DayOrderBook,
+        day_order_book: DayBookReader,
         market: Clock,
         fence: Fence,
         epoch: int,

@@ -17,7 +17,7 @@ from bot.runtime.fence import Fence
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import Show
 from bot.runtime.order_manager import OrderManager, order_words
-from bot.runtime.reads import DayOrderBook, Reads
+from bot.runtime.reads import DayBookReader, Reads
 from bot.runtime.second_factor import SecondFactor
 from bot.runtime.start.broker import BrokerRetry
 from bot.runtime.supervisor import Trouble
@@ -39,7 +39,7 @@ class Parts:
     commits: Commits
     account: SubAccount
     reads: Reads
-    day_order_book: DayOrderBook
+    day_order_book: DayBookReader
     orders: OrderManager
     fence: Fence
     second_factor: SecondFactor

@@ -143,7 +143,7 @@ def _named_from(kind: str) -> int:
 
 
 @dataclass(eq=False, slots=True)
-class DayOrderBook:
+class DayBookReader:
     """The day order book: read on demand, its ids remembered, one read at a time."""
 
     client: BrokerClient

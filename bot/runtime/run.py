@@ -54,7 +54,7 @@ from bot.runtime.journal_file import (
 from bot.runtime.notices.notices import Notices
 from bot.runtime.order_manager import OrderManager
 from bot.runtime.parts import Parts, unanswered
-from bot.runtime.reads import DayOrderBook, Health, Reads
+from bot.runtime.reads import DayBookReader, Health, Reads
 from bot.runtime.run_controls import RunControls, RunEnd, RunOptions, Screen
 from bot.runtime.second_factor import SecondFactor, codes_asked
 from bot.runtime.start.broker import (
@@ -330,7 +330,7 @@ class Run:
         market, client = environment.market, broker.client
         health = Health(market, post, environment.elapsed_s)
         offset = (lambda: broker.offset.of_sends) if environment.has_machines_time else timedelta
-        book = DayOrderBook(client, account, market, offset, health, post, environment.elapsed_s)
+        book = DayBookReader(client, account, market, offset, health, post, environment.elapsed_s)
         of_account = partial(replace, account=account.extended_id)
         strategies = [replace(each, plan=of_account(each.plan)) for each in self._strategies]
         clocks, speed = (market, environment.wire), environment.quota_speed

@@ -8,7 +8,7 @@ import pytest
 
 from bot.domain.message import AccountRead, Event, OrderRead, TodaysOrdersRead
 from bot.runtime.activity import RightOfWay
-from bot.runtime.reads import DayOrderBook, Health, Reads
+from bot.runtime.reads import DayBookReader, Health, Reads
 from tests.broker.played_broker import ACCOUNT, Reply, desk
 from tests.protocol.samples import ROW_JSON
 
@@ -97,7 +97,7 @@ async def test_a_rows_own_time_is_told_by_our_clock_where_the_brokers_is_known_t
     ahead = timedelta(seconds=12)
     for offset in (timedelta, lambda: ahead):
         health = Health(bench.clock, posted.append)
-        book = DayOrderBook(
+        book = DayBookReader(
             bench.broker.client, ACCOUNT, bench.clock, offset, health, posted.append, lambda: 0.0
         )
         await book.read()

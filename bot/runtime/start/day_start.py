@@ -43,7 +43,7 @@ from bot.protocol.strict_json import compact
 from bot.protocol.values.account import PastOrder
 from bot.runtime.activity import Post
 from bot.runtime.closes import Closes
-from bot.runtime.reads import DayOrderBook, Reads
+from bot.runtime.reads import DayBookReader, Reads
 from bot.runtime.start.broker import BrokerRetry, unreachable
 from bot.runtime.timetable.notes import quote_note
 
@@ -69,7 +69,7 @@ class DayStart:
     account: SubAccount
     market: Clock
     reads: Reads
-    day_order_book: DayOrderBook
+    day_order_book: DayBookReader
     retry: BrokerRetry
     post: Post
     plans: tuple[StrategyPlan, ...]

@@ -22,7 +22,7 @@ from bot.engine.settings import EngineSettings
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.closes import Closes
 from bot.runtime.history.warming.warm_up import WarmUp
-from bot.runtime.reads import DayOrderBook, Reads
+from bot.runtime.reads import DayBookReader, Reads
 from bot.runtime.timetable.schedule import (
     Fire,
     Job,
@@ -248,7 +248,7 @@ class Feeds:
     rulebook: Rulebook
     instruments: Mapping[str, Instrument]
     reads: Reads
-    day_order_book: DayOrderBook
+    day_order_book: DayBookReader
     closes: Closes
     warm_up: WarmUp
     tasks: Tasks
