@@ -18,16 +18,18 @@ WORD = re.compile(r"^\| ([^|]+?) \| ", re.MULTILINE)
 CLASS = re.compile(r"`([A-Z]\w+)`")
 METAPHORS = {"Seat", "Runner", "Desk", "Wish", "Staff", "World", "Heard", "Lives", "Glance"}
 """What the field has no word for: none may come back in the name of a class, whole or in part."""
+ALONE = {"Place", "Places", "Hand", "Floor", "Company", "Track"}
+"""As good in a compound as `PlaceOrder` or `CompanyEvent` is, but no name of a class by itself."""
 
 
 @cache
-def classes() -> dict[str, set[str]]:
-    """Every class of the product by its name, with the rooms that have one."""
-    found: dict[str, set[str]] = {}
+def classes() -> dict[str, list[str]]:
+    """Every class of the product by its name, with the room of each."""
+    found: dict[str, list[str]] = {}
     for path in (ROOT / "bot").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, set()).add(path.parent.relative_to(ROOT).as_posix())
+                found.setdefault(node.name, []).append(path.parent.relative_to(ROOT).as_posix())
     return found
 
 
@@ -86,12 +88,24 @@ def test_every_part_has_its_row() -> None:
     assert set(imports()) - {"clock"} <= rows
 
 
-def test_a_word_of_the_glossary_has_one_meaning() -> None:
+def words_of_the_glossary() -> list[str]:
     page = (ROOT / "docs/glossary.md").read_text("utf-8")
-    words = [word for row in WORD.findall(page) for word in row.split(", ") if row != "word"]
+    return [word for row in WORD.findall(page) for word in row.split(", ") if row != "word"]
+
+
+def test_a_word_of_the_glossary_has_one_meaning() -> None:
+    words = words_of_the_glossary()
 
     assert sorted(words) == sorted(set(words))
     assert len(words) > 60
+
+
+def test_a_class_that_bears_a_word_of_the_glossary_is_defined_once() -> None:
+    named = set(CLASS.findall((ROOT / "docs/glossary.md").read_text("utf-8")))
+    named |= {"".join(map(str.capitalize, word.split())) for word in words_of_the_glossary()}
+
+    assert len(named & set(classes())) > 30
+    assert {name: classes()[name] for name in named & set(classes()) if classes()[name][1:]} == {}
 
 
 def test_the_classes_of_the_glossary_are_there_and_metaphors_are_not() -> None:
@@ -101,12 +115,13 @@ def test_the_classes_of_the_glossary_are_there_and_metaphors_are_not() -> None:
     assert [name for name in named if name not in known] == []
     in_parts = {name: set(re.findall("[A-Z][a-z]+", name)) for name in known}
     assert [name for name, parts in in_parts.items() if parts & METAPHORS] == []
+    assert ALONE & set(known) == set()
 
 
 def test_a_book_is_price_levels_and_nothing_else() -> None:
     books = {name: rooms for name, rooms in classes().items() if name.endswith("Book")}
 
-    assert books.pop("Book") == {"bot/sandbox/exchange"}
+    assert books.pop("Book") == ["bot/sandbox/exchange"]
     assert set(books) == {"DayOrderBook"}
 
 
