@@ -140,11 +140,6 @@ class Traffic:
         self._under_way: set[object] = set()
         self._is_over = asyncio.Event()
 
-    @property
-    def in_flight(self) -> int:
-        """Requests made and not yet answered, including those still queued."""
-        return len(self._under_way)
-
     def begin(self, exchange: object) -> None:
         """Count an exchange that needs no task of its own, until `end` is called."""
         self._under_way.add(exchange)

@@ -499,11 +499,11 @@ async def test_a_caller_that_goes_away_does_not_cut_off_the_request(link_to: Lin
         await arrived.wait()
         caller.cancel()
         await asyncio.wait([caller])
-        was_in_flight = traffic.in_flight
+        was_in_flight = len(traffic._under_way)
         go_on.set()
         await traffic.drain()
 
-    assert (was_in_flight, traffic.in_flight) == (1, 0)
+    assert (was_in_flight, len(traffic._under_way)) == (1, 0)
 
 
 @pytest.mark.wire
@@ -600,7 +600,7 @@ async def test_a_request_counts_as_in_flight_from_the_call_to_the_answer():
     seen: list[int] = []
 
     async def app(scope: object, receive: object, send: Send) -> None:
-        seen.append(traffic.in_flight)
+        seen.append(len(traffic._under_way))
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"{}"})
 
@@ -608,7 +608,7 @@ async def test_a_request_counts_as_in_flight_from_the_call_to_the_answer():
     await link.exchange(GET, BOUNDS)
 
     assert seen == [1]
-    assert traffic.in_flight == 0
+    assert len(traffic._under_way) == 0
 
 
 async def test_headers_and_bodies_stay_out_of_a_requests_repr():

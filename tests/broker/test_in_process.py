@@ -147,7 +147,7 @@ async def test_a_caller_that_goes_away_does_not_cut_off_the_application():
     await asyncio.sleep(0)
     caller.cancel()
     await asyncio.wait([caller])
-    was_in_flight = traffic.in_flight
+    was_in_flight = len(traffic._under_way)
     go_on.set()
     await traffic.drain()
 

@@ -114,13 +114,6 @@ def migrate(url: str, *, script_location: Path | None = None) -> None:
         command.upgrade(configuration, "head")
 
 
-def newest_script(script_location: Path | None = None) -> str | None:
-    """The newest revision in `migrations/`; a test holds it equal to SCHEMA."""
-    from alembic.script import ScriptDirectory
-
-    return ScriptDirectory(str(script_location or _shipped())).get_current_head()
-
-
 def _shipped() -> Path:
     for folder in _SCRIPTS:
         if (folder / "env.py").is_file():

@@ -215,6 +215,9 @@ account_snapshots: Final = _chain(
     *_columns("taken_at account #cash #net_asset_value holdings #is_snapshot"),
 )
 
+# Nothing writes here: the end of a day is told by notes (DAY, CLOSE), its results by `v_pnl`. The
+# table is in every journal since the first version, with a chain of its own; dropping it would
+# change what `bot journal verify` and the archives of those journals hold, and gain nothing.
 daily_closes: Final = _chain(
     "daily_closes",
     *_columns("trading_date strategy symbol #quantity #cost #realised #fee #tax"),

@@ -7,7 +7,7 @@ are refused when the codec is made, not when a value is written.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from enum import Enum
@@ -174,11 +174,6 @@ class Codec:
             return kind(**{name: read_one(plain) for (name, read_one), plain in pairs})
 
         return write, read
-
-
-def codec_of(kinds: Iterable[Any]) -> Codec:
-    """Return the codec of a union composed here."""
-    return Codec(Union[tuple(kinds)])  # noqa: UP007
 
 
 def _same(value: Any) -> Any:
