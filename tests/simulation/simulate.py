@@ -3,14 +3,17 @@
     make simulate SEEDS=200          seeds 0 to 199        SEEDS=40-59    those
     make simulate SEED=7             one, with what happened in it
     python -m tests.simulation.simulate 1000 --twice     each told twice: is its hash the same?
+    python -m tests.simulation.simulate 1000 --into FILE     in parts: see parts.py
 
 A story is a day, or the stretch of one that something depends on, with a busy bot on a simulated
 machine against the sandbox: faults that pass and faults that stay, rows about other orders, a clock
 that is off, a disk that hangs, plug-ins that act in every hook, a person and a stranger who act,
 and kills. When all is mended the bot's journal is judged by the broker's ledger, which it never
 reads. A failure prints the command that tells it again, and the shortest list of what is needed.
-A night of 1,000 stories or more fails, too, when an id of the failure catalogue that they play
-struck fewer than 50 times; `PLAYS` in plan.py says which kind of fault plays which.
+100 stories or more fail, too, when fewer than 95 of 100 had the faults that a story should have, or
+they went less than 500 times as fast as the market; and a night of 1,000 or more when an id of the
+failure catalogue that they play struck fewer than 50 times: `PLAYS` in plan.py says which plays
+which.
 
 Left out of the hash of a story, as no seed decides it: nonces and the ids and hashes made of them,
 signing times to the millisecond and latencies, the system's date at the start.
@@ -30,12 +33,12 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 from bot.broker.errors import BrokerError
 from bot.config.problems import OperatorMistake
@@ -47,7 +50,9 @@ from bot.runtime.state_dir import LEDGER
 from bot.runtime.worlds.environment import EnvironmentSpec
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.scenario import Scenario
+from tests.proofs import undone
 from tests.simulation.machine import STUCK, run_on_machine
+from tests.simulation.parts import commit, kept, told_before
 from tests.simulation.plan import CLOCK_OFF, DAY, FAIR, KILL, Plan, plan_of
 from tests.simulation.strikes import STRIKES_MIN, by_id, too_rare
 from tests.simulation.traders import strategies_of, write_plugins
@@ -68,6 +73,11 @@ STORY_S_MAX: Final = 200
 STRUCK_MIN: Final = 20
 LASTING_MIN: Final = 5
 """What a story should have: faults that struck, and those of them that last."""
+JUDGED_FROM: Final = 100
+"""Stories from which on a run is judged by its figures."""
+FULL_PERCENT_MIN: Final = 95
+TIMES_REAL_MIN: Final = 500
+"""By the time of a core that it used, so that others who use the machine hardly matter."""
 FAILURES_SHOWN: Final = 3
 WORDS_MAX: Final = 1_000
 OTHER_HASH: Final = "told again its hash is"
@@ -266,11 +276,12 @@ def _cpu_s() -> float:
 
 
 def in_child(work: Callable[[], None]) -> int:
-    """Do it in a process of its own, which may die of it; return its exit code."""
+    """Do it in a process of its own, which may die of it, or hang; return its exit code."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
+            faulthandler.dump_traceback_later(STORY_S_MAX, exit=True, file=2)
             work()
             code = 0
         except (OperatorMistake, BrokerError) as error:
@@ -385,11 +396,22 @@ def main(arguments: Sequence[str]) -> int:
     asked.add_argument("seeds", nargs="?", type=seeds_of, default="200", metavar="200 | 40-59")
     asked.add_argument("--seed", nargs="+", metavar=("N", "LEFT_OUT"), help="one, and all of it")
     asked.add_argument("--twice", action="store_true", help="each twice, and compare the hashes")
+    asked.add_argument("--into", type=Path, metavar="FILE", help="go on with the night of a file")
     given = asked.parse_args(arguments)
     if given.seed:
         return _tell_one(int(given.seed[0]), given.seed[1:])
     tell = run_twice if given.twice else run_plan
-    return report(_each(given.seeds, tell), of=len(given.seeds), is_twice=given.twice)
+    if given.into is None:
+        return report(_each(given.seeds, tell), of=len(given.seeds), is_twice=given.twice)
+    by = {"commit": commit(), "twice": given.twice}
+    before = [_read(story) for story in told_before(given.into, by)]
+    left = [seed for seed in given.seeds if seed not in {result.seed for result in before}]
+    new = kept(_each(left, tell), given.into)
+    return report(chain(before, new), of=len(before) + len(left), is_twice=given.twice)
+
+
+def _read(story: Mapping[str, Any]) -> Result:
+    return Result(**{**story, "struck": Counter(story["struck"])})
 
 
 def report(results: Iterable[Result], *, of: int, is_twice: bool = False) -> int:
@@ -421,12 +443,14 @@ def report(results: Iterable[Result], *, of: int, is_twice: bool = False) -> int
         _say(f"  {count} x {name}: {ACCEPTED.get(name) or NOT_YET[name]}")
     for result in failed[:FAILURES_SHOWN]:
         _tell_failure(result)
+    wrong = [*figures.wrong(), *undone(stories=figures.count, intents=figures.intents)]
     if rare := too_rare(struck, figures.count):
-        _say(f"struck fewer than {STRIKES_MIN} times: {', '.join(rare)}")
-    return 1 if failed or rare else 0
+        wrong.append(f"struck fewer than {STRIKES_MIN} times: {', '.join(rare)}")
+    _say("\n".join(wrong) or "what had to be done was done")
+    return 1 if failed or wrong else 0
 
 
-def _each(seeds: range, tell: Tell) -> Iterator[Result]:
+def _each(seeds: Iterable[int], tell: Tell) -> Iterator[Result]:
     """Run seeds on some processes; no more of them are under way than can be remembered."""
     waiting = iter(seeds)
     with ProcessPoolExecutor(WORKERS, max_tasks_per_child=None) as pool:
@@ -466,12 +490,28 @@ class Figures:
             self.lasting.append(result.lasting)
             self.full += result.parts >= STRUCK_MIN and result.lasting >= LASTING_MIN
 
+    @property
+    def speed(self) -> float:
+        """How many times real time, a core."""
+        return self.market_s / max(self.cpu_s, 0.001)
+
+    def wrong(self) -> list[str]:
+        """Say what is less than it should be; a few stories are not judged."""
+        if self.count < JUDGED_FROM:
+            return []
+        full = f"{self.full:,} of {self.count:,} stories had the faults that a story should have"
+        slow = f"{self.speed:,.0f} times real time a core"
+        return [
+            *([full] if 100 * self.full < FULL_PERCENT_MIN * self.count else []),
+            *([slow] if self.speed < TIMES_REAL_MIN else []),
+            *undone(kills=self.kills),
+        ]
+
     def words(self, seconds: float) -> str:
-        speed = self.market_s / max(self.cpu_s, 0.001)
         return (
             f"{self.count:,} seeds in {seconds:.0f} s: {self.market_s / 3600:,.1f} h of market, "
-            f"{speed:,.0f} times real time a core; {self.kills:,} kills, {self.intents:,} intents; "
-            f"faults that struck in a seed: {_spread(self.parts)}, "
+            f"{self.speed:,.0f} times real time a core; {self.kills:,} kills, "
+            f"{self.intents:,} intents; faults that struck in a seed: {_spread(self.parts)}, "
             f"of which last: {_spread(self.lasting)}; {self.full:,} with {STRUCK_MIN} or more, "
             f"{LASTING_MIN} of which last"
         )

@@ -147,6 +147,12 @@ def test_a_run_begins_with_the_wall_clock_as_it_was_set(
     assert skew_of(plan, tmp_path) == timedelta(seconds=off_s)
 
 
+def test_a_child_that_hangs_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulate, "STORY_S_MAX", 0.1)
+
+    assert in_child(lambda: time.sleep(60)) == 1
+
+
 def test_a_story_without_a_journal_is_a_failure_and_ends_no_night(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
