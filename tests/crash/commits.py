@@ -20,6 +20,7 @@ from typing import Any, Final
 from tests.crash.harness import LOOK_S, QUIET_S_MAX, Crashing, crashing, databases
 from tests.crash.points import FLOWS, carry_out, prepare, show
 from tests.journal.breaking_proxy import Break, breaking_proxy
+from tests.proofs import undone
 
 BREAK_S_MAX: Final = 5.0
 FLOW_S: Final = 1.0
@@ -76,6 +77,8 @@ def main() -> int:
     with databases("postgres") as new, new() as url:
         assert url is not None
         counts, problems = break_often(url, asked.runs, asked.seed)
+    broken = sum(count for what, count in counts.items() if "," in what)
+    problems += undone(broken_commits=broken)
     show("")
     lines = [f"{name:<60}{count:>6,}" for name, count in sorted(counts.items())]
     took = f"{len(problems)} problems, {time.monotonic() - started:.0f} s"

@@ -20,6 +20,7 @@ from bot.journal.writing.emergency import FILE
 from tests.crash.harness import Crashing, crashing
 from tests.crash.points import FLOWS, carry_out, prepare, show
 from tests.crash.strikes import NOT_HERE, WRITES, Strike, may_strike, struck, threads_of
+from tests.proofs import undone
 
 ERRORS: Final = ("ENOSPC", "EIO")
 MANNERS: Final = ("", "+")
@@ -68,6 +69,7 @@ def refuse_all(flow: str, *, step: int = 1, first: int = 1) -> Refused:
                 found.problems += story.judge()
                 for row in story.rows("select verb, outcome from attempts"):
                     found.answers[f"{row['verb']} {row['outcome'] or 'unheard'}"] += 1
+    found.problems += undone(strikes=found.strikes.total())
     return found
 
 

@@ -161,6 +161,7 @@ class Crashing:
         self.bot.kill()
         out, err = self.bot.communicate()
         assert "Traceback" not in err, err
+        assert self.bot.returncode == -signal.SIGKILL, f"it had ended: {self.bot.returncode}, {err}"
         return out
 
     def ask(self, do: str, **request: object) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ journal is compared with the broker's ledger.
 """
 
 import argparse
+import signal
 import sys
 import time
 from collections import Counter
@@ -28,6 +29,7 @@ from tests.crash.harness import (
     databases,
 )
 from tests.crash.strikes import CALLS, NOT_HERE, Strike, may_strike, struck, struck_at, threads_of
+from tests.proofs import undone
 
 FLOWS: Final[Mapping[str, str | None]] = {
     "place": "POST",
@@ -98,6 +100,7 @@ def go_through(
             story.come_to_rest()
             reached.ready_s += story.ready_s
             reached.problems += story.judge()
+    reached.problems += undone(points=reached.threads.total())
     return reached
 
 
@@ -140,6 +143,7 @@ def _kill_at(story: Crashing, place: Place, step: int, reached: Reached) -> None
         return
     _, err = story.bot.communicate()
     assert "Traceback" not in err, err
+    assert story.bot.returncode == -signal.SIGKILL, f"it had ended: {story.bot.returncode}, {err}"
     reached.threads[place.thread] += 1
     reached.points[struck_at(log)] += 1
     place.at, place.misses = place.at + step, 0

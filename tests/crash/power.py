@@ -5,7 +5,7 @@
 As `tests.crash.kills`, and with each kill the disk forgets: of every file in the state directory
 either the last synced or the written contents remain, or for each block one of both. A library that
 is loaded before the C library (`lossy_disk.c`) keeps what was synced; it is compiled first, and
-without a compiler nothing is shown, which is said. The broker keeps its power.
+without a compiler nothing is shown, and the exit code is 2. The broker keeps its power.
 """
 
 import os
@@ -84,7 +84,7 @@ def main() -> int:
         return kills.main(lose=cut)
     if not shutil.which("cc"):
         sys.stdout.write(f"{NOT_HERE}\n")
-        return 0
+        return 2
     with tempfile.TemporaryDirectory() as made:
         library, source = f"{made}/lossy_disk.so", Path(__file__).with_name("lossy_disk.c")
         flags = ["-shared", "-fPIC", "-O1", "-w"]

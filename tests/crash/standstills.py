@@ -34,6 +34,7 @@ import sqlalchemy as sa
 
 from bot.config.problems import ExitCode
 from tests.crash.harness import BAD_WEATHER, READY_S_MAX, SPEED, Crashing, crashing, databases
+from tests.proofs import undone
 
 LIBRARY: Final = "LD_PRELOAD"
 ASLEEP: Final = "ASLEEP"
@@ -49,6 +50,7 @@ NONE: Final = (
     "orders of the refused one",
     "requests of the first once woken up",
 )
+SOME: Final = ("orders before", "orders after")
 _END_OTHERS: Final = """
     select count(pg_terminate_backend(pid)) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()
@@ -199,6 +201,7 @@ def main() -> int:
         story.come_to_rest()
         wrong += [f"{name}: {found[name]}" for name in NONE if found.get(name)]
         wrong += [] if found["second bot refused"] else ["the second bot was not refused"]
+        wrong += undone(**{name.replace(" ", "_"): found[name] for name in SOME})
         problems = [*wrong, *story.judge()]
     lines = [f"{name:<44}{value!s:>10}" for name, value in found.items()]
     sys.stdout.write("\n".join((*lines, *problems, f"{len(problems)} problems", "")))

@@ -21,6 +21,7 @@ from typing import Final
 from tests.crash.harness import BAD_WEATHER, Crashing, crashing, databases
 from tests.faults.hanging import locked
 from tests.journal.breaking_proxy import BreakingProxy, breaking_proxy
+from tests.proofs import undone
 
 STOPS_OF_A_STORY: Final = 50
 LIFE_S: Final = 1.2
@@ -82,6 +83,8 @@ def stop_often(
             problems += [f"seed {seed}, stop {number}: {each}" for each in wrong]
         story.come_to_rest()
         problems += [f"seed {seed}: {each}" for each in story.judge()]
+        if stops >= STOPS_OF_A_STORY:
+            problems += undone(orders=len(story.broker_orders()))
     return seconds, problems
 
 
@@ -148,7 +151,8 @@ def main() -> int:
         seconds, problems = stop_many(asked.stops, asked.seed, new, hangs=asked.hangs)
     how = ", each with a journal that hangs" if asked.hangs else ""
     told = f"{len(seconds)} stops on {asked.db}{how}, from seed {asked.seed}"
-    ordered = sorted(seconds)
+    ordered = sorted(seconds) or [0.0]
+    problems += undone(stops=len(seconds))
     share = f"p50 {ordered[len(ordered) // 2]:.2f} s, longest {ordered[-1]:.2f} s"
     sys.stdout.write("\n".join((f"{told}: {share}, {len(problems)} problems", *problems, "")))
     return 1 if problems else 0

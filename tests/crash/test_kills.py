@@ -1,10 +1,12 @@
 """P1: the daemon dies at a random moment under load, and nothing is lost, doubled or miscounted."""
 
+import sys
 from contextlib import nullcontext
 
 import pytest
 
-from tests.crash.kills import Tally, kill_often
+from tests.crash import kills
+from tests.crash.kills import JUDGED_FROM, READY_S_MAX, READY_S_WANTED, Tally, kill_often
 
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
 
@@ -31,3 +33,32 @@ def test_nor_does_one_with_its_journal_on_a_server(own_postgres_url: str) -> Non
     assert tally.kills >= KILLS
     assert tally.problems == []
     assert tally.orders > 0
+
+
+@pytest.mark.parametrize(
+    ("ready_s", "count", "code", "is_said"),
+    [
+        (READY_S_WANTED, JUDGED_FROM, 0, False),
+        (READY_S_WANTED + 0.1, JUDGED_FROM, 0, True),
+        (READY_S_MAX + 0.1, JUDGED_FROM, 1, True),
+        (READY_S_MAX + 0.1, JUDGED_FROM - 1, 0, False),
+    ],
+    ids=["as wanted", "on a busy machine", "too slow", "too few to say"],
+)
+def test_a_run_of_fifty_fails_when_a_start_in_a_hundred_takes_twice_as_long_as_wanted(
+    ready_s: float,
+    count: int,
+    code: int,
+    is_said: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def killed(often: int, _seed: int, _journal: object, tally: Tally, _lose: object) -> None:
+        tally.kills, tally.orders = often, 1
+        tally.ready_s = [0.5, *[ready_s] * 2]
+
+    monkeypatch.setattr(kills, "kill_often", killed)
+    monkeypatch.setattr(sys, "argv", ["kills", str(count)])
+
+    assert kills.main() == code
+    assert ("SLOW: ready again p99" in capsys.readouterr().out) == is_said

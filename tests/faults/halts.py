@@ -43,10 +43,13 @@ from bot.sandbox.house.ledger import read_ledger
 from tests.faults.hanging import Hanging, locked, trading
 from tests.journal.facts import T0
 from tests.journal.facts import Story as Bought
+from tests.proofs import undone
 from tests.staging import intent, scenario, set_stage
 from tests.story import once
 
 ORDERS: Final = 6
+TRIALS_JUDGED: Final = 10
+"""In so many some orders were on their way before the halt, and some were not."""
 BLOCKED_MS: Final = 100.0
 ARRIVED_MS: Final = 1_000.0
 """How late the broker may have written down what left before: this process is the broker, and waits
@@ -202,6 +205,8 @@ async def bot_round(folder: Path, how: str, tally: Tally) -> None:
         after = len(hanging.orders())
         if how != "signal" and not (hanging.state_dir / FLAG).exists():
             tally.problems.append(f"{how}: there is no file {FLAG}")
+        if hanging.bot.poll() is not None:
+            tally.problems.append(f"{how}: the bot ended")
         await hanging.kill()
         (folder / "stuck").unlink(missing_ok=True)
         hanging.start_again()
@@ -379,7 +384,10 @@ def main() -> int:
                 folder = Path(name_of_all) / f"story{number} {name}"
                 folder.mkdir(mode=0o700)
                 asyncio.run(story(folder, tally))
-    title = f"{sum(tally.trials.values()):,} halts, seed {asked.seed}"
+    tally.problems += undone(halts=tally.trials.total())
+    if asked.trials >= TRIALS_JUDGED:
+        tally.problems += undone(order_left=tally.left.total(), order_held_back=tally.held.total())
+    title = f"{tally.trials.total():,} halts, seed {asked.seed}"
     took = f"{time.monotonic() - started:.0f} s"
     sys.stdout.write("\n".join((title, *tally.lines(), *tally.stories, *tally.problems, took, "")))
     return 1 if tally.problems else 0

@@ -15,6 +15,7 @@ import pytest
 
 from bot.domain.entry import Note
 from bot.drill.oracle import faults_in, outcome_of
+from tests.proofs import undone
 from tests.simulation.simulate import MEMORY, WORKERS
 from tests.story import Story, tell, write_project
 
@@ -104,17 +105,19 @@ def _day(seed: int, minutes: float) -> tuple[int, Counter[str], list[str], list[
 
 def main(minutes: float = 345, days: float = 30) -> int:
     """Live through quiet days but for that node; fail if they halt more than one symbol."""
-    halts, faults = 0, 0
+    halts, faults, counts = 0, 0, Counter[str]()
     with ProcessPoolExecutor(WORKERS) as pool:
         told = pool.map(partial(_day, minutes=minutes), range(int(days)))
         for seed, (orders, codes, halted, wrong) in enumerate(told):
             halts, faults = halts + len(halted), faults + len(wrong)
+            counts += Counter(orders=orders, stale_rows=codes["STALE_ROW"])
             alerts = ", ".join(f"{count} {code}" for code, count in sorted(codes.items()))
             sys.stdout.write(f"day {seed}: {orders} orders; {alerts}; halted {halted}, {wrong}\n")
             sys.stdout.flush()
     verdict = f"{halts} symbols halted, {faults} lost, doubled or miscounted"
-    sys.stdout.write(f"{int(days)} days of {minutes:g} minutes: {verdict}\n")
-    return 1 if halts > HALTS_MAX or faults else 0
+    nothing = undone(orders=counts["orders"], stale_rows=counts["stale_rows"])
+    sys.stdout.write(f"{int(days)} days of {minutes:g} minutes: {'; '.join([verdict, *nothing])}\n")
+    return 1 if halts > HALTS_MAX or faults or nothing else 0
 
 
 if __name__ == "__main__":

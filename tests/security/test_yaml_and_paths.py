@@ -18,7 +18,7 @@ from bot.journal.errors import JournalError
 from bot.journal.reading.reader import JournalReader
 from tests.cli.stage import call
 from tests.rows import every_row
-from tests.security.yaml_fuzz import HOSTILE, main, outcome
+from tests.security.yaml_fuzz import HOSTILE, outcome, read_all
 from tests.story import once, write_project
 
 FUZZED = 500
@@ -29,7 +29,7 @@ PATHS = [f"{step}{end}" for step in _STEPS for end in _ENDS]
 
 
 def test_hundreds_of_broken_files_run_nothing_and_hang_nowhere(tmp_path: Path) -> None:
-    found = main(FUZZED, tmp_path)
+    found = read_all(FUZZED, tmp_path)
 
     assert sum(found.values()) == FUZZED
     assert {"E-CFG-002", "E-CFG-003", "read"} <= set(found)

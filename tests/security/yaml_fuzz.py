@@ -12,6 +12,7 @@ from time import process_time
 
 from bot.config.problems import OperatorMistake
 from bot.config.yaml_file import parse_yaml
+from tests.proofs import undone
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST_S = 1.0
@@ -70,7 +71,7 @@ def outcome(text: str) -> str:
     return found
 
 
-def main(count: int, folder: Path) -> Counter[str]:
+def read_all(count: int, folder: Path) -> Counter[str]:
     """Read so many; assert that none of them has left its trace."""
     trace = folder / "it-ran"
     found = Counter(map(outcome, texts(Random(count), count, trace)))
@@ -78,6 +79,14 @@ def main(count: int, folder: Path) -> Counter[str]:
     return found
 
 
-if __name__ == "__main__":
+def main(count: int = 2_000) -> int:
+    """Read so many; 0 when some were read and some refused, and nothing else came of any."""
     with TemporaryDirectory() as kept:
-        sys.stdout.write(f"yaml: {dict(main(int(sys.argv[1]), Path(kept)))}\n")
+        found = read_all(count, Path(kept))
+    nothing = undone(file_read=found["read"], file_refused=found.total() - found["read"])
+    sys.stdout.write("\n".join((f"yaml: {dict(found)}", *nothing, "")))
+    return 1 if nothing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

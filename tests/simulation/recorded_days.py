@@ -21,6 +21,7 @@ from typing import Any, Final
 from bot.config.problems import ExitCode
 from bot.runtime.history.recording import recorder
 from bot.runtime.history.recording.recordings import days_of, parts_of, rows_of, runs_of
+from tests.proofs import undone
 from tests.simulation.plan import plan_of
 from tests.simulation.simulate import MEMORY, _live, _project
 from tests.simulation.world import KILLED
@@ -30,11 +31,11 @@ FLUSH_S: Final = 0.02
 REPLAY_S_MAX: Final = 120
 
 
-def live_through(folder: Path, seed: int) -> tuple[Path, int]:
-    """Live through the story of a seed; return its configuration, and how often it was killed."""
+def live_through(folder: Path, seed: int) -> tuple[Path, list[int]]:
+    """Live through the story of a seed; return its configuration, and the code of each end."""
     plan = plan_of(seed)
     config = _project(folder, plan, record=True)
-    return config, list(_live(config, plan)).count(KILLED)
+    return config, list(_live(config, plan))
 
 
 def replays_of(config: Path) -> Iterator[tuple[int, dict[str, Any], str]]:
@@ -63,13 +64,19 @@ def kinds_in(state: Path) -> Counter[str]:
 
 
 def main(days: int = 20, seed: int = 0) -> int:
-    """Tell stories until there are so many days; 0 when each hash came out again."""
-    done, equal, kinds = 0, 0, Counter[str]()
+    """Tell stories until there are so many days; 0 when each hash came out again.
+
+    A story that leaves no day, or whose last run does not end well, ends it.
+    """
+    done, equal, decided, kinds, wrong = 0, 0, 0, Counter[str](), list[str]()
     shelf = MEMORY if Path(MEMORY).is_dir() else None
     setattr(recorder, "FLUSH_S", FLUSH_S)  # noqa: B010 (of this proof's children alone)
-    while done < days:
+    while done < days and not wrong:
+        before = done
         with TemporaryDirectory(dir=shelf, prefix="story") as name:
-            config, kills = live_through(Path(name), seed)
+            config, codes = live_through(Path(name), seed)
+            kills = codes.count(KILLED)
+            wrong += [f"seed {seed}: run {len(codes)} ended with {codes[-1]}"] if codes[-1] else []
             kinds += kinds_in(config.parent / "state")
             for code, found, words in replays_of(config):
                 runs = found["runs"]
@@ -81,10 +88,14 @@ def main(days: int = 20, seed: int = 0) -> int:
                     f"{events:6,} events, {decisions:6,} decisions, hash {found['digest']}\n{words}"
                 )
                 done, equal = done + 1, equal + (code == ExitCode.DONE)
+                decided += decisions
+        wrong += [f"seed {seed}: nothing was recorded"] if done == before else []
         seed += 1
+    wrong += undone(days=done, decisions=decided)
     counted = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
     sys.stdout.write(f"{counted}\n{equal} of {done} recorded days are equal\n")
-    return 0 if equal == done else ExitCode.DIFFERS
+    sys.stdout.write("".join(f"{each}\n" for each in wrong))
+    return 0 if equal == done and not wrong else ExitCode.DIFFERS
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import SandboxEnvironment
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
+from tests.proofs import undone
 from tests.simulation.simulate import in_child
 from tests.simulation.test_storms import POINTS_MAX
 from tests.simulation.weather import Weather
@@ -54,6 +55,8 @@ BAD: Final = timedelta(minutes=2)
 QUIET: Final = time(9, 25)
 """When the bot begins once more, in fine weather and without a wish, to learn how all has ended."""
 KILL_CHANCE = 0.5
+SOME: Final = ("kills", "orders", "fills", "comparisons")
+"""What some days must have had to show anything."""
 BUSY: Final = """
 from random import Random
 
@@ -299,6 +302,7 @@ def main(days: int = 60, seed: int = 3) -> int:
         story = SixtyDays(Path(folder), seed)
         story.run(days)
         faults = story.faults()
+        faults += undone(**{each: story.counts[each] for each in SOME})
     shown = "\n".join(f"  {name:12} {number:9,}" for name, number in story.counts.items())
     sys.stdout.write(f"seed {seed}, {days} days\n{shown}\n")
     sys.stdout.write("".join(f"  NOT EXPLAINED {each}\n" for each in faults))

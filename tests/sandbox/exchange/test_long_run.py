@@ -16,6 +16,7 @@ from typing import Final
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.status import Administration, SymbolStatus
 from bot.sandbox.exchange.message import Listing, Traded
+from tests.proofs import undone
 from tests.sandbox.exchange.slow_market import SlowMarket
 from tests.sandbox.exchange.stage import REFERENCES, SYMBOLS, Stage, only
 from tests.sandbox.exchange.test_against_the_slow_market import TICKS, Both, as_rows
@@ -141,11 +142,14 @@ def test_the_venue_does_what_the_plain_list_does():
     assert counts["trades"] >= 500
 
 
-def main(operations: int = 100_000, seed: int = 4) -> None:
+def main(operations: int = 100_000, seed: int = 4) -> int:
+    """Do so many; a disagreement is an error."""
     counts = LongRun(seed).run(operations)
     shown = "\n".join(f"  {name:14} {number:11,}" for name, number in counts.most_common())
-    sys.stdout.write(f"seed {seed}: venue and plain list agree\n{shown}\n")
+    nothing = undone(operations=counts["operations"], trades=counts["trades"])
+    sys.stdout.write("\n".join((f"seed {seed}: venue and plain list agree", shown, *nothing, "")))
+    return 1 if nothing else 0
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -20,6 +20,7 @@ from bot.domain.order import Side
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.message import NewOrder, OrderLapsed, Traded, VenueEvent
 from bot.sandbox.house.corporate_actions import CorporateAction, CorporateActions
+from tests.proofs import undone
 from tests.sandbox.exchange.slow_ledger import FEE_PPM, Deal, Gift, SlowLedger
 from tests.sandbox.exchange.stage import REFERENCES, Stage, local, only, rules
 
@@ -27,6 +28,7 @@ FIRST_DAY: Final = date(2026, 8, 24)
 """The National Day holidays, 31 August to 2 September, fall into the first settlements."""
 INVESTORS: Final = ("ann", "bob", "cam", "dan")
 CASH, SHARES = 200_000_000, 4_000
+UNEXPLAINED: Final = ("VND unexplained", "shares unexplained")
 CHECKS: Final = ("08:30", "10:07", "12:59:59", "13:00", "14:40", "15:30")
 ACTION: Final[TypeAdapter[CorporateAction]] = TypeAdapter(CorporateAction)
 TERMS_OF: Final = {
@@ -285,11 +287,16 @@ def test_a_week_over_the_holidays_explains_every_dong_and_every_share():
     assert counts["VND of dividends"] > 0
 
 
-def main(days: int = 60, seed: int = 4) -> None:
+def main(days: int = 60, seed: int = 4) -> int:
+    """Live through so many; 0 when every dong and every share is explained."""
     counts = SixtyDays(seed).run(days, operations_a_day=250)
     shown = "\n".join(f"  {name:22} {number:13,}" for name, number in sorted(counts.items()))
-    sys.stdout.write(f"seed {seed}: accounts and ledgers agree\n{shown}\n")
+    wrong = [f"NOT EXPLAINED {name}" for name in UNEXPLAINED if counts[name]]
+    wrong += undone(trades=counts["trades"], comparisons=counts["comparisons"])
+    said = "; ".join(wrong) or "accounts and ledgers agree"
+    sys.stdout.write(f"seed {seed}: {said}\n{shown}\n")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    sys.exit(main(*map(int, sys.argv[1:])))
