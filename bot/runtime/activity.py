@@ -8,6 +8,7 @@ answers enter in request-start order and the same seed gives the same story on a
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol
@@ -18,6 +19,11 @@ from bot.domain.message import Event
 TURNS_MAX: Final = 8
 """Iterations of asyncio's loop in which a request at the control socket is accepted
 and answered.
+"""
+
+FIRST_STEPS: Final = 2
+"""Iterations in which a write that nothing holds up sends its bytes: one begins its task, and one
+the exchange with a broker in this process.
 """
 
 LET_END_S: Final = 2.0
@@ -79,9 +85,16 @@ class TimeSlice:
                 await asyncio.sleep(0)
             self.begin()
 
+    async def let_begin(self) -> None:
+        """Let a write that was just started take its first steps, whatever is left of the slice."""
+        if self._seconds < math.inf:
+            for _ in range(FIRST_STEPS):
+                await asyncio.sleep(0)
+
 
 class RightOfWay:
-    """Gives orders under way priority: market polls wait for them, at most `hold_s`.
+    """Gives orders under way priority: market polls, and market data already read, wait for them,
+    at most `hold_s`.
 
     Decision, commit and send of an order, and the handling of its answer, share one processor with
     whatever a poll brings in; a poll loses nothing by starting a moment later.
@@ -91,6 +104,7 @@ class RightOfWay:
         self._hold_s = hold_s
         self._orders = 0
         self._is_free = asyncio.Event()
+        self._held_until_s: float | None = None
 
     def begin(self) -> None:
         """An order starts on its way."""
@@ -107,6 +121,20 @@ class RightOfWay:
     def is_taken(self) -> bool:
         """Whether an order is on its way."""
         return self._orders > 0
+
+    def held_s(self) -> float:
+        """Return how long market data already read must still wait; 0: it may be processed.
+
+        Once it has waited `hold_s` it no longer waits until no order is on its way, so neither a
+        send that hangs nor order upon order holds it longer.
+        """
+        if not self._orders:
+            self._held_until_s = None
+            return 0
+        now_s = monotonic_s()
+        if self._held_until_s is None:
+            self._held_until_s = now_s + self._hold_s
+        return max(0, self._held_until_s - now_s)
 
     async def clear(self) -> None:
         """Wait until no order is on its way, but not longer than a poll can afford."""

@@ -122,6 +122,7 @@ class Daemon:
             commits=parts.commits,
             inbox=parts.inbox,
             time_slice=parts.time_slice,
+            way=parts.orders.way,
             lazy_s=parts.environment.pace.lazy_s,
             sign=parts.orders.sign,
             committed=parts.orders.committed,

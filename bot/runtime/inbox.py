@@ -10,6 +10,9 @@ Until the start has posted its last event, all keep the order of arrival, since 
 before it. On a stepped clock they always keep it, so that the same seed gives the same story; there
 only an operator's requests from outside go first.
 
+While an order is on its way the market waits for a moment (`RightOfWay`), so that no look at a
+quote comes between its decision, its bytes and its answer.
+
 The queue is bounded: market data by symbols and kinds, answers by what is in flight, reads by what
 the engine and the timetable request, operators' requests by `ASKS_MAX`. Only market data, and time
 that was looked at too late, is ever passed over.
@@ -221,9 +224,9 @@ class Inbox:
                 return waiting.event
         return None
 
-    async def arrival(self) -> None:
-        """Wait until an event waits."""
-        while not self.has_more:
+    async def arrival(self, least: Urgency = Urgency.MARKET) -> None:
+        """Wait until an event at least this urgent waits."""
+        while not self.holds(least):
             self._arrived.clear()
             await self._arrived.wait()
 

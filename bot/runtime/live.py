@@ -49,7 +49,7 @@ from bot.engine.settings import Guard
 from bot.journal.errors import OutcomeUnknown, Unreachable
 from bot.journal.reading.folding import DecisionFolder
 from bot.journal.writing.sends import Send
-from bot.runtime.activity import TimeSlice
+from bot.runtime.activity import RightOfWay, TimeSlice
 from bot.runtime.commits import Commits, Committed
 from bot.runtime.inbox import JUST_OPERATORS, Inbox, Urgency
 from bot.runtime.worlds.environment import Mark
@@ -66,6 +66,7 @@ WITHOUT_JOURNAL: Final = (
     DropToken,
 )
 """What may start while the journal is out of reach: it risks no money."""
+_WRITES: Final = PlaceOrder, CancelOrder, AmendOrder
 _LAZY: Final = frozenset({"NO_SIGNAL", "WARMING"})
 
 Show = Callable[[Entry], None]
@@ -88,6 +89,7 @@ class LiveLoop:
         commits: Commits,
         inbox: Inbox,
         time_slice: TimeSlice,
+        way: RightOfWay,
         lazy_s: float,
         sign: Callable[[Intent, list[Send]], None],
         committed: Callable[[Send, Committed | None], None],
@@ -102,6 +104,7 @@ class LiveLoop:
         self._fold = DecisionFolder()
         self._inbox = inbox
         self._slice = time_slice
+        self._way = way
         self._lazy_s = lazy_s
         self._sign = sign
         self._committed = committed
@@ -124,6 +127,8 @@ class LiveLoop:
         """Events handled, with their rows in the journal and their commands started."""
         self._at: datetime | None = None
         self._is_due = False
+        self._is_leaving = False
+        """A write has been started that has not had its turn yet."""
         self._lazy_until = 0.0
         self._is_storing = False
         inbox.on_urgent = self._hear
@@ -149,17 +154,22 @@ class LiveLoop:
             # commit.
             is_left = self._taken and not self._decided
             is_busy = self._is_due or self._engine.is_behind or self._commits.is_cut or is_left
-            if not (is_busy or self._inbox.has_more):
-                wait_s = self._lazy_until - monotonic_s() if self._decided else None
+            if not (is_busy or self._inbox.holds(self._least())):
+                waits = [self._lazy_until - monotonic_s()] if self._decided else []
+                waits += [held_s] if (held_s := self._way.held_s()) else []
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(wait_s):
-                        await self._inbox.arrival()
+                    async with asyncio.timeout(min(waits, default=None)):
+                        await self._inbox.arrival(self._least())
                 self._slice.begin()
             await self.step()
+            if self._is_leaving:
+                self._is_leaving = False
+                await self._slice.let_begin()
             await self._slice.give_way()
 
     async def finish(self) -> None:
         """Process what still waits, most urgent first, and store it all."""
+        self._way = RightOfWay(0)  # the market no longer waits for orders
         while self._inbox.has_more or self._engine.is_behind:
             await self.step()
         self._lazy_s = self._lazy_until = 0.0  # nothing waits any longer
@@ -200,11 +210,11 @@ class LiveLoop:
         self.wake_at(self._engine.next_due())
 
     def _least(self) -> Urgency:
-        """Return what is taken: everything, but no market data while the journal is
-        out of reach.
+        """Return what is taken: everything, but no market data while the journal is out of reach,
+        or, for a moment, while an order is on its way.
         """
         if not self._commits.is_cut:
-            return Urgency.MARKET
+            return Urgency.READ if self._way.held_s() else Urgency.MARKET
         kind = TodaysOrdersRead if len(self._held) < HELD_MAX else PlaceAnswered
         self._inbox.heard = self._inbox.up_to(kind)
         return self._inbox.heard[-1]
@@ -247,6 +257,7 @@ class LiveLoop:
         return [each for each in decided if not isinstance(each[1], WITHOUT_JOURNAL)]
 
     def _start(self, at: datetime, command: Command) -> None:
+        self._is_leaving = self._is_leaving or isinstance(command, _WRITES)
         fault = self._guard(partial(self._carry_out, command))
         if fault is not None:
             self._inbox.post(FaultFound(at, type(command).__name__, fault))

@@ -121,7 +121,7 @@ class OrderManager:
         self._slots = asyncio.Semaphore(max_in_flight)
         self._gate, self._amend_gate, self._passes_halt = gates
         self._post = post
-        self._way = way
+        self.way = way
         self._spawn = spawn
         self._boot_id = boot_id()
         self._stored_ids = StoredIds()
@@ -180,7 +180,7 @@ class OrderManager:
 
     def _begin(self, intent: Intent) -> None:
         if intent.intent_id not in self._placing:
-            self._way.begin()
+            self.way.begin()
         self._placing[intent.intent_id] = intent
 
     async def _place(self, intent: Intent) -> None:
@@ -263,7 +263,7 @@ class OrderManager:
         self, intent: Intent, outcome: Outcome, finished: AttemptFinished | None
     ) -> None:
         if self._placing.pop(intent.intent_id, None) is not None:
-            self._way.end()
+            self.way.end()
         is_limit = isinstance(outcome, Refused) and outcome.http_status == TOO_MANY_REQUESTS
         if not (is_limit or isinstance(outcome, Unknown)):
             self._fence.release(intent.intent_id)

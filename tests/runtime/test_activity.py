@@ -1,10 +1,12 @@
 """Counting what is under way, and taking turns."""
 
 import asyncio
+import math
 
 import pytest
 
-from bot.runtime.activity import Activity, AllAtOnce, OneAtATime, RightOfWay, Tasks
+from bot.runtime import activity
+from bot.runtime.activity import Activity, AllAtOnce, OneAtATime, RightOfWay, Tasks, TimeSlice
 
 
 def ignore(_error: BaseException) -> None:
@@ -116,3 +118,44 @@ async def test_on_a_stepped_clock_nothing_waits_for_an_order() -> None:
     way.begin()
 
     assert not await is_held(way)
+
+
+@pytest.mark.parametrize(("slice_s", "told"), [(1000, ["a"]), (math.inf, [])])
+async def test_what_was_started_gets_its_turn_but_not_on_a_stepped_clock(
+    slice_s: float, told: list[str]
+) -> None:
+    log: list[str] = []
+    work = asyncio.create_task(_note(log, "a", 1))
+
+    await TimeSlice(slice_s).let_begin()
+
+    assert log == told
+    await work
+
+
+def test_market_data_waits_for_an_order_but_not_longer_for_order_upon_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(activity, "monotonic_s", lambda: now[0])
+    way = RightOfWay(hold_s=2)
+    assert way.held_s() == 0
+    way.begin()
+    now[0] = 10
+    assert way.held_s() == 2
+    now[0] = 11
+    way.begin()
+    way.end()
+    assert way.held_s() == 1
+    way.end()
+    way.begin()
+    now[0] = 12
+    assert way.held_s() == 0
+    now[0] = 13
+    assert way.held_s() == 0
+    way.end()
+
+    assert way.held_s() == 0
+    way.begin()
+
+    assert way.held_s() == 2

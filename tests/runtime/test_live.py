@@ -23,6 +23,7 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.message import (
+    CancelOrder,
     Command,
     Event,
     InstrumentsRead,
@@ -46,7 +47,7 @@ from bot.journal.journal import Journal
 from bot.journal.writing.sends import Send
 from bot.protocol.envelope import Answer, NoAnswer
 from bot.runtime import activity, live
-from bot.runtime.activity import Activity, TimeSlice
+from bot.runtime.activity import Activity, RightOfWay, TimeSlice
 from bot.runtime.commits import Commits, Stored
 from bot.runtime.inbox import BY_URGENCY, Inbox
 from bot.runtime.live import LiveLoop
@@ -67,6 +68,9 @@ STATEMENTS_MAX = 15
 rows and six heads.
 """
 PLACED = TimerFired(NOW, PLAN.name, time(9, 30))
+
+LOOK = TimerFired(NOW, "another", time(9, 30))
+CANCEL = CancelOrder("ORD1", "L-0001", "a", "halt")
 
 
 def _told(number: int) -> Noted:
@@ -159,6 +163,7 @@ async def _room(folder: Path, url: str, *, lazy_s: float = 1000) -> Room:
         commits=commits_of(journal, folder, inbox.post, stage.clock, troubles.append),  # type: ignore[arg-type]
         inbox=inbox,
         time_slice=TimeSlice(1000),
+        way=stage.orders.way,
         lazy_s=lazy_s,
         sign=stage.orders.sign,
         committed=stage.orders.committed,
@@ -645,6 +650,163 @@ async def test_a_twin_that_the_journal_knows_keeps_only_its_order_back(room: Roo
     assert "unresolved" in answer.outcome.reason
     assert room.stage.placed() == []
     assert any(isinstance(entry, Decision) for entry, _ in room.shown)
+
+
+# ---------------------------------------------------------------------------- orders go first
+
+
+class Seen:
+    """The real engine and writer: what they are given and do, in order. Nobody answers a look."""
+
+    def __init__(self, room: Room) -> None:
+        self.told: list[str] = []
+        self._more = asyncio.Event()
+        self._engine, self._writer = room.loop._engine, room.stage.broker.writer
+        room.loop._engine = room.stage.orders._writer = self  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._engine if hasattr(self._engine, name) else self._writer, name)
+
+    def tell(self, what: str) -> None:
+        self.told.append(what)
+        self._more.set()
+
+    async def until(self, count: int) -> list[str]:
+        """Wait until so much has happened."""
+        while len(self.told) < count:
+            self._more.clear()
+            await asyncio.wait_for(self._more.wait(), 30)
+        return self.told
+
+    def handle(self, event: Event) -> Sequence[Command]:
+        self.tell("look" if event == LOOK else type(event).__name__)
+        if isinstance(event, Reconciled):
+            return [CANCEL]
+        return [] if event == LOOK else self._engine.handle(event)
+
+    async def send(self, signed: SignedRequest, objection: Objection) -> Answer | NoAnswer:
+        def leaving() -> str | None:
+            self.tell("bytes leave")
+            return objection()
+
+        answer = await self._writer.send(signed, leaving)
+        self.tell("answered")
+        return answer
+
+
+async def _end(room: Room, running: asyncio.Task[None], stopped: asyncio.Event) -> None:
+    stopped.set()
+    room.inbox.ask(PAUSE)
+    await running
+
+
+@pytest.mark.parametrize("hold_s", [0, 30])
+async def test_an_orders_bytes_leave_before_a_batch_of_waiting_looks_is_handled(
+    room: Room, hold_s: float
+) -> None:
+    """Without a hold too: a write that has been started gets its turn before the next batch."""
+    room.loop._way = room.stage.orders.way = RightOfWay(hold_s)
+    seen, stopped = Seen(room), asyncio.Event()
+    room.journal.gate.clear()
+    room.buy()
+    running = asyncio.create_task(room.loop.run(stopped))
+    await room.journal.written.wait()
+
+    for _ in range(10):
+        room.inbox.post(LOOK)
+    room.journal.gate.set()
+    await seen.until(3)
+    await room.answers()
+    room.inbox.post(_told(1))
+    told = [each for each in await seen.until(15) if each != "Noted"]
+
+    looks, left = ["look"] * 10, ["bytes leave", "bytes leave"]
+    after = [*left, "answered", *looks] if hold_s else [*left, *looks, "answered"]
+    assert told == ["TimerFired", *after]
+    await _end(room, running, stopped)
+
+
+async def test_a_send_that_never_ends_holds_the_market_for_a_moment_only(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent, stopped = [100.0], asyncio.Event()
+    for module in (activity, live):
+        monkeypatch.setattr(module, "monotonic_s", lambda: spent[0])
+    way = room.loop._way = RightOfWay(REAL_TIME.hold_s)
+    way.begin()
+    seen = Seen(room)
+    room.loop._show = (lambda _: seen.tell("shown"),)
+    running = asyncio.create_task(room.loop.run(stopped))
+
+    room.inbox.post(LOOK)
+    room.inbox.post(_told(1))
+    assert await seen.until(2) == ["Noted", "shown"]
+    spent[0] += 0.099
+    room.inbox.post(_told(2))
+    assert await seen.until(4) == ["Noted", "shown"] * 2
+    way.begin()
+    spent[0] += 0.001  # nothing else wakes the loop
+    assert (await seen.until(5))[4:] == ["look"]
+
+    way.begin()
+    room.inbox.post(LOOK)
+    assert (await seen.until(6))[5:] == ["look"]
+    await _end(room, running, stopped)
+
+
+async def test_reads_cancels_and_operators_do_not_wait_while_an_order_holds_the_market(
+    room: Room,
+) -> None:
+    way = room.loop._way = RightOfWay(30)
+    way.begin()
+    seen, stopped = Seen(room), asyncio.Event()
+    room.inbox.post(LOOK)
+    room.inbox.post(Reconciled(NOW))
+    running = asyncio.create_task(room.loop.run(stopped))
+
+    await seen.until(1)
+    room.inbox.ask(PAUSE)
+
+    assert await seen.until(2) == ["Reconciled", "OperatorActed"]
+    assert room.begun == [CANCEL]
+    await _end(room, running, stopped)
+
+
+async def test_a_cancel_takes_its_first_step_before_the_next_batch(room: Room) -> None:
+    seen, stopped, tasks = Seen(room), asyncio.Event(), list[asyncio.Task[None]]()
+
+    async def cancel() -> None:
+        seen.tell("first step")
+
+    def carry_out(_: Command) -> None:
+        tasks.append(asyncio.create_task(cancel()))
+        room.inbox.post(LOOK)
+
+    room.loop._carry_out = carry_out
+    room.inbox.post(Reconciled(NOW))
+    running = asyncio.create_task(room.loop.run(stopped))
+
+    assert await seen.until(3) == ["Reconciled", "first step", "look"]
+    await asyncio.gather(*tasks)
+    await _end(room, running, stopped)
+
+
+async def test_at_the_end_the_market_waits_for_no_order(room: Room) -> None:
+    way = room.loop._way = RightOfWay(1)
+    way.begin()
+    seen, steps = Seen(room), list[None]()
+    step = room.loop.step
+
+    async def counted() -> None:
+        steps.append(None)
+        await step()
+
+    room.loop.step = counted  # type: ignore[method-assign]
+    room.inbox.post(LOOK)
+
+    await room.loop.finish()
+
+    assert (seen.told, len(steps)) == (["look"], 1)
 
 
 # ------------------------------------------------------------------------------- a failing journal

@@ -97,7 +97,7 @@ async def test_a_token_that_ended_after_the_signature_is_told_of_before_the_answ
 
 
 async def test_an_order_has_the_right_of_way_until_its_answer(stage: Stage) -> None:
-    wanted, way = await stage.ready(intent()), stage.orders._way
+    wanted, way = await stage.ready(intent()), stage.orders.way
 
     sent = stage.orders.place(wanted)
     poll = asyncio.create_task(way.clear())

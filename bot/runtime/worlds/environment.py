@@ -63,7 +63,7 @@ class Pace:
     lazy_s: float
     """How long a decision without consequences may wait for its commit."""
     hold_s: float
-    """How long a market poll waits for an order on its way."""
+    """How long a market poll, and market data already read, wait for an order on its way."""
     reads_ahead: bool
     """Whether the day order book is read for an order while its decision is being committed."""
 
