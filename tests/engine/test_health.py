@@ -8,7 +8,6 @@ import pytest
 from bot.domain.entry import Note, RunState, Verdict
 from bot.domain.message import (
     BrokerHealthChanged,
-    CancelOrder,
     ClockOffsetChanged,
     JournalHealthChanged,
     PlaceOrder,
@@ -16,9 +15,8 @@ from bot.domain.message import (
     ReadHealthChanged,
     ReadTodaysOrders,
 )
-from bot.domain.operations import CancelAsked, ClockStepped, DiskSeen, StoodStill
-from bot.engine.health import LOW_BYTES, RESERVE_BYTES
-from tests.engine.stage import Stage, report_of
+from bot.domain.operations import ClockStepped, StoodStill
+from tests.engine.stage import Stage
 
 SPAN = timedelta(minutes=10)
 
@@ -95,53 +93,6 @@ def test_a_signal_of_before_a_standstill_never_becomes_an_order():
     stage.after(SPAN.total_seconds()).handle(StoodStill(stage.now, SPAN))
 
     assert stage.engine.reason_not_to_send(replace(intent)) is not None
-
-
-# ------------------------------------------------------------------------------- the journal's disk
-
-
-def _disk_seen(stage: Stage, free: int) -> RunState:
-    stage.after(10).handle(DiskSeen(stage.now, free))
-    return stage.engine.status().state
-
-
-def _disk_alerts(stage: Stage) -> list[object]:
-    notes = [one for one in stage.all(Note) if one.kind == "ALERT"]
-    return [(one.numbers["alert"], one.numbers["free_mb"]) for one in notes]
-
-
-def test_little_room_is_told_once_and_orders_go_on() -> None:
-    stage = Stage()
-
-    states = [_disk_seen(stage, LOW_BYTES - 1), _disk_seen(stage, LOW_BYTES - 9)]
-    [standing] = stage.engine.status().alerts
-
-    assert states == [RunState.RUNNING, RunState.RUNNING]
-    assert _disk_alerts(stage) == [("DISK_LOW", 511)]
-    assert standing.startswith("the disk of the journal has 511 MB left: below 64 MB no order")
-
-
-def test_on_the_journals_last_room_cancels_leave_and_no_order() -> None:
-    stage = Stage()
-    intent = stage.working()
-
-    state = _disk_seen(stage, RESERVE_BYTES - 1)
-    stage.handle(CancelAsked(stage.now, "ORD1", "me", "by hand"))
-    stage.row(report_of(intent))
-
-    assert state is RunState.DEGRADED
-    assert _disk_alerts(stage) == [("DISK_LOW", 63)]
-    assert stage.all(CancelOrder)
-
-
-@pytest.mark.parametrize("before", [LOW_BYTES - 1, RESERVE_BYTES - 1])
-def test_with_room_again_everything_goes_on(before: int) -> None:
-    stage = Stage()
-    _disk_seen(stage, before)
-
-    state = _disk_seen(stage, LOW_BYTES)
-
-    assert (state, stage.engine.status().alerts) == (RunState.RUNNING, ())
 
 
 # ------------------------------------------------------------------------------------- single reads

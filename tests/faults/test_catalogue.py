@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,15 @@ def test_every_id_is_there_with_a_test_or_a_reason() -> None:
     assert list(ROWS) == ids
     assert [key for key, row in ROWS.items() if not row.get("tests") and not row.get("open")] == []
     assert all(set(row) <= {"tests", "open", "asked"} for row in ROWS.values())
+
+
+@every_row("name", ROWS)
+def test_a_module_of_the_name_of_an_id_has_a_test_of_it(name: str) -> None:
+    def is_named(test: str) -> bool:
+        ids = takewhile(ROWS.__contains__, Path(test).name.upper().split("_")[1:])
+        return test.startswith("faults/test_") and name in ids
+
+    assert any(map(is_named, ROWS[name]["tests"]))
 
 
 @every_row("name", sorted(NAMED))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.domain.entry import IntentRecorded, Note
+from bot.domain.entry import Decision, IntentRecorded, Note
 from bot.domain.instrument import EXCHANGE_TZ
 from tests.staging import QUIET
 from tests.story import Story, once, tell, write_project
@@ -27,6 +27,7 @@ class Eager(Strategy):
 """
 QUOTES = "*/market/quotes/stocks/HPG"
 DEPTHS = "*/market/quotes/stocks/HPG/order-book"
+BOUNDS = (("ceiling",), ("floor",), ("reference", "ceiling", "floor"))
 BOTH = "*/market/quotes/stocks/HPG*"
 
 
@@ -147,3 +148,14 @@ async def test_with_the_history_dead_nothing_confirms_a_price(tmp_path: Path) ->
 
     assert story.posts() == []
     assert _held(story)[0].numbers["kind"] == "UNCONFIRMED"
+
+
+@pytest.mark.scripted
+@pytest.mark.parametrize("lacking", BOUNDS)
+async def test_no_order_on_a_quote_that_lacks_a_bound_of_today(
+    tmp_path: Path, lacking: tuple[str, ...]
+) -> None:
+    story = await _told(tmp_path, QUOTES, dict.fromkeys(lacking), minutes=0.5)
+
+    assert story.posts() == []
+    assert "BAND" in {each.code for each in story.shown.all(Decision)}

@@ -108,18 +108,6 @@ async def test_an_order_lost_on_its_way_is_proved_not_placed_and_never_resent(
     assert last.proof
 
 
-async def test_a_row_that_hides_keeps_its_order_unknown_until_it_shows(tmp_path: Path) -> None:
-    story = await _story(
-        tmp_path,
-        {"match": POST, "action": {"do": "hide_row", "seconds": 90}},
-        {"match": POST, "point": "after_apply", "action": {"do": "rst"}},
-    )
-
-    assert len(story.posts()) == 1
-    assert SendState.NOT_PLACED not in _moves(story)
-    assert _moves(story)[-1] is SendState.MATCHED
-
-
 async def test_an_order_above_its_limit_is_blocked_with_the_numbers(tmp_path: Path) -> None:
     story = await _story(tmp_path, strategy=once(limits={"max_order_value": 1_000_000}))
 

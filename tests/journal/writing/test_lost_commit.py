@@ -74,6 +74,7 @@ async def test_a_commit_that_was_not_done_is_an_error_and_leaves_nothing(
     assert decisions(postgres_url) == []
 
 
+@pytest.mark.one_strike
 @pytest.mark.parametrize("when", [Break.BEFORE, Break.AFTER])
 async def test_writing_again_after_an_unknown_commit_stores_once(
     journal: Journal, proxy: BreakingProxy, postgres_url: str, when: Break

@@ -3,10 +3,12 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from tests.crash.power import NOT_HERE
+from tests.faults.strikes import STRIKES
 from tests.processes import ROOT
 
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
@@ -14,7 +16,9 @@ pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
 
 @pytest.mark.long  # more of them by tests.crash.power
 @pytest.mark.skipif(shutil.which("cc") is None, reason=NOT_HERE)
-def test_a_cut_of_the_power_loses_and_doubles_nothing() -> None:
+def test_a_cut_of_the_power_loses_and_doubles_nothing(
+    record_property: Callable[[str, object], None],
+) -> None:
     told = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.crash.power", "4", "1"],
         cwd=ROOT,
@@ -29,3 +33,4 @@ def test_a_cut_of_the_power_loses_and_doubles_nothing() -> None:
     assert int(rows["kills"]) >= 4
     assert rows["other problems"] == rows["lost"] == rows["doubled"] == "0"
     assert int(rows["orders at the broker"]) > 0
+    record_property(STRIKES, int(rows["kills"]))

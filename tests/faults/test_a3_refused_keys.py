@@ -1,7 +1,9 @@
-"""A broker that refuses our orders alone (401): said at once, and everything else goes on."""
+"""A3: a broker that refuses our orders alone (401): said at once, and everything else goes on."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import pytest
 
 from bot.broker.calls import KeyBreaker, Proof
 from bot.domain.entry import AttemptFinished, Note, OrderUpdated
@@ -34,6 +36,7 @@ class Eager(Strategy):
 """
 
 
+@pytest.mark.scripted
 async def test_refused_orders_are_named_and_a_halt_cancels_at_once(tmp_path: Path) -> None:
     eager = {**once("eager", use="eager", params={}), "symbols": ["HPG", "SHS"]}
     config = write_project(tmp_path, scenario={**QUIET, "faults": [REFUSED]}, strategies=[eager])
@@ -54,6 +57,7 @@ async def test_refused_orders_are_named_and_a_halt_cancels_at_once(tmp_path: Pat
     assert len(ends) == 1
 
 
+@pytest.mark.scripted
 async def test_orders_that_are_accepted_again_are_told_once(tmp_path: Path) -> None:
     eager = {**once("eager", use="eager", params={}), "symbols": ["HPG", "SHS"]}
     fault = {**REFUSED, "match": {**REFUSED["match"], "until": "09:22:00"}}

@@ -1,12 +1,14 @@
 """P1: the daemon dies at a random moment under load, and nothing is lost, doubled or miscounted."""
 
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import pytest
 
 from tests.crash import kills
 from tests.crash.kills import JUDGED_FROM, READY_S_MAX, READY_S_WANTED, Tally, kill_often
+from tests.faults.strikes import STRIKES
 
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
 
@@ -14,7 +16,9 @@ KILLS = 2
 
 
 @pytest.mark.long  # the next one in make test, and fifty by tests.crash.kills
-def test_a_bot_that_is_killed_again_and_again_loses_and_doubles_nothing() -> None:
+def test_a_bot_that_is_killed_again_and_again_loses_and_doubles_nothing(
+    record_property: Callable[[str, object], None],
+) -> None:
     tally = Tally()
 
     kill_often(KILLS, 3, nullcontext(), tally)
@@ -22,10 +26,13 @@ def test_a_bot_that_is_killed_again_and_again_loses_and_doubles_nothing() -> Non
     assert tally.kills >= KILLS
     assert tally.problems == []
     assert tally.orders > 0
+    record_property(STRIKES, tally.kills)
 
 
 @pytest.mark.postgres
-def test_nor_does_one_with_its_journal_on_a_server(own_postgres_url: str) -> None:
+def test_nor_does_one_with_its_journal_on_a_server(
+    own_postgres_url: str, record_property: Callable[[str, object], None]
+) -> None:
     tally = Tally()
 
     kill_often(KILLS, 4, nullcontext(own_postgres_url), tally)
@@ -33,6 +40,7 @@ def test_nor_does_one_with_its_journal_on_a_server(own_postgres_url: str) -> Non
     assert tally.kills >= KILLS
     assert tally.problems == []
     assert tally.orders > 0
+    record_property(STRIKES, tally.kills)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A token that ends in the middle of a session: announced before, and noticed without a write."""
+"""A2: a token that ends in a session: announced before, and noticed without a write."""
 
 from datetime import datetime, time, timedelta
 
@@ -33,6 +33,7 @@ def told_of_end(stage: Stage) -> list[Note]:
     return [each for each in notes if each.numbers.get("alert") == "TWO_FACTOR_ENDING"]
 
 
+@pytest.mark.one_strike
 def test_a_token_that_ends_in_a_session_is_asked_for_twice_before_and_once_at_its_end() -> None:
     stage = Stage()
     stage.handle(CodesCounted(stage.now, 3, 5))
@@ -47,6 +48,7 @@ def test_a_token_that_ends_in_a_session_is_asked_for_twice_before_and_once_at_it
     assert told_of_end(stage)[0].text.startswith("the 2FA token ends at 10:10:00, in 15 min")
 
 
+@pytest.mark.one_strike
 def test_the_end_of_a_token_closes_the_gate_without_any_write() -> None:
     stage = Stage()
 
@@ -96,6 +98,7 @@ def test_a_token_given_up_by_hand_is_not_told_of_when_it_would_have_ended() -> N
     assert len(asked(stage)) == 2
 
 
+@pytest.mark.one_strike
 def test_a_token_with_little_time_left_is_told_of_at_once() -> None:
     stage = Stage()
 

@@ -32,6 +32,7 @@ class Bench:
         self.offset.observe(headers, sent_at=sent_at, answered_at=sent_at + LATENCY)
 
 
+@pytest.mark.one_strike
 @every_row("offset_s", [-600, -40, -25, -3, -0.6, 0, 0.6, 3, 25, 40, 600])
 def test_the_offset_is_found_to_within_a_second(offset_s):
     bench = Bench()
@@ -66,6 +67,7 @@ def test_the_very_first_date_is_not_believed_alone_when_it_says_that_we_are_wron
     assert abs(second - timedelta(seconds=40)) <= timedelta(seconds=1)
 
 
+@pytest.mark.one_strike
 def test_a_step_of_a_clock_is_followed_after_two_answers():
     bench = Bench()
     for _ in range(5):
