@@ -58,9 +58,10 @@ _BETWEEN_LOOKS = (
     "price, and levels beyond the recorded ones are none"
 )
 _NO_MACHINE = (
-    "an order comes in at the moment it is decided: no answer is late or lost, no 2FA is asked "
-    "for, and nothing that the recorded bot's operator did counts"
+    "an order comes in at the moment it is decided: no answer is late or lost, no 2FA token is "
+    "missing (on_2fa has no effect), and nothing that the recorded bot's operator did counts"
 )
+_NO_2FA = "no 2FA token is ever missing: on_2fa has no effect"
 _NO_LOOK_AHEAD = (
     "an order sent at the close of a bar fills from the next bar on, never in the bar that its "
     "strategy has seen"
@@ -183,6 +184,7 @@ def assumptions_of(spec: BacktestSpec) -> tuple[str, ...]:
         _TOUCH,
         _AUCTIONS,
         _money(spec),
+        _NO_2FA,
         "nobody reacts to our orders; strategies begin without the bars of before the first day",
     ]
     if any(each.plan.wake.bar == DAY for each in spec.strategies):
