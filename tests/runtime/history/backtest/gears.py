@@ -7,14 +7,13 @@ that the strategies were shown.
 import random
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import date, time, timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 from bot.config.rulebook import load_rulebook
 from bot.domain.calendar import EarlyClose
-from bot.domain.entry import Fill
-from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.domain.instrument import Instrument
 from bot.domain.local_time import instant_of
 from bot.domain.plan import (
     AccountLimits,
@@ -31,166 +30,64 @@ from bot.domain.rulebook import Rulebook
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec
 from bot.runtime.history.backtest.run import run_backtest
-from bot.strategy import BarView, Rejection, Strategy
 from tests.proofs import undone
 from tests.runtime.history.backtest.listed import Written
+from tests.runtime.history.backtest.wanderers import (
+    TRADED,
+    Crossing,
+    Hasty,
+    Levels,
+    Patient,
+    PatientTrader,
+    Trader,
+    Wanderer,
+)
 
-TRADED = {"HPG": Exchange.HOSE, "FPT": Exchange.HOSE, "SHS": Exchange.HNX, "ACV": Exchange.UPCOM}
 DAYS = tuple(date(2026, 11, day) for day in (16, 17, 18, 19, 20, 23, 24))
-MARKET_TYPES = ("MTL", "ATO", "ATC", "MOK", "PLO", "MP")
 SLOW = "compared with the fast gear"
 
 
-class Wanderer(Strategy):
-    """Does what its own dice say, and notes all that it is shown."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is thrown for: as many days, so much cash, and so on, an entry as often as it stands."""
 
-    seed: int = 0
-    shown: ClassVar[list[Any]] = []
-
-    def __init__(self, context: Any = None) -> None:
-        super().__init__(context)
-        self.kept: BarView | None = None
-        self.calls = 0
-
-    def on_start(self) -> None:
-        self.dice = random.Random(f"{self.seed} {self.name} {self.symbol}")
-        self.temper = self.dice.choice([0.004, 0.02, 0.1, 0.6])
-        self.lengths = [self.dice.randint(2, 40) for _ in range(3)]
-        self.looks = self.dice.random() < 0.4
-        self.note("start")
-
-    def note(self, what: str, *more: object) -> None:
-        self.shown.append((self.name, self.symbol, what, self.now, self.phase, *more))
-
-    def on_bar(self, bar: BarView) -> None:
-        self.calls += 1
-        dice = self.dice
-        one = getattr(bar, dice.choice(["sma", "ema", "rsi"]))(dice.choice(self.lengths))
-        self.note("bar", repr(one), repr(one.previous), bar.close, self.position)
-        if self.looks:
-            self.note("looked", bar.bar, self.quote, self.depth, self.account)
-        if self.kept is not None and dice.random() < 0.1:
-            self.note("kept", self.kept.bar, self.kept.close, repr(self.kept.sma(3)))
-        if dice.random() < 0.1:
-            self.kept = bar
-        if dice.random() < self.temper:
-            self.act(bar.close, bar)
-
-    def act(self, price: int, bar: BarView | None = None) -> None:
-        dice = self.dice
-        for _ in range(dice.choice([1, 1, 1, 1, 2, 3])):
-            deed = dice.random()
-            if deed < 0.45:
-                self.order(price)
-            elif deed < 0.6:
-                self.close(why="out")
-            elif deed < 0.75:
-                self.cancel()
-            elif deed < 0.9:
-                self.skip(f"call {self.calls}")
-            elif deed < 0.97 and bar is not None:
-                crossed = bar.sma(3).crossed_above(bar.ema(7))
-                self.note("crossed", crossed, bar.rsi().crossed_below(50))
-            elif deed < 0.99:
-                raise ValueError(f"call {self.calls}")
-            else:
-                for _ in range(dice.choice([5, 101])):
-                    self.skip("again")
-
-    def order(self, price: int) -> None:
-        dice = self.dice
-        quantity = dice.choice([None, 100, 100, 300, 2_000, 7, 150])
-        trade = self.buy if dice.random() < 0.6 else self.sell
-        way = dice.random()
-        if way < 0.3:
-            trade(quantity)
-        elif way < 0.7:
-            tick = dice.choice([10, 50, 100, 100])
-            trade(quantity, limit=price // tick * tick + dice.randint(-4, 4) * tick, why="mine")
-        else:
-            trade(quantity, market=dice.choice(MARKET_TYPES))
-
-    def on_fill(self, fill: Fill) -> None:
-        self.note("fill", fill, self.position, self.quote)
-        if self.dice.random() < 0.2:
-            self.act(fill.price)
-
-    def on_reject(self, rejection: Rejection) -> None:
-        self.note("reject", rejection)
-
-    def on_timer(self, timer: time) -> None:
-        self.note("timer", timer, self.quote)
-        if self.dice.random() < 0.3:
-            self.order(self.quote.last if self.quote else 10_000)
-
-    def on_session(self, phase: Phase) -> None:
-        self.note("session", phase)
-        if self.dice.random() < 0.1:
-            self.order(self.quote.last if self.quote else 10_000)
-
-    def on_stop(self) -> None:
-        self.note("stop", self.calls)
+    symbols: tuple[int, ...]
+    days: tuple[int, ...]
+    rests: tuple[float, ...]
+    cash: tuple[int, ...]
+    modes: tuple[StrategyMode, ...]
+    kinds: tuple[type[Wanderer], ...]
+    orders_per_day: tuple[int | None, ...]
+    holds_all: bool
 
 
-class Patient(Wanderer):
-    """The same, with a history that it declares to need."""
-
-    warm_up = 30
-
-
-class Crossing(Strategy):
-    """Reads and requests as most do: its hook is foreseen over whole days."""
-
-    fast: int = 3
-    slow: int = 9
-    size: int = 100
-
-    def on_bar(self, bar: BarView) -> None:
-        """Whether two averages have crossed."""
-        fast, slow = bar.sma(self.fast), bar.ema(self.slow)
-        if fast.crossed_above(slow) and not self.position:
-            self.buy(self.size, why=f"SMA{self.fast} {fast:,.0f} above {slow:,.0f}")
-        elif fast.crossed_below(slow):
-            self.close(why=f"SMA{self.fast} {fast:,.0f} below {slow:.1f}")
-
-    def on_fill(self, fill: Fill) -> None:
-        self.size = 100 + fill.quantity % 300
-
-
-class Levels(Strategy):
-    """The same with names, early ends, sums, and a reason for some of its "no"s."""
-
-    length: int = 7
-    low: float = 35.0
-    margin: float = 0.002
-
-    def on_bar(self, bar: BarView) -> None:
-        strength = bar.rsi(self.length)
-        is_cheap = strength < self.low or strength.previous <= self.low - 5
-        if bar.volume < 1_000 or not bar.low < bar.high:
-            return self.skip("little traded")
-        level = bar.ema(self.length) * (1 + self.margin)
-        if is_cheap and not self.position:
-            if bar.close > level:
-                self.skip("above its average")
-            else:
-                self.buy(200, limit=bar.close)
-        elif self.position and (strength > 100 - self.low or bar.close - level >= 50):
-            self.sell(100, market="MTL")
-        elif 49 <= strength < 51 and bar.open == bar.close:
-            self.cancel()
-        return None
+QUIET = Shape(
+    symbols=(1, 1, 1, 2, 3),
+    days=(1, 2, 3, 4),
+    rests=(0.02, 0.3, 0.9),
+    cash=(3_000_000, 100_000_000, 5_000_000_000),
+    modes=(*[StrategyMode.TRADE] * 5, StrategyMode.WATCH),
+    kinds=(Wanderer, Wanderer, Patient),
+    orders_per_day=(None, None, 3),
+    holds_all=False,
+)
+"""Much that is refused, and much silence. Seeds that once found something are of this shape."""
+BUSY = Shape(
+    symbols=(1, 1, 2, 3, 4),
+    days=(4, 4, 4),
+    rests=(0.02, 0.1, 0.5),
+    cash=(300_000_000, 1_000_000_000, 20_000_000_000),
+    modes=(*[StrategyMode.TRADE] * 11, StrategyMode.WATCH),
+    kinds=(Trader, Trader, PatientTrader),
+    orders_per_day=(None, None, None, 10),
+    holds_all=True,
+)
+"""Most of these trade."""
 
 
-class Hasty(Crossing):
-    """The same with a history that it declares to need."""
-
-    warm_up = 25
-
-
-def plain_spec_of(seed: int) -> BacktestSpec:
+def plain_spec_of(seed: int, shape: Shape = QUIET) -> BacktestSpec:
     """Make up a market, and strategies whose hooks are foreseen."""
-    spec, dice = spec_of(seed), random.Random(f"plain {seed}")
+    spec, dice = spec_of(seed, shape), random.Random(f"plain {seed}")
     strategies = []
     for each in spec.strategies[: dice.choice([1, 1, 2])]:
         factory = dice.choice([Crossing, Hasty, Levels])
@@ -207,18 +104,23 @@ def plain_spec_of(seed: int) -> BacktestSpec:
     return replace(spec, strategies=tuple(strategies), holdings={})
 
 
-def spec_of(seed: int) -> BacktestSpec:
+def spec_of(seed: int, shape: Shape = QUIET) -> BacktestSpec:
     """Make up strategies and a market."""
     dice = random.Random(seed)
-    symbols = dice.sample(sorted(TRADED), dice.choice([1, 1, 1, 2, 3]))
+    symbols = dice.sample(sorted(TRADED), dice.choice(shape.symbols))
     first = dice.randrange(len(DAYS) - 3)
-    days = DAYS[first : first + dice.choice([1, 2, 3, 4])]
+    days = DAYS[first : first + dice.choice(shape.days)]
     width = dice.choice([60, 60, 300])
     bars = [
-        bar for symbol in symbols for bar in bars_of(dice, symbol, days, width) if bar.volume >= 0
+        bar
+        for symbol in symbols
+        for bar in bars_of(dice, symbol, days, width, shape.rests)
+        if bar.volume >= 0
     ]
     names = ["one", "two"][: dice.choice([1, 1, 2])]
-    strategies = tuple(loaded(dice, seed, name, tuple(symbols), width) for name in names)
+    strategies = tuple(loaded(dice, seed, name, tuple(symbols), width, shape) for name in names)
+    traded = [each for each in symbols if any(each in its.plan.symbols for its in strategies)]
+    held = traded if shape.holds_all else symbols[:1]
     return BacktestSpec(
         strategies=strategies,
         rulebook=_rules_of(seed, days),
@@ -228,8 +130,8 @@ def spec_of(seed: int) -> BacktestSpec:
         source=Written(bars, timedelta(seconds=width)),
         first=days[0],
         last=days[-1],
-        cash=dice.choice([3_000_000, 100_000_000, 5_000_000_000]),
-        holdings={symbols[0]: 5_000} if dice.random() < 0.5 else {},
+        cash=dice.choice(shape.cash),
+        holdings=dict.fromkeys(held, 5_000) if dice.random() < 0.5 else {},
         fill=dice.choice(["touch", "depth", "queue"]),
     )
 
@@ -256,7 +158,7 @@ def _rules_of(seed: int, days: Sequence[date]) -> Rulebook:
 
 
 def loaded(
-    dice: random.Random, seed: int, name: str, symbols: tuple[str, ...], width: int
+    dice: random.Random, seed: int, name: str, symbols: tuple[str, ...], width: int, shape: Shape
 ) -> LoadedStrategy:
     """Make up a strategy file."""
     wake = Wake(
@@ -273,18 +175,18 @@ def loaded(
         expire_after=dice.choice([None, None, timedelta(minutes=3), timedelta(seconds=90)]),
     )
     limits = Limits(
-        max_orders_per_day=dice.choice([None, None, 3]),
+        max_orders_per_day=dice.choice(shape.orders_per_day),
         max_loss_per_day=dice.choice([None, None, 100_000]),
         max_position=dice.choice([None, None, 1_000]),
     )
-    factory = dice.choice([Wanderer, Wanderer, Patient])
+    factory = dice.choice(shape.kinds)
     mine = symbols[: dice.randint(1, len(symbols))]
     plan = StrategyPlan(
         name=name,
         use=factory.__name__,
         symbols=mine,
         account="",
-        mode=dice.choice([StrategyMode.TRADE] * 5 + [StrategyMode.WATCH]),
+        mode=dice.choice(shape.modes),
         parameters={"seed": seed},
         wake=wake,
         when=When(),
@@ -294,14 +196,20 @@ def loaded(
     return LoadedStrategy(plan, factory, tuple(Instrument(each, TRADED[each]) for each in mine))
 
 
-def bars_of(dice: random.Random, symbol: str, days: tuple[date, ...], width: int) -> Iterator[Bar]:
+def bars_of(
+    dice: random.Random,
+    symbol: str,
+    days: tuple[date, ...],
+    width: int,
+    rests: tuple[float, ...] = QUIET.rests,
+) -> Iterator[Bar]:
     """Make up a symbol's bars: a walk with gaps, silent minutes, locked limits and slips."""
     instrument, rulebook = Instrument(symbol, TRADED[symbol]), load_rulebook()
     price, ticks = dice.choice([7_000, 27_000, 61_000]), rulebook.ticks_of(instrument)
     trading = [*range(9 * 3_600, 41_400, width), *range(13 * 3_600, 53_400, width)]
     for day in days:
         band = rulebook.band(instrument, price)
-        rest = dice.choice([0.02, 0.3, 0.9])
+        rest = dice.choice(rests)
         drift = dice.choice([0, 0, 0, 3, -3])
         start = instant_of(day, time())
         for second in trading:
@@ -350,23 +258,22 @@ def first_difference(
     return ""
 
 
-def main(pairs: int = 100, first: int = 1) -> int:
-    """Compare so many pairs; 0 when none of them differs."""
-    wrong = orders = fills = bars = 0
+def main(pairs: int = 100, first: int = 1, *, shape: Shape = BUSY) -> int:
+    """Compare so many pairs; 0 when none of them differs, and half of them trade."""
+    wrong = orders = fills = bars = traded = 0
     for seed in range(first, first + pairs):
-        spec = (plain_spec_of if seed % 2 else spec_of)(seed)
+        spec = (plain_spec_of if seed % 2 else spec_of)(seed, shape)
         slow, fast = played(spec, SLOW), played(spec)
-        orders, fills, bars = (
-            orders + len(slow[0].orders),
-            fills + len(slow[0].fills),
-            bars + slow[0].bars,
-        )
+        bars, orders = bars + slow[0].bars, orders + len(slow[0].orders)
+        fills, traded = fills + len(slow[0].fills), traded + bool(slow[0].fills)
         if found := first_difference(slow, fast):
             wrong += 1
             sys.stdout.write(f"seed {seed}: {found[:2_000]}\n")
     told = f"{pairs} pairs from seed {first}: {bars:,} bars, {orders:,} orders, {fills:,} fills"
     nothing = undone(bars=bars, orders=orders, fills=fills)
-    sys.stdout.write(f"{told}; {wrong} of them differ between the gears\n")
+    if 2 * traded < pairs:
+        nothing.append("TOO LITTLE SHOWN: fewer than half of the pairs have a fill")
+    sys.stdout.write(f"{told} in {traded} pairs; {wrong} of them differ between the gears\n")
     sys.stdout.write("".join(f"{each}\n" for each in nothing))
     return 1 if wrong or nothing else 0
 

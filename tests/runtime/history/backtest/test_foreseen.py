@@ -15,7 +15,7 @@ from bot.runtime.history.backtest.indicator_columns import IndicatorColumns
 from bot.runtime.history.backtest.rows import Rows, Series
 from bot.strategy import BarView, Context, PositionView, Strategy
 from strategies.sma_cross import SmaCross
-from tests.runtime.history.backtest.gears import Crossing, Levels
+from tests.runtime.history.backtest.wanderers import Crossing, Levels
 
 BARS, FIRST = 400, 100
 """How many bars there are, and the one from which on every average is known."""

@@ -21,10 +21,13 @@ from bot.runtime.history.store.store import open_bars
 from bot.sandbox.markets.mirror.model import FillName
 from bot.strategy import BarView, Context, Strategy
 from tests.runtime.history.backtest.gears import (
+    BUSY,
     DAYS,
+    QUIET,
     SLOW,
     difference,
     first_difference,
+    main,
     plain_spec_of,
     played,
     spec_of,
@@ -52,6 +55,25 @@ def test_both_gears_stop_after_the_same_loss(seed: int) -> None:
 
     assert first_difference(slow, fast) == ""
     assert any("lost today" in each for each in slow[0].assumptions)
+
+
+@pytest.mark.parametrize("seed", [8, 12, 13, 17])
+def test_both_gears_are_one_where_much_is_traded(seed: int) -> None:
+    spec = (plain_spec_of if seed % 2 else spec_of)(seed, BUSY)
+
+    slow, fast = played(spec, SLOW), played(spec)
+
+    assert first_difference(slow, fast) == ""
+    assert slow[0].fills
+
+
+def test_pairs_that_hardly_trade_prove_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    one_of_three, one_of_one = main(3, 36, shape=QUIET), main(1, 37, shape=QUIET)
+
+    told = capsys.readouterr().out
+    assert (one_of_three, one_of_one) == (1, 0)
+    assert "1 fills in 1 pairs; 0 of them differ" in told
+    assert told.count("TOO LITTLE SHOWN: fewer than half of the pairs have a fill") == 1
 
 
 def test_a_difference_of_one_tick_in_one_bar_is_found() -> None:
