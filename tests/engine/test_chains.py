@@ -324,6 +324,32 @@ def test_a_former_id_that_the_broker_has_forgotten_counts_with_what_was_known():
     assert _counted(stage) == (600, 300, 300 * PRICE)
 
 
+def test_a_former_id_that_cannot_be_read_is_not_forgotten():
+    stage, row = _resized()
+    stage.after(1).book(_later(row, 1, quantity=400))
+
+    stage.handle(OrderRead(stage.now, "ORD1", None, is_unreadable=True))
+    stage.after(1).book(_later(row, 1, quantity=400, executed=100))
+    held = _counted(stage)
+    stage.row(_ended(row), "ORD1")
+
+    assert held == (500, 200, 200 * PRICE)
+    assert _counted(stage) == (600, 300, 300 * PRICE)
+
+
+def test_a_former_id_that_was_gone_for_a_moment_and_works_is_waited_for_again():
+    stage, row = _resized()
+    stage.after(1).book(_later(row, 1, quantity=400))
+    stage.row(None, "ORD1")
+
+    stage.after(1).book(row, _later(row, 1, quantity=400, executed=100))
+    held = _counted(stage)
+    stage.after(1).book(_ended(row), _later(row, 1, quantity=400, executed=100))
+
+    assert held == (600, 200, 200 * PRICE)
+    assert _counted(stage) == (600, 300, 300 * PRICE)
+
+
 def _alerts(stage):
     return [one.text for one in stage.all(Note) if one.kind == "ALERT"]
 
@@ -1031,3 +1057,11 @@ def test_a_former_id_without_a_row_delays_the_newest_one_only_for_so_long():
 
     assert chain.whole(START + FORMER_ENDS_WITHIN - timedelta(seconds=1)) is None
     assert chain.whole(START + FORMER_ENDS_WITHIN).executed_quantity == 250
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_one_share_that_a_former_id_has_open_counts(left):
+    chain = _rows_of_two(matched=0, former=499, quantity=300, executed=0)
+    chain.rows["ORD1"] = replace(chain.rows["ORD1"], remaining_quantity=left, cancelled_quantity=0)
+
+    assert (chain.also_open, chain.unread) == (left, ("ORD1",) * left)

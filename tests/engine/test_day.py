@@ -13,7 +13,13 @@ from bot.domain.message import (
     Reconciled,
     TradingDayStarted,
 )
-from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed, TradingDayEnded
+from bot.domain.operations import (
+    Action,
+    CancelAsked,
+    EarlierOrdersRead,
+    OperatorActed,
+    TradingDayEnded,
+)
 from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.outcome import Unknown
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
@@ -91,6 +97,20 @@ def test_nothing_of_an_earlier_day_outlives_the_reconciliation(begin: Begin) -> 
     assert "HPG" in stage.engine.status().halted_symbols
 
 
+def test_a_cancel_of_yesterday_and_what_was_counted_then_are_over() -> None:
+    stage = Stage()
+    stage.working(500)
+    stage.handle(CancelAsked(stage.now, "ORD1", "operator", "by hand"))
+    assert [each.order_id for each in stage.engine.status().cancels] == ["ORD1"]
+    assert stage.engine.status().counts["orders"] == 1
+
+    stage.after(86_400).handle(TradingDayStarted(stage.now, NEXT_DAY))
+    assert "orders" not in stage.engine.status().counts
+    stage.open()
+
+    assert stage.engine.status().cancels == ()
+
+
 @BOTH_WAYS
 def test_nothing_is_sent_before_the_day_is_reconciled(begin: Begin) -> None:
     stage = begin({})
@@ -118,6 +138,9 @@ def test_a_strategy_starts_before_it_hears_of_what_was_filled_meanwhile() -> Non
     stage.open()
 
     assert heard == ["on_start", "on_fill"]
+    stage.after(86_400).handle(TradingDayStarted(stage.now, NEXT_DAY + timedelta(days=3)))
+    stage.handle(Reconciled(stage.now))
+    assert heard == ["on_start", "on_fill"], "what was told is not told again"
 
 
 def test_a_halted_bot_starts_a_strategy_before_it_tells_it_of_a_fill() -> None:
