@@ -143,6 +143,28 @@ order: {size: {cash: 40_000_000}}
 """
 
 
+def test_a_check_tells_how_often_polls_are_made_that_the_quota_slows_down(
+    capsys: Capture, folder: Path
+) -> None:
+    (folder / "bot.yaml").write_text("broker: {requests_per_minute: 60}\n", "utf-8")
+    (folder / "strategies").mkdir()
+    text = STRATEGY.replace("wake: {bar: 1m}", "wake: {bar: 1m, depth: 1s}")
+    (folder / "strategies" / "mine.yaml").write_text(text, "utf-8")
+
+    code, out, err = called(capsys, "config", "check")
+    _, fields, _ = called(capsys, "config", "check", "--json")
+
+    assert code == ExitCode.DONE, err
+    slowed = "each comes 2.2 times less often, 22.7 a minute"
+    assert out.splitlines()[-4:-1] == [
+        "  depth HPG      every 1s asked, 3s made   20.0 a minute",
+        "  quote HPG      every 10s asked, 22s made    2.7 a minute",
+        f"  together 66.0 a minute asked, the quota of 60 leaves 30: {slowed}",
+    ]
+    cost = json.loads(fields)["cost"]
+    assert (cost["slower"], cost["per_minute"], cost["made_per_minute"]) == (2.2, 66, 22.727)
+
+
 UNLISTED = "which is not in the shipped table; did you mean"
 PLACE = "risk.account.symbols (bot.yaml:3)"
 OUTSIDE = [

@@ -1,6 +1,7 @@
 """Polls fit the quota, all slower by one factor where they must; one that starves is told once."""
 
-from collections.abc import Coroutine
+import asyncio
+from collections.abc import Coroutine, Mapping
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 import pytest
 
 from bot.broker.budget import LANE_SHARE_PERCENT
+from bot.cli.commands.status import lines_of
+from bot.config.settings.load import load_settings
+from bot.domain.entry import Decision, Entry
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.message import Event, Noted
 from bot.domain.order import OrderType
@@ -17,6 +21,10 @@ from bot.domain.plan import OrderPlan, PriceBasis, Wake
 from bot.engine.settings import EngineSettings
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import ORDER_DETAIL, PORTFOLIO, SUMMARY, TODAYS_ORDERS
+from bot.runtime.control.server import ControlServer
+from bot.runtime.control.socket import Reply
+from bot.runtime.run import run_bot
+from bot.runtime.run_controls import RunOptions
 from bot.runtime.timetable.feeds import (
     POLLS_SHARE_PERCENT,
     Feeds,
@@ -30,7 +38,7 @@ from bot.runtime.timetable.feeds import (
 )
 from tests.engine.stage import HPG, PLAN, RULEBOOK, START
 from tests.staging import QUIET
-from tests.story import once, tell, write_project
+from tests.story import Shown, in_process, once, tell, write_project
 
 FRESH = EngineSettings().max_depth_age
 
@@ -97,6 +105,49 @@ async def test_a_run_says_at_its_start_that_polls_are_slower_than_asked_for(tmp_
     story = await tell(config, minutes=1)
 
     assert ("polls", SLOWER) in story.shown.rows
+
+
+async def test_the_status_of_a_run_says_that_polls_are_slower_than_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write_project(
+        tmp_path,
+        scenario=QUIET,
+        strategies=[once(wake={"quote": "1s", "depth": "1s"})],
+        broker={"requests_per_minute": 60},
+    )
+    servers, told = list[ControlServer](), list[Reply]()
+    start = ControlServer.start
+
+    async def kept(self: ControlServer) -> None:
+        servers.append(self)
+        await start(self)
+
+    async def ask() -> None:
+        told.append(await servers[0]._handlers["status"]({}))
+
+    class Asking(Shown):
+        """A screen that asks when the first decision is shown."""
+
+        def entry(self, entry: Entry) -> None:
+            super().entry(entry)
+            if isinstance(entry, Decision) and not asking:
+                asking.append(asyncio.ensure_future(ask()))
+
+    asking = list[asyncio.Future[None]]()
+    monkeypatch.setattr(ControlServer, "start", kept)
+    options = RunOptions(run_for=timedelta(minutes=1))
+    await run_bot(load_settings(config), options, Asking(), make=in_process)
+    await asyncio.gather(*asking)
+
+    [reply] = told
+    status = reply["status"]
+    assert isinstance(status, Mapping)
+    *_, last = lines_of(status, "a bot")
+    assert last.strip() == (
+        "polls come 4.0 times less often than the files ask for: they would need 120 a minute, the "
+        "quota leaves them 30"
+    )
 
 
 def test_quotes_that_come_too_seldom_for_orders_are_named_with_the_setting() -> None:
