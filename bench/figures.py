@@ -42,7 +42,13 @@ CYCLES: Final = 40
 WAITERS: Final = 64
 CLOSED: Final = 4_000
 OPEN: Final = 1_000
+TURNS: Final = 100
+"""Orders of an engine by itself between two turns of its loop."""
 POLLS: Final = 32
+PAUSE_MS: Final = 100
+SYMBOLS: Final = 10
+"""Of the bot whose memory is measured."""
+SETTLES_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +318,8 @@ async def grown(base_url: str, _: Path, rounds: int) -> dict[str, float]:
             answered = engine.sent_and_answered(intent)[2]
             if not is_open:
                 engine.cancelled(answered)
+            if number % TURNS == 0:
+                await asyncio.sleep(0)  # a bot whose loop stands still for 5 s sends nothing
         found[name] = _growth(took, rounds)
         if attempts:
             found["ended_attempts"] = _growth(attempts, span)
@@ -356,16 +364,38 @@ async def backtested(_: str, __: Path, rounds: int) -> dict[str, float]:
     return found
 
 
+# ---------------------------------------------------------------------------- a pause in a flood
+
+
+async def paused(_: str, __: Path, rounds: int) -> dict[str, float]:
+    """Measure the longest time from a pause under a flood of quotes to the last order begun,
+    against the time that it may take.
+    """
+    asked = (sys.executable, "-m", "bench.pause", "--rounds", str(rounds), "--most")
+    most_ms = await asyncio.to_thread(subprocess.check_output, asked)
+    return {"pause": float(most_ms) / PAUSE_MS}
+
+
 # -------------------------------------------------------------------------------- the command line
 
 
 async def started(_: str, folder: Path, __: int) -> dict[str, float]:
-    """Measure the CPU of a help page and of a look at a demo that never ran, against an import."""
+    """Measure the CPU of a help page, of a look at a demo that never ran and of a status beside a
+    running bot, against an import; and the memory of that bot.
+    """
     nowhere = {"BOT_CONFIG": str(shipped(DEMO)), "XDG_STATE_HOME": str(folder)}
     base = footprint.cpu_s("-c", "import sqlalchemy")
+    with (
+        footprint.served(folder, SYMBOLS) as (config, keys),
+        footprint.settled(config, SETTLES_S, **keys) as pid,
+    ):
+        resident, _shared = footprint.sizes(pid)
+        status = footprint.cpu_s("-m", "bot", "status", "-c", str(config))
     return {
         "run_help": footprint.cpu_s("-m", "bot", "run", "--help") / base,
         "look": footprint.cpu_s("-m", "bot", **nowhere) / base,
+        "status": status / base,
+        "daemon_mb": resident,
     }
 
 
@@ -380,6 +410,7 @@ MEASURES: Final[Sequence[Callable[[str, Path, int], Awaitable[dict[str, float]]]
     grown,
     served,
     backtested,
+    paused,
     started,
     own_cpu,  # last, because its stop-watches stay installed
 )

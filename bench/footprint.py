@@ -14,7 +14,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +25,8 @@ import click
 from bench.thirty_days import write_project
 from bench.virtual_day import SMA
 
+PLAN: dict[str, Any] = {**SMA, "wake": {"bar": "1m", "quote": "2s"}}
+START_S = 120
 ENDS_S = 30
 CALLS = 9
 COMMANDS = (("-m", "bot", "run", "--help"), ("-m", "bot", "status", "-c"), ("-c", "pass"))
@@ -68,12 +70,38 @@ def cpu_s(*words: str, **environment: str) -> float:
     return min(once() for _ in range(CALLS))
 
 
-def tell(where: str, config: Path, after_s: float, **environment: str) -> None:
-    """Run a bot for a while; print its sizes, and how long commands beside it take."""
+@contextmanager
+def served(folder: Path, symbols: int) -> Iterator[tuple[Path, Mapping[str, str]]]:
+    """Run a sandbox; yield the configuration of a bot whose broker it is, and the bot's keys."""
+    scenes, elsewhere = folder / "scenes", folder / "served"
+    for each in (scenes, elsewhere):
+        each.mkdir()
+    write_project(scenes, symbols, PLAN)
+    scene = ("--scenario", str(scenes / "scenario.yaml"), "--now", "2026-09-03T09:30")
+    with begun("paper", "serve", "--port", "0", "--speed", "1", *scene) as server:
+        assert server.stdout is not None
+        given = json.loads(server.stdout.readline())
+        broker = {"base_url": given["base_url"], "requests_per_minute": 3_000}
+        config = write_project(elsewhere, symbols, PLAN, **broker)
+        named = ("api_key", "api_secret")
+        yield config, {f"BOT_BROKER__{each.upper()}": given[each] for each in named}
+
+
+@contextmanager
+def settled(config: Path, after_s: float, **environment: str) -> Iterator[int]:
+    """Run a bot; yield its process once it has started, and some time has passed."""
     with begun("-q", "run", "-c", str(config), **environment) as bot:
+        waiting = ("status", "--wait", "NEEDS_2FA", "--timeout", str(START_S), "-c", str(config))
+        subprocess.run([sys.executable, "-m", "bot", *waiting], check=True, capture_output=True)  # noqa: S603
         time.sleep(after_s)
         assert bot.poll() is None, "it has ended"
-        resident, proportional = sizes(bot.pid)
+        yield bot.pid
+
+
+def tell(where: str, config: Path, after_s: float, **environment: str) -> None:
+    """Run a bot for a while; print its sizes, and how long commands beside it take."""
+    with settled(config, after_s, **environment) as pid:
+        resident, proportional = sizes(pid)
         click.echo(f"{where}: resident {resident:.0f}, proportional {proportional:.0f} MB")
         for words in COMMANDS:
             its = [*words, str(config)] if words[-1] == "-c" else words
@@ -85,24 +113,12 @@ def tell(where: str, config: Path, after_s: float, **environment: str) -> None:
 @click.option("--after", "after_s", default=30.0, show_default=True, help="Seconds to settle.")
 def main(symbols: int, after_s: float) -> None:
     """Measure both, and print them."""
-    plan: dict[str, Any] = {**SMA, "wake": {"bar": "1m", "quote": "2s"}}
     with TemporaryDirectory() as name:
-        scenes, elsewhere, inside = (Path(name) / each for each in ("scenes", "served", "inside"))
-        for folder in (scenes, elsewhere, inside):
-            folder.mkdir()
-        write_project(scenes, symbols, plan)
-        scene = ("--scenario", str(scenes / "scenario.yaml"), "--now", "2026-09-03T09:30")
-        with begun("paper", "serve", "--port", "0", "--speed", "1", *scene) as server:
-            assert server.stdout is not None
-            given = json.loads(server.stdout.readline())
-            config = write_project(
-                elsewhere, symbols, plan, base_url=given["base_url"], requests_per_minute=3_000
-            )
-            keys = {
-                f"BOT_BROKER__{each.upper()}": given[each] for each in ("api_key", "api_secret")
-            }
+        folder, inside = Path(name), Path(name) / "inside"
+        inside.mkdir()
+        with served(folder, symbols) as (config, keys):
             tell("broker elsewhere", config, after_s, **keys)
-        tell("sandbox inside", write_project(inside, symbols, plan), after_s)
+        tell("sandbox inside", write_project(inside, symbols, PLAN), after_s)
 
 
 if __name__ == "__main__":

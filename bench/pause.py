@@ -1,7 +1,7 @@
 """How soon a pause takes effect under a flood of market data: from the request to the last order
 sent.
 
-    .venv/bin/python -m bench.pause [--rounds 20]
+    .venv/bin/python -m bench.pause [--rounds 20] [--most]
 
 The real bot in real time with a sandbox on loopback, all in this process: 50 strategies that
 compute for 20 ms at each quote and request an order, on 20 symbols, and an endless flood of quotes:
@@ -10,8 +10,10 @@ compute for 20 ms at each quote and request an order, on 20 symbols, and an endl
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
@@ -62,6 +64,17 @@ class Slow(Strategy):
 NAMES = [f"AA{chr(65 + number)}" for number in range(SYMBOLS)]
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of the floods: from each request to its answer and to the last order begun."""
+
+    answered_ms: list[float]
+    last_ms: list[float]
+    begun: int
+    waiting: int
+    passed_over: int
+
+
 @contextmanager
 def stamped(begun: list[float]) -> Iterator[None]:
     """Record each instant at which an order may be sent: its first byte follows."""
@@ -85,8 +98,8 @@ def stamped(begun: list[float]) -> Iterator[None]:
         OrderWriter.send = send  # type: ignore[method-assign]
 
 
-async def measure(folder: Path, rounds: int) -> None:
-    """Run, flood, pause, resume, and print the results."""
+async def measure(folder: Path, rounds: int) -> Found:
+    """Run, flood, pause and resume."""
     wire = SystemClock()
     market = ScaledClock(wire, start=START, speed=1)
     symbols = [
@@ -127,10 +140,11 @@ async def measure(folder: Path, rounds: int) -> None:
             run._assemble = keep  # type: ignore[method-assign,assignment]  # noqa: SLF001
             running = asyncio.create_task(run.to_its_end())
             await until(lambda: any(each.kind == "needed" for each in shown.all(AuthEvent)))
-            await report(found[0], loaded.state_dir, begun, rounds, given.otp_code)
+            result = await flooded(found[0], loaded.state_dir, begun, rounds, given.otp_code)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         keep_up.cancel()
+        return result
 
 
 def _grown(begun: list[float], before: int) -> bool:
@@ -143,8 +157,10 @@ async def until(is_so: Callable[[], object]) -> None:
         await asyncio.sleep(0.01)
 
 
-async def report(parts: Parts, state_dir: Path, begun: list[float], rounds: int, code: str) -> None:
-    """Flood and pause, `rounds` times, and print the results."""
+async def flooded(
+    parts: Parts, state_dir: Path, begun: list[float], rounds: int, code: str
+) -> Found:
+    """Flood and pause, `rounds` times."""
 
     async def said(word: str, **facts: object) -> float:
         await asyncio.to_thread(ask, state_dir, {"do": word, **facts})
@@ -167,23 +183,37 @@ async def report(parts: Parts, state_dir: Path, begun: list[float], rounds: int,
         after = [at for at in begun if at > asked]
         late.append(1000 * (max(after, default=asked) - asked))
         await said("resume")
-    for name, found in (("pause answered", answered), ("last order begun", late)):
-        low, high = min(found), max(found)
-        p90 = quantiles(found, n=10)[8] if len(found) > 1 else high
+    waiting, passed = parts.inbox.waiting[Urgency.MARKET], parts.inbox.passed_over
+    return Found(answered, late, len(begun), waiting, passed)
+
+
+def tell(found: Found) -> None:
+    """Print the results."""
+    for name, times in (("pause answered", found.answered_ms), ("last order begun", found.last_ms)):
+        low, high = min(times), max(times)
+        p90 = quantiles(times, n=10)[8] if len(times) > 1 else high
         click.echo(
-            f"{name:<17} after the ask, ms: min {low:.1f}, median {median(found):.1f}, "
+            f"{name:<17} after the ask, ms: min {low:.1f}, median {median(times):.1f}, "
             f"p90 {p90:.1f}, max {high:.1f}"
         )
-    waiting, passed = parts.inbox.waiting[Urgency.MARKET], parts.inbox.passed_over
-    click.echo(f"{len(begun):,} orders begun; {waiting} quotes wait, {passed:,} were passed over")
+    click.echo(
+        f"{found.begun:,} orders begun; {found.waiting} quotes wait, "
+        f"{found.passed_over:,} were passed over"
+    )
 
 
 @click.command()
 @click.option("--rounds", default=20, show_default=True)
-def main(rounds: int) -> None:
+@click.option("--most", is_flag=True, help="Print only the most that a last order took, in ms.")
+def main(rounds: int, most: bool) -> None:  # noqa: FBT001
     """Print how long after a request the last order is sent."""
     with TemporaryDirectory() as folder:
-        asyncio.run(measure(Path(folder), rounds))
+        found = asyncio.run(measure(Path(folder), rounds))
+    if most:
+        click.echo(max(found.last_ms))
+    else:
+        tell(found)
+    sys.stdout.flush()
     os._exit(0)
 
 
