@@ -1,23 +1,18 @@
 """Two gears, one truth: what is found for many more pairs by `python -m …backtest.gears 1000`."""
 
-import os
 from dataclasses import replace
-from datetime import date, time, timedelta
-from pathlib import Path
+from datetime import time, timedelta
 from types import MethodType
 from typing import ClassVar
 
 import pytest
 
 from bot.config.strategies.invoke import invoke
-from bot.config.strategies.plugins import find_strategy
 from bot.domain.entry import Fill
-from bot.domain.instrument import Exchange, Instrument, Phase
-from bot.domain.plan import Limits, OrderPlan, StrategyMode, StrategyPlan, Wake, When
+from bot.domain.instrument import Phase
+from bot.domain.plan import Wake
 from bot.domain.quote import Quote
-from bot.engine.settings import LoadedStrategy
 from bot.runtime.history.bars import DayFrame
-from bot.runtime.history.store.store import open_bars
 from bot.sandbox.markets.mirror.model import FillName
 from bot.strategy import BarView, Context, Strategy
 from tests.runtime.history.backtest.gears import (
@@ -142,43 +137,6 @@ def test_a_strategy_that_each_quote_wakes_is_played_slowly_and_says_why() -> Non
 
     assert by_quote.why_slow == "ByQuote wakes by each quote (wake.quote), not by bars alone"
     assert by_bar.why_slow == ""
-
-
-RECORDED = os.environ.get("VNBOT_MARKET_DATA", "")
-
-
-@pytest.mark.skipif(not RECORDED, reason="VNBOT_MARKET_DATA names no folder of recorded days")
-@pytest.mark.timeout(300)
-def test_both_gears_are_one_on_recorded_days() -> None:
-    source = open_bars(Path(RECORDED))
-    symbols = source.symbols()[:4]
-    plan = StrategyPlan(
-        name="cross",
-        use="sma_cross",
-        symbols=symbols,
-        account="",
-        mode=StrategyMode.TRADE,
-        parameters={"fast": 5, "slow": 20},
-        wake=Wake(bar=timedelta(minutes=5)),
-        when=When(),
-        order=OrderPlan(),
-        limits=Limits(),
-    )
-    instruments = tuple(Instrument(each, Exchange.HOSE) for each in symbols)
-    strategy = find_strategy("sma_cross", Path("config"))
-    spec = replace(
-        spec_of(3),
-        strategies=(LoadedStrategy(plan, strategy, instruments),),
-        source=source,
-        first=date(2025, 5, 6),
-        last=date(2025, 5, 30),
-        cash=1_000_000_000,
-    )
-
-    slow, fast = played(spec, SLOW), played(spec)
-
-    assert first_difference(slow, fast) == ""
-    assert slow[0].fills
 
 
 class Keeper(Strategy):
