@@ -10,7 +10,8 @@ import talib
 from bot.config.strategies.invoke import invoke
 from bot.domain.entry import Decision, Note, RunState, Verdict
 from bot.domain.instrument import Exchange, Phase
-from bot.domain.message import BarClosed, PhaseChanged, QuoteReceived
+from bot.domain.message import BarClosed, PhaseChanged, PlaceOrder, QuoteReceived
+from bot.domain.order import Side
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, BarsRead, KeepBar, Quote, ReadBars, span_of
 from bot.engine.bars import Bars, BarSeries, reach_of
@@ -486,6 +487,20 @@ def test_who_holds_something_and_waits_for_bars_is_an_alert_at_once_and_stays_on
     assert alert.text in stage.engine.status().alerts
     stage.pass_time(60)
     assert stage.last(Decision).why == "2 of 20 bars seen (gap 2026-11-18 afternoon)"
+
+
+def test_who_waits_for_bars_can_sell_by_each_hook_but_on_bar():
+    stage = Stage(replace(PLAN, wake=Wake(bar=MINUTE)), hooks={"warm_up": 20}, sellable=100)
+    stage.engine._state.strategies["test"].positions["HPG"] = Position(100, 2_700_000)
+    stage.pass_time(60)
+    stage.quote()
+
+    stage.request(lambda strategy: strategy.close(limit=26_900))  # as on_timer would
+
+    assert stage.last(Decision).code == "OK"
+    sold = stage.last(PlaceOrder).intent
+    assert (sold.side, sold.quantity, sold.limit_price) == (Side.SELL, 100, 26_900)
+    assert stage.engine.status().alerts[0].startswith("test holds 100 HPG and cannot decide to")
 
 
 def test_a_history_that_cannot_be_read_stays_in_the_alerts_until_it_is():
