@@ -2,6 +2,10 @@
 
 import json
 import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -50,6 +54,37 @@ def test_json_is_one_value_and_nothing_else(tmp_path: Path) -> None:
     found = json.loads(ran.out)
     assert found["assumptions"][0].startswith("fill model touch")
     assert (found["first"], found["last"]) == ("2026-11-10", "2026-11-13")
+
+
+def _errors_of(folder: Path, *, on_a_terminal: bool) -> str:
+    """Run a backtest; return its stderr, which is a terminal or a pipe."""
+    reading, writing = pty.openpty() if on_a_terminal else os.pipe()
+    words = [sys.executable, "-m", "bot", "backtest", strategy(folder), *RANGE]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=writing) as ran:
+        os.close(writing)
+        said = b""
+        with suppress(OSError):  # so Linux says that the other end of a terminal is closed
+            while more := os.read(reading, 4_096):
+                said += more
+    os.close(reading)
+    assert ran.returncode == 0
+    return said.decode()
+
+
+@pytest.mark.process
+def test_a_progress_bar_is_on_a_terminal_and_not_in_a_pipe(tmp_path: Path) -> None:
+    terminal, pipe = (_errors_of(tmp_path, on_a_terminal=each) for each in (True, False))
+
+    shown = [each.partition("backtest  ")[2] for each in terminal.split("\r")]
+    assert [each[-5:] for each in shown if each.endswith("%")] == [
+        "   0%",
+        "  25%",
+        "  50%",
+        "  75%",
+    ]
+    assert "##]  100%" in terminal
+    assert pipe.startswith("these bars are simulated")
+    assert pipe.count("\n") == 1
 
 
 @pytest.mark.parametrize(
