@@ -2,8 +2,9 @@
 
 After a restart the ids known before a send tell which rows cannot be its order. Everything known
 then stands in the rows of `attempts` up to its own that this run has written on that day
-(`bot/journal/reading/attempts.py`), so the cost of an attempt does not grow with the day. Only what
-is committed counts as stored: what a failed commit should have stored, the next attempt stores.
+(`bot/journal/reading/recovering_writes.py`), so the cost of an attempt does not grow with the day.
+Only what is committed counts as stored: what a failed commit should have stored, the next attempt
+stores.
 """
 
 from datetime import date, datetime

@@ -15,7 +15,7 @@ from bot.domain.outcome import Unknown
 from bot.engine.index import KnownIds, SeenIds
 from bot.journal.database import tables
 from bot.journal.journal import Journal
-from bot.journal.reading.attempts import attempts_of
+from bot.journal.reading.recovering_writes import attempts_of
 from bot.journal.writing.sends import Send
 from bot.runtime.commits import Committed
 from bot.runtime.stored_ids import StoredIds

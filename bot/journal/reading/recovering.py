@@ -30,8 +30,6 @@ from bot.domain.recovery import (
 from bot.journal.database import tables
 from bot.journal.database.encoding import instant_of, made
 from bot.journal.database.tables import COST, SHARES, total
-from bot.journal.reading.attempts import attempts_of
-from bot.journal.reading.recovering_changes import changes, later_ids, unsettled_amends
 from bot.journal.reading.recovering_state import (
     bases,
     book_accepted_on,
@@ -46,6 +44,7 @@ from bot.journal.reading.recovering_state import (
     open_breaks,
     reduced,
 )
+from bot.journal.reading.recovering_writes import attempts_of, changes, later_ids, unsettled_amends
 from bot.journal.writing.batch import POLLS
 from bot.journal.writing.sends import WHOLE_BOT, ScopeState, lasting_state
 

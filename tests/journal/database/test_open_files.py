@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from bot.journal.database import tables
+from bot.journal.database.connections import LOGS, RESCUED, RESCUED_MAX
 from bot.journal.database.engines import file_of, reading
-from bot.journal.database.open_files import LOGS, RESCUED, RESCUED_MAX
 from bot.journal.errors import LeaseHeld, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.upkeep.verify import verify
