@@ -20,21 +20,8 @@ from bot.domain.order import Side
 from bot.domain.quote import ClosesRead
 from bot.engine import ex_dates
 from bot.engine.control_state import Standing
-from bot.engine.findings import (
-    AUCTIONS,
-    OTHER_DAY,
-    TRADING,
-    VOLUME_MAX,
-    Belief,
-    Figures,
-    Finding,
-    Held,
-    PhaseSeen,
-    Source,
-    frame_around,
-    of_depth,
-    of_quote,
-)
+from bot.engine.findings import AUCTIONS, OTHER_DAY, TRADING, frame_around, of_depth, of_quote
+from bot.engine.seen import VOLUME_MAX, Belief, Figures, Finding, Held, PhaseSeen, Source
 from bot.engine.settings import LONG_AGO
 from bot.engine.state import State
 
@@ -46,7 +33,7 @@ TOLD_AGAIN: Final = timedelta(minutes=30)
 VOLUME_OF_AVERAGE_MAX: Final = 1_000
 """A multiple of the history's average day; but `VOLUME_ALWAYS` shares are plausible anywhere."""
 VOLUME_ALWAYS: Final = 10_000_000
-_NEW_LEVEL: Final = frozenset({"REFERENCE", "JUMP", "UNCONFIRMED"})
+_NEW_LEVEL: Final = frozenset({"REFERENCE", "JUMP", "UNCONFIRMED", "OFF_CLOSE"})
 """Kinds about the price level: a person who resumes confirms the new one."""
 _NOWHERE: Final = PhaseSeen(Phase.CLOSED, None)
 
@@ -79,6 +66,7 @@ def on_closes(state: State, event: ClosesRead) -> None:
         if belief.close is None:
             belief.price = close.price
         belief.close, belief.close_day, belief.frame = close.price, close.day, None
+        belief.is_close_read = True
         if close.average_volume is not None:
             most = max(VOLUME_ALWAYS, VOLUME_OF_AVERAGE_MAX * close.average_volume)
             belief.volume_max = min(VOLUME_MAX, most)
@@ -86,13 +74,16 @@ def on_closes(state: State, event: ClosesRead) -> None:
         ex_dates.note_told(state, symbol)
 
 
-def note_closes(state: State, exchange: Exchange) -> None:
-    """Store today's last trusted price of each symbol, to confirm the next start."""
+def note_closes(state: State, exchange: Exchange, since: datetime) -> None:
+    """Store today's last trusted price of each symbol, to confirm the next start: one seen since
+    the last phase began, as an auction before it may have moved an earlier one.
+    """
     for symbol, seen in sorted(state.quotes.items()):
         if seen.quote.exchange is exchange and local_date(seen.at) == state.trading_date:
             numbers: Numbers = {"day": state.trading_date.isoformat(), "close": seen.quote.last}
-            text = f"{symbol} {seen.quote.last:,} at the close"
-            state.note(CLOSE_NOTE, text, numbers, symbol=symbol)
+            if seen.at >= since:
+                text = f"{symbol} {seen.quote.last:,} at the close"
+                state.note(CLOSE_NOTE, text, numbers, symbol=symbol)
             ex_dates.keep_doubted(state, seen.quote)
 
 
@@ -104,7 +95,7 @@ def begin_day(state: State, ended: date) -> None:
         traded = state.quotes.get(belief.symbol)
         is_of_day = traded is not None and local_date(traded.at) == ended
         if belief.price is not None and is_of_day and ended > belief.close_day:
-            belief.close, belief.close_day = belief.price, ended
+            belief.close, belief.close_day, belief.is_close_read = belief.price, ended, False
         belief.frame = None
         belief.excused.clear()
         ex_dates.end_day(state, belief, ended)
@@ -275,6 +266,7 @@ def resume(state: State, symbol: str, reason: str) -> bool:
         if kind in _NEW_LEVEL and level is not None:
             belief.close = belief.price = level
             belief.close_day, belief.frame = state.trading_date, None
+            belief.is_close_read = False
         elif belief.quotes.held is None or belief.quotes.held.finding.kind not in _NEW_LEVEL:
             belief.excused.add(kind)
     for source in held:

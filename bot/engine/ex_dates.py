@@ -21,7 +21,7 @@ from bot.domain.local_time import instant_of
 from bot.domain.plan import StrategyPlan
 from bot.domain.quote import DAY, KeepExDate, Quote, ReadBars, WentEx, span_of
 from bot.engine.bars import BarSeries
-from bot.engine.findings import Belief
+from bot.engine.seen import Belief
 from bot.engine.state import State
 
 _EX_DATE: Final = "EX_DATE"

@@ -1,33 +1,28 @@
-"""What the market has shown, and what can be wrong with it: pure checks that yield findings.
+"""What can be wrong with what the market shows: pure checks that yield findings.
 
-No check trusts an answer about itself. The band is computed from a reference that must be near the
-last close known before (journal, history call), so that a unit error affecting quote, depth and
-band alike is noticed too. Without a close nothing confirms a price.
+No check trusts an answer about itself. A reference must be near the last close known before
+(journal, history call), and where that close is the reference by the rules, every price lies in its
+band too. So an error affecting quote, depth and band alike is noticed. Without a close nothing
+confirms a price.
 """
 
-from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
 from statistics import median
 from typing import Final
 
 from bot.domain.errors import NoRule
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Phase
 from bot.domain.local_time import day_and_clock_of, local_date
-from bot.domain.order import OrderType
 from bot.domain.quote import Depth, Quote
-from bot.domain.rulebook import Rulebook
-from bot.domain.venue import Band, TickTable
-from bot.engine.settings import FOREVER, LONG_AGO, EngineSettings
+from bot.domain.venue import Band
+from bot.engine.seen import Belief, Finding, Frame, PhaseSeen, Rules, Source
 
 JUMP_MAX: Final = 5
 """Multiple of the last trusted price, up or down, beyond which no price is trusted."""
-GAPS_KEPT: Final = 64
 GAPS_OF_AGE: Final = 10
 """A symbol may be silent for this many of its usual gaps of today."""
-VOLUME_MAX: Final = 10_000_000_000
-"""Shares. No listed company has so many."""
 UNCROSSED_WITHIN: Final = timedelta(seconds=10)
 """After an auction its crossed book may still be shown for a moment; that is ignored."""
 LONG_PAUSE: Final = timedelta(days=35)
@@ -42,130 +37,6 @@ TRADING: Final = AUCTIONS | {Phase.PROGRESS, Phase.POST_SESSION}
 OTHER_DAY: Final = "OTHER_DAY"
 _OF_TODAY: Final = timedelta(hours=2)
 """Nothing trades before 09:00, so an answer no older than this is from the same day."""
-
-Figures = Mapping[str, int | str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class QuoteSeen:
-    """The last trusted quote, and when it was requested."""
-
-    at: datetime
-    quote: Quote
-
-
-@dataclass(frozen=True, slots=True)
-class DepthSeen:
-    """The last trusted depth, and when it was requested."""
-
-    at: datetime
-    depth: Depth
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseSeen:
-    """The last known phase of an exchange. `available` None: the broker has not said.
-
-    `since` is when it began, by the timetable where that agrees. From `until` on it is not known
-    any more: by the timetable another one has begun, and no read has shown any since.
-    """
-
-    phase: Phase
-    available: frozenset[OrderType] | None
-    since: datetime = LONG_AGO
-    until: datetime = FOREVER
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Why an answer is not trusted: a kind, the sentence, and its numbers."""
-
-    kind: str
-    text: str
-    numbers: Figures
-
-
-@dataclass(slots=True)
-class Held:
-    """What is wrong with a source and since when, how many answers were held, and how many good
-    ones have come since the last bad one. `level` is the price level that it claims.
-    """
-
-    finding: Finding
-    since: datetime
-    level: int | None
-    count: int = 1
-    good: int = 0
-
-
-@dataclass(slots=True)
-class Source:
-    """The quotes or the depths of a symbol. `stamp` is the own time of the last trusted one, `gaps`
-    are the seconds between today's own times, as far as they were observed. The last answer came at
-    `heard_at`; its own time may be later by `ahead_max`. `told_at`: when a kind was last told.
-    """
-
-    name: str
-    asked_at: datetime = LONG_AGO
-    heard_at: datetime = LONG_AGO
-    ahead_max: timedelta = timedelta(0)
-    watched_since: datetime = LONG_AGO
-    stamp: datetime = LONG_AGO
-    gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
-    held: Held | None = None
-    told_at: dict[str, datetime] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Which prices are possible: the band as we compute it, and the grid. `known` prices have
-    passed. `basis`: what the band follows from, in words.
-    """
-
-    reference: int
-    band: Band
-    grid: TickTable
-    known: set[int] = field(default_factory=set)
-    basis: str = "by the rules"
-
-
-@dataclass(slots=True)
-class Belief:
-    """What is known about a symbol apart from the answer being judged.
-
-    `price` is the last trusted one, initially the close. `is_asked`: the shell has looked for a
-    close; without one nothing confirms a price then. `excused` are kinds of findings that a person
-    has accepted for today, `resumes` how often. `has_supposed_kind`: no table says whether it is a
-    share or an ETF.
-    """
-
-    symbol: str
-    close: int | None = None
-    close_day: date = date.min
-    is_asked: bool = False
-    price: int | None = None
-    ex_dates: frozenset[date] = frozenset()
-    are_ex_dates_unread: bool = False
-    frame: Frame | None = None
-    volume_max: int = VOLUME_MAX
-    quotes: Source = field(default_factory=lambda: Source("quote"))
-    depths: Source = field(default_factory=lambda: Source("depth"))
-    excused: set[str] = field(default_factory=set)
-    resumes: int = 0
-    has_supposed_kind: bool = False
-
-    @property
-    def sources(self) -> tuple[Source, Source]:
-        return self.quotes, self.depths
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The rules for every check."""
-
-    rulebook: Rulebook
-    settings: EngineSettings
-
 
 # ------------------------------------------------------------------------------- what can be wrong
 
@@ -199,7 +70,7 @@ def of_quote(
         is_low = floor is not None and floor < frame.band.floor
         if is_low or (ceiling is not None and ceiling > frame.band.ceiling):
             yield _wide(frame, floor, ceiling)
-        if last not in frame.known and last != frame.reference:
+        if last not in frame.known:
             yield from _of_price(frame, last)
     if (floor is not None and last < floor) or (ceiling is not None and last > ceiling):
         yield _outside(last, floor, ceiling, "its own band")
@@ -288,12 +159,14 @@ def _of_reference(
 
 
 def _of_price(frame: Frame, price: int) -> Iterator[Finding]:
-    """Check that a price is on the grid, within our computed band; prices that pass
-    are remembered.
+    """Check that a price is on the grid, within our computed bands; prices that pass are
+    remembered. A reference may be off the grid: before the first trade it is the last price.
     """
     if not frame.band.holds(price):
         yield _outside(price, frame.band.floor, frame.band.ceiling, f"the band {frame.basis}")
-    elif not frame.grid.is_on_grid(price):
+    elif frame.of_close is not None and not frame.of_close.holds(price):
+        yield _off_close(frame.of_close, price, frame.reference)
+    elif price != frame.reference and not frame.grid.is_on_grid(price):
         tick = frame.grid.tick_at(price)
         text = f"a price of {price:,} off the tick of {tick:,}"
         yield Finding("OFF_TICK", text, {"price": price, "tick": tick})
@@ -304,6 +177,15 @@ def _of_price(frame: Frame, price: int) -> Iterator[Finding]:
 def _outside(price: int, floor: int | None, ceiling: int | None, what: str) -> Finding:
     text = f"a price of {price:,} outside {what}, {_or_none(floor)} to {_or_none(ceiling)}"
     return Finding("OUT_OF_BAND", text, {"price": price, "floor": floor, "ceiling": ceiling})
+
+
+def _off_close(frame: Frame, price: int, reference: int) -> Finding:
+    close, floor, ceiling = frame.reference, frame.band.floor, frame.band.ceiling
+    quoted = "" if reference == close else f" (its reference is {reference:,})"
+    text = f"a price of {price:,}{quoted} outside {floor:,} to {ceiling:,}, the band of our last"
+    text += f" close of {close:,}, without a known ex-date"
+    numbers = {"price": price, "close": close, "reference": reference}
+    return Finding("OFF_CLOSE", text, {**numbers, "floor": floor, "ceiling": ceiling})
 
 
 def _wide(frame: Frame, floor: int | None, ceiling: int | None) -> Finding:
@@ -358,15 +240,39 @@ def frame_around(
         instrument = replace(instrument, kind=InstrumentKind.ETF)
     try:
         band = rulebook.band(instrument, reference, special=is_special)
-        return Frame(reference, band, rulebook.ticks_of(instrument))
+        grid, close = rulebook.ticks_of(instrument), belief.close
+        if close is None or not _is_the_reference(rules, belief, instrument, at):
+            return Frame(reference, band, grid)
+        if abs(reference - close) <= grid.tick_at(close):  # a rounding
+            return Frame(reference, band, grid)
+        own = Frame(close, rulebook.band(instrument, close, special=is_special), grid)
+        return Frame(reference, band, grid, of_close=own)
     except NoRule:
         return None
+
+
+def _is_the_reference(rules: Rules, belief: Belief, instrument: Instrument, at: datetime) -> bool:
+    """Return whether by the rules the close is today's reference: it is of the trading day before,
+    read, and nothing went ex.
+    """
+    calendar, day, today = rules.rulebook.calendar, belief.close_day, local_date(at)
+    return (
+        belief.is_close_read
+        and instrument.exchange not in AVERAGED
+        and not rules.rulebook.statuses.is_first_day(instrument.status)
+        and not _goes_ex(belief, at)
+        and calendar.is_trading_day(today)
+        and calendar.covers(day)
+        and calendar.next_trading_day(day) == today
+    )
 
 
 def _frame_of_close(
     rules: Rules, belief: Belief, instrument: Instrument, at: datetime
 ) -> Frame | None:
-    """Return what any believable reference would allow; None on a first day and an ex-date."""
+    """Return what any believable reference would allow, and our close itself if it is the
+    reference; None on a first day and an ex-date.
+    """
     close, width = belief.close, _width(rules, instrument)
     is_first_day = rules.rulebook.statuses.is_first_day(instrument.status)
     if close is None or width is None or is_first_day or _goes_ex(belief, at):
@@ -377,7 +283,7 @@ def _frame_of_close(
     if lowest is None or highest is None:
         return None
     band = Band(highest.band.ceiling, lowest.band.floor)
-    return Frame(close, band, lowest.grid, basis="by the last close")
+    return Frame(close, band, lowest.grid, basis="by the last close", of_close=lowest.of_close)
 
 
 def _goes_ex(belief: Belief, at: datetime) -> bool:

@@ -30,12 +30,12 @@ from bot.engine import belief, ex_dates, wake
 from bot.engine.account_state import Mark
 from bot.engine.bars import BarSeries
 from bot.engine.control_state import Standing
-from bot.engine.findings import DepthSeen, PhaseSeen, QuoteSeen
 from bot.engine.gate import hears_market
 from bot.engine.orders.cancel_requests import stops_at
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import means_of, note_holdings
 from bot.engine.risk.view import SILENT_PHASES
+from bot.engine.seen import DepthSeen, PhaseSeen, QuoteSeen
 from bot.engine.state import Instance, State, StrategyState
 from bot.strategy import BarView, DepthView
 
@@ -147,7 +147,7 @@ def on_phase(state: State, event: PhaseChanged) -> None:
     state.note("PHASE", text, {"exchange": event.exchange, "phase": event.phase})
     if event.phase is Phase.CLOSED and before is not None:
         note_holdings(state, event.exchange)
-        belief.note_closes(state, event.exchange)
+        belief.note_closes(state, event.exchange, before.since)
     for strategy in state.strategies.values():
         for symbol, instance in strategy.instances.items() if strategy.plan.wake.on_phase else ():
             instrument = state.instruments.get(symbol)
@@ -279,7 +279,7 @@ class Passing:
         frame = known.frame
         for price in prices:
             if price not in frame.known:
-                if not frame.band.holds(price) or not frame.grid.is_on_grid(price):
+                if not frame.holds(price) or not frame.grid.is_on_grid(price):
                     return False
                 frame.known.add(price)
         return True

@@ -38,9 +38,9 @@ from bot.engine.control_state import (
     PlaceAnswers,
     TrackedFault,
 )
-from bot.engine.findings import Belief, DepthSeen, PhaseSeen, QuoteSeen, Rules
 from bot.engine.flows import AccountLedger, Flow, Flows, Reconciling
 from bot.engine.index import Index, SeenIds
+from bot.engine.seen import Belief, DepthSeen, PhaseSeen, QuoteSeen, Rules
 from bot.engine.settings import LONG_AGO, EngineSettings, Guard, Invoke, LoadedStrategy, unguarded
 from bot.engine.tracked import BackOff, TrackedAmend, TrackedCancel, TrackedIntent, TrackedOrder
 from bot.strategy import Context, Request, Strategy

@@ -20,7 +20,6 @@ from bot.engine import (
     wake,
 )
 from bot.engine.control_state import PRIORITY, Standing
-from bot.engine.findings import DepthSeen, QuoteSeen
 from bot.engine.orders import (
     amends,
     answers,
@@ -35,6 +34,7 @@ from bot.engine.orders import (
 from bot.engine.orders.order_words import why_still_open
 from bot.engine.risk import breaks, gone_shares, lags, losses
 from bot.engine.risk.accounts import day_result, unrealised
+from bot.engine.seen import DepthSeen, QuoteSeen
 from bot.engine.state import Position, State, StrategyState
 from bot.engine.tracked import TrackedAmend
 

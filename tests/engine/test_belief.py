@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.domain.entry import Decision, Note, Verdict
-from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Phase
 from bot.domain.message import (
     ClockOffsetChanged,
     DepthReceived,
@@ -25,10 +25,11 @@ from bot.domain.quote import ClosesRead, Depth, DepthLevel, LastClose, Quote
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.domain.status import SymbolStatus, TradingMethod
 from bot.engine.settings import EngineSettings
-from tests.engine.stage import DAY, HPG, START, Stage
+from tests.engine.stage import DAY, HPG, RULEBOOK, START, Stage
 
 YESTERDAY = date(2026, 11, 18)
 CLOSE = LastClose("HPG", 27_000, YESTERDAY, average_volume=20_000_000)
+OLDER = replace(CLOSE, day=YESTERDAY - timedelta(days=1))
 QUOTE = Quote("HPG", Exchange.HOSE, 27_050, 27_000, 28_850, 25_150, None, None, None, 1_000, START)
 DEPTH = Depth(
     "HPG",
@@ -94,6 +95,10 @@ INSANE_QUOTES: dict[str, tuple[str, Quotes]] = {
         "REFERENCE",
         lambda quote: replace(quote, last=29_700, reference=29_700, ceiling=31_750, floor=27_650),
     ),
+    "a reference 7 % off the close and a price 7 % off that": (
+        "OFF_CLOSE",
+        lambda quote: replace(quote, last=31_000, reference=29_000, ceiling=31_000, floor=27_000),
+    ),
     "a negative volume": ("VOLUME", lambda quote: replace(quote, volume=-1)),
     "an absurd volume": ("VOLUME", lambda quote: replace(quote, volume=10**11)),
     "a thousand times the usual volume": ("VOLUME", lambda q: replace(q, volume=2 * 10**10)),
@@ -104,7 +109,7 @@ WITHOUT_REFERENCE: dict[str, tuple[str, Quotes]] = {
     "without a band": ("OUT_OF_BAND", lambda q: replace(q, last=33_000, floor=None, ceiling=None)),
     "without a floor": ("WIDE_BAND", lambda q: replace(q, floor=None, ceiling=33_000)),
     "without a ceiling": ("WIDE_BAND", lambda q: replace(q, floor=20_000, ceiling=None)),
-    "outside its own band": ("OUT_OF_BAND", lambda quote: replace(quote, last=28_900)),
+    "outside its own band": ("OUT_OF_BAND", lambda q: replace(q, last=27_000, floor=27_050)),
     "off tick": ("OFF_TICK", lambda quote: replace(quote, last=27_010)),
 }
 INSANE_DEPTHS: dict[str, tuple[str, Depths]] = {
@@ -198,7 +203,7 @@ def test_a_quote_without_a_reference_is_judged_by_todays_band_or_by_the_close(na
 
 
 def test_whoever_reads_of_a_band_by_the_close_is_told_so():
-    stage = unshown()
+    stage = unshown(OLDER)
     show(stage.after(1), replace(QUOTE, last=31_150, reference=None, floor=None, ceiling=None))
 
     text = "a price of 31,150 outside the band by the last close, 23,400 to 31,050"
@@ -226,6 +231,20 @@ def test_no_order_on_an_insane_depth(name):
     assert ask(stage) == (Verdict.BLOCKED, "HELD_DATA")
     assert stage.last(Decision).numbers["kind"] == kind
     assert [note.numbers["kind"] for note in alerts(stage)] == [kind]
+
+
+def test_an_order_book_is_judged_by_the_last_close_too():
+    stage = unshown()
+    show(stage.after(1), replace(QUOTE, last=28_000, reference=28_500, ceiling=None, floor=None))
+
+    asks = (DepthLevel(28_900, 1_000),)
+    show_depth(stage.after(1), replace(DEPTH, asks=asks))
+
+    [held] = alerts(stage)
+    assert held.text.startswith(
+        "HPG: its depth is not believed: a price of 28,900 (its reference is 28,500) outside "
+        "25,150 to 28,850, the band of our last close of 27,000, without a known ex-date. "
+    )
 
 
 @pytest.mark.parametrize("factor", [10, 100, 1_000, -10, -100, -1_000])
@@ -468,11 +487,62 @@ def test_on_an_ex_date_the_reference_may_be_anywhere_near():
 
 @pytest.mark.parametrize("last", [25_150, 27_000, 28_850])
 @pytest.mark.parametrize("close", [26_000, 27_000, 28_000])
-def test_a_quote_without_a_reference_is_believed_near_the_close(close, last):
-    stage = unshown(replace(CLOSE, price=close))
+def test_a_quote_without_a_reference_is_believed_near_an_older_close(close, last):
+    stage = unshown(replace(OLDER, price=close))
     show(stage.after(1), replace(QUOTE, last=last, reference=None))
 
     assert stage.engine.status().alerts == ()
+
+
+@pytest.mark.parametrize("reference", [26_000, 27_900, None])
+@pytest.mark.parametrize("last", [25_950, 26_000, 27_800])
+def test_another_reference_than_the_close_holds_no_price_that_lies_in_both_bands(reference, last):
+    quote = replace(QUOTE, last=last, reference=reference, floor=None, ceiling=None)
+    stage = unshown()
+    show(stage.after(1), quote)
+
+    assert stage.engine.status().alerts == ()
+
+
+@pytest.mark.parametrize("exchange", [Exchange.HOSE, Exchange.HNX, Exchange.UPCOM])
+def test_only_an_average_may_allow_more_than_the_band_of_the_last_close(exchange):
+    width = RULEBOOK.venues[exchange].band_width(InstrumentKind.STOCK).normal
+    last = RULEBOOK.ticks_of(Instrument("VEA", exchange)).down(30_000 * (102 + width) // 100)
+    stage = Stage(is_open=False)
+    stage.handle(InstrumentsRead(stage.now, (Instrument("VEA", exchange),)))
+    stage.handle(ClosesRead(stage.now, (LastClose("VEA", 30_000, YESTERDAY),)))
+    quote = replace(QUOTE, symbol="VEA", exchange=exchange, last=last, reference=31_000)
+
+    stage.handle(QuoteReceived(stage.now, replace(quote, ceiling=None, floor=None)))
+
+    held = [note.numbers["kind"] for note in alerts(stage)]
+    assert held == ([] if exchange is Exchange.UPCOM else ["OFF_CLOSE"])
+
+
+@pytest.mark.parametrize(("close", "ceiling"), [(26_950, 28_850), (26_995, 28_850)])
+def test_a_close_that_is_the_reference_but_for_a_rounding_allows_its_whole_band(close, ceiling):
+    stage = unshown(replace(CLOSE, price=close))
+    show(stage.after(1), replace(QUOTE, last=ceiling))
+
+    assert stage.engine.status().alerts == ()
+
+
+def test_a_close_that_is_only_our_own_last_quote_may_be_followed_by_another_reference():
+    stage = unshown()
+    show(stage.after(1))
+    stage.now = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
+    stage.handle(TradingDayStarted(stage.now, date(2026, 11, 20)))
+    stage.phase(Phase.PROGRESS)
+    quote = replace(QUOTE, last=30_900, reference=28_900, floor=26_900, ceiling=30_900)
+
+    stage.handle(QuoteReceived(stage.now, replace(quote, updated_at=stage.now)))
+    as_shown = alerts(stage)
+    read = replace(CLOSE, price=27_050, day=DAY)
+    stage.handle(ClosesRead(stage.now, (read,)))
+    stage.handle(QuoteReceived(stage.now, replace(quote, updated_at=stage.now)))
+
+    assert as_shown == []
+    assert [note.numbers["kind"] for note in alerts(stage)] == ["OFF_CLOSE"]
 
 
 @pytest.mark.parametrize("reference", [27_000, None])
@@ -511,6 +581,24 @@ def test_on_a_first_day_the_close_of_another_exchange_says_nothing_of_a_price():
 
     show_depth(stage.after(1))
     show(stage.after(1), replace(QUOTE, reference=None))
+
+    assert stage.engine.status().alerts == ()
+
+
+def test_on_a_first_day_prices_follow_the_reference_alone():
+    stage = unshown()
+    first_day = replace(HPG, status=SymbolStatus(method=TradingMethod.NWE))
+    stage.engine._state.instruments["HPG"] = first_day
+
+    show(stage.after(1), replace(QUOTE, last=33_000, reference=28_000, floor=None, ceiling=None))
+
+    assert stage.engine.status().alerts == ()
+
+
+def test_before_the_first_trade_a_reference_may_be_shown_that_is_off_the_tick():
+    stage = unshown(replace(CLOSE, ex_dates=frozenset({DAY})))
+
+    show(stage.after(1), replace(QUOTE, last=26_017, reference=26_017))
 
     assert stage.engine.status().alerts == ()
 
@@ -557,6 +645,41 @@ def test_who_resumes_a_symbol_says_that_its_new_level_is_right():
     assert seen.quote.last == 13_500
     assert stage.last(Decision).numbers["kind"] == "REFERENCE"
     assert [note.numbers["kind"] for note in alerts(stage)] == ["REFERENCE", "JUMP"]
+
+
+@pytest.mark.parametrize("reference", [26_000, None])
+def test_who_resumes_after_an_ex_date_that_nobody_named_lets_its_prices_count(reference):
+    went_ex = replace(QUOTE, last=24_500, reference=reference, floor=24_200, ceiling=27_800)
+    stage = staged()
+    stage.engine._state.beliefs["HPG"].frame = None
+    show(stage.after(1), went_ex)
+    held = ask(stage)
+    [told] = alerts(stage)
+
+    resumed(stage)
+    show(stage.after(1), went_ex)
+    show_depth(stage, replace(DEPTH, bids=(DepthLevel(24_450, 100),), asks=()))
+
+    assert held == (Verdict.BLOCKED, "HELD_DATA")
+    assert "25,150 to 28,850, the band of our last close of 27,000" in told.text
+    assert told.text.endswith('If the data is right: bot resume HPG --reason "…"')
+    assert stage.engine.status().alerts == ()
+    show(stage.after(1), replace(went_ex, last=30_000, ceiling=None))
+    assert alerts(stage)[-1].numbers["kind"] == "OUT_OF_BAND"
+
+
+def test_a_level_that_a_person_has_confirmed_is_no_close_of_the_day_after():
+    stage = staged()
+    show(stage.after(1), replace(QUOTE, last=13_500, reference=13_500, floor=None, ceiling=None))
+    resumed(stage)
+    stage.now = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
+    stage.handle(TradingDayStarted(stage.now, date(2026, 11, 20)))
+    stage.phase(Phase.PROGRESS)
+
+    risen = replace(QUOTE, last=15_200, reference=14_400, floor=None, ceiling=None)
+    stage.handle(QuoteReceived(stage.now, replace(risen, updated_at=stage.now)))
+
+    assert [note.numbers["kind"] for note in alerts(stage)] == ["REFERENCE"]
 
 
 def test_data_that_contradicts_itself_is_told_again_to_who_resumes_it():
@@ -669,7 +792,7 @@ def test_an_approved_entry_does_not_leave_when_the_data_turns_bad():
 
 def test_the_close_of_a_day_confirms_the_next_ones_prices():
     stage = staged(close=replace(CLOSE, price=26_500))
-    show(stage.after(1), replace(QUOTE, last=28_850))
+    show(stage.after(1), replace(QUOTE, last=28_350))
     stage.phase(Phase.CLOSED)
     noted = [note for note in stage.all(Note) if note.kind == "CLOSE"]
 
@@ -677,7 +800,7 @@ def test_the_close_of_a_day_confirms_the_next_ones_prices():
     stage.handle(TradingDayStarted(stage.now, date(2026, 11, 20)))
     stage.phase(Phase.PROGRESS)
     tomorrow = replace(
-        QUOTE, last=28_900, reference=28_850, ceiling=30_850, floor=26_850, updated_at=stage.now
+        QUOTE, last=28_900, reference=28_350, ceiling=30_300, floor=26_400, updated_at=stage.now
     )
     stage.handle(QuoteReceived(stage.now, times(tomorrow, 10)))
     slipped = stage.engine.status().alerts
@@ -686,7 +809,21 @@ def test_the_close_of_a_day_confirms_the_next_ones_prices():
         stage.handle(QuoteReceived(stage.now, quote))
 
     assert [(note.symbol, dict(note.numbers)) for note in noted] == [
-        ("HPG", {"day": "2026-11-19", "close": 28_850})
+        ("HPG", {"day": "2026-11-19", "close": 28_350})
     ]
     assert any("more than 5 times" in each for each in slipped)
     assert stage.engine.status().alerts == ()
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(-1, 0), (0, 1)])
+def test_a_price_from_before_the_last_auction_ended_is_not_stored_as_a_close(seconds, count):
+    stage = staged()
+    began = datetime(2026, 11, 19, 7, 45, tzinfo=UTC)  # 14:45 local
+    stage.now = began + timedelta(seconds=seconds)
+    show(stage)
+    stage.now = began
+    stage.phase(Phase.POST_SESSION)
+    stage.now = began + timedelta(minutes=15)
+    stage.phase(Phase.CLOSED)
+
+    assert len([note for note in stage.all(Note) if note.kind == "CLOSE"]) == count

@@ -10,11 +10,11 @@ from bot.domain.order import OrderType, Side
 from bot.domain.plan import AccountLimits, When
 from bot.domain.quote import DepthLevel, Quote
 from bot.domain.rulebook import Rulebook
-from bot.engine.findings import Figures
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import Means, worst_price
 from bot.engine.risk.lags import read_of
 from bot.engine.risk.sizing import OrderRequest, shown_to
+from bot.engine.seen import Figures
 from bot.engine.state import State, StrategyState
 
 SILENT_PHASES: Final = frozenset({Phase.BREAK, Phase.CLOSED, Phase.PUT_THROUGH})

@@ -1,0 +1,149 @@
+"""What the market has shown, and what is known of each symbol to judge that by."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from bot.domain.instrument import Phase
+from bot.domain.order import OrderType
+from bot.domain.quote import Depth, Quote
+from bot.domain.rulebook import Rulebook
+from bot.domain.venue import Band, TickTable
+from bot.engine.settings import FOREVER, LONG_AGO, EngineSettings
+
+GAPS_KEPT: Final = 64
+VOLUME_MAX: Final = 10_000_000_000
+"""Shares. No listed company has so many."""
+
+Figures = Mapping[str, int | str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteSeen:
+    """The last trusted quote, and when it was requested."""
+
+    at: datetime
+    quote: Quote
+
+
+@dataclass(frozen=True, slots=True)
+class DepthSeen:
+    """The last trusted depth, and when it was requested."""
+
+    at: datetime
+    depth: Depth
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSeen:
+    """The last known phase of an exchange. `available` None: the broker has not said.
+
+    `since` is when it began, by the timetable where that agrees. From `until` on it is not known
+    any more: by the timetable another one has begun, and no read has shown any since.
+    """
+
+    phase: Phase
+    available: frozenset[OrderType] | None
+    since: datetime = LONG_AGO
+    until: datetime = FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Why an answer is not trusted: a kind, the sentence, and its numbers."""
+
+    kind: str
+    text: str
+    numbers: Figures
+
+
+@dataclass(slots=True)
+class Held:
+    """What is wrong with a source and since when, how many answers were held, and how many good
+    ones have come since the last bad one. `level` is the price level that it claims.
+    """
+
+    finding: Finding
+    since: datetime
+    level: int | None
+    count: int = 1
+    good: int = 0
+
+
+@dataclass(slots=True)
+class Source:
+    """The quotes or the depths of a symbol. `stamp` is the own time of the last trusted one, `gaps`
+    are the seconds between today's own times, as far as they were observed. The last answer came at
+    `heard_at`; its own time may be later by `ahead_max`. `told_at`: when a kind was last told.
+    """
+
+    name: str
+    asked_at: datetime = LONG_AGO
+    heard_at: datetime = LONG_AGO
+    ahead_max: timedelta = timedelta(0)
+    watched_since: datetime = LONG_AGO
+    stamp: datetime = LONG_AGO
+    gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
+    held: Held | None = None
+    told_at: dict[str, datetime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Which prices are possible: the band as we compute it, and the grid. `known` prices have
+    passed. `basis`: what the band follows from, in words. `of_close`: the frame of our own close,
+    where that is the reference by the rules and another one was quoted, or none.
+    """
+
+    reference: int
+    band: Band
+    grid: TickTable
+    known: set[int] = field(default_factory=set)
+    basis: str = "by the rules"
+    of_close: "Frame | None" = None
+
+    def holds(self, price: int) -> bool:
+        """Return whether a price lies in every band."""
+        return self.band.holds(price) and (self.of_close is None or self.of_close.holds(price))
+
+
+@dataclass(slots=True)
+class Belief:
+    """What is known about a symbol apart from the answer being judged.
+
+    `price` is the last trusted one, initially the close. `is_close_read`: journal or history gave
+    the close, not our last quote or a person. `is_asked`: the shell has looked for a close; without
+    one nothing confirms a price then. `excused` are kinds of findings that a person
+    has accepted for today, `resumes` how often. `has_supposed_kind`: no table says whether it is a
+    share or an ETF.
+    """
+
+    symbol: str
+    close: int | None = None
+    close_day: date = date.min
+    is_close_read: bool = False
+    is_asked: bool = False
+    price: int | None = None
+    ex_dates: frozenset[date] = frozenset()
+    are_ex_dates_unread: bool = False
+    frame: Frame | None = None
+    volume_max: int = VOLUME_MAX
+    quotes: Source = field(default_factory=lambda: Source("quote"))
+    depths: Source = field(default_factory=lambda: Source("depth"))
+    excused: set[str] = field(default_factory=set)
+    resumes: int = 0
+    has_supposed_kind: bool = False
+
+    @property
+    def sources(self) -> tuple[Source, Source]:
+        return self.quotes, self.depths
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules for every check."""
+
+    rulebook: Rulebook
+    settings: EngineSettings
