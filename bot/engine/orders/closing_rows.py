@@ -2,9 +2,10 @@
 
 A break holds the next start, so one row proves nothing: it may be old, on its way, or another
 order's. It is a difference if the same figures come again so much later that no lagging node
-shows them; if they show less than was executed, only as a correction (`orders/doubts.py`). An
-order with several ids agrees if its rows do by either way of counting. What stays unclear is told
-with the day's end, and holds nothing.
+shows them; if they show less than was executed, only as a correction (`orders/doubts.py`). What
+differs in every read for `OLD_FOR` is one, whatever it shows: the book does not bear the journal
+out. An order with several ids agrees if its rows do by either way of counting; while one of them
+is missing, nothing can be compared: that is told with the day's end, and holds nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,9 +43,11 @@ def differences(state: State, book: TodaysOrdersRead) -> tuple[RowDifference, ..
         if doubt.figures != figures:
             doubt = RowDoubt(figures, book.requested_at, doubt.begun_at)
         state.reconciling.rows[row.order_id] = doubt
+        has_stayed = book.requested_at - doubt.begun_at >= OLD_FOR
         is_seen_again = book.requested_at - doubt.since >= LAG_MAX
-        is_certain = is_seen_again and _can_be_certain(state, order, rows)
-        is_clear &= is_certain or book.requested_at - doubt.begun_at >= OLD_FOR
+        is_certain = len(rows) == len(state.chains.ids(row.order_id))
+        is_certain &= has_stayed or (is_seen_again and _is_credible(state, order, rows))
+        is_clear &= is_certain or has_stayed
         text = (
             f"{row.order_id} ({row.side} {row.symbol}) has {row.executed_quantity:,} executed for "
             f"{row.executed_amount:,} VND in the journal and {_words(rows)} in the day order book"
@@ -80,11 +83,11 @@ def _agrees(state: State, order: TrackedOrder, rows: Mapping[str, OrderReport]) 
     return (order.row.executed_quantity, order.row.executed_amount) in counts
 
 
-def _can_be_certain(state: State, order: TrackedOrder, rows: Mapping[str, OrderReport]) -> bool:
-    """Return whether rows are the order's own, all of them, and are not known to be old."""
+def _is_credible(state: State, order: TrackedOrder, rows: Mapping[str, OrderReport]) -> bool:
+    """Return whether rows are the order's own, and are not known to be old."""
     row, totals = order.row, order.shown.totals
     whole = state.chains.whole(row.order_id, rows.get(row.order_id), state.now)
-    if whole is None or len(rows) < len(state.chains.ids(row.order_id)):
+    if whole is None:
         return False
     if whole.executed_quantity < row.executed_quantity:
         return order.shown.is_corrected

@@ -1,5 +1,5 @@
-"""At the day's end the figures of our rows are compared with the journal's, and no old row holds a
-start.
+"""At the day's end the figures of our rows are compared with the journal's, and no old row alone
+holds a start.
 """
 
 from collections.abc import Callable
@@ -125,16 +125,21 @@ def test_an_old_row_that_gives_way_to_the_new_one_is_no_break(old: int) -> None:
     assert (_said(stage), _breaks(stage)) == (["agree"], [])
 
 
-def test_a_row_taken_before_is_old_however_long_it_lasts_and_the_day_ends_unsettled() -> None:
+def test_a_row_taken_before_is_a_break_only_once_no_read_has_shown_another() -> None:
     stage, intent = _filled(200)
     stage.after(60).book(report_of(intent, executed=500))
     _end_day(stage)
 
-    _read(stage, report_of(intent, executed=200), bought=500, times=2 * LOOKS)
+    _read(stage, report_of(intent, executed=200), bought=500, times=LOOKS - 1)
+    before = _said(stage), _breaks(stage)
+    _read(stage, report_of(intent, executed=200), bought=500)
 
-    assert (_said(stage), _breaks(stage)) == (["DAY_UNSETTLED"], [])
-    assert "ORD1 is shown with other fills than here (bot order ORD1)" in _summary(stage)
-    assert _next_state(stage) is RunState.RUNNING
+    assert before == ([], [])
+    assert _said(stage) == ["BREAK", "DAY_UNSETTLED"]
+    [text] = _breaks(stage)
+    assert "500 executed for 13,500,000 VND in the journal and 200 for 5,400,000 VND" in text
+    assert stage.engine.status().halted_symbols == {}
+    assert _next_state(stage) is RunState.STARTING
 
 
 def test_what_the_day_has_corrected_already_is_a_break_at_its_end() -> None:
@@ -149,15 +154,17 @@ def test_what_the_day_has_corrected_already_is_a_break_at_its_end() -> None:
     assert _said(stage) == ["BREAK", "DAY_UNSETTLED"]
 
 
-def test_a_correction_that_a_later_row_has_taken_back_is_none_at_the_days_end() -> None:
+def test_a_correction_that_a_later_row_has_taken_back_has_to_stay_at_the_days_end() -> None:
     stage, intent = _filled()
     for executed in (200, 200, 500):
         stage.after(60).book(_ended(intent, executed))
     _end_day(stage)
 
-    _read(stage, _ended(intent, 200), bought=500, times=LOOKS)
+    _read(stage, _ended(intent, 200), bought=500, times=LOOKS - 1)
+    assert (_said(stage), _breaks(stage)) == ([], [])
 
-    assert (_said(stage), _breaks(stage)) == (["DAY_UNSETTLED"], [])
+    _read(stage, _ended(intent, 500), bought=500)
+    assert (_said(stage), _breaks(stage)) == (["agree"], [])
 
 
 def test_a_fill_that_its_detail_has_shown_since_the_list_was_asked_for_is_no_difference() -> None:
@@ -186,14 +193,15 @@ def test_another_amount_for_the_same_shares_is_a_break() -> None:
     assert "13,500,000 VND in the journal and 500 for 13,505,000 VND" in text
 
 
-def test_figures_that_change_from_read_to_read_are_no_break() -> None:
+def test_figures_that_change_from_read_to_read_are_a_break_if_none_are_the_journals() -> None:
     stage, intent = _filled()
     _end_day(stage)
 
     for average in range(27_001, 27_001 + LOOKS):
+        assert _breaks(stage) == []
         _read(stage, report_of(intent, executed=500, average=average), bought=500)
 
-    assert (_said(stage), _breaks(stage)) == (["DAY_UNSETTLED"], [])
+    assert _said(stage) == ["BREAK", "DAY_UNSETTLED"]
 
 
 @pytest.mark.parametrize(
@@ -204,16 +212,21 @@ def test_figures_that_change_from_read_to_read_are_no_break() -> None:
         {"executed_amount": 13_499_000},
     ],
 )
-def test_a_row_that_may_be_anothers_or_cannot_be_true_is_no_break(
+def test_a_row_that_may_be_anothers_or_cannot_be_true_is_a_break_once_every_read_has_shown_it(
     changes: dict[str, object],
 ) -> None:
     stage, intent = _filled()
     _end_day(stage)
     strange = {"executed_amount": 13_505_000, "average_price": 27_010, **changes}
+    row = replace(report_of(intent, executed=500), **strange)  # type: ignore[arg-type]
 
-    _read(stage, replace(report_of(intent, executed=500), **strange), bought=500, times=LOOKS)  # type: ignore[arg-type]
+    _read(stage, row, bought=500, times=LOOKS - 1)
+    before = _said(stage), _breaks(stage)
+    _read(stage, row, bought=500)
 
-    assert (_said(stage), _breaks(stage)) == (["DAY_UNSETTLED"], [])
+    assert before == ([], [])
+    assert _said(stage) == ["BREAK", "DAY_UNSETTLED"]
+    assert _next_state(stage) is RunState.STARTING
 
 
 def test_a_row_that_cannot_be_read_ends_no_day() -> None:
@@ -326,14 +339,16 @@ def test_fewer_shares_under_the_last_id_of_an_amended_order_are_a_break(second: 
     assert "100 for 2,700,000 VND as ORD1 and " in text
 
 
-def test_an_old_row_of_the_former_id_of_an_amended_order_is_no_break() -> None:
+def test_an_old_row_of_the_former_id_of_an_amended_order_has_to_stay() -> None:
     stage, former, newest = _amended(_restarted)
     older = replace(former, executed_quantity=50, executed_amount=50 * 27_000)
     _end_day(stage)
 
-    _read(stage, older, newest, bought=300, times=LOOKS)
+    _read(stage, older, newest, bought=300, times=LOOKS - 1)
 
-    assert (_said(stage), _breaks(stage)) == (["DAY_UNSETTLED"], [])
+    assert (_said(stage), _breaks(stage)) == ([], [])
+    _read(stage, older, newest, bought=300)
+    assert len(_breaks(stage)) == 1
 
 
 @BOTH_WAYS
@@ -367,6 +382,8 @@ def test_an_amended_order_of_an_earlier_run_is_no_break(
     assert not [text for text in _breaks(stage) if text.startswith("ORD1")]
     is_known = is_former_listed or second is _carried or matched != (0, 0)
     assert (stage.engine._state.reconciling.rows == {}) is is_known
+    is_named = "ORD1 is shown with other fills than here (bot order ORD1)" in _summary(stage)
+    assert is_named is not is_known
 
 
 def test_a_difference_is_waited_for_no_longer_than_an_old_row() -> None:
