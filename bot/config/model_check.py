@@ -55,7 +55,6 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def problem_of(detail: ErrorDetails, model: type[BaseModel], document: YamlDocument) -> Problem:
-    """Return one error of the model as a problem of the document."""
     location, kind = detail["loc"], detail["type"]
     code, message, hint = describe(detail, model)
     if kind == "extra_forbidden":

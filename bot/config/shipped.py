@@ -47,5 +47,4 @@ def find_scenario(name: str, base_dir: Path) -> Path:
 
 
 def scenario_names() -> list[str]:
-    """Return the names of the shipped scenarios."""
     return sorted(path.stem for path in _SCENARIOS.glob("*.yaml"))

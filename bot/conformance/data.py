@@ -140,7 +140,6 @@ class OrderData(BaseModel):
 
 @cache
 def order_data() -> OrderData:
-    """Return the data of the order writes."""
     return OrderData(**_parsed("orders"))
 
 

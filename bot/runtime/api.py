@@ -80,7 +80,6 @@ class Asked:
 
     @property
     def is_paged(self) -> bool:
-        """Return whether the call is paged."""
         return is_paged(self.endpoint)
 
     @property

@@ -128,7 +128,6 @@ def variable(steps: Steps) -> str:
 
 
 def process_environment() -> Mapping[str, str]:
-    """Return the environment of this process."""
     return os.environ
 
 

@@ -108,7 +108,6 @@ def _sum(of: str, rows: Iterable[ProfitRow]) -> ResultRow:
 
 
 def valued(row: PositionRow, price: PriceRow | None) -> HeldRow:
-    """Return the positions with their values."""
     value = row.quantity * price.last if price else None
     return HeldRow(
         strategy=row.strategy,

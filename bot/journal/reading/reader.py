@@ -171,7 +171,6 @@ class JournalReader:
         symbol: str | None = None,
         strategy: str | None = None,
     ) -> list[FillRow]:
-        """Return fills."""
         query = _filtered(tables.fills, since=since, symbol=symbol, strategy=strategy)
         return self._made(FillRow, query)
 
@@ -290,7 +289,6 @@ class JournalReader:
         return stamp_in(raw or "")
 
     def runs(self) -> list[RunRow]:
-        """Return runs."""
         return self._made(RunRow, sa.select(tables.runs).order_by(tables.runs.c.run_id))
 
     def summary(self, day: date) -> DaySummary:

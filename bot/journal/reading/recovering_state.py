@@ -63,7 +63,6 @@ def book_accepted_on(connection: sa.Connection) -> date:
 
 
 def newest_note(connection: sa.Connection, kind: str) -> Note | None:
-    """Return the newest note of a kind."""
     notes = tables.notes
     newest = sa.select(notes).where(notes.c.kind == kind).order_by(notes.c.seq.desc())
     row = connection.execute(newest.limit(1)).mappings().first()

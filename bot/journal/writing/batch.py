@@ -366,7 +366,6 @@ def _key_names(table: sa.Table) -> tuple[str, ...]:
 
 
 def key_of(table: sa.Table, row: Mapping[str, Plain]) -> Key:
-    """The key of a row."""
     return tuple([row[name] for name in _key_names(table)])
 
 

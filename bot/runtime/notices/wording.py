@@ -118,7 +118,6 @@ class Wording:
         return f"{self.mode.upper()} {self.bot}: {visible(words)}".lstrip()
 
     def message(self, ready: Ready, volume: Volume) -> Message:
-        """Return the message for a channel."""
         last = ready.notices[-1]
         titles = texts(self.language)["titles"]
         title = self.title(titles.get(last.group, titles[ready.kind]).format(state=last.group))
@@ -160,7 +159,6 @@ class Picker:
         self._is_ill = False
 
     def pick(self, entry: Entry) -> list[Notice]:
-        """Return the notices for an entry."""
         match entry:
             case Note():
                 return self.of_note(entry)

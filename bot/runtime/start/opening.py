@@ -116,7 +116,6 @@ class Standby:
         self.reason = ""
 
     def stop(self, reason: str, _by: str) -> None:
-        """Stop waiting."""
         self.reason = reason
         self._stopping.set()
 

@@ -223,7 +223,6 @@ def every(period: timedelta, *, start: datetime) -> BaseTrigger:
 
 
 def once(instant: datetime) -> BaseTrigger:
-    """Fire once."""
     return DateTrigger(instant.astimezone(EXCHANGE_TZ), timezone=EXCHANGE_TZ)
 
 

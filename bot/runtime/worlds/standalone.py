@@ -95,7 +95,6 @@ class _MarketClock:
         self._clock: Clock = SimulatedClock(start)
 
     def now(self) -> datetime:
-        """Return the instant."""
         return self._clock.now()
 
     def run(self, wire: Clock, *, speed: float) -> None:

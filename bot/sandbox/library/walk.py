@@ -86,7 +86,6 @@ class Nature:
 
 
 def stream(seed: int, *names: object) -> Random:
-    """Return the random stream of a name."""
     return Random("|".join(map(str, (seed, *names))))
 
 

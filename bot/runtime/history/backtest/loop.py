@@ -100,5 +100,4 @@ def engines_own(day: MarketDay, deadlines: Iterable[time]) -> list[int]:
 
 
 def since_midnight(local: time) -> timedelta:
-    """Return the time since midnight of a local time."""
     return timedelta(hours=local.hour, minutes=local.minute, seconds=local.second)

@@ -119,7 +119,6 @@ class Series:
     shown_at: list[int] = field(default_factory=list)
 
     def bar(self, index: int) -> Bar:
-        """Return a row as a bar."""
         rows, start = self.rows, self.midnight + timedelta(seconds=self.rows.start[index])
         prices = rows.open[index], rows.high[index], rows.low[index], rows.close[index]
         return Bar(self.symbol, start, self.width, *prices, rows.volume[index])

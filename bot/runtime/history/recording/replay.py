@@ -142,7 +142,6 @@ class Player:
     def invoke(
         self, strategy: Strategy, hook: str, argument: object | None
     ) -> StrategyFault | None:
-        """Call a hook."""
         script = self.script
         recorded, script.hook = script.hooks.get(script.hook), script.hook + 1
         if recorded is not None and recorded.is_stuck:
@@ -302,7 +301,6 @@ def make_again(
 
 
 def decisions_in(commands: Sequence[Command]) -> list[Decision]:
-    """Return the decisions among commands."""
     entries = (command.entry for command in commands if isinstance(command, Record))
     return [entry for entry in entries if isinstance(entry, Decision)]
 

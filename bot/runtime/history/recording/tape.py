@@ -60,7 +60,6 @@ class Tape:
     def invoke(
         self, strategy: Strategy, hook: str, argument: object | None
     ) -> StrategyFault | None:
-        """Call a hook."""
         fault = self._invoke(strategy, hook, argument)
         if fault is not None:
             stuck = (True,) if fault.is_stuck else ()
