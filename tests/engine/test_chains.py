@@ -109,6 +109,15 @@ def test_a_new_id_that_a_list_shows_twice_is_one_id():
     assert stage.engine._state.chains.ids("ORD1") == ("ORD1", "ORD1-1")
 
 
+def test_of_two_new_ids_the_one_that_works_is_the_newest():
+    stage, row = _resized()
+    works, over = (_later(row, number, quantity=600, executed=200) for number in (1, 2))
+
+    stage.after(1).book(_ended(row), works, _ended(over))
+
+    assert [*stage.engine._state.chains.ids("ORD1")] == ["ORD1", "ORD1-2", "ORD1-1"]
+
+
 def test_what_goes_out_names_the_new_id():
     stage, _, new = _renamed()
     stage.after(1).book(new)
@@ -207,6 +216,7 @@ def test_an_answer_that_names_the_old_id_does_not_keep_a_new_one_from_being_look
 
 
 PRICE = 27_000
+MATCHED_BEFORE = ReadOrder("ORD1", "what was matched under a former id")
 
 
 def _resized(executed=200, total=600):
@@ -293,12 +303,21 @@ def test_what_was_matched_during_the_modify_is_in_the_former_ids_row(quantity, e
     assert _counted(stage) == (600, 250, 250 * PRICE)
 
 
+def test_a_count_that_goes_on_needs_no_row_of_the_former_id():
+    stage, row = _resized()
+
+    stage.after(1).book(_later(row, 1, quantity=600, executed=250))
+
+    assert _counted(stage) == (600, 250, 250 * PRICE)
+    assert MATCHED_BEFORE not in stage.new(ReadOrder)
+
+
 def test_the_last_row_of_the_former_id_is_read_before_fills_are_added():
     stage, row = _resized()
     new = _later(row, 1, quantity=350, executed=100)
 
     stage.after(1).book(new)
-    assert ReadOrder("ORD1", "what was matched under a former id") in stage.new(ReadOrder)
+    assert MATCHED_BEFORE in stage.new(ReadOrder)
     held = _counted(stage)
     stage.row(_ended(row, 250), "ORD1")
 
@@ -335,6 +354,37 @@ def test_a_former_id_that_cannot_be_read_is_not_forgotten():
 
     assert held == (500, 200, 200 * PRICE)
     assert _counted(stage) == (600, 300, 300 * PRICE)
+
+
+def test_a_late_answer_to_the_former_id_does_not_say_that_it_is_forgotten():
+    stage, _, row = _sent_amendment(executed=200)
+    stage.after(1).book(_later(row, 1, quantity=300))
+
+    stage.handle(AmendAnswered(stage.now, "ORD1", Unknown("another order", 200), None))
+    stage.after(1).book(_later(row, 1, quantity=300, executed=100))
+
+    assert _counted(stage) == (500, 200, 200 * PRICE)
+
+
+def test_a_new_id_that_is_cancelled_before_the_amendment_is_settled_has_ended():
+    stage, row, new = _renamed()
+    new = replace(new, price=27_000)
+    stage.after(1).book(_ended(row), new)
+    assert stage.entries_of_order().state is OrderState.PENDING_REPLACE
+
+    stage.after(1).book(_ended(row), replace(_ended(new), state=OrderState.CANCELLED))
+
+    assert stage.entries_of_order().state is OrderState.CANCELLED
+
+
+@pytest.mark.parametrize("root", ["ELSEWHERE", ""])
+def test_an_order_whose_root_nobody_here_knows_is_somebody_elses(root):
+    stage, _, row = _sent_amendment()
+
+    stage.after(1).book(row, replace(row, order_id="ELSEWHERE-1", root_order_id=root, quantity=900))
+
+    assert stage.engine._state.orders["ELSEWHERE-1"].row.intent_id is None
+    assert not [text for text in _alerts(stage) if "fault" in text]
 
 
 def test_a_former_id_that_was_gone_for_a_moment_and_works_is_waited_for_again():
@@ -467,6 +517,7 @@ def test_two_ids_that_both_work_count_with_their_sum():
 
     order = stage.engine._state.orders["ORD1"]
     assert order.open_quantity == 400 + 300
+    assert MATCHED_BEFORE in stage.new(ReadOrder)
     [alert] = stage.engine.status().alerts
     assert "works under two of its ids (ORD1, ORD1-1): both count, with 700 open" in alert
 

@@ -228,6 +228,9 @@ def test_a_person_names_the_row_of_an_order_that_was_accepted_under_another_id(e
 def test_such_an_order_is_cancelled_under_the_id_that_its_row_has():
     stage, intent = _under_another_id()
     _say(stage, "ORD7")
+    whole = stage.engine._state.chains.whole("ORD99", None, stage.now)
+    assert whole is not None, "the row that was named is known at once"
+    assert whole.order_id == "ORD7"
 
     stage.handle(CancelAsked(stage.now, intent.intent_id, "me", "by hand"))
     stage.row(report_of(intent, "ORD7", may_cancel=True), "ORD7")

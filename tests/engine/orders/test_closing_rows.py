@@ -193,6 +193,19 @@ def test_another_amount_for_the_same_shares_is_a_break() -> None:
     assert "13,500,000 VND in the journal and 500 for 13,505,000 VND" in text
 
 
+def test_what_is_shown_again_as_late_as_a_row_may_be_is_a_break() -> None:
+    stage, intent = _filled()
+    dearer, found = report_of(intent, executed=500, average=27_010), []
+    _end_day(stage)
+
+    for seconds in (0, LAG_MAX.total_seconds() - 1, 1):
+        stage.after(seconds).book(dearer)
+        stage.account(total=500)
+        found.append(len(_breaks(stage)))
+
+    assert found == [0, 0, 1]
+
+
 def test_figures_that_change_from_read_to_read_are_a_break_if_none_are_the_journals() -> None:
     stage, intent = _filled()
     _end_day(stage)

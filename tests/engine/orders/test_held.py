@@ -14,6 +14,7 @@ from bot.domain.message import (
     ReadOrderToCancel,
     Recovered,
     TimerFired,
+    TradingDayStarted,
 )
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import Intent, OrderState
@@ -337,6 +338,14 @@ def test_a_held_order_that_is_given_up_counts_as_missed() -> None:
 
     assert stage.last(AuthEvent).detail.endswith("1 signal missed")
     assert stage.engine.status().counts["expired"] == 1
+
+
+def test_what_is_held_when_the_day_ends_is_given_up_for_that() -> None:
+    stage = held_stage()
+
+    stage.after(86_400).handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+
+    assert [reason for _, reason in given_up(stage)] == ["the day ended"]
 
 
 def test_entries_that_are_held_are_counted_and_the_missed_of_before_are_not_told_again() -> None:
