@@ -52,7 +52,7 @@ def ids_of(node_id: str) -> list[str]:
     """Return the faults that a case shows: the one that it names, else all of its test."""
     name, _, case = node_id.removeprefix("tests/").partition("[")
     found = [each for each, row in rows_of_catalogue().items() if name in row.get("tests", ())]
-    named = case.partition(" ")[0]
+    named = case.rstrip("]").partition(" ")[0]
     return [named] if named in found else found
 
 

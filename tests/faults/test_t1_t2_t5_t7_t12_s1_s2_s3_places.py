@@ -4,14 +4,20 @@ Whatever it is: one POST for each intent, no order of the broker's without an in
 counted that the broker's own ledger does not have.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from random import Random
+from shutil import rmtree
 from typing import Any, NamedTuple
 
 import pytest
 
 from bot.domain.entry import Fill, IntentMoved
 from bot.domain.order import SendState
+from bot.drill.oracle import faults_in, outcome_of
+from tests.faults.strikes import STRIKES, times
+from tests.faults.test_s5_hidden_rows import SYMBOLS, written
 from tests.staging import QUIET
 from tests.story import Story, once, tell, write_project
 
@@ -76,3 +82,31 @@ async def test_one_post_and_the_truth(tmp_path: Path, case: Case) -> None:
     assert (UNKNOWN in moves) is (case.end in {MATCHED, NOT_PLACED})
     executed = sum(int(str(order["executed"])) for order in story.broker_orders().values())
     assert sum(fill.quantity for fill in story.shown.all(Fill)) == executed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", ["T1", "T2", "T5", "S3"])
+async def test_many_places_at_once_end_as_one_does(
+    tmp_path: Path, fault: str, record_property: Callable[[str, object], None]
+) -> None:
+    cases = [case for name, case in CASES.items() if name.startswith(f"{fault} ")]
+    struck, seed, wanted = 0, 0, times(fault, len(SYMBOLS))
+    while struck < wanted:
+        folder, dice, seed = tmp_path / str(seed), Random(seed), seed + 1
+        drawn = [dice.choice(cases) for _ in SYMBOLS]
+        faults = [{"match": PLACES, "point": case.point, "action": case.action} for case in drawn]
+
+        story = await tell(written(folder, *faults), minutes=6)
+
+        lines = [line for line in story.ledger() if line["kind"] == "fault"]
+        met = [drawn[rule] for rule in {int(str(line["rule"])) for line in lines}]
+        ends = {move.intent_id: move.to_state for move in story.shown.all(IntentMoved)}
+        posted = Counter(ends[intent_id] for intent_id in story.posts())
+        assert posted == Counter(case.end for case in met), f"seed {seed}"
+        assert len(story.broker_orders()) == sum(case.orders for case in met), f"seed {seed}"
+        assert len(set(story.posts())) == len(met) > 0, f"seed {seed}"
+        assert faults_in(outcome_of(story.loaded.state_dir)) == [], f"seed {seed}"
+        struck += len(met)
+        rmtree(folder)
+
+    record_property(STRIKES, struck)

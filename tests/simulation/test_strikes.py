@@ -38,6 +38,14 @@ def test_what_is_played_is_in_the_catalogue() -> None:
     assert played == by_id({}).keys()
 
 
+def test_an_id_that_no_story_plays_says_why() -> None:
+    played = {each for ids in PLAYS.values() for each in ids.split()}
+    reasons = {each for each, row in rows_of_catalogue().items() if row.get("no_story")}
+
+    assert played | reasons == rows_of_catalogue().keys()
+    assert played & reasons == set(), "a reason that is none any more"
+
+
 def test_the_kinds_that_play_an_id_count_together_and_one_that_plays_two_counts_for_both() -> None:
     counts = by_id({"reads: 429": 3, "place: 429": 4, "place: doubled": 2, "reads: lost": 9})
 
