@@ -109,9 +109,9 @@ def test_a_new_id_that_a_list_shows_twice_is_one_id():
     assert stage.engine._state.chains.ids("ORD1") == ("ORD1", "ORD1-1")
 
 
-def test_of_two_new_ids_the_one_that_works_is_the_newest():
+def test_of_two_new_ids_the_one_that_works_is_the_newest_if_by_one_share():
     stage, row = _resized()
-    works, over = (_later(row, number, quantity=600, executed=200) for number in (1, 2))
+    works, over = (_later(row, number, quantity=600, executed=599) for number in (1, 2))
 
     stage.after(1).book(_ended(row), works, _ended(over))
 

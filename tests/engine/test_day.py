@@ -111,6 +111,20 @@ def test_a_cancel_of_yesterday_and_what_was_counted_then_are_over() -> None:
     assert stage.engine.status().cancels == ()
 
 
+def test_what_is_alerted_once_is_alerted_once_a_day() -> None:
+    stage, told = Stage(), []
+    for today in (DAY, NEXT_DAY):
+        stage.after(86_400 * (today - DAY).days).handle(TradingDayStarted(stage.now, today))
+        stage.open()
+        row = replace(report_of(Stage().working(500), "THEIRS"), trading_date=today)
+        for _ in range(3):
+            stage.after(1).book(replace(row, status="PONDERING", state=None))
+        alerts = [note.numbers.get("alert") for note in stage.all(Note)]
+        told.append(alerts.count("STATUS_UNKNOWN"))
+
+    assert told == [1, 2]
+
+
 @BOTH_WAYS
 def test_nothing_is_sent_before_the_day_is_reconciled(begin: Begin) -> None:
     stage = begin({})
