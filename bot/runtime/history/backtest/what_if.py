@@ -236,12 +236,14 @@ def played_market(events: Iterable[Event], rulebook: Rulebook, fill: FillName) -
 
 
 def orders_of(kept: Collected) -> list[Order]:
-    """Return the orders of a run, in the order of their decisions."""
+    """Return the orders of a run, in the order of the decisions that they were sent by."""
     by_intent = {each.intent_id: each for each in kept.orders.values()}
     found = []
     for each in kept.decisions:
-        order = by_intent.get(each.request_id)
-        if each.verdict is Verdict.PASSED and order is not None and each.side is not None:
+        if each.verdict is not Verdict.PASSED or each.side is None:
+            continue
+        order = by_intent.pop(each.request_id, None)  # a later decision cancels or amends it
+        if order is not None:
             found.append(
                 Order(
                     *(each.at, each.strategy, each.symbol, each.side, order.quantity),
