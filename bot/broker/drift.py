@@ -222,8 +222,8 @@ TABLES: Final[Mapping[str, Codec[object]]] = MappingProxyType(
 
 _CONTAINERS: Final = frozenset({dict, list})
 
-Place = str
-"""The path to an object, empty at the top: `items[].` is the place of `items[].price`."""
+ObjectPath = str
+"""Where an object is, empty at the top: that of `items[].price` is `items[].`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,11 +240,11 @@ class Drift:
 
 @dataclass(slots=True)
 class _Names:
-    """The objects and fields of a payload, by name; under `free` places any name is fine."""
+    """The objects and fields of a payload, by name; under `free` paths any name is fine."""
 
-    places: set[Place] = field(default_factory=set)
+    paths: set[ObjectPath] = field(default_factory=set)
     fields: set[str] = field(default_factory=set)
-    free: set[Place] = field(default_factory=set)
+    free: set[ObjectPath] = field(default_factory=set)
 
 
 def drift_of(codec: Codec[Any], payload: Payload) -> Drift:
@@ -256,13 +256,13 @@ def drift_of(codec: Codec[Any], payload: Payload) -> Drift:
     _collect(payload.value, "", sent)
     free = tuple(known.free)
     added = {name for name in sent.fields - known.fields if not name.startswith(free)}
-    outermost = {name for name in added if _place_of(name) in known.places}
-    gone = {name for name in known.fields - sent.fields if _place_of(name) in sent.places}
+    outermost = {name for name in added if _path_of(name) in known.paths}
+    gone = {name for name in known.fields - sent.fields if _path_of(name) in sent.paths}
     return Drift(tuple(sorted(outermost)), tuple(sorted(gone)))
 
 
 def shape_of(value: object) -> Hashable:
-    """Return the names in a payload and their places: all that `drift_of` looks at.
+    """Return the names in a payload and their paths: all that `drift_of` looks at.
 
     Payloads of one shape have the same drift. Rows with the same names count once.
     """
@@ -278,27 +278,27 @@ def shape_of(value: object) -> Hashable:
     return frozenset([(shape_of(one),) for one in value if type(one) in _CONTAINERS])
 
 
-def _place_of(name: str) -> Place:
+def _path_of(name: str) -> ObjectPath:
     return name[: name.rfind(".") + 1]
 
 
-def _collect(value: object, place: Place, names: _Names) -> None:
+def _collect(value: object, path: ObjectPath, names: _Names) -> None:
     """Collect the names in a payload; for speed, containers without further objects are skipped."""
     if isinstance(value, dict):
         if value:
-            names.places.add(place)
+            names.paths.add(path)
         for name, inner in value.items():
-            names.fields.add(place + name)
+            names.fields.add(path + name)
             if isinstance(inner, dict | list):
-                _collect(inner, f"{place}{name}.", names)
+                _collect(inner, f"{path}{name}.", names)
     elif isinstance(value, list):
-        inside = _of_elements(place)
+        inside = _of_elements(path)
         for inner in value:
             _collect(inner, inside, names)
 
 
-def _of_elements(place: Place) -> Place:
-    return f"{place.removesuffix('.')}[]."
+def _of_elements(path: ObjectPath) -> ObjectPath:
+    return f"{path.removesuffix('.')}[]."
 
 
 @cache
@@ -308,24 +308,24 @@ def _known(kind: Any) -> _Names:
     return names
 
 
-def _learn(kind: Any, place: Place, bound: dict[Any, Any], names: _Names) -> None:
+def _learn(kind: Any, path: ObjectPath, bound: dict[Any, Any], names: _Names) -> None:
     """Collect the names of a type: a dataclass, or a type made of dataclasses."""
     kind = bound.get(kind, kind) if isinstance(kind, TypeVar) else kind
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        names.free.update(place for one in arguments if isinstance(one, Rest))
-        _learn(arguments[0], place, bound, names)
+        names.free.update(path for one in arguments if isinstance(one, Rest))
+        _learn(arguments[0], path, bound, names)
     elif is_dataclass(origin or kind):
         parameters = getattr(origin, "__parameters__", ())
         of_fields = dict(zip(parameters, arguments, strict=True))
         hints = get_type_hints(origin or kind, include_extras=True)
-        names.places.add(place)
+        names.paths.add(path)
         for ours, theirs in wire_names(origin or kind).items():
             # The mapping that takes the free names has no name of its own on the wire.
-            if not (hints[ours] == Numbers and place in names.free):
-                names.fields.add(place + theirs)
-                _learn(hints[ours], f"{place}{theirs}.", of_fields, names)
+            if not (hints[ours] == Numbers and path in names.free):
+                names.fields.add(path + theirs)
+                _learn(hints[ours], f"{path}{theirs}.", of_fields, names)
     else:
-        inner = _of_elements(place) if origin is tuple else place
+        inner = _of_elements(path) if origin is tuple else path
         for one in arguments:
             _learn(one, inner, bound, names)
