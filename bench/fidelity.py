@@ -10,6 +10,7 @@ price and time agree.
 
 import asyncio
 from datetime import timedelta
+from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -45,6 +46,11 @@ class Dice(Strategy):
 """Joins the best bid, takes from the best ask, or waits below; a few lots, or more than is
 displayed.
 """
+CASH = "cash: 1_000_000_000"
+"""What the market's account has: a thousand times as much lasts for the whole day."""
+UNLIMITED = (
+    *("max_orders_per_day", "max_loss_per_day", "capital", "max_repeats", "max_times_median"),
+)
 QUOTA = 3_000
 ROWS = (
     *("recorded", "played", "the same order", "the same fill", "other price", "other shares"),
@@ -56,6 +62,9 @@ def write_project(folder: Path, seed: int) -> Path:
     """Write a busy day: a strategy on bars and one on depth, polled as often as possible."""
     yaml = YAML(typ="safe")
     symbols = Day(folder, "market").symbols()
+    market = (files("bot.sandbox") / "scenarios" / "market.yaml").read_text("utf-8")
+    assert CASH in market
+    (folder / "rich.yaml").write_text(market.replace(CASH, f"{CASH}_000"), "utf-8")
     (folder / "strategies").mkdir()
     (folder / "strategies" / "dice.py").write_text(DICE)
     limits = {"max_orders_per_day": 1_000, "max_position": 1_000_000}
@@ -73,9 +82,9 @@ def write_project(folder: Path, seed: int) -> Path:
         "broker": {"requests_per_minute": QUOTA},
         "risk": {
             "account": dict.fromkeys(AccountSection.model_fields),
-            "limits": {"max_orders_per_day": None, "max_loss_per_day": None, "capital": None},
+            "limits": dict.fromkeys(UNLIMITED),
         },
-        "sandbox": {"scenario": "market", "speed": "max", "port": None, "seed": seed},
+        "sandbox": {"scenario": "rich.yaml", "speed": "max", "port": None, "seed": seed},
     }
     yaml.dump(facts, folder / "bot.yaml")
     return folder / "bot.yaml"
