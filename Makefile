@@ -24,7 +24,11 @@ demo: setup
 # compiled before, lest each of them does it.
 test: setup
 	@.venv/bin/python -m compileall -q -j 0 bot
-	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -n 3 --dist worksteal -m "not long"
+	@env -u PYTHONDONTWRITEBYTECODE FAULT_COUNTS=$(COUNTS)/test.json \
+		.venv/bin/pytest -n 3 --dist worksteal -m "not long"
+
+# How often each fault struck in a run of tests, a file for each; git ignores build/.
+COUNTS := build/faults
 
 check: setup
 	.venv/bin/ruff check
@@ -34,20 +38,23 @@ check: setup
 
 # Each run names its seed; what it counted is printed, and any disagreement ends it; so does a run
 # that hangs, after PROOF_S_MAX, where there is a `timeout`. First what uses every core by itself,
-# then the others two at a time, each one's lines together.
+# then the others two at a time, each one's lines together. At the end it fails for a
+# fault that struck neither in a long test nor in `make test`, if that was run before.
 PROOF_S_MAX = 1500
 PROOF = $(if $(shell command -v timeout),timeout --foreground -k 10 $(PROOF_S_MAX)) \
 	.venv/bin/python -W ignore -m
 IN_BLOCKS = $(if $(filter output-sync,$(.FEATURES)),-O)
 prove: setup
-	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -q -n 3 --timeout 300 -m long \
-		--ignore tests/faults
+	@env -u PYTHONDONTWRITEBYTECODE FAULT_COUNTS=$(COUNTS)/long.json .venv/bin/pytest -q -n 3 \
+		--timeout 300 -m long --ignore tests/faults
 	@$(MAKE) --no-print-directory prove-safety FAULTS="-m long tests/faults"
 	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-29 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_storms.py
 	@env -u PYTHONDONTWRITEBYTECODE AMEND_SEEDS=0-1 ANSWERS_SHARE=1 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_amend_storms.py tests/protocol/test_common_form.py
 	@$(MAKE) --no-print-directory -j 2 $(IN_BLOCKS) $(PROOFS)
+	@.venv/bin/python -m tests.faults.strikes $(COUNTS)/test.json $(COUNTS)/long.json \
+		$(COUNTS)/faults.json
 
 PROOFS = prove-money prove-days prove-journal prove-outage prove-power prove-halts prove-exchange \
 	prove-gears
@@ -67,7 +74,8 @@ prove-safety: setup
 	echo "safety: $$(($$(date +%s) - begun)) s, $(SAFETY_S_WANTED) s are wanted$$took"
 
 prove-faults:
-	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -q -n 3 --timeout 300 $(FAULTS)
+	@env -u PYTHONDONTWRITEBYTECODE FAULT_COUNTS=$(COUNTS)/faults.json .venv/bin/pytest -q -n 3 \
+		--timeout 300 $(FAULTS)
 prove-stories:
 	@$(PROOF) tests.simulation.simulate 200
 prove-model:

@@ -131,6 +131,7 @@ async def test_flipped_bytes_are_noticed_at_the_start_and_nothing_is_traded_on_t
     record_property(STRIKES, noticed.total())
 
 
+@pytest.mark.one_strike
 async def test_an_older_copy_and_one_without_its_log_are_noticed(tmp_path: Path) -> None:
     config = await _first_run(tmp_path)
     file, found = tmp_path / "state" / "journal.db", []

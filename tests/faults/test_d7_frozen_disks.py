@@ -11,6 +11,7 @@ from tests.processes import ROOT
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
 
 
+@pytest.mark.one_strike
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: no disk is frozen here")
 def test_a_stop_on_a_frozen_disk_ends_in_its_time_and_the_next_start_knows_all() -> None:

@@ -65,6 +65,7 @@ def _is_halted_and_flat(status: object) -> bool:
     return status["state"] == "HALTED" and not status["open_orders"]
 
 
+@pytest.mark.one_strike
 async def test_a_halt_under_a_hang_cancels_all_and_the_journal_has_it_afterwards(
     tmp_path: Path,
 ) -> None:
@@ -143,6 +144,7 @@ async def test_a_hang_and_a_halt_under_it_are_told_to_who_is_away(
     assert [told("HALTED: wrong prices"), told("no order leaves"), told("DEGRADED")] == [1, 1, 0]
 
 
+@pytest.mark.one_strike
 async def test_a_halt_under_a_hang_holds_after_a_kill(tmp_path: Path) -> None:
     async with trading(tmp_path) as hanging:
         with _lock(hanging):
@@ -165,6 +167,7 @@ async def test_a_halt_under_a_hang_holds_after_a_kill(tmp_path: Path) -> None:
     assert not (hanging.state_dir / FILE).exists()
 
 
+@pytest.mark.one_strike
 @pytest.mark.long
 async def test_a_stop_under_a_hang_ends_in_time_and_says_what_is_missing(tmp_path: Path) -> None:
     async with trading(tmp_path) as hanging:
