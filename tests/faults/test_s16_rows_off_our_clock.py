@@ -9,9 +9,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 from shutil import rmtree
@@ -21,12 +21,11 @@ import pytest
 
 from bot.domain.entry import IntentMoved, Note
 from bot.drill.oracle import StoryResult, faults_in, outcome_of
-from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.faults.strikes import STRIKES, times
-from tests.simulation.weather import BOOK, Exchange, Message, Weather
+from tests.simulation.weather import BOOK, BehindWeather, Exchange, Message, Weather
 from tests.staging import QUIET
-from tests.story import InProcessEnvironment, in_process, once, write_project
+from tests.story import once, write_project
 
 SYMBOLS = ("HPG", "FPT", "VNM", "MWG", "SSI", "ACB", "MBB", "VCB", "VIC", "TCB")
 LOST: Sequence[Mapping[str, Any]] = (
@@ -46,11 +45,12 @@ MINUTES = 1
 LOOK = Ask(timedelta(seconds=50), {"do": "status"})
 
 
+@dataclass
 class Shifted(Weather):
     """A broker whose rows say times that are off by `shift_s`; nothing else befalls anything."""
 
-    shift_s = 0.0
-    struck = 0
+    shift_s: float = 0.0
+    struck: int = 0
 
     def _kind(self, exchange: Exchange) -> str:
         return "shifted" if exchange.verb == "GET" and BOOK in exchange.path else "fine"
@@ -101,24 +101,9 @@ async def _told(folder: Path, seed: int) -> HandStory:
         strategies=[buyer],
         risk={"max_unknown": 10},
     )
-    proxies = list[Shifted]()
-
-    def make(spec: EnvironmentSpec) -> InProcessEnvironment:
-        environment = in_process(spec)
-        opened, market = environment.open, environment.market
-
-        async def behind_a_proxy(stack: AsyncExitStack, /) -> Access:
-            access = await opened(stack)
-            assert access.app is not None
-            proxies.append(Shifted(access.app, market, market.now() + timedelta(days=1), dice))
-            proxies[-1].shift_s = shift_s
-            return replace(access, app=proxies[-1])
-
-        environment.open = behind_a_proxy  # type: ignore[method-assign]
-        return environment
-
-    told = await tell_by_hand(config, LOOK, minutes=MINUTES, place_in=make)
-    assert proxies[0].struck > 0
+    proxy = BehindWeather(partial(Shifted, shift_s=shift_s), dice)
+    told = await tell_by_hand(config, LOOK, minutes=MINUTES, place_in=proxy)
+    assert proxy.made[0].struck > 0
     return told
 
 

@@ -6,9 +6,7 @@ that is found by its row.
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from shutil import rmtree
@@ -16,12 +14,11 @@ from shutil import rmtree
 from bot.domain.entry import IntentMoved
 from bot.domain.order import SendState
 from bot.drill.oracle import faults_in, outcome_of
-from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from tests.by_hand import tell_by_hand
 from tests.faults.strikes import STRIKES, times
 from tests.faults.test_s5_hidden_rows import SYMBOLS, written
-from tests.simulation.weather import Exchange, Weather
-from tests.story import InProcessEnvironment, Story, in_process
+from tests.simulation.weather import BehindWeather, Exchange, Weather
+from tests.story import Story
 
 
 @dataclass
@@ -44,24 +41,9 @@ class Keeping(Weather):
 
 
 async def _told(folder: Path, seed: int) -> tuple[Story, Keeping]:
-    proxies = list[Keeping]()
-
-    def make(spec: EnvironmentSpec) -> InProcessEnvironment:
-        environment = in_process(spec)
-        opened, market = environment.open, environment.market
-
-        async def behind_a_proxy(stack: AsyncExitStack, /) -> Access:
-            access = await opened(stack)
-            assert access.app is not None
-            end = market.now() + timedelta(days=1)
-            proxies.append(Keeping(access.app, market, end, Random(f"proxy {seed}")))
-            return replace(access, app=proxies[-1])
-
-        environment.open = behind_a_proxy  # type: ignore[method-assign]
-        return environment
-
-    told = await tell_by_hand(written(folder), minutes=5, place_in=make)
-    return told.story, proxies[0]
+    proxy = BehindWeather(Keeping, Random(f"proxy {seed}"))
+    told = await tell_by_hand(written(folder), minutes=5, place_in=proxy)
+    return told.story, proxy.made[0]
 
 
 async def test_a_place_that_arrives_late_is_refused_or_found(

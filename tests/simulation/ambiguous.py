@@ -20,8 +20,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count, islice
 from pathlib import Path
@@ -30,13 +29,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from bot.drill.oracle import StoryResult, faults_in, outcome_of
-from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from tests.by_hand import tell_by_hand
 from tests.proofs import undone
 from tests.simulation.order_chains import chains_in, write_day
 from tests.simulation.simulate import MEMORY, WORKERS
-from tests.simulation.weather import Exchange, Message, Weather
-from tests.story import InProcessEnvironment, Story, in_process
+from tests.simulation.weather import BehindWeather, Exchange, Message, Weather
+from tests.story import Story
 
 SENDS: Final = 10_000
 SHARE: Final = 0.75
@@ -131,29 +129,6 @@ class Keeping(Weather):
         return await exchange.put_to(self.app)
 
 
-@dataclass
-class Kept:
-    """Makes the environment of an afternoon behind such a proxy; `proxies` has it afterwards."""
-
-    seed: int
-    proxies: list[Keeping] = field(default_factory=list)
-
-    def __call__(self, spec: EnvironmentSpec) -> InProcessEnvironment:
-        environment = in_process(spec)
-        opened, market = environment.open, environment.market
-
-        async def behind_a_proxy(stack: AsyncExitStack, /) -> Access:
-            access = await opened(stack)
-            assert access.app is not None
-            end = market.now() + timedelta(days=1)
-            dice = Random(f"proxy {self.seed}")
-            self.proxies.append(Keeping(access.app, market, end, dice))
-            return replace(access, app=self.proxies[-1])
-
-        environment.open = behind_a_proxy  # type: ignore[method-assign]
-        return environment
-
-
 def rules() -> list[Mapping[str, Any]]:
     """Return the faults; of several that meet a place the first one strikes."""
     met, found = 1.0, list[Mapping[str, Any]]()
@@ -175,12 +150,13 @@ def afternoon(seed: int) -> Counted:
     with TemporaryDirectory(dir=shelf, prefix="afternoon") as name:
         hurry = {"start": "13:45:00", "every": "10s", "price": "last"}
         config = write_day(Path(name), seed, rules(), **hurry, max_unknown=10)
-        kept, code_after = Kept(seed), timedelta(seconds=20)
-        told = tell_by_hand(config, minutes=95, place_in=kept, answer_otp_after=code_after)
+        proxy = BehindWeather(Keeping, Random(f"proxy {seed}"))
+        code_after = timedelta(seconds=20)
+        told = tell_by_hand(config, minutes=95, place_in=proxy, answer_otp_after=code_after)
         story = asyncio.run(told).story
         outcome = outcome_of(story.loaded.state_dir, story.loaded.journal_url)
         counted = _counted(outcome, story)
-        counted.fates["kept by a proxy"] = len(kept.proxies[0].marks)
+        counted.fates["kept by a proxy"] = len(proxy.made[0].marks)
         lacking = {key: what for key, what in chains_in(outcome.journal).items() if what}
         found = [*faults_in(outcome), *(f"{key}: {'; '.join(it)}" for key, it in lacking.items())]
         counted.problems = [f"seed {seed}: {each}" for each in found]

@@ -6,13 +6,16 @@ it can be told again. What the scenario's own faults can do is left to them.
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from bot.broker.link import AsgiApp
 from bot.clock import Clock
+from bot.runtime.worlds.environment import Access, EnvironmentSpec
+from tests.story import InProcessEnvironment, in_process
 
 Message = Mapping[str, Any]
 BOOK = "/order-book"
@@ -232,3 +235,29 @@ def _with_status(message: Message, status: str) -> Message:
         if isinstance(row, dict) and "status" in row:
             row["status"] = row["status_"] = status
     return {**message, "body": json.dumps(content).encode()}
+
+
+W = TypeVar("W", bound=Weather)
+
+
+@dataclass
+class BehindWeather(Generic[W]):
+    """Makes environments in which the weather stays; `made` has that of each afterwards."""
+
+    make: Callable[[AsgiApp, Clock, datetime, Random], W]
+    dice: Random
+    made: list[W] = field(default_factory=list)
+
+    def __call__(self, spec: EnvironmentSpec) -> InProcessEnvironment:
+        environment = in_process(spec)
+        opened, market = environment.open, environment.market
+
+        async def behind(stack: AsyncExitStack, /) -> Access:
+            access = await opened(stack)
+            assert access.app is not None
+            until = market.now() + timedelta(days=1)
+            self.made.append(self.make(access.app, market, until, self.dice))
+            return replace(access, app=self.made[-1])
+
+        environment.open = behind  # type: ignore[method-assign]
+        return environment
