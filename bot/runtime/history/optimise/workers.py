@@ -1,9 +1,10 @@
 """Where trials run: processes of this machine, or the workers of a Dask cluster."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import active_children, get_context, parent_process
 from socket import create_connection
@@ -55,6 +56,37 @@ def _follow_the_search() -> None:
     Thread(target=end_after, daemon=True).start()
 
 
+class _Cluster(Executor):
+    """Plays on a cluster's workers.
+
+    Dask has an executor too, but it looks at a task again once it has the result: if the worker
+    ended just then, it takes that result for an exception and raises a TypeError.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        client, future = self._client, Future[Any]()
+        task = client.submit(fn, *args, pure=False, **kwargs)
+
+        async def hand_over() -> None:
+            """A result that went with its worker is made again, and waited for."""
+            gathered = asyncio.ensure_future(client.gather(task, asynchronous=True))
+            await asyncio.wait([gathered])
+            if not future.set_running_or_notify_cancel():
+                return
+            error = CancelledError() if gathered.cancelled() else gathered.exception()
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(gathered.result())
+
+        future.add_done_callback(lambda _: task.cancel() if future.cancelled() else None)
+        client.loop.add_callback(hand_over)
+        return future
+
+
 @contextmanager
 def cluster(address: str, connect_s: float = CONNECT_S) -> Iterator[tuple[MakeExecutor, int]]:
     """Yield an executor on a cluster's workers, and how many there are now; disconnect at the end.
@@ -94,8 +126,7 @@ def cluster(address: str, connect_s: float = CONNECT_S) -> Iterator[tuple[MakeEx
     def make() -> Executor:
         if clients[-1].status != "running":
             connect()
-        executor: Executor = clients[-1].get_executor(pure=False)
-        return executor
+        return _Cluster(clients[-1])
 
     try:
         count = len(connect().scheduler_info(n_workers=-1)["workers"])

@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import pytest
 
@@ -92,6 +94,33 @@ def test_a_killed_worker_loses_no_trial_and_doubles_none(
     alone = search(plain, tmp_path / "alone", lambda: ThreadPoolExecutor(1))
     assert asked(found) == asked(alone)
     assert len({trial.number for trial in found.trials}) == TRIALS
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_result_counts_though_its_worker_is_lost_just_then(
+    address: tuple[str, list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from distributed import Future
+
+    with cluster(address[0]) as (make, _):
+        monkeypatch.setattr(Future, "status", "lost")
+        with make() as executor:
+            assert executor.submit(abs, -7).result(30) == 7
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trial_that_is_given_up_is_cancelled_on_the_cluster(
+    address: tuple[str, list[int]],
+) -> None:
+    with cluster(address[0]) as (make, _):
+        executor: Any = make()
+        given_up = [executor.submit(sleep, 600) for _ in range(3)]
+        kept = executor.submit(sleep, 600)
+
+        assert [each.cancel() for each in given_up] == [True] * 3
+
+        assert len(executor._client.futures) == 1
+        kept.cancel()
 
 
 @pytest.mark.parametrize("wrong", ["host", "tcp://host:port"])
