@@ -3,7 +3,7 @@ periodically.
 
 What an event decided is checked before its commands leave the engine, at a cost proportional to
 what it decided. What only a complete check can find, such as an index that has lost an order, is
-checked after each account read and at most every `WHOLE_EVERY`, not while a strategy waits.
+checked at most every `WHOLE_EVERY`, after an event for which no strategy waits.
 """
 
 import math
@@ -82,10 +82,12 @@ def of_decided(state: State, commands: Sequence[Command]) -> list[Command]:
 
 
 def of_all(state: State, event: AccountRead | TimePassed) -> None:
-    """Check everything, after an event that leaves time for it (I3, I8, I19, I20)."""
+    """Check a portfolio against each account read (I19), and everything now and then (I3, I8, I20):
+    that looks at all orders of the day, also those that have ended.
+    """
     if isinstance(event, AccountRead):
         _holds(state, _require_portfolio, state, event)
-    elif state.now - state.checked.looked_at < WHOLE_EVERY:
+    if state.now - state.checked.looked_at < WHOLE_EVERY:
         return
     state.checked.looked_at = state.now
     orders = [order for order in state.orders.values() if order.row.state not in TERMINAL_STATES]

@@ -276,8 +276,8 @@ def candidates(state: State, tracked: TrackedIntent) -> list[str]:
         return []
     return [
         order.row.order_id
-        for order in state.orders.values()
-        if not order.is_own and is_alike(state, tracked, order.row)
+        for order in state.index.external.of(tracked.intent.account)
+        if is_alike(state, tracked, order.row)
     ]
 
 

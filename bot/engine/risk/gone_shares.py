@@ -66,12 +66,11 @@ def _standing(state: State, account: str, symbol: str) -> Standing:
         for strategy in state.strategies.values()
         if strategy.plan.account == account and strategy.position(symbol).shares
     ]
-    rows = (each.row for each in state.orders.values() if not each.is_own)
+    rows = (each.row for each in state.index.external.of(account))
     sold = [
         row.order_id
         for row in rows
-        if (row.account, row.symbol, row.side) == (account, symbol, Side.SELL)
-        and row.executed_quantity
+        if (row.symbol, row.side) == (symbol, Side.SELL) and row.executed_quantity
     ]
     names, orders = ", ".join(counting), ", ".join(sold)
     by = f" (see {orders})" if orders else ""
