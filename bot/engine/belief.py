@@ -60,6 +60,8 @@ def on_closes(state: State, event: ClosesRead) -> None:
         ex_dates.note_late(state, close.symbol, late)
         if belief.are_ex_dates_unread and not close.are_ex_dates_unread:
             told.append(close.symbol)
+        if late or belief.are_ex_dates_unread != close.are_ex_dates_unread:
+            belief.frame = None  # of the close, or not
         belief.are_ex_dates_unread = close.are_ex_dates_unread
         if close.price is None or close.day < belief.close_day:
             continue

@@ -245,7 +245,10 @@ def frame_around(
             return Frame(reference, band, grid)
         if abs(reference - close) <= grid.tick_at(close):  # a rounding
             return Frame(reference, band, grid)
-        own = Frame(close, rulebook.band(instrument, close, special=is_special), grid)
+        of_close = rulebook.band(instrument, close, special=is_special)
+        if belief.are_ex_dates_unread:  # it may have gone ex, which never raises a price
+            of_close = Band(of_close.ceiling, min(of_close.floor, band.floor))
+        own = Frame(close, of_close, grid)
         return Frame(reference, band, grid, of_close=own)
     except NoRule:
         return None

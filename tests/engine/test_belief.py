@@ -149,6 +149,13 @@ def unshown(close: LastClose = CLOSE) -> Stage:
     return stage
 
 
+def unread(close: LastClose) -> Stage:
+    """The same, of a bot that holds some of it."""
+    stage = staged(close=close)
+    stage.engine._state.beliefs["HPG"].frame = None
+    return stage
+
+
 def show(stage: Stage, quote: Quote = QUOTE) -> None:
     """Have a quote received now; its own time moves along with ours."""
     moved = quote.updated_at and quote.updated_at + (stage.now - START)
@@ -554,6 +561,39 @@ def test_on_an_ex_date_the_close_says_nothing_of_a_price(reference):
     show(stage.after(1), replace(QUOTE, reference=reference))
 
     assert stage.engine.status().alerts == ()
+
+
+@pytest.mark.parametrize("reference", [25_650, None])
+def test_while_the_ex_dates_are_unread_a_symbol_that_fell_as_on_one_can_be_sold(reference):
+    stage = unread(close=replace(CLOSE, are_ex_dates_unread=True))
+    fallen = replace(QUOTE, last=25_050, reference=reference, ceiling=27_400, floor=23_900)
+
+    show(stage.after(1), fallen)
+    show_depth(stage, replace(DEPTH, bids=(DepthLevel(25_000, 100),), asks=()))
+
+    assert stage.engine.status().alerts == ()
+    assert ask(stage, Side.SELL) == (Verdict.PASSED, "OK")
+
+
+@pytest.mark.parametrize("reference", [28_500, None])
+def test_while_the_ex_dates_are_unread_no_price_above_the_band_of_the_close_is_believed(reference):
+    stage = unread(close=replace(CLOSE, are_ex_dates_unread=True))
+
+    show(stage.after(1), replace(QUOTE, last=29_000, reference=reference, ceiling=None, floor=None))
+
+    assert [note.numbers["kind"] for note in alerts(stage)] == ["OFF_CLOSE"]
+
+
+def test_once_the_ex_dates_are_known_the_band_of_the_close_holds_again():
+    stage = unread(close=replace(CLOSE, are_ex_dates_unread=True))
+    fallen = replace(QUOTE, last=25_050, reference=25_650, ceiling=27_400, floor=23_900)
+    show(stage.after(1), fallen)
+
+    nothing_new = LastClose("HPG", None, date.min)
+    stage.handle(ClosesRead(stage.now, (nothing_new,)))
+    show(stage.after(1), fallen)
+
+    assert [note.numbers["kind"] for note in alerts(stage)] == ["OFF_CLOSE"]
 
 
 def test_a_quote_before_the_opening_may_have_the_reference_of_yesterday():
