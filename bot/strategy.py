@@ -318,8 +318,8 @@ class Strategy:
             self.context.requests.append(_request(RequestKind.CLOSE, None, limit, market, why=why))
 
     def cancel(self, *, why: str | None = None) -> None:
-        """Request to cancel the own orders in this symbol; one still on its way, or of unknown
-        outcome, is cancelled when it turns up.
+        """Request to cancel the own orders in this symbol; one that has not left yet is not sent,
+        one on its way, or of unknown outcome, is cancelled when it turns up.
         """
         self.context.requests.append(_request(RequestKind.CANCEL, why=why))
 

@@ -102,7 +102,7 @@ class Gate:
     `kept` is the state with which a restart would begin, `missed` counts signals refused for lack
     of a token. `codes_counted` is how many codes could still be mailed. `troubles` are the reasons
     for DEGRADED, by author. `skew` is our clock's error, if worth mentioning. `cancel_when_seen`
-    is, by intent, why its order is cancelled when it turns up.
+    is, by intent, why its order is cancelled when it turns up, or does not leave at all.
     """
 
     troubles: dict[str, str] = field(default_factory=dict)

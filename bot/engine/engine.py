@@ -230,7 +230,7 @@ class Engine:
         """Return why an approved order must not be sent after all. Nothing changes, except by a
         fault.
         """
-        return self._last_look(partial(sends.reason_not_to_send, self._state, intent))
+        return self._last_look(partial(sends.reason_not_to_place, self._state, intent))
 
     def passes_halt(self, intent: Intent) -> bool:
         """Return whether an order is a sale that a person has requested with the halt itself."""

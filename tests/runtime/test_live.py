@@ -36,7 +36,7 @@ from bot.domain.message import (
     Recovered,
     TimerFired,
 )
-from bot.domain.operations import Action, OperatorActed
+from bot.domain.operations import Action, CancelAsked, OperatorActed
 from bot.domain.order import SendState
 from bot.domain.outcome import Accepted, NotSent
 from bot.domain.recovery import Recovery
@@ -340,6 +340,72 @@ async def test_in_real_time_an_ask_takes_effect_within_100_ms_of_a_flood_s_think
     assert (holds, held_at <= 0.1) == (True, True)
     assert room.inbox.has_more
     await running
+
+
+# ------------------------------------------------------------------------ taken back before it left
+
+
+@pytest.mark.parametrize("wish", ["all", "one", "strategy"])
+@pytest.mark.parametrize("waits_for", ["its commit", "a slot", "the request budget"])
+async def test_what_is_to_be_cancelled_before_it_left_never_leaves(
+    room: Room, monkeypatch: pytest.MonkeyPatch, waits_for: str, wish: str
+) -> None:
+    orders, engine, may_send = room.stage.orders, room.market.engine, asyncio.Event()
+    if waits_for == "a slot":
+        orders._slots = asyncio.Semaphore(0)
+        orders._max_in_flight = 0  # so it is not signed with its decision either
+    if waits_for == "the request budget":
+        send = orders._writer.send
+
+        async def waiting(signed: SignedRequest, objection: Objection) -> Answer | NoAnswer:
+            await may_send.wait()
+            return await send(signed, objection)
+
+        monkeypatch.setattr(orders._writer, "send", waiting)
+    room.buy()
+    if waits_for == "its commit":
+        room.journal.gate.clear()
+        deciding = asyncio.ensure_future(room.loop.step())
+        await room.journal.written.wait()
+    else:
+        deciding = asyncio.ensure_future(room.loop.step())
+        await deciding
+        await _turns()
+        _hand_over(room)
+    if wish == "strategy":
+        room.market._requesters.append(lambda it: it.cancel(why="too dear"))
+        engine.handle(PLACED)
+    else:
+        named = "L-0001" if wish == "one" else None
+        cancel = CancelAsked(NOW, named, "operator", "too dear")
+        assert engine.objection(cancel) is None
+        engine.handle(cancel)
+
+    room.journal.gate.set()
+    may_send.set()
+    orders._slots.release()
+    await deciding
+    [answer] = await room.answers()
+    reserved = engine._state.pending_intents()
+    engine.handle(answer)
+
+    assert room.stage.placed() == []
+    assert answer.outcome == NotSent("cancelled before it left: too dear")
+    assert (len(reserved), len(engine._state.pending_intents())) == (1, 0)
+    [told] = [each for kind, each in room.market.told if kind == "reject"]
+    assert (told.code, told.reason) == ("NOT_SENT", "cancelled before it left: too dear")
+
+
+async def _turns() -> None:
+    for _ in range(activity.TURNS_MAX):
+        await asyncio.sleep(0)
+
+
+def _hand_over(room: Room) -> None:
+    """Tell the engine what the order manager has posted."""
+    for event in room.stage.events:
+        room.market.engine.handle(event)
+    room.stage.events.clear()
 
 
 # --------------------------------------------------------------------- decisions without a signal

@@ -76,7 +76,8 @@ def command(
         wanted = [name for name in named if _is_accepted(invocation, name, reason)]
     rows, unknown = _wait_for_ends(invocation, wanted, timeout)
     unread = [name for name in wanted if name not in rows and name not in unknown]
-    done = sum(row.state == OrderState.CANCELLED for row in rows.values())
+    ended = [row for row in rows.values() if not row.is_open]
+    done = sum(row.state == OrderState.CANCELLED or not row.was_sent for row in ended)
     if invocation.json:
         orders = [order_fields(row) for row in rows.values()]
         print_json({"orders": orders, "unknown": unknown, "unread": unread})
@@ -88,7 +89,7 @@ def command(
             write_line(text)
         over = f", {len(unread)} no longer open" if unread else ""
         say(invocation, f"{done} of {counted(len(named), 'order')} cancelled{over}")
-    if unknown or unread:
+    if unknown or unread or len(ended) < len(rows):
         return ExitCode.TIMED_OUT
     if done < len(rows):
         return ExitCode.REJECTED
@@ -134,8 +135,9 @@ def _print_which(invocation: Invocation, orders: int) -> None:
 def _wait_for_ends(
     invocation: Invocation, wanted: Sequence[str], timeout: float
 ) -> tuple[dict[str, OrderRow], list[str]]:
-    """Wait until the bot has none of them open. Return the journal's rows of those that ended, as
-    far as it can be read, and those of unknown outcome. Raises OperatorMistake.
+    """Wait until the bot has none of them open. Return the journal's rows of those that ended or
+    are still on their way, as far as it can be read, and those of unknown outcome. Raises
+    OperatorMistake.
     """
     deadline = monotonic_s() + timeout
     give_up: float | None = None
@@ -155,7 +157,8 @@ def _wait_for_ends(
             show_mistake(unread)
             return {}, unknown
         give_up = give_up or monotonic_s() + FOLLOWS_S
-        if len(rows) == len(ended) or monotonic_s() >= give_up:
+        over = [name for name, row in rows.items() if not row.is_open]
+        if len(over) == len(ended) or monotonic_s() >= give_up:
             return rows, unknown
         sleep(LOOK_AT_ORDERS_EVERY_S)
 
@@ -173,10 +176,10 @@ def _require_time(found: Fields, still_open: Sequence[str], timeout: float, is_o
 
 
 def _rows_of(invocation: Invocation, names: Iterable[str]) -> dict[str, OrderRow]:
-    """Return the rows that show an end; the journal may not have all of them yet."""
+    """Return the rows that show an end, which the journal may not have yet, or no id yet."""
     rows = dict[str, OrderRow]()
     with open_journal(invocation) as reader:
         for name in names:
             with suppress(UnknownOrder):
                 rows[name] = reader.order(name)
-    return {name: row for name, row in rows.items() if not row.is_open}
+    return {name: row for name, row in rows.items() if not (row.is_open and row.order_id)}

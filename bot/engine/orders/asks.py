@@ -12,7 +12,7 @@ that no row shows) and is journalled with everything known at that time. While t
 find out by itself, no verdict is accepted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -31,6 +31,7 @@ from bot.domain.order import (
 from bot.engine import flatten
 from bot.engine.orders import cancel_requests, matching, orders, unknown, unseen
 from bot.engine.orders.order_words import (
+    SEND_WORDS,
     if_absent,
     if_there,
     intent_facts,
@@ -72,12 +73,18 @@ def on_cancel_asked(state: State, event: CancelAsked) -> None:
     order = find_order(state, event.order_id) if event.order_id is not None else None
     if refused is not None:
         _refuse(state, event, refused, order.row if order is not None else None)
-    elif order is None:
+    elif event.order_id is None:
         for each in (*state.pending_intents(), *_intents_of(state, *state.open_orders())):
             flatten.leave_out(state, each.intent, event.by)
         cancel_requests.request_all(state, event.reason)
         text, numbers = f"all open orders, asked by {event.by}", {"orders": len(state.cancels)}
         state.note("CANCEL", text, numbers)
+    elif order is None:
+        tracked = state.intents[event.order_id]
+        flatten.leave_out(state, tracked.intent, event.by)
+        cancel_requests.request_on_its_way(state, tracked, event.reason)
+        text = f"{tracked.name} is to be cancelled, asked by {event.by}"
+        state.note("CANCEL", text, symbol=tracked.intent.symbol)
     else:
         row = order.row
         is_again = row.order_id in state.cancels
@@ -121,13 +128,13 @@ def _refuse(
 def objection(state: State, ask: AmendAsked | CancelAsked | VerdictAsked) -> CheckResult | None:
     """Return why a request would be refused now, None if it would be accepted; nothing changes.
 
-    A cancel of all open orders is always accepted.
+    A cancel of all open orders is always accepted, and that of one on its way.
     """
     if isinstance(ask, VerdictAsked):
         return next((one for one in _verdict_checks(state, ask) if not one.passed), None)
     if isinstance(ask, AmendAsked):
         last = judge_amend(state, ask)[-1]
-    elif ask.order_id is not None:
+    elif ask.order_id is not None and not _is_on_its_way(state, ask.order_id):
         last = _open_order(state, ask.order_id)
     else:
         return None
@@ -138,6 +145,11 @@ def find_order(state: State, name: str) -> TrackedOrder | None:
     """Find an order by one of the broker's ids or by ours."""
     tracked = state.intents.get(name)
     return state.orders.get((tracked.order_id or "") if tracked else state.chains.first(name))
+
+
+def _is_on_its_way(state: State, name: str) -> bool:
+    tracked = state.intents.get(name)
+    return tracked is not None and tracked.state in {SendState.READY, SendState.SENDING}
 
 
 def _open_order(state: State, name: str) -> CheckResult:
@@ -291,35 +303,14 @@ def _risk_checks(
 # ----------------------------------------------------------------------------------------- verdicts
 
 _MAY_BE_THERE: Final = "; it may be at the broker: look in the broker's app, and cancel it there"
-_NOW: Final[Mapping[SendState, str]] = {
-    SendState.READY: "not sent yet",
-    SendState.HELD: "waiting for a 2FA token, and not sent",
-    SendState.SENDING: "being sent",
-    SendState.ACKED: "accepted by the broker: its rows say what becomes of it",
-    SendState.MATCHED: "found in the day order book: its rows say what becomes of it",
-    SendState.REFUSED: "refused by the broker, so there is none",
-    SendState.DENIED: "refused by a check of the bot, so there is none",
-    SendState.NOT_SENT: "not sent, so there is none",
-    SendState.EXPIRED_LOCAL: "not sent in time, so there is none",
-    SendState.NOT_PLACED: "settled as never placed",
-    SendState.EOD_ABSENT: "settled: its day ended without a row of it",
-    SendState.UNKNOWN: (
-        "of unknown outcome and still being found out: its nonce is tried for at most 270 s, and "
-        "the day order book read"
-    ),
-    SendState.FRESH: "by its nonce no order, and looked for in the day order book to be sure",
-    SendState.REACHED: "possibly at the broker",
-    SendState.AMBIGUOUS: "one of several rows, or of none",
-}
-"""What an order is whose verdict is refused."""
 
 
 def _words(state: State, tracked: TrackedIntent) -> str:
     """Return what an order is; of one that never arrived also when a person may say so."""
     if tracked.state is not SendState.FRESH or tracked.sent_at is None:
-        return _NOW[tracked.state]
+        return SEND_WORDS[tracked.state]
     over = time_words(tracked.sent_at + state.settings.horizon)
-    return f"{_NOW[tracked.state]}; a person may say what became of it after {over}"
+    return f"{SEND_WORDS[tracked.state]}; a person may say what became of it after {over}"
 
 
 def on_verdict_asked(state: State, event: VerdictAsked) -> None:

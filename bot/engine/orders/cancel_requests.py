@@ -1,7 +1,8 @@
 """Requests to cancel: by an operator, the strategy, the order's time, or an account's loss of
 today.
 
-An order still on its way is cancelled when it turns up. `cancels.py` carries a cancel through;
+An order still on its way never leaves if no byte of it has (`sends.py`), else it is cancelled when
+it turns up. `cancels.py` carries a cancel through;
 `risk/losses.py` defines the loss and what it holds back. The loss is checked with each fill, each
 account read, and each requested order.
 """
@@ -24,7 +25,7 @@ from bot.engine import gate
 from bot.engine.orders import matching
 from bot.engine.risk.losses import limit_of
 from bot.engine.state import State
-from bot.engine.tracked import TrackedCancel, TrackedOrder
+from bot.engine.tracked import TrackedCancel, TrackedIntent, TrackedOrder
 
 DOUBT_LOOK: Final = timedelta(seconds=15)
 """How long after its symbol was resumed an order whose time is over may wait for its cancel."""
@@ -122,9 +123,15 @@ def request_pending(state: State, strategy: str, symbol: str, reason: str) -> bo
     )
 
 
+def request_on_its_way(state: State, tracked: TrackedIntent, reason: str) -> None:
+    """Request the cancel of one order that has no order of the broker yet."""
+    _request_when_seen(state, reason, lambda one: one is tracked.intent)
+
+
 def _request_when_seen(state: State, reason: str, is_meant: Callable[[Intent], bool]) -> bool:
-    """Request the cancel of what is on its way, or of unknown outcome, for when it turns up; return
-    whether there is any. A repeated request is still one cancel.
+    """Request the cancel of what is on its way, or of unknown outcome: what has not left stays, the
+    rest is cancelled when it turns up. Return whether there is any. A repeated request is still one
+    cancel.
     """
     found = [tracked for tracked in state.pending_intents() if is_meant(tracked.intent)]
     for tracked in found:

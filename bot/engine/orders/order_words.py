@@ -5,6 +5,7 @@ Each message comes with its facts, from which other languages are rendered.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from bot.domain.entry import Number, Numbers, OrderUpdated
 from bot.domain.instrument import EXCHANGE_TZ
@@ -17,6 +18,28 @@ from bot.engine.tracked import (
     TrackedCancel,
     TrackedIntent,
 )
+
+SEND_WORDS: Final[Mapping[SendState, str]] = {
+    SendState.READY: "not sent yet",
+    SendState.HELD: "waiting for a 2FA token, and not sent",
+    SendState.SENDING: "being sent",
+    SendState.ACKED: "accepted by the broker: its rows say what becomes of it",
+    SendState.MATCHED: "found in the day order book: its rows say what becomes of it",
+    SendState.REFUSED: "refused by the broker, so there is none",
+    SendState.DENIED: "refused by a check of the bot, so there is none",
+    SendState.NOT_SENT: "not sent, so there is none",
+    SendState.EXPIRED_LOCAL: "not sent in time, so there is none",
+    SendState.NOT_PLACED: "settled as never placed",
+    SendState.EOD_ABSENT: "settled: its day ended without a row of it",
+    SendState.UNKNOWN: (
+        "of unknown outcome and still being found out: its nonce is tried for at most 270 s, and "
+        "the day order book read"
+    ),
+    SendState.FRESH: "by its nonce no order, and looked for in the day order book to be sure",
+    SendState.REACHED: "possibly at the broker",
+    SendState.AMBIGUOUS: "one of several rows, or of none",
+}
+"""What an order is that has no row of its own."""
 
 
 def intent_words(intent: Intent) -> str:

@@ -65,6 +65,13 @@ def reason_not_to_send(state: State, intent: Intent) -> str | None:
     return gate.strategy_objection(strategy, intent.side)
 
 
+def reason_not_to_place(state: State, intent: Intent) -> str | None:
+    """The same for its one POST, which is also stopped by a cancel requested while it waited."""
+    wanted = state.gate.cancel_when_seen.get(intent.intent_id)
+    taken_back = f"cancelled before it left: {wanted}" if wanted is not None else None
+    return reason_not_to_send(state, intent) or taken_back
+
+
 def on_send_started(state: State, event: SendStarted) -> None:
     """The bytes are being sent; the move to SENDING was committed with the attempt."""
     tracked = state.intents[event.intent_id]

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from bot.cli.commands import cancel
 from bot.config.problems import ExitCode
 from bot.runtime.control.server import ControlServer
 from bot.runtime.control.socket import Reply, Request
@@ -18,6 +21,21 @@ state_dir: state
 """
 OPEN = {"order_id": "ORD10000008", "intent_id": "L-0008"}
 ELSEWHERE = {"order_id": "ORD10000009", "intent_id": None}
+
+
+_ROW = {"id": "L-0001", "order_id": None, "executed_quantity": 0, "cancelled_quantity": 0}
+NEVER_SENT = SimpleNamespace(**_ROW, state="EXPIRED", is_open=False, was_sent=False)
+ON_ITS_WAY = SimpleNamespace(**_ROW, state="SUBMITTED", is_open=True, was_sent=True)
+
+
+class _Reader:
+    """A journal of one order."""
+
+    def __init__(self, row: SimpleNamespace) -> None:
+        self._row = row
+
+    def order(self, _: str) -> SimpleNamespace:
+        return self._row
 
 
 class _Bot:
@@ -84,6 +102,22 @@ async def test_a_journal_that_only_this_command_cannot_read_is_told_after_the_ca
     assert "E-DB-001" in ran.err
     found = json.loads(ran.out)
     assert (found["orders"], found["unread"]) == ([], ["ORD10000008"])
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"), [(NEVER_SENT, ExitCode.DONE), (ON_ITS_WAY, ExitCode.TIMED_OUT)]
+)
+async def test_an_order_without_an_id_yet_counts_as_cancelled_once_it_was_not_sent(
+    away: Path, monkeypatch: pytest.MonkeyPatch, ends: SimpleNamespace, code: ExitCode
+) -> None:
+    monkeypatch.setattr(cancel, "FOLLOWS_S", 0.1)
+    monkeypatch.setattr(cancel, "open_journal", lambda _: nullcontext(_Reader(ends)))
+    monkeypatch.setattr(cancel, "find_order", lambda *_: ends)
+
+    ran = await _Bot(away, open_orders=[]).call("L-0001")
+
+    assert (ran.out.splitlines()[-1], ran.code) == (f"L-0001 {ends.state}: nothing filled", code)
+    assert ran.err == f"{int(code is ExitCode.DONE)} of 1 order cancelled\n"
 
 
 async def test_a_part_of_an_id_needs_the_journal_and_says_how_it_goes_without(away: Path) -> None:

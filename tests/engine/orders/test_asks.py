@@ -19,7 +19,7 @@ from bot.domain.operations import Action, CancelAsked, OperatorActed, VerdictAsk
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Resolution, Unknown
 from bot.domain.recovery import Recovery, StoredIntent
-from bot.engine.orders import asks
+from bot.engine.orders import order_words
 from tests.engine.orders.test_held import Pair
 from tests.engine.stage import (
     ACCOUNT,
@@ -267,7 +267,7 @@ def test_what_was_accepted_is_not_said_to_be_never_placed():
 
 
 def test_every_state_has_words_for_a_verdict_that_is_refused():
-    assert set(asks._NOW) == set(SendState)
+    assert set(order_words.SEND_WORDS) == set(SendState)
 
 
 @every_row("cash_read", [False, True])

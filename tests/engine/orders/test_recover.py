@@ -566,6 +566,17 @@ def test_a_lost_order_that_was_to_be_cancelled_is_when_it_turns_up_after_a_resta
     assert [(one.order_id, one.reason) for one in stage.all(CancelOrder)] == [("ORD7", "pause")]
 
 
+def test_an_order_that_was_to_be_cancelled_before_it_left_does_not_leave_after_a_kill():
+    stored = _stored(SendState.READY)
+    stage = Stage(recovery=Recovery(DAY, intents=(stored,), cancels={"L-0001": "too dear"}))
+
+    stage.after(1).book()
+
+    assert stage.last(IntentMoved).to_state is SendState.EXPIRED_LOCAL
+    assert stage.all(PlaceOrder) == stage.all(CancelOrder) == []
+    assert not stage.engine._state.pending_intents()
+
+
 def test_what_fills_for_a_strategy_that_is_not_loaded_counts_on_what_it_holds():
     other = {"strategy": "other", "limit_price": 27_500, "intent_id": "L-0001"}
     intent = replace(sell_intent(_intent(**other)), quantity=200)
