@@ -151,6 +151,8 @@ class Recovery:
     """With their trading dates, as far back as a settlement over Tet may take."""
     bases: tuple[AccountSnapshot, ...] = ()
     """The broker's figures for each account when they last agreed with ours, or were accepted."""
+    account_reads: tuple[AccountSnapshot, ...] = ()
+    """What was read of the accounts since then, oldest first: of equal cash the newest."""
     in_bases: Mapping[str, Moved] = field(default_factory=dict)
     """order made elsewhere -> what of it is included in those figures"""
     breaks: tuple[Break, ...] = ()

@@ -6,6 +6,7 @@ is the same after a start and after a night.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from bot.domain.entry import (
@@ -32,6 +33,7 @@ from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import flow_of, note_unsettled, restore
+from bot.engine.risk.ledgers import expected_at, note_agreed
 from bot.engine.state import Position, State
 from bot.engine.tracked import BackOff, TrackedIntent, TrackedOrder
 
@@ -91,6 +93,7 @@ def on_recovered(state: State, event: Recovered) -> None:
     guarded(state, "fills of earlier days", _restore_flows, state, recovery)
     for base in recovery.bases:
         guarded(state, f"the account {base.account[-5:]}", restore, state, base, recovery)
+    guarded(state, "accounts before the start", _learn_of_reads, state, recovery)
     state.reconciling.breaks = {each.break_id: each for each in recovery.breaks}
     state.reconciling.next_number = recovery.next_break_number
     if recovery.damage:
@@ -103,6 +106,17 @@ def on_recovered(state: State, event: Recovered) -> None:
     guarded(state, "orders of strategies that do not run", _tell_of_gone, state)
     state.command(ReadTodaysOrders("start"))
     state.command(ReadAccount("start"))
+
+
+def _learn_of_reads(state: State, recovery: Recovery) -> None:
+    """Learn again what of its day's cash the broker holds back, or has delivered early: money that
+    moves beside it is all that is unexplained.
+    """
+    for read in recovery.account_reads:
+        if (ledger := state.ledgers.get(read.account)) is not None:
+            then = replace(ledger, flows=[flow for flow in ledger.flows if flow.at <= read.at])
+            note_agreed(then, expected_at(then, read.at), read)
+            ledger.held_on, ledger.early_on = then.held_on, then.early_on
 
 
 def _tell_of_gone(state: State) -> None:

@@ -115,7 +115,7 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
             explained_cash=frozenset(explained if is_last else {*explained, snapshot.cash}),
         )
     else:
-        _note_agreed(ledger, expected, snapshot)
+        note_agreed(ledger, expected, snapshot)
     beside = cash_beside(state, ledger, expected, snapshot)
     # Anybody's working orders hold shares back.
     held_back = {order.row.symbol for order in state.open_orders()}
@@ -338,7 +338,7 @@ def cash_beside(
     return nearest if is_fee else usual
 
 
-def _note_agreed(ledger: AccountLedger, expected: Expected, snapshot: AccountSnapshot) -> None:
+def note_agreed(ledger: AccountLedger, expected: Expected, snapshot: AccountSnapshot) -> None:
     """Learn from a read whose cash is explained what of it is held back or was delivered early."""
     rest, sooner, held = snapshot.cash - expected.cash, expected.sooner, expected.held_back
     if snapshot.cash in expected.explained_cash:

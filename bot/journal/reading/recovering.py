@@ -42,6 +42,7 @@ from bot.journal.reading.recovering_state import (
     newest_by_scope,
     newest_note,
     open_breaks,
+    reads_since,
     reduced,
 )
 from bot.journal.reading.recovering_writes import attempts_of, changes, later_ids, unsettled_amends
@@ -112,6 +113,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
             for row in _rows(connection, fills, recent)
         ),
         bases=tuple(base for base, _ in counting),
+        account_reads=tuple(reads_since(connection, [base for base, _ in counting])),
         in_bases={name: moved for _, elsewhere in counting for name, moved in elsewhere.items()},
         breaks=breaks,
         next_break_number=next_break_number,

@@ -1,6 +1,6 @@
 """Reads what a start has to know about earlier runs: closes, halts, breaks, faults in the bot."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Final
@@ -196,6 +196,22 @@ def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str
             if stored is not None:
                 yield snapshot_of(stored), moved_in(agreed)
                 break
+
+
+def reads_since(
+    connection: sa.Connection, counting: Iterable[AccountSnapshot]
+) -> Iterator[AccountSnapshot]:
+    """Return what was read of accounts since the figures that count, oldest first: of equal cash
+    the newest.
+    """
+    snapshots = tables.account_snapshots
+    for base in counting:
+        mine, at = snapshots.c.account == base.account, instant_text(base.at)
+        first = sa.select(sa.func.max(snapshots.c.seq)).where(mine, snapshots.c.taken_at == at)
+        later = mine & (snapshots.c.seq > first.scalar_subquery())
+        newest = sa.select(sa.func.max(snapshots.c.seq)).where(later).group_by(snapshots.c.cash)
+        found = sa.select(snapshots).where(snapshots.c.seq.in_(newest)).order_by(snapshots.c.seq)
+        yield from map(snapshot_of, connection.execute(found).mappings())
 
 
 def crashes(connection: sa.Connection) -> int:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from bot.domain.account import AccountSnapshot, Holding, ShareholderRight
-from bot.domain.entry import Fill, Note, OrderUpdated, RunState, StateChanged
+from bot.domain.entry import AccountSeen, Fill, Note, OrderUpdated, RunState, StateChanged
 from bot.domain.message import AccountRead, PlaceOrder, TradingDayStarted
 from bot.domain.order import OrderState, SendState
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
@@ -429,6 +429,45 @@ def test_money_that_moves_beside_money_held_for_a_buy_is_all_that_is_unexplained
     for times in (1, 3):  # also before a second read makes it certain
         broker.read(times, cash=after)
         assert broker.stage.engine.balances()[0].buying_power == after - COST
+    come_to(broker.stage, SETTLES - timedelta(days=3))
+    broker.read(3, cash=after - COST)
+
+    shown = f"expected 100,000,000, found {after:,}"
+    assert broker.notes() == [f"cash: {shown}: {moved:+,} VND that no order explains"]
+
+
+def started_again(first: Stage) -> Broker:
+    """The next run of a day on a journal that has the first one's base, fills and reads."""
+    base = first.engine._state.ledgers[ACCOUNT].base
+    fills = tuple((DAY, fill) for fill in first.all(Fill))
+    held = RecoveredStrategy({"HPG": (200, BOUGHT)}, 0, 0, 0, "on")
+    seen = {each.snapshot.cash: each.snapshot for each in first.all(AccountSeen)}
+    recovery = Recovery(
+        DAY,
+        recent_fills=fills,
+        bases=(base,),
+        strategies={"test": held},
+        account_reads=tuple(sorted(seen.values(), key=lambda each: each.at)),
+    )
+    stage = Stage(recovery=recovery, is_open=False)
+    stage.now = first.now
+    return Broker(stage, total=200)
+
+
+@pytest.mark.parametrize("moved", [10_000_000, -10_000_000])
+@pytest.mark.parametrize("is_seen", [False, True], ids=["while down", "once before the stop"])
+def test_money_that_moves_beside_held_money_on_the_day_of_a_restart_is_one_break(
+    moved: int, is_seen: bool
+):
+    before = having_bought(shown_cash=100_000_000)
+    before.read(2)
+    after = 100_000_000 + moved
+    if is_seen:
+        before.read(1, cash=after)
+
+    broker = started_again(before.stage)
+    broker.read(3, cash=after)
+    assert broker.stage.engine.balances()[0].buying_power == after - COST
     come_to(broker.stage, SETTLES - timedelta(days=3))
     broker.read(3, cash=after - COST)
 

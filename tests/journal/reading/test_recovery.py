@@ -489,6 +489,22 @@ async def test_the_numbers_that_count_come_back_with_what_was_traded_elsewhere(
     assert (recovery.bases, recovery.in_bases) == ((base,), elsewhere)
 
 
+async def test_what_was_read_since_the_numbers_that_count_comes_back_once_for_each_cash(
+    journal: Journal,
+) -> None:
+    base = AccountSnapshot(after(10), "120C900001.1", 5_000, 5_000, {})
+    seen = [replace(base, at=after(at), cash=cash) for at, cash in ((11, 9), (12, 8), (13, 9))]
+    others = replace(base, at=after(12), account="0001")
+
+    before = AccountSeen(after(9), replace(base, at=after(9), cash=7))
+    await journal.write([before, AccountSeen(after(10), base)])
+    agreed = state(RunState.RUNNING, base_words(base.at, {}), f"base:{base.account}")
+    await journal.write([but(agreed, at=base.at)])
+    await journal.write([AccountSeen(each.at, each) for each in (*seen, others)])
+
+    assert (await journal.recover(DAY)).account_reads == (seen[1], seen[2])
+
+
 async def test_numbers_that_are_not_there_do_not_count(journal: Journal) -> None:
     """An earlier program stored that they count beside a journal that was away, but not them."""
     base = AccountSnapshot(after(1), "120C900001.1", 5_000, 5_000, {})
