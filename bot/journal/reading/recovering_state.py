@@ -183,19 +183,41 @@ def _number_of(value: object) -> int | None:
 
 def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str, Moved]]]:
     """Return the figures of each account that count, with what they contain of external orders:
-    those read at the instant that its newest row names. An earlier program took such a row over
-    from its emergency journal without the figures; then the row before it counts.
+    those read at the instant that its newest row names, with the cash that breaks since have
+    corrected (a break names no account, so only where there is one). An earlier program took such a
+    row over from its emergency journal without the figures; then the row before it counts.
     """
     halts, snapshots = tables.halts, tables.account_snapshots
-    for account in newest_by_scope(connection, tables.BASE):
+    accounts = newest_by_scope(connection, tables.BASE)
+    for account in accounts:
         named = sa.select(halts.c.at, halts.c.reason).where(halts.c.scope == tables.BASE + account)
         for at, agreed in connection.execute(named.order_by(halts.c.seq.desc())).all():
             mine = (snapshots.c.account == account) & (snapshots.c.taken_at == at)
             taken = sa.select(snapshots).where(mine).order_by(snapshots.c.seq.desc()).limit(1)
             stored = connection.execute(taken).mappings().first()
             if stored is not None:
-                yield snapshot_of(stored), moved_in(agreed)
+                base = snapshot_of(stored)
+                moved = _cash_corrected(connection, stored["at"]) if len(accounts) == 1 else 0
+                yield replace(base, cash=base.cash + moved), moved_in(agreed)
                 break
+
+
+def _cash_corrected(connection: sa.Connection, since: str) -> int:
+    """Return by how much the broker's cash was certainly higher than ours after an event: a break,
+    or what a right has explained. The figures after it were not agreed on while other money was
+    held back.
+    """
+    notes, moved = tables.notes, dict[str, int]()
+    wanted = notes.c.symbol.is_(None) & (notes.c.at > since)
+    wanted &= notes.c.kind.in_(("ALERT", RECONCILE_NOTE))
+    for note in _notes(connection, wanted):
+        told = note.numbers
+        ours, theirs = (_number_of(told.get(name)) for name in ("ours", "theirs"))
+        if told.get("alert") == "BREAK" and ours is not None and theirs is not None:
+            moved[str(told["break"])] = theirs - ours
+        elif note.kind == RECONCILE_NOTE:
+            moved[f"{note.at} {note.text}"] = _number_of(told.get("difference")) or 0
+    return sum(moved.values())
 
 
 def reads_since(

@@ -439,9 +439,10 @@ def test_money_that_moves_beside_money_held_for_a_buy_is_all_that_is_unexplained
 def started_again(first: Stage) -> Broker:
     """The next run of a day on a journal that has the first one's base, fills and reads."""
     base = first.engine._state.ledgers[ACCOUNT].base
+    reads = [each.snapshot for each in first.all(AccountSeen) if each.at > base.at]
     fills = tuple((DAY, fill) for fill in first.all(Fill))
     held = RecoveredStrategy({"HPG": (200, BOUGHT)}, 0, 0, 0, "on")
-    seen = {each.snapshot.cash: each.snapshot for each in first.all(AccountSeen)}
+    seen = {each.cash: each for each in reads}
     recovery = Recovery(
         DAY,
         recent_fills=fills,

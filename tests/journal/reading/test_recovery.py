@@ -44,6 +44,8 @@ from bot.journal.journal import Journal
 from bot.journal.reading.events import last_moment
 from bot.journal.reading.recovering import SETTLEMENT_LASTS
 from bot.journal.reading.values import PRUNING
+from tests.engine.risk.test_ledgers import COST, SETTLES, come_to, having_bought
+from tests.engine.stage import Stage as EngineStage
 from tests.journal.facts import DAY, EPOCH, Story, after, but
 
 NEXT_DAY = date(2026, 11, 20)
@@ -503,6 +505,44 @@ async def test_what_was_read_since_the_numbers_that_count_comes_back_once_for_ea
     await journal.write([AccountSeen(each.at, each) for each in (*seen, others)])
 
     assert (await journal.recover(DAY)).account_reads == (seen[1], seen[2])
+
+
+async def test_cash_that_a_break_has_corrected_since_counts_with_the_numbers(
+    journal: Journal,
+) -> None:
+    base = AccountSnapshot(after(10), "120C900001.1", 5_000, 5_000, {})
+    agreed = state(RunState.RUNNING, base_words(base.at, {}), f"base:{base.account}")
+    facts: Numbers = {"alert": "BREAK", "break": "B-0002", "ours": 5_000, "theirs": 7_000}
+    found = Note(after(30), "ALERT", "cash", facts)
+    contained = but(found, at=after(11), numbers={**facts, "break": "B-0001"})
+    shares = but(found, symbol="HPG", numbers={**facts, "break": "B-0003"})
+    named = Note(after(31), "RECONCILE", "cash dividend", {"difference": 300})
+
+    await journal.write([AccountSeen(after(11), base), but(agreed, at=base.at), contained])
+    await journal.write([found, shares, named, but(found, at=after(40))])
+
+    assert (await journal.recover(DAY)).bases == (replace(base, cash=7_300),)
+
+
+async def test_a_break_beside_held_money_is_not_found_again_after_a_restart(
+    journal: Journal,
+) -> None:
+    before = having_bought(shown_cash=100_000_000)
+    before.read(2)
+    before.read(3, cash=110_000_000)
+    kept = AccountSeen | Fill | Note | StateChanged
+    await journal.write([each for each in before.stage.entries if isinstance(each, kept)])
+    [told] = before.stage.engine.reconciliation().breaks
+
+    stage = EngineStage(recovery=await journal.recover(DAY), is_open=False)
+    stage.now = before.stage.now
+    again = replace(before, stage=stage)
+    again.read(3)
+    come_to(stage, SETTLES - timedelta(days=3))
+    again.read(3, cash=110_000_000 - COST)
+
+    found = stage.engine.reconciliation().breaks
+    assert [each.break_id for each in found] == [told.break_id]
 
 
 async def test_numbers_that_are_not_there_do_not_count(journal: Journal) -> None:
