@@ -204,6 +204,13 @@ class Rulebook:
             return None
         return instant_of(local_of(at).date(), span.start)
 
+    def last_price_at(self, exchange: Exchange, at: datetime) -> datetime | None:
+        """Return from when on the last price of that day is its close; None on a closed day."""
+        day, plan = local_of(at).date(), self.venues[exchange].plan
+        if not self._trades(plan, day):
+            return None
+        return instant_of(day, self._timetable(plan, day).last_price)
+
     def next_phase_change(
         self, exchange: Exchange, at: datetime, status: SymbolStatus = NORMAL
     ) -> PhaseBoundary:

@@ -104,6 +104,15 @@ class Timetable:
         return self.spans[1]
 
     @property
+    def last_price(self) -> time:
+        """The local time from which the last price is the day's close: the end of the closing
+        auction, without one that of the day. What trades after the auction does so at its price.
+        """
+        pairs = zip(self.spans, self.spans[1:], strict=False)
+        ends = (after.start for span, after in pairs if span.phase is Phase.PRE_CLOSED)
+        return next(ends, self.spans[-1].start)
+
+    @property
     def uncrosses(self) -> tuple[time, ...]:
         """Local times at which collected orders are matched at one price."""
         pairs = zip(self.spans, self.spans[1:], strict=False)

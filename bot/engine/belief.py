@@ -17,12 +17,12 @@ from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.local_time import clock_of, local_date
 from bot.domain.message import DepthReceived, QuoteReceived
 from bot.domain.order import Side
-from bot.domain.quote import ClosesRead
+from bot.domain.quote import ClosesRead, LastClose
 from bot.engine import ex_dates
 from bot.engine.control_state import Standing
 from bot.engine.findings import AUCTIONS, OTHER_DAY, TRADING, frame_around, of_depth, of_quote
-from bot.engine.seen import VOLUME_MAX, Belief, Figures, Finding, Held, PhaseSeen, Source
-from bot.engine.settings import LONG_AGO
+from bot.engine.seen import VOLUME_MAX, Belief, Figures, Finding, Held, PhaseSeen, QuoteSeen, Source
+from bot.engine.settings import LAG_MAX, LONG_AGO
 from bot.engine.state import State
 
 GOOD_ANSWERS: Final = 3
@@ -35,6 +35,8 @@ VOLUME_OF_AVERAGE_MAX: Final = 1_000
 VOLUME_ALWAYS: Final = 10_000_000
 _NEW_LEVEL: Final = frozenset({"REFERENCE", "JUMP", "UNCONFIRMED", "OFF_CLOSE"})
 """Kinds about the price level: a person who resumes confirms the new one."""
+SETTLED: Final = frozenset({Phase.PUT_THROUGH, Phase.POST_SESSION, Phase.CLOSED})
+"""Phases in which no price moves any more that day, if they come at its end."""
 _NOWHERE: Final = PhaseSeen(Phase.CLOSED, None)
 
 
@@ -76,17 +78,46 @@ def on_closes(state: State, event: ClosesRead) -> None:
         ex_dates.note_told(state, symbol)
 
 
-def note_closes(state: State, exchange: Exchange, since: datetime) -> None:
-    """Store today's last trusted price of each symbol, to confirm the next start: one seen since
-    the last phase began, as an auction before it may have moved an earlier one.
-    """
-    for symbol, seen in sorted(state.quotes.items()):
+def note_closes(state: State, exchange: Exchange) -> None:
+    """Store today's close of each symbol of an exchange that closes, to confirm the next start."""
+    for _, seen in sorted(state.quotes.items()):
         if seen.quote.exchange is exchange and local_date(seen.at) == state.trading_date:
-            numbers: Numbers = {"day": state.trading_date.isoformat(), "close": seen.quote.last}
-            if seen.at >= since:
-                text = f"{symbol} {seen.quote.last:,} at the close"
-                state.note(CLOSE_NOTE, text, numbers, symbol=symbol)
+            note_close(state, seen)
             ex_dates.keep_doubted(state, seen.quote)
+
+
+def note_close(state: State, seen: QuoteSeen) -> None:
+    """Store a trusted price as the symbol's close of today if it is certain, once. Without a note
+    the next start asks the history.
+    """
+    quote, today = seen.quote, state.trading_date
+    belief = of(state, quote.symbol)
+    is_noted = belief.noted is not None and belief.noted.day == today
+    if is_noted or local_date(seen.at) != today or not _is_close(state, seen):
+        return
+    belief.noted = LastClose(quote.symbol, quote.last, today)
+    numbers: Numbers = {"day": today.isoformat(), "close": quote.last}
+    text = f"{quote.symbol} {quote.last:,} at the close"
+    state.note(CLOSE_NOTE, text, numbers, symbol=quote.symbol)
+
+
+def _is_close(state: State, seen: QuoteSeen) -> bool:
+    """Return whether a price is from after the closing auction, without one from after the day's
+    end: by its own time, or asked for so late that no node of the broker can have been so far
+    behind. A price with the time of another day is of a node that is, or nothing was traded.
+    """
+    exchange, stamp = seen.quote.exchange, seen.quote.updated_at
+    phase, last_price_at = (
+        state.phases.get(exchange),
+        state.rulebook.last_price_at(exchange, seen.at),
+    )
+    if phase is None or phase.phase not in SETTLED or last_price_at is None:
+        return False
+    if stamp is not None and local_date(stamp) != state.trading_date:
+        return False
+    settled = max(last_price_at, phase.moved_until)
+    is_late = seen.at - settled >= LAG_MAX
+    return is_late or (seen.at >= settled and stamp is not None and stamp >= settled)
 
 
 def begin_day(state: State, ended: date) -> None:

@@ -61,7 +61,9 @@ def on_instruments(state: State, event: InstrumentsRead) -> None:
 
 
 def on_quote(state: State, event: QuoteReceived) -> None:
-    """Store a trusted quote, form bars with it, and wake strategies that want quotes."""
+    """Store a trusted quote, form bars with it, and wake strategies that want quotes: none after
+    the close, when a quote is read for its price alone.
+    """
     quote = event.quote
     state.counts["quotes"] += 1
     if not belief.takes_quote(state, event):
@@ -79,6 +81,9 @@ def on_quote(state: State, event: QuoteReceived) -> None:
             state.bars.add(event.at, quote)
         elif phase in STILL_PHASES:
             state.bars.look(event.at, quote, forms=phase in AUCTIONED)
+    if state.phase_of(quote.exchange).phase is Phase.CLOSED:
+        belief.note_close(state, state.quotes[quote.symbol])
+        return
     for strategy, instance in state.instances.get(quote.symbol, ()):
         if wake.is_time(state, instance, "on_quote", strategy.plan.wake.quote):
             wake.wake(state, strategy, instance, "on_quote", quote)
@@ -139,20 +144,36 @@ def on_phase(state: State, event: PhaseChanged) -> None:
     until = state.rulebook.next_phase_change(event.exchange, event.at).at + PHASE_LATE
     _report_difference(state, event)
     if before is not None and before.phase is event.phase:
-        state.phases[event.exchange] = PhaseSeen(event.phase, available, before.since, until)
+        since = before.since
+    else:
+        since = state.rulebook.phase_since(event.exchange, event.phase, event.at) or event.at
+    moved = _moved_until(before, event, since)
+    state.phases[event.exchange] = PhaseSeen(event.phase, available, since, until, moved)
+    if before is not None and before.phase is event.phase:
         return
-    since = state.rulebook.phase_since(event.exchange, event.phase, event.at)
-    state.phases[event.exchange] = PhaseSeen(event.phase, available, since or event.at, until)
     text = f"{event.exchange} {PHASE_WORDS[event.phase]}"
     state.note("PHASE", text, {"exchange": event.exchange, "phase": event.phase})
     if event.phase is Phase.CLOSED and before is not None:
         note_holdings(state, event.exchange)
-        belief.note_closes(state, event.exchange, before.since)
+        belief.note_closes(state, event.exchange)
     for strategy in state.strategies.values():
         for symbol, instance in strategy.instances.items() if strategy.plan.wake.on_phase else ():
             instrument = state.instruments.get(symbol)
             if instrument is not None and instrument.exchange is event.exchange:
                 wake.wake(state, strategy, instance, "on_session", event.phase)
+
+
+def _moved_until(before: PhaseSeen | None, event: PhaseChanged, since: datetime) -> datetime:
+    """Return until when prices may have moved. If orders were matched after the timetable's end,
+    they may have been until the broker said otherwise.
+    """
+    if event.phase not in belief.SETTLED:
+        return event.at
+    if before is None:
+        return since
+    if before.phase in belief.SETTLED:
+        return before.moved_until
+    return event.at if before.moved_until > since else since
 
 
 def phase_alerts(state: State) -> Iterable[Standing]:

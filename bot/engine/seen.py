@@ -8,7 +8,7 @@ from typing import Final
 
 from bot.domain.instrument import Phase
 from bot.domain.order import OrderType
-from bot.domain.quote import Depth, Quote
+from bot.domain.quote import Depth, LastClose, Quote
 from bot.domain.rulebook import Rulebook
 from bot.domain.venue import Band, TickTable
 from bot.engine.settings import FOREVER, LONG_AGO, EngineSettings
@@ -40,7 +40,8 @@ class DepthSeen:
 class PhaseSeen:
     """The last known phase of an exchange. `available` None: the broker has not said.
 
-    `since` is when it began, by the timetable where that agrees. From `until` on it is not known
+    `since` is when it began, by the timetable where that agrees; prices have last moved by
+    `moved_until`, as far as the announced phases tell. From `until` on it is not known
     any more: by the timetable another one has begun, and no read has shown any since.
     """
 
@@ -48,6 +49,7 @@ class PhaseSeen:
     available: frozenset[OrderType] | None
     since: datetime = LONG_AGO
     until: datetime = FOREVER
+    moved_until: datetime = LONG_AGO
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class Belief:
     the close, not our last quote or a person. `is_asked`: the shell has looked for a close; without
     one nothing confirms a price then. `excused` are kinds of findings that a person
     has accepted for today, `resumes` how often. `has_supposed_kind`: no table says whether it is a
-    share or an ETF.
+    share or an ETF. `noted`: the last close that was journalled.
     """
 
     symbol: str
@@ -135,6 +137,7 @@ class Belief:
     excused: set[str] = field(default_factory=set)
     resumes: int = 0
     has_supposed_kind: bool = False
+    noted: LastClose | None = None
 
     @property
     def sources(self) -> tuple[Source, Source]:

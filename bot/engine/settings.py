@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from bot.domain.errors import Fault
 from bot.domain.instrument import Instrument
@@ -12,6 +13,10 @@ from bot.strategy import BARS_MAX, BARS_MIN, Strategy
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 FOREVER = datetime.max.replace(tzinfo=UTC)
+LAG_MAX: Final = timedelta(seconds=40)
+"""How old a lagging node's answer may be (30 s, plus the 10 s that an answer may take): one
+requested later than this after something was shown, or happened, shows what came after that.
+"""
 
 
 class UnknownPolicy(StrEnum):

@@ -832,8 +832,9 @@ def test_an_approved_entry_does_not_leave_when_the_data_turns_bad():
 
 def test_the_close_of_a_day_confirms_the_next_ones_prices():
     stage = staged(close=replace(CLOSE, price=26_500))
-    show(stage.after(1), replace(QUOTE, last=28_350))
+    stage.now = datetime(2026, 11, 19, 8, 0, tzinfo=UTC)  # 15:00 local
     stage.phase(Phase.CLOSED)
+    show(stage.after(60), replace(QUOTE, last=28_350))
     noted = [note for note in stage.all(Note) if note.kind == "CLOSE"]
 
     stage.now = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
@@ -853,17 +854,3 @@ def test_the_close_of_a_day_confirms_the_next_ones_prices():
     ]
     assert any("more than 5 times" in each for each in slipped)
     assert stage.engine.status().alerts == ()
-
-
-@pytest.mark.parametrize(("seconds", "count"), [(-1, 0), (0, 1)])
-def test_a_price_from_before_the_last_auction_ended_is_not_stored_as_a_close(seconds, count):
-    stage = staged()
-    began = datetime(2026, 11, 19, 7, 45, tzinfo=UTC)  # 14:45 local
-    stage.now = began + timedelta(seconds=seconds)
-    show(stage)
-    stage.now = began
-    stage.phase(Phase.POST_SESSION)
-    stage.now = began + timedelta(minutes=15)
-    stage.phase(Phase.CLOSED)
-
-    assert len([note for note in stage.all(Note) if note.kind == "CLOSE"]) == count

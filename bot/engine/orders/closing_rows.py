@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from bot.domain.message import TodaysOrdersRead
 from bot.domain.order import OrderReport
 from bot.engine.flows import RowDoubt
-from bot.engine.orders.doubts import LAG_MAX, OLD_FOR
+from bot.engine.orders.doubts import OLD_FOR
 from bot.engine.orders.matching import belongs, contradiction, known_prices
+from bot.engine.settings import LAG_MAX
 from bot.engine.state import State
 from bot.engine.tracked import TrackedOrder
 

@@ -25,15 +25,12 @@ from bot.engine.orders import unseen
 from bot.engine.orders.matching import another_order, belongs, contradiction, known_prices
 from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.risk.view import Opposite
+from bot.engine.settings import LAG_MAX
 from bot.engine.state import State
 from bot.engine.tracked import BackOff, RowFigures, TrackedOrder
 
 SECOND_LOOK: Final = timedelta(seconds=5)
 """A row that goes back is read again at least this long after it was first requested."""
-LAG_MAX: Final = timedelta(seconds=40)
-"""How old a lagging node's answer may be (30 s, plus the 10 s that an answer may take): one
-requested later than this after a row shows what came after that row.
-"""
 OLD_FOR: Final = timedelta(seconds=60)
 """If an order's rows go back for this long, it is shown for as long as they do."""
 LOOKS: Final = (SECOND_LOOK, SECOND_LOOK, SECOND_LOOK)

@@ -54,9 +54,9 @@ PHASE_AGAIN: Final = timedelta(seconds=5)
 """How often a phase is read again, in its first minute, until the broker says what the timetable
 has; after that once a minute.
 """
-AFTER_AUCTION: Final = timedelta(minutes=1)
-"""How long quotes are still polled if the closing auction is followed by negotiated deals only:
-they show its price, the day's close.
+AFTER_LAST_PRICE: Final = timedelta(minutes=2)
+"""How long, and one poll more, quotes are still polled after the closing auction or, without one,
+the day's end: longer than a phase may be late and a node behind, so that they show the close.
 """
 LATE_FOR: Final = timedelta(minutes=2)
 """Market time that a poll may be late: longer than a wait that the broker has asked for."""
@@ -349,10 +349,13 @@ class Feeds:
 
     def _poll(self, poll: Poll, due: datetime) -> None:
         exchange, name = self.instruments[poll.symbol].exchange, f"{poll.kind} {poll.symbol}"
-        phase = self.rulebook.phase_at(exchange, due)
-        if phase is Phase.PUT_THROUGH and poll.kind == "quote":
-            phase = self.rulebook.phase_at(exchange, due - AFTER_AUCTION)
-        if phase in SILENT_PHASES:
+        last_price_at = self.rulebook.last_price_at(exchange, due)
+        shows_close = (
+            poll.kind == "quote"
+            and last_price_at is not None
+            and (last_price_at <= due <= last_price_at + AFTER_LAST_PRICE + poll.interval)
+        )
+        if self.rulebook.phase_at(exchange, due) in SILENT_PHASES and not shows_close:
             self.polls.rest(name)
             self.reads.health.rest(f"the {poll.kind}", poll.symbol)
         else:

@@ -14,8 +14,8 @@ from bot.domain.message import ReadTodaysOrders, Reconciled, TradingDayStarted
 from bot.domain.operations import AmendAsked, EarlierOrdersRead, TradingDayEnded
 from bot.domain.order import Intent, OrderReport, OrderState, SendState, UnreadRow
 from bot.domain.recovery import Recovery, StoredChanges, StoredIntent
-from bot.engine.orders.doubts import LAG_MAX, OLD_FOR
-from bot.engine.settings import EngineSettings
+from bot.engine.orders.doubts import OLD_FOR
+from bot.engine.settings import LAG_MAX, EngineSettings
 from tests.engine.stage import DAY, RULEBOOK, Stage, report_of
 
 NEXT_DAY = date(2026, 11, 20)

@@ -11,7 +11,8 @@ from bot.domain.entry import Fill, Note, Transition
 from bot.domain.message import ReadOrder, TodaysOrdersRead
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderReport, OrderState
-from bot.engine.orders.doubts import LAG_MAX, OLD_FOR, SECOND_LOOK
+from bot.engine.orders.doubts import OLD_FOR, SECOND_LOOK
+from bot.engine.settings import LAG_MAX
 from tests.engine.stage import ACCOUNT, Stage, report_of
 
 S = OrderState
