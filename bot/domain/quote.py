@@ -73,7 +73,8 @@ class LastClose:
     """The last close before today; `price` None if none was found. `day` is the day of that close.
 
     `average_volume`: shares on an average day of the history. `ex_dates`: those known;
-    `are_ex_dates_unread`: the broker could not be asked, so there may be more.
+    `are_ex_dates_unread`: the broker could not be asked, so there may be more. `is_reference`:
+    where closes are references it is today's, ex-dates aside; False if the source has another.
     """
 
     symbol: str
@@ -82,6 +83,7 @@ class LastClose:
     average_volume: int | None = None
     ex_dates: frozenset[date] = frozenset()
     are_ex_dates_unread: bool = False
+    is_reference: bool = True
 
 
 @dataclass(frozen=True, slots=True)

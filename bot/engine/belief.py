@@ -70,7 +70,7 @@ def on_closes(state: State, event: ClosesRead) -> None:
         if belief.close is None:
             belief.price = close.price
         belief.close, belief.close_day, belief.frame = close.price, close.day, None
-        belief.is_close_read = True
+        belief.is_close_read = close.is_reference
         if close.average_volume is not None:
             most = max(VOLUME_ALWAYS, VOLUME_OF_AVERAGE_MAX * close.average_volume)
             belief.volume_max = min(VOLUME_MAX, most)

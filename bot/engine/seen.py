@@ -116,10 +116,10 @@ class Belief:
     """What is known about a symbol apart from the answer being judged.
 
     `price` is the last trusted one, initially the close. `is_close_read`: journal or history gave
-    the close, not our last quote or a person. `is_asked`: the shell has looked for a close; without
-    one nothing confirms a price then. `excused` are kinds of findings that a person
-    has accepted for today, `resumes` how often. `has_supposed_kind`: no table says whether it is a
-    share or an ETF. `noted`: the last close that was journalled.
+    the close, not our last quote or a person, and no file gives another reference. `is_asked`: the
+    shell has looked for a close; without one nothing confirms a price then. `excused` are kinds of
+    findings that a person has accepted for today, `resumes` how often. `has_supposed_kind`: no
+    table says whether it is a share or an ETF. `noted`: the last close that was journalled.
     """
 
     symbol: str

@@ -60,7 +60,11 @@ class Listings:
                 close = self._exchange.market(symbol).anchor
                 is_new = each.is_moved or each.frame.ex_ratio is not None
                 dates = frozenset({day.day}) if is_new else frozenset[date]()
-                found.append(LastClose(symbol, close, self._last_day[symbol], None, dates))
+                # Bars may lack the closing auction, and a reference an ex-date's ratio.
+                is_reference = each.frame.reference in (None, close)
+                last_day = self._last_day[symbol]
+                last = LastClose(symbol, close, last_day, None, dates, is_reference=is_reference)
+                found.append(last)
         return tuple(found)
 
     def of(self, day: MarketDay) -> list[Listing]:

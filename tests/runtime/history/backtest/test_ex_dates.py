@@ -114,6 +114,48 @@ def test_a_move_to_another_exchange_leaves_the_bars_of_before_as_they_are() -> N
     assert seen[-1] == (21_000 + 21_000 + 24_000) / 3
 
 
+@pytest.mark.parametrize("why_slow", ["", "as asked"])
+@pytest.mark.parametrize(
+    ("reference", "price"),
+    [
+        (25_650, 25_000),  # a dividend of 5 % whose ratio the data does not name
+        (28_000, 29_000),  # bars without the closing auction
+    ],
+)
+def test_where_the_data_has_another_reference_than_the_last_bars_close_exits_leave(
+    reference: int, price: int, *, why_slow: str
+) -> None:
+    class Exits(Strategy):
+        def on_bar(self, bar: BarView) -> None:
+            if bar.volume and bar.start.date() == DAY:
+                self.sell(100, limit=price, why="stop")
+
+    bars = [bar("14:20", 27_000, day=BEFORE)]
+    bars += [bar(f"10:{minute}", price) for minute in range(10, 14)]
+    source = Written(bars, frames={DAY: DayFrame(reference=reference)})
+
+    result = backtest(
+        Exits, [], source=source, first=BEFORE, holdings={"HPG": 1_000}, why_slow=why_slow
+    )
+
+    assert bool(result.why_slow) is bool(why_slow)
+    assert sum(fill.quantity for fill in result.fills) == 300
+
+
+def test_a_fall_of_more_than_the_band_that_the_data_does_not_name_is_still_held() -> None:
+    class Exits(Strategy):
+        def on_bar(self, bar: BarView) -> None:
+            if bar.volume and bar.start.date() == DAY:
+                self.sell(100, limit=20_000, why="stop")
+
+    bars = [bar("14:20", 27_000, day=BEFORE), bar("10:10", 20_000), bar("10:11", 20_000)]
+    source = Written(bars, frames={DAY: DayFrame(reference=20_000)})
+
+    result = backtest(Exits, [], source=source, first=BEFORE, holdings={"HPG": 1_000})
+
+    assert {each.code for each in result.decisions} == {"HELD_DATA"}
+
+
 @pytest.mark.parametrize(
     ("symbol", "reference"),
     [
