@@ -33,7 +33,7 @@ from bot.domain.message import (
 )
 from bot.domain.operations import AmendAsked, BreakAccepted, CancelAsked, VerdictAsked
 from bot.domain.order import Intent
-from bot.domain.quote import BarsRead, ClosesRead
+from bot.domain.quote import BarsRead, ClosesRead, LastClose
 from bot.domain.rulebook import Rulebook
 from bot.engine import (
     account_status,
@@ -268,6 +268,11 @@ class Engine:
         """Return whether the nonce result of a POST still matters. Nothing changes."""
         state = self._state
         return amends.is_asked_after(state, intent_id) and unknown.is_asked_after(state, intent_id)
+
+    def noted_closes(self) -> tuple[LastClose, ...]:
+        """Return the last close of each symbol that this run has journalled."""
+        noted = (each.noted for _, each in sorted(self._state.beliefs.items()))
+        return tuple(close for close in noted if close is not None)
 
     def status(self) -> BotStatus:
         """Return the bot's status."""

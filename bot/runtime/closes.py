@@ -1,12 +1,12 @@
 """The last closes known independently of today's market data, and the ex-dates since then.
 
-    journal (what this bot saw at the end of an earlier day) ─► else the history call ─► ClosesRead
+    journal (what this bot saw at the end of the day before) ─► else the history call ─► ClosesRead
 
 A price is trusted only if one of these confirms it. A history that cannot be read is requested
 again every minute; meanwhile the engine reports the symbol and takes no entries in it.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -53,6 +53,8 @@ class Closes:
     post: Post
     known: dict[str, LastClose]
     """By symbol, the newest: from the journal, then from this run."""
+    noted: Callable[[], Iterable[LastClose]] = tuple
+    """Returns what this run has journalled: a start would find the same."""
     ex_dates: dict[str, frozenset[date]] = field(default_factory=dict, init=False)
     """By symbol, those known for the last `EX_LOOK_BACK`."""
     on_ex_dates: Callable[[Collection[str]], None] = field(default=lambda _: None, init=False)
@@ -75,6 +77,9 @@ class Closes:
         """Find all of them for a beginning day."""
         now = self.market.now()
         before = self._last_trading_day(now.astimezone(EXCHANGE_TZ).date())
+        for close in self.noted():
+            if close.day == before:
+                self.known[close.symbol] = close
         self._missing = {
             symbol: each
             for symbol, each in sorted(instruments.items())

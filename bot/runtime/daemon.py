@@ -87,6 +87,7 @@ class Daemon:
             rulebook=parts.rulebook,
             post=parts.inbox.post,
             known={each.symbol: each for each in recovery.closes},
+            noted=parts.engine.noted_closes,
         )
         self._kept_bars = KeptBars(parts.bars_file, parts.rulebook)
         self._ex_dates = KeptExDates(parts.ex_dates_file)

@@ -1,19 +1,20 @@
 """What is journalled as the close of a day is certainly from after the closing auction."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 import pytest
 
 from bot.domain.entry import Note
 from bot.domain.instrument import Phase
-from bot.domain.message import InstrumentsRead, QuoteReceived, Reconciled
+from bot.domain.message import InstrumentsRead, QuoteReceived, Reconciled, TradingDayStarted
 from bot.domain.plan import Wake
-from bot.domain.quote import ClosesRead
+from bot.domain.quote import ClosesRead, LastClose
+from bot.domain.recovery import Recovery
 from bot.strategy import Strategy
 from tests.engine.stage import DAY, HPG, PLAN, Stage
-from tests.engine.test_belief import CLOSE, QUOTE, YESTERDAY, staged
+from tests.engine.test_belief import CLOSE, QUOTE, YESTERDAY, alerts, staged
 
 Seen = tuple[str, Phase | int] | tuple[str, Phase | int, str]
 """When a phase is announced or a price is shown, and the price's own time, if it has one."""
@@ -118,3 +119,26 @@ def test_a_quote_that_is_read_for_the_close_wakes_no_strategy() -> None:
 
     assert len(heard) == 1
     assert told(stage) == [("2026-11-19", 27_100)]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_the_same_close_is_judged_alike_whether_the_bot_ran_overnight_or_not(
+    *, is_restarted: bool
+) -> None:
+    stage, tomorrow = staged(), date(2026, 11, 20)
+    see(stage, *AUCTION)
+    see(stage, *DEALS)
+    see(stage, "14:45:40", 27_000)
+    see(stage, *CLOSES)
+    closes = stage.engine.noted_closes()
+    stage = Stage(recovery=Recovery(tomorrow), is_open=False) if is_restarted else stage
+    stage.now = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
+    stage.handle(TradingDayStarted(stage.now, tomorrow))
+    stage.handle(ClosesRead(stage.now, closes))
+    stage.phase(Phase.PROGRESS)
+
+    quote = replace(QUOTE, last=30_900, reference=28_900, floor=26_900, ceiling=30_900)
+    stage.handle(QuoteReceived(stage.now, replace(quote, updated_at=stage.now)))
+
+    assert closes == (LastClose("HPG", 27_000, DAY),)
+    assert [note.numbers["kind"] for note in alerts(stage)] == ["OFF_CLOSE"]

@@ -70,6 +70,25 @@ async def test_what_the_journal_knows_of_yesterday_is_not_asked_for(
     assert prices(found) == {"HPG": (26_500, YESTERDAY), "SHS": (18_500, YESTERDAY)}
 
 
+async def test_a_morning_takes_the_close_that_this_run_has_journalled_as_a_start_would(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    fault = {"match": {"path": "*/history", "times": 0}, "action": {"do": "rst"}}
+    stage = await set_stage(tmp_path, sqlite_url, scenario(faults=[fault]))
+    ours = LastClose("HPG", 26_500, YESTERDAY)
+    older = LastClose("SHS", 17_000, YESTERDAY - timedelta(days=7))
+    closes = closes_of(stage)
+    closes.noted = lambda: (ours, older)
+
+    await closes.read(TRADED)
+
+    [read] = [each for each in stage.events if isinstance(each, ClosesRead)]
+    assert prices(read.closes) == {"HPG": (26_500, YESTERDAY), "SHS": (None, date.min)}
+    failing = [each for each in stage.events if isinstance(each, ReadHealthChanged)]
+    assert [each.about for each in failing] == ["SHS"]
+    await stage.strike()
+
+
 DIVIDEND = {
     "do": "cash_dividend",
     "symbol": "HPG",
