@@ -110,13 +110,20 @@ class SteppedPaper(PaperEnvironment):
         await self.waiter.sleep_until(self.market.now() + span)
 
 
-async def tell_paper(config: Path, real: RealBroker, *, minutes: float, **options: Any) -> Story:
+async def tell_paper(
+    config: Path,
+    real: RealBroker,
+    *,
+    minutes: float,
+    make: type[SteppedPaper] = SteppedPaper,
+    **options: Any,
+) -> Story:
     """Run a project in paper mode for some minutes of market time."""
     loaded = load_settings(config, environment=ENVIRONMENT)
     shown = Shown()
     run_options = RunOptions(run_for=timedelta(minutes=minutes), **options)
     try:
-        end = await run_bot(loaded, run_options, shown, make=lambda spec: SteppedPaper(spec, real))
+        end = await run_bot(loaded, run_options, shown, make=lambda spec: make(spec, real))
     finally:
         real.sandbox.close()
     return Story(end, shown, loaded)

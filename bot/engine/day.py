@@ -11,6 +11,7 @@ a person has accepted the differences. Strategies come last: no hook is called b
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
 
 from bot.domain.entry import DAY_NOTE, LAST_PRICE, RECONCILE_NOTE, Number, RunState
 from bot.domain.instrument import EXCHANGE_TZ
@@ -43,10 +44,7 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
     held.expire_held(state, at_once="the day ended")
     if state.reconciling.closing_since is not None:
         state.reconciling.closing_since = None
-        text = f"{state.trading_date} was not compared with the broker after its close"
-        facts = {"day": state.trading_date.isoformat()}
-        advice = "no good answer came. It is compared now, before the new day begins. Nothing to do"
-        state.alert("DAY_NOT_COMPARED", f"{text}: {advice}", facts)
+        _tell_not_compared(state, state.trading_date)
         note_summary(state)
     state.reconciling.rows = {}
     belief.begin_day(state, ended=state.trading_date)
@@ -192,12 +190,25 @@ def on_reconcile_asked(state: State, event: ReconcileAsked) -> None:
 
 
 def on_trading_day_ended(state: State, event: TradingDayEnded) -> None:
-    """Nothing trades any more: read orders and account, and compare them one last time."""
-    if state.rulebook.calendar.is_trading_day(event.trading_date):
-        state.reconciling.closing_since = state.now
-        state.reconciling.look_again_at = None
-        state.command(ReadTodaysOrders("the day's end"))
-        state.command(ReadAccount("the day's end"))
+    """Nothing trades any more: read orders and account, and compare them one last time.
+
+    The broker does not show an earlier day's orders any more.
+    """
+    if not state.rulebook.calendar.is_trading_day(event.trading_date):
+        return
+    if event.trading_date < state.trading_date:
+        _tell_not_compared(state, event.trading_date)
+        return
+    state.reconciling.closing_since = state.now
+    state.reconciling.look_again_at = None
+    state.command(ReadTodaysOrders("the day's end"))
+    state.command(ReadAccount("the day's end"))
+
+
+def _tell_not_compared(state: State, day: date) -> None:
+    text = f"{day} was not compared with the broker after its close: no good answer came while the"
+    advice = "bot ran. It is compared now, before the new day begins. Nothing to do"
+    state.alert("DAY_NOT_COMPARED", f"{text} {advice}", {"day": day.isoformat()})
 
 
 def _close_day(state: State, event: AccountRead) -> None:

@@ -53,7 +53,7 @@ from bot.runtime.start.strategies import user_name
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.timetable.feeds import Feeds
 from bot.runtime.timetable.morning import AT_START, MorningCheck
-from bot.runtime.timetable.notes import DOWN, MissedRuns, Pulse, missed_note, overlap_note
+from bot.runtime.timetable.notes import MissedRuns, Pulse, overlap_note
 from bot.runtime.timetable.schedule import BeforeOpening, Firing, Job, Overlaps, Started
 from bot.runtime.token_file import TokenFile
 from bot.runtime.watches import DiskWatch
@@ -275,7 +275,10 @@ class Daemon:
         if flatten is not None:
             flatten = replace(flatten, is_allowed=parts.brake.sells)
         recovery = replace(self._recovery, started_by=user_name(), flatten=flatten)
-        parts.inbox.post(Recovered(parts.environment.market.now(), recovery))
+        now = parts.environment.market.now()
+        parts.inbox.post(Recovered(now, recovery))
+        if (day := parts.gap.not_compared(recovery.trading_date)) is not None:
+            parts.inbox.post(TradingDayEnded(now, day))
         self._instruments = dict(await self._day_start.after_start(known))
         parts.second_factor.report()
         self._day_start.reconciled()
@@ -347,13 +350,11 @@ class Daemon:
 
     def _tell_of_missed(self, now: datetime) -> None:
         """Report what was due while no bot was running, and do what is still to be done today."""
-        since = self._parts.down_since
-        for job in self._parts.jobs:
-            firing = job.passed_while_down(since, now) if since else None
-            if firing is not None:
-                self._parts.inbox.post(Noted(now, missed_note(firing, DOWN, now)))
-                if firing.is_run:
-                    self._fire(job, firing.due)
+        parts, today = self._parts, self._recovery.trading_date
+        for firing, note in parts.gap.missed(parts.jobs, today, now):
+            parts.inbox.post(Noted(now, note))
+            if firing.is_run:
+                self._fire(firing.job, firing.due)
 
     def _overlap(self, job: Job, due: datetime) -> None:
         now = self._parts.environment.market.now()

@@ -1,7 +1,6 @@
 """The parts that a run works with, put together in `run.py`."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 from bot.broker.broker import Broker
@@ -22,6 +21,7 @@ from bot.runtime.second_factor import SecondFactor
 from bot.runtime.start.broker import BrokerRetry
 from bot.runtime.supervisor import Trouble
 from bot.runtime.timetable.feeds import PollWatch
+from bot.runtime.timetable.gap import Gap
 from bot.runtime.timetable.schedule import Job
 from bot.runtime.upkeep import Retention
 from bot.runtime.worlds.environment import Environment
@@ -59,8 +59,8 @@ class Parts:
     retry: BrokerRetry
     broker: Broker
     retention: Retention
-    down_since: datetime | None
-    """When the journal was last written before this run; None: never."""
+    gap: Gap
+    """What the time before this run has left to do."""
     jobs: list[Job] = field(default_factory=list)
     """The timetable, once the run has begun."""
 

@@ -135,7 +135,6 @@ class Run:
         self._rulebook = rulebook_of(loaded)
         self._emergency = EmergencyJournal(loaded.state_dir)
         self._codes_asked: list[datetime] = []
-        self._down_since: datetime | None = None
         self._commits: Commits | None = None
         self._trouble = Trouble(self.now, say)
         self._notices = Notices(loaded, options.told, say)
@@ -231,7 +230,7 @@ class Run:
             await ask(journal.recover(today)), opened.damage, self.environment
         )
         self._codes_asked += await ask(in_time(partial(codes_asked, url, today)))
-        before, self._down_since = await ask(in_time(partial(before_this, url)))
+        before, self._gap = await ask(in_time(partial(before_this, url, self._rulebook)))
         self._screen.recovered(recovery)
         broken, post = self._broken.found(recovery), self._inbox.post
         note_start(self._loaded, self._files, before, broken, at=self.now(), post=post)
@@ -379,7 +378,7 @@ class Run:
             brake=self._brake,
             retry=self._retry,
             broker=broker,
-            down_since=self._down_since,
+            gap=self._gap,
             retention=Retention(opened.journal, settings.journal.keep, post, loaded.backups_dir),
         )
 

@@ -9,7 +9,7 @@ not part of this one.
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime, time
+from datetime import datetime, time, timedelta
 from enum import StrEnum
 from heapq import merge
 from itertools import pairwise
@@ -23,6 +23,7 @@ from bot.domain.entry import (
     AUTH_DROPPED,
     AUTH_TAKEN,
     AUTH_TYPED,
+    DAY_NOTE,
     ENTRIES_SCOPE,
     KILLED_NOTE,
     LATE_NOTE,
@@ -32,6 +33,8 @@ from bot.domain.entry import (
     RunState,
 )
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.local_time import instant_of as local_instant
+from bot.domain.local_time import local_date
 from bot.journal.database import tables
 from bot.journal.database.encoding import instant_of, instant_text
 from bot.journal.database.schema import reading_current
@@ -63,6 +66,9 @@ AUTH_WORDS: Final[Mapping[str, str]] = {
 """Every kind of 2FA row, as a person reads it."""
 REFUSED: Final = "write refused"
 _ALERTS: Final = ("ALERT", "FAULT", KILLED_NOTE)
+NOT_COMPARED: Final = "DAY_NOT_COMPARED"
+CLOSES_DAY: Final = (DAY_NOTE, NOT_COMPARED)
+"""What is told of a day, by kind or alert, once nothing of it is compared any more."""
 
 
 def events(
@@ -131,6 +137,33 @@ def last_moment(url: str) -> datetime | None:
     with reading_current(url) as connection:
         found = [connection.execute(query).scalar() for query in (*newest, ended)]
     return max((instant_of(at) for at in found if at is not None), default=None)
+
+
+def is_day_open(url: str, ended: datetime, last: datetime) -> bool:
+    """Return whether a day's last comparison, due at `ended`, was begun and neither finished nor
+    told as not made: a bot that was there before wrote after it, on that day. `last` is when one
+    wrote last. Raises as `last_moment`.
+    """
+    notes, runs = tables.notes, tables.runs
+    day = local_date(ended)
+    midnight = local_instant(day + timedelta(days=1), time())
+    is_run = runs.c.end_reason.is_distinct_from(PRUNING)
+    since = notes.c.at >= instant_text(ended)
+    wrote = since & (notes.c.at < instant_text(midnight)) & (notes.c.kind != PRUNED_NOTE)
+    said = since & notes.c.kind.in_((DAY_NOTE, ALERT))
+    with reading_current(url) as connection:
+        first = connection.execute(sa.select(sa.func.min(runs.c.started_at)).where(is_run)).scalar()
+        if first is None or instant_of(first) >= ended:
+            return False
+        there = sa.select(sa.exists().where(wrote))
+        if last >= midnight and not connection.execute(there).scalar():
+            return False
+        told = connection.execute(sa.select(notes.c.kind, notes.c.numbers).where(said)).all()
+    for kind, numbers in told:
+        known = json.loads(numbers)
+        if known.get("day") == day.isoformat() and known.get("alert", kind) in CLOSES_DAY:
+            return False
+    return True
 
 
 def missed_runs(url: str, since: datetime | None = None) -> Iterator[MissedRow]:

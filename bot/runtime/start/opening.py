@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -30,10 +29,10 @@ from bot.domain.entry import (
 from bot.domain.local_time import clock_of
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
 from bot.domain.recovery import Recovery
+from bot.domain.rulebook import Rulebook
 from bot.journal.database.engines import is_sqlite
 from bot.journal.errors import Holder, LeaseHeld, Unreachable
 from bot.journal.journal import Journal
-from bot.journal.reading.events import last_moment
 from bot.journal.upkeep.verify import damage_of, last_note
 from bot.journal.writing.heads import HeadsKeeper, read_heads_file
 from bot.journal.writing.lease import (
@@ -59,6 +58,7 @@ from bot.runtime.journal_file import (
 from bot.runtime.run_controls import SIGNALS, Screen
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor, on_signals
+from bot.runtime.timetable.gap import Gap, gap_before
 from bot.runtime.worlds.environment import (
     Environment,
 )
@@ -380,8 +380,8 @@ def recovered_here(found: Recovery, damage: tuple[str, ...], environment: Enviro
     return replace(found, damage=damage, crashes=crashes)
 
 
-def before_this(url: str) -> tuple[Numbers, datetime | None]:
-    """Return what the previous start's note holds, empty before the first, and when the journal was
-    last written.
+def before_this(url: str, rulebook: Rulebook) -> tuple[Numbers, Gap]:
+    """Return what the previous start's note holds, empty before the first, and what the time since
+    the journal was last written has left to do.
     """
-    return last_note(url, CODE_NOTE), last_moment(url)
+    return last_note(url, CODE_NOTE), gap_before(url, rulebook.calendar)

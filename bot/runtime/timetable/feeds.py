@@ -11,6 +11,7 @@ from functools import partial
 from math import ceil
 from typing import Final
 
+from bot.domain.calendar import TradingCalendar
 from bot.domain.entry import Note
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.message import Noted, PhaseChanged, TimerFired
@@ -75,6 +76,7 @@ DAY_END: Final = time(15, 15)
 """After the last phase of every exchange (15:00): what is not executed by then never will be."""
 AFTER_CLOSE: Final = timedelta(minutes=15)
 """The same on a day that ends early."""
+DAY_END_JOB: Final = "day's end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,11 @@ class Poll:
     def per_minute(self) -> float:
         """Its cost in requests of the quota."""
         return 60 / self.interval.total_seconds()
+
+
+def at_day_end(calendar: TradingCalendar) -> OnTradingDays:
+    """Return when each day is compared one last time."""
+    return OnTradingDays(calendar, DAY_END, AFTER_CLOSE)
 
 
 def room_for_polls(quota: int) -> int:
@@ -271,11 +278,7 @@ class Feeds:
             Job("day", daily_at(DAY_START), self.on_day, done_by_start=True),
             Job("morning check", daily_at(MORNING), self.on_morning, done_by_start=True),
             Job("check of the start", once(start + START_CHECK), self.on_start),
-            Job(
-                "day's end",
-                OnTradingDays(self.rulebook.calendar, DAY_END, AFTER_CLOSE),
-                self.on_day_end,
-            ),
+            Job(DAY_END_JOB, at_day_end(self.rulebook.calendar), self.on_day_end),
             *(
                 Job(
                     f"phase {exchange}",

@@ -117,6 +117,17 @@ class OnTradingDays(BaseTrigger):  # type: ignore[misc]
             return None
         return self._on(following)
 
+    def last_until(self, at: datetime) -> datetime | None:
+        """Return the last such instant, `at` included; None outside the calendar."""
+        day = local_date(at)
+        try:
+            last = self._on(self._calendar.add_trading_days(day, 0))
+            if last > at:
+                last = self._on(self._calendar.add_trading_days(day, -1))
+        except CalendarEnds:
+            return None
+        return last.astimezone(UTC)
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

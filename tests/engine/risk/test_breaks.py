@@ -17,6 +17,7 @@ from bot.domain.message import (
     ReadOrderToCancel,
     ReadTodaysOrders,
     Reconciled,
+    Record,
     TradingDayStarted,
 )
 from bot.domain.operations import (
@@ -589,6 +590,18 @@ def test_a_day_that_no_good_read_ended_is_said_the_next_morning() -> None:
     _next_morning(stage)
 
     assert _closing_words(stage) == ["DAY_NOT_COMPARED"]
+
+
+def test_the_end_of_a_day_that_is_over_is_told_and_nothing_is_compared() -> None:
+    stage = Stage()
+
+    done = stage.handle(TradingDayEnded(stage.now, date(2026, 11, 18)))
+    Broker(stage).read()
+
+    assert [type(each) for each in done] == [Record]
+
+    assert _closing_words(stage) == ["DAY_NOT_COMPARED"]
+    assert stage.last(Note).numbers["day"] == "2026-11-18"
 
 
 def test_a_day_without_trading_is_not_ended() -> None:

@@ -203,6 +203,28 @@ def test_a_day_that_ends_early_has_its_end_a_while_after_the_close() -> None:
     assert fired == ["28 15:15", "29 11:15", "30 15:15"]
 
 
+@pytest.mark.parametrize(
+    ("at", "last"),
+    [
+        ("20 14:39:59", "19 14:40"),
+        ("20 14:40:00", "20 14:40"),
+        ("21 03:00:00", "20 14:40"),
+        ("23 14:00:00", "20 14:40"),
+    ],
+)
+def test_the_last_time_of_a_trading_day_is_found_from_any_day(at: str, last: str) -> None:
+    instant = datetime.fromisoformat(f"2026-11-{at.replace(' ', 'T')}+07:00")
+
+    found = TIMER.last_until(instant)
+
+    assert found is not None
+    assert f"{found + timedelta(hours=7):%d %H:%M}" == last
+
+
+def test_before_the_calendar_begins_there_is_no_last_time() -> None:
+    assert TIMER.last_until(datetime(1990, 1, 2, 12, tzinfo=UTC)) is None
+
+
 TIMER = OnTradingDays(load_rulebook().calendar, time(14, 40))
 FRIDAY = datetime(2026, 11, 20, 7, 0, tzinfo=UTC)  # 14:00 in Vietnam
 
