@@ -15,6 +15,7 @@ Messages name the call and the reason, never a secret, token or account number.
 """
 
 from datetime import datetime
+from http import HTTPStatus
 
 
 class BrokerError(Exception):
@@ -83,6 +84,13 @@ def refuses_key(error: BrokerError) -> bool:
     """Return whether the broker rejects our key, or anything signed with its secret."""
     is_unauthorised = isinstance(error, Refused) and error.http_status == 401
     return is_unauthorised or isinstance(error, KeyRefused)
+
+
+def is_forbidden(error: BrokerError) -> bool:
+    """Return whether the broker knows our key and does not allow the call: no permission, an
+    address that is not on its list, or a missing 2FA token.
+    """
+    return isinstance(error, Refused) and error.http_status == HTTPStatus.FORBIDDEN
 
 
 def is_unknown(error: BrokerError) -> bool:

@@ -20,9 +20,11 @@ from bot.journal.database.engines import file_of
 from bot.runtime.control.socket import ask
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunEnd, RunOptions
+from bot.runtime.start.broker import KEY_QUESTIONS
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import run_free, serve
+from tests.forbidding import forbidding
 from tests.staging import START, scenario
 from tests.story import Shown, once, write_project
 
@@ -266,6 +268,33 @@ async def test_a_secret_that_the_broker_refuses_is_said_and_exits_with_4(tmp_pat
     assert mistake.value.exit_code == ExitCode.SECRET
     assert str(mistake.value).startswith("E-SEC-004 the broker refuses our key or its signature")
     assert "not-the-secret" not in str(mistake.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "exit_code", "does"),
+    [
+        ("IP_NOT_ALLOWED", "no address of ak_test_xyz0123456789", ExitCode.SECRET, KEY_QUESTIONS),
+        ("OTP_SESSION_REQUIRED", "2FA session required", ExitCode.NEEDS_2FA, "ask the broker"),
+    ],
+)
+async def test_a_broker_that_forbids_the_reads_of_a_start_is_not_called_unreachable(
+    tmp_path: Path, code: str, message: str, exit_code: ExitCode, does: str
+) -> None:
+    async with forbidding(code, message) as base_url:
+        broker = {"base_url": base_url}
+        config = write_project(tmp_path, scenario="quiet", strategies=[once()], broker=broker)
+        secrets = {"BOT_BROKER__API_KEY": "ak_test_xyz0123456789", "BOT_BROKER__API_SECRET": "y"}
+        loaded = load_settings(config, environment=secrets)
+
+        with pytest.raises(OperatorMistake) as mistake:
+            await run_bot(loaded, RunOptions(), Shown())
+
+    said = str(mistake.value)
+    assert mistake.value.exit_code == exit_code
+    assert said.startswith("E-SEC-004 the broker answered, and ")
+    assert f"user: HTTP 403 {code}: {message[:6]}" in said
+    assert does in said
+    assert "xyz0123456789" not in said
 
 
 async def _until(is_so: Callable[[], bool], deadline_s: float = 40.0) -> None:

@@ -153,9 +153,19 @@ async def test_a_token_that_cannot_be_kept_does_not_end_the_run(tmp_path: Path) 
     assert kinds[-5:] == story
 
 
-async def test_a_day_without_codes_left_begins_without_a_token(tmp_path: Path) -> None:
-    action = {"do": "status", "status": 429, "code": "OTP_RATE_LIMIT_EXCEEDED"}
-    fault = {"match": {"verb": "POST", "path": "*/request"}, "action": action}
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("*/request", 429, "OTP_RATE_LIMIT_EXCEEDED"),
+        ("*/request", 403, "OTP_LOCKED"),
+        ("*/verify", 403, "OTP_INVALID"),
+    ],
+)
+async def test_a_start_that_gets_no_token_begins_without_one(
+    tmp_path: Path, path: str, status: int, code: str
+) -> None:
+    action = {"do": "status", "status": status, "code": code}
+    fault = {"match": {"verb": "POST", "path": path}, "action": action}
     config = write_project(tmp_path, scenario={**QUIET, "faults": [fault]}, strategies=[once()])
 
     story = await tell(config, minutes=3)

@@ -1,23 +1,20 @@
 """The doctor's checks of the broker, using reads only: clock, key, account, symbols."""
 
 from collections.abc import Iterator, Sequence
-from http import HTTPStatus
 from typing import Final
 
 from bot.broker.broker import Broker
-from bot.broker.errors import BrokerError, KeyRefused, Refused, is_unknown, refuses_key
-from bot.config.problems import ExitCode, OperatorMistake
+from bot.broker.errors import BrokerError, KeyRefused, is_forbidden, is_unknown, refuses_key
+from bot.config.problems import OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.strategies.load import load_strategies
 from bot.runtime.api import own_broker
 from bot.runtime.health.doctor_here import Finding, fail, ok, skipped, warn
-from bot.runtime.start.broker import choose_account, unreachable
+from bot.runtime.start.broker import KEY_QUESTIONS, choose_account, unreachable
 from bot.runtime.timetable.morning import clock_row
 
 ASKED: Final = ("broker", "clock", "key", "account", "symbols")
 SIGNED_READS: Final = 3
-FORBIDDEN: Final = "is the key active, may it read, and may it be used from this IP address?"
-CHECK: Final = f"Look at the broker's page of API keys: {FORBIDDEN}"
 _UNASKED: Final = "the broker was not reached"
 
 
@@ -46,7 +43,7 @@ async def asked(loaded: Loaded, broker: Broker) -> Sequence[Finding]:
             rest = _skipped(3, "the key is refused")
             return [ok("broker", f"{url} answers"), of_clock(loaded, broker), refused, *rest]
         if is_forbidden(error):
-            refused = fail("key", str(error), fix=f"at the broker: {FORBIDDEN}")
+            refused = fail("key", str(error), fix=f"at the broker: {KEY_QUESTIONS}")
             rest = _skipped(3, "the read is refused")
             return [ok("broker", f"{url} answers"), of_clock(loaded, broker), refused, *rest]
         fix = "look at the network, DNS and a firewall, and at broker.base_url"
@@ -63,16 +60,8 @@ async def check_key(loaded: Loaded) -> Finding:
     """
     async with own_broker(loaded) as broker:
         if (error := await refusal_of(broker)) is not None:
-            if is_forbidden(error):
-                text = f"the broker answered, and refuses to let this key read: {error}. {CHECK}"
-                raise OperatorMistake.of("E-SEC-004", text, ExitCode.SECRET) from error
             raise unreachable(error) from error
         return of_clock(loaded, broker)
-
-
-def is_forbidden(error: BrokerError) -> bool:
-    """Return whether the broker answered that this may not be read: no failure of the network."""
-    return isinstance(error, Refused) and error.http_status == HTTPStatus.FORBIDDEN
 
 
 async def refusal_of(broker: Broker) -> BrokerError | None:

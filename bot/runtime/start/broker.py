@@ -18,7 +18,7 @@ from bot.broker.broker import Broker, open_broker
 from bot.broker.budget import RequestBudget, Waiter
 from bot.broker.client import BrokerClient
 from bot.broker.drift import Drifted
-from bot.broker.errors import BrokerError, ForbiddenAddress, Refused, refuses_key
+from bot.broker.errors import BrokerError, ForbiddenAddress, Refused, is_forbidden, refuses_key
 from bot.broker.signer import Credentials
 from bot.broker.writes import OrderWriter
 from bot.config.problems import ExitCode, OperatorMistake
@@ -32,7 +32,6 @@ from bot.protocol.secret import Secret
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.fence import Fence
 from bot.runtime.hush import hiding
-from bot.runtime.second_factor import NO_MORE_MAILS
 from bot.runtime.state_dir import keep_token, kept_token
 from bot.runtime.watches import QuotaWatch, tell_accepted, tell_refused
 from bot.runtime.worlds.environment import (
@@ -47,6 +46,11 @@ from bot.runtime.worlds.system import ServedEnvironment, SystemEnvironment
 DRIFT_CHARACTERS_MAX: Final = 300
 RETRY_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Waits before the broker is asked again; the last one repeats until the bot is stopped."""
+
+ABOUT_CODES: Final = "OTP_"
+"""How the broker's codes of 2FA begin."""
+KEY_QUESTIONS: Final = "is the key active, may it read, and may it be used from this IP address?"
+"""What a 403 leaves open."""
 
 T = TypeVar("T")
 MakeEnvironment = Callable[[EnvironmentSpec], Environment]
@@ -119,8 +123,8 @@ class BrokerRetry:
         if not self.trouble:
             return ()
         text = (
-            f"{self.trouble}. The bot has not begun and asks again. If it lasts, look at the "
-            "network; to end it: bot stop"
+            f"{self.trouble}. The bot has not begun and asks again. If it lasts: bot doctor; "
+            "to end it: bot stop"
         )
         return (Standing("START_WAITS", text, {"why": self.trouble}),)
 
@@ -247,11 +251,24 @@ def matching_accounts(accounts: Sequence[SubAccount], wanted: str) -> list[SubAc
 
 
 def unreachable(error: BrokerError) -> OperatorMistake:
-    """Describe for an operator that the broker cannot be reached, or refuses our key."""
+    """Describe for an operator that the broker cannot be reached, or what of ours it refuses."""
     if refuses_key(error):
         text = (
             f"the broker refuses our key or its signature: {error}. Nothing was sent. Check the "
             "API key and its secret, and the clock of this machine"
+        )
+        return OperatorMistake.of("E-SEC-004", text, ExitCode.SECRET)
+    if isinstance(error, Refused) and is_forbidden(error):
+        if error.error_code.startswith(ABOUT_CODES):
+            text = (
+                f"the broker answered, and wants a 2FA token for a read: {error}. Nothing was "
+                "sent. By its document reads need none, and only a running bot takes a token: ask "
+                "the broker to let this key read without one"
+            )
+            return OperatorMistake.of("E-SEC-004", text, ExitCode.NEEDS_2FA)
+        text = (
+            f"the broker answered, and refuses to let this key read: {error}. Nothing was sent. "
+            f"Look at the broker's page of API keys: {KEY_QUESTIONS}"
         )
         return OperatorMistake.of("E-SEC-004", text, ExitCode.SECRET)
     did = "refused" if isinstance(error, Refused) else "did not answer"
@@ -262,25 +279,27 @@ def unreachable(error: BrokerError) -> OperatorMistake:
 async def sign_in(broker: Broker, state_dir: Path, code: Secret | None) -> bool:
     """Use the stored token; else, with a simulated broker, its known code.
 
-    Return whether a code was requested. If no more codes are mailed today the run begins without a
-    token: it follows open orders, and a person can supply one.
+    Return whether a code was requested. If none is mailed, or it is refused, the run begins without
+    a token: it follows open orders, and a person can supply one.
     """
+    has_asked = False
     kept = kept_token(state_dir, broker.offset.now())
     if kept is not None:
         broker.two_factor.set_token(*kept)
     elif code is not None:
         try:
             ticket = await broker.client.request_otp()
+            has_asked = True
+            given = await broker.client.verify_otp(ticket.ticket_id, code)
         except Refused as refusal:
-            if refusal.error_code not in NO_MORE_MAILS:
+            if not refusal.error_code.startswith(ABOUT_CODES):
                 raise
-            return False
-        given = await broker.client.verify_otp(ticket.ticket_id, code)
+            return has_asked
         broker.two_factor.set_token(given.token, given.expires_at)
         # if it cannot be stored, the next start requests a code again, as this one did
         with suppress(OSError):
             keep_token(state_dir, given.token, given.expires_at)
-    return kept is None and code is not None
+    return has_asked
 
 
 def show_broker(

@@ -10,6 +10,7 @@ import pytest
 from bot.config.problems import ExitCode
 from bot.runtime.health.doctor_here import Verdict
 from tests.cli.stage import Ran, call
+from tests.forbidding import forbidding
 from tests.runtime.health.test_doctor_broker import played, rows
 from tests.staging import QUIET
 from tests.story import once, write_project
@@ -115,17 +116,7 @@ async def test_a_key_of_another_host_is_sent_nowhere(tmp_path: Path) -> None:
 
 
 async def test_a_broker_that_forbids_to_read_has_answered(tmp_path: Path) -> None:
-    body = b'{"error_code":"403","message":"Forbidden"}'
-    head = f"HTTP/1.1 403 Forbidden\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-
-    async def forbid(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(head.encode() + body)
-        writer.close()
-
-    async with await asyncio.start_server(forbid, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        base_url = f"http://127.0.0.1:{port}"
+    async with forbidding() as base_url:
         ran = await secret_test(tmp_path, base_url, KEY, SECRET)
         given = {"BOT_BROKER__API_KEY": KEY, "BOT_BROKER__API_SECRET": SECRET}
         found = await rows(tmp_path / "doctor", base_url, given)
