@@ -5,11 +5,18 @@ from typing import Final
 
 from bot.broker.broker import Broker
 from bot.broker.errors import BrokerError, KeyRefused, is_forbidden, is_unknown, refuses_key
+from bot.clock import SystemClock
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import Loaded
-from bot.config.strategies.load import load_strategies
+from bot.config.strategies.load import load_sound, load_strategies
+from bot.domain.account import SubAccount
+from bot.domain.local_time import local_of
+from bot.journal.database.schema import reading_current
+from bot.journal.errors import JournalError
+from bot.journal.reading.recovering import read_recovery
 from bot.runtime.api import own_broker
-from bot.runtime.health.doctor_here import Finding, fail, ok, skipped, warn
+from bot.runtime.health.doctor_here import OF_ITS_OWN, Finding, fail, ok, skipped, warn
+from bot.runtime.journal_file import require_same_account
 from bot.runtime.start.broker import KEY_QUESTIONS, choose_account, unreachable
 from bot.runtime.timetable.morning import clock_row
 
@@ -94,7 +101,24 @@ async def of_account(loaded: Loaded, broker: Broker) -> Finding:
         return fail("account", text, fix="set broker.account: bot api sub-accounts")
     except BrokerError as error:
         return fail("account", str(error), fix="ask again; then the broker")
-    return ok("account", f"{account.masked} {account.type}")
+    return of_shares(loaded, account) or ok("account", f"{account.masked} {account.type}")
+
+
+def of_shares(loaded: Loaded, account: SubAccount) -> Finding | None:
+    """Return what a start would refuse: shares that were traded on another account. What can't be
+    read here has a row of its own.
+    """
+    try:
+        with reading_current(loaded.journal_url) as connection:
+            left = read_recovery(connection, local_of(SystemClock().now()).date())
+        strategies = load_sound(loaded).strategies
+    except (JournalError, OperatorMistake):
+        return None
+    try:
+        require_same_account(left, strategies, account.extended_id)
+    except OperatorMistake as mistake:
+        return fail("account", mistake.problems[0].head, fix=OF_ITS_OWN)
+    return None
 
 
 def of_clock(loaded: Loaded, broker: Broker) -> Finding:

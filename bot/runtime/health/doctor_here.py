@@ -33,6 +33,7 @@ from bot.journal.upkeep.verify import damage_of
 from bot.journal.writing.heads import read_heads_file
 from bot.runtime.brake import flags_in
 from bot.runtime.control.socket import NoBotRunning, ask
+from bot.runtime.journal_file import require_unmixed
 from bot.runtime.state_dir import kept_token
 from bot.runtime.timetable.feeds import SLOWER_MAX, polls_of, slowed_by, slowness_of
 from bot.runtime.timetable.morning import calendar_row, disk_row
@@ -49,6 +50,7 @@ ROOM_SOON: Final = 4
 """A warning begins at this multiple of the space at which the bot stops entries."""
 BACKUP_DAYS: Final = 8
 """A backup older than this is reported: one a week is not much."""
+OF_ITS_OWN: Final = "set another state_dir, or what was there before: bot docs upgrade"
 _DAY_S: Final = 86_400
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MEGABYTE: Final = 1_000_000
@@ -250,7 +252,7 @@ def of_journal(loaded: Loaded) -> Iterator[Finding]:
         yield fail("journal", found, fix=fix)
         yield skipped("chain", "the journal has another schema")
         return
-    yield ok("journal", f"{shown}, schema {state.found}")
+    yield of_mode(loaded) or ok("journal", f"{shown}, schema {state.found}")
     kept = read_heads_file(loaded.state_dir, url).kept
     try:
         damage = damage_of(url, kept[-1] if kept else None, _ANY_EPOCH)
@@ -264,6 +266,19 @@ def of_journal(loaded: Loaded) -> Iterator[Finding]:
         yield fail("chain", damage[0], fix=fix)
     else:
         yield ok("chain", f"whole, as kept at {kept[-1].at:%Y-%m-%d %H:%M}" if kept else "whole")
+
+
+def of_mode(loaded: Loaded) -> Finding | None:
+    """Return what a start would refuse in a journal of another mode. What can't be read is left to
+    the row of the chain.
+    """
+    try:
+        require_unmixed(loaded.journal_url, loaded.settings.mode)
+    except OperatorMistake as mistake:
+        return fail("journal", mistake.problems[0].head, fix=OF_ITS_OWN)
+    except JournalError:
+        pass
+    return None
 
 
 def of_backups(loaded: Loaded, clock: Clock) -> Finding:

@@ -31,10 +31,15 @@ class Shifted(SystemClock):
 
 
 @asynccontextmanager
-async def played(ahead_s: float = 0) -> AsyncIterator[tuple[str, Mapping[str, str]]]:
+async def played(
+    ahead_s: float = 0, **changes: object
+) -> AsyncIterator[tuple[str, Mapping[str, str]]]:
     wire = Shifted(timedelta(seconds=ahead_s))
     sandbox = Sandbox(
-        scenario(), load_rulebook(), clock=ScaledClock(wire, start=START, speed=1.0), wire=wire
+        scenario(**changes),
+        load_rulebook(),
+        clock=ScaledClock(wire, start=START, speed=1.0),
+        wire=wire,
     )
     given = sandbox.credentials
     async with serve(sandbox) as base_url:
