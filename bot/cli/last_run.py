@@ -1,8 +1,9 @@
 """What the journal of a bot that is not running says: how its run ended, and what it left open."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,15 +22,35 @@ from bot.domain.local_time import clock_of, day_and_clock_of, local_date
 if TYPE_CHECKING:
     from bot.journal.errors import Holder
     from bot.journal.reading.reader import JournalReader
+    from bot.journal.reading.values import OrderRow
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last run of a bot that is not running. If it has no end, it was killed, or `writer`,
+    another bot, is at it.
+    """
+
+    started_at: datetime
+    ended_at: datetime | None
+    reason: str
+    writer: "Holder | None" = None
+    orders: "Sequence[OrderRow]" = ()
+    """Own orders that are open or unknown, unless another bot is at them."""
 
 
 def open_orders(reader: "JournalReader") -> list[str]:
     """Describe the own orders that are open or unknown, at the broker: not those held here."""
+    return [_order_words(row) for row in _open_rows(reader)]
+
+
+def _open_rows(reader: "JournalReader") -> "list[OrderRow]":
     found = reader.orders(open_only=True)
-    rows = [row for row in found if row.local_id is not None and row.is_open]
-    return [
-        f"{row.id} {order_in(row)}, {row.executed_quantity:,} filled, {row.status}" for row in rows
-    ]
+    return [row for row in found if row.local_id is not None and row.is_open]
+
+
+def _order_words(row: "OrderRow") -> str:
+    return f"{row.id} {order_in(row)}, {row.executed_quantity:,} filled, {row.status}"
 
 
 def lines_left_open(invocation: Invocation) -> list[str]:
@@ -46,29 +67,68 @@ def lines_left_open(invocation: Invocation) -> list[str]:
 
 def rows_of_stopped(invocation: Invocation, say: Say) -> Iterator[tuple[str, str]]:
     """Yield name and text of each row of `bot status` where no bot runs."""
-    if (seen := _ended_with_nothing_open(invocation)) is not None:
-        yield "last run", _end_words(say, *seen)
+    if (last := _last_run(invocation)) is None:
         return
+    began, ended = day_and_clock_of(last.started_at), last.ended_at
+    if last.writer is not None:
+        yield "last run", say(messages.IS_ANOTHERS, began=began, writer=last.writer)
+    elif ended is None:
+        yield "last run", say(messages.HAS_NO_END, began=began)
+    else:
+        yield "last run", _end_words(say, last.started_at, ended, last.reason)
+    for row in last.orders:
+        yield "open", _order_words(row)
+    if last.orders:
+        yield "", say(messages.LEFT_OPEN)
+
+
+def fields_of_stopped(invocation: Invocation) -> dict[str, object]:
+    """Return what those rows say, ready for JSON, under the names that a running bot uses."""
+    if (last := _last_run(invocation)) is None:
+        return {}
+    run = {
+        "started_at": last.started_at.isoformat(),
+        "ended_at": last.ended_at.isoformat() if last.ended_at else None,
+        "reason": last.reason,
+        "writer": str(last.writer or ""),
+    }
+    return {
+        "last_run": run,
+        "open_orders": [_order_fields(row) for row in last.orders if row.order_id],
+        "unknown": [row.local_id for row in last.orders if not row.order_id],
+    }
+
+
+def _order_fields(row: "OrderRow") -> dict[str, object]:
+    return {
+        "order_id": row.order_id,
+        "intent_id": row.local_id,
+        "strategy": row.strategy,
+        "symbol": row.symbol,
+        "side": row.side,
+        "quantity": row.quantity,
+        "price": row.price,
+        "order_type": row.order_type,
+        "executed": row.executed_quantity,
+        "state": row.state,
+        "broker_status": row.status,
+    }
+
+
+def _last_run(invocation: Invocation) -> LastRun | None:
+    """Return it; None if none is known. A journal that can't be read is told."""
+    if (seen := _ended_with_nothing_open(invocation)) is not None:
+        return LastRun(*seen)
     try:
         with _journal_of_last_run(invocation) as reader:
             if reader is None or not (runs := reader.runs()):
-                return
-            last, orders, writer = runs[-1], open_orders(reader), _writer(reader)
+                return None
+            last, writer = runs[-1], _writer(reader)
+            orders = () if writer else _open_rows(reader)
     except OperatorMistake as unread:
         show_mistake(unread)
-        return
-    began, ended = day_and_clock_of(last.started_at), last.ended_at
-    if writer is not None:
-        yield "last run", say(messages.IS_ANOTHERS, began=began, writer=writer)
-        return
-    if ended is None:
-        yield "last run", say(messages.HAS_NO_END, began=began)
-    else:
-        yield "last run", _end_words(say, last.started_at, ended, last.end_reason or "")
-    for order in orders:
-        yield "open", order
-    if orders:
-        yield "", say(messages.LEFT_OPEN)
+        return None
+    return LastRun(last.started_at, last.ended_at, last.end_reason or "", writer, orders)
 
 
 def _end_words(say: Say, began: datetime, ended: datetime, why: str) -> str:

@@ -258,7 +258,7 @@ def _name_stopped(invocation: Invocation) -> None:
 
 def find_status(invocation: Invocation) -> Fields:
     reply = find_bot(invocation, "status")
-    return STOPPED if reply is None else reply.inner("status")
+    return Fields(STOPPED) if reply is None else reply.inner("status")
 
 
 def running_status(invocation: Invocation) -> Fields:

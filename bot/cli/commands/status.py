@@ -9,7 +9,7 @@ import click
 
 from bot.cli import messages
 from bot.cli.command import Invocation, define_command
-from bot.cli.last_run import rows_of_stopped
+from bot.cli.last_run import fields_of_stopped, rows_of_stopped
 from bot.cli.options import timeout_option, watch_option
 from bot.cli.show import json_text, print_lines, watch, width
 from bot.cli.target import Fields, find_status, no_bot, which_bot
@@ -78,12 +78,14 @@ def show_status_or_examples(invocation: Invocation) -> None:
 
 
 def _lines(invocation: Invocation, found: Fields) -> list[str]:
+    is_stopped = found["state"] == RunState.STOPPED
     if invocation.json:
-        return json_text(found).splitlines()
+        last = fields_of_stopped(invocation) if is_stopped else {}
+        return json_text({**found, **last}).splitlines()
     if invocation.lang:
         found["language"] = invocation.lang
     lines, limit = [*lines_of(found, which_bot(invocation))], width()
-    if found["state"] == RunState.STOPPED:
+    if is_stopped:
         say = phrases(found.text("language"))
         for name, text in rows_of_stopped(invocation, say):
             lines += _rows(say(name), [text])

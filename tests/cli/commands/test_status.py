@@ -1,9 +1,6 @@
 """`bot status` in words, from what a running bot answers."""
 
-import os
 import re
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,13 +9,8 @@ from bot.cli.commands.status import OUTCOMES, lines_of
 from bot.cli.messages import CHANGED
 from bot.cli.target import STOPPED
 from bot.cli.telling.languages import catalogue
-from bot.config.problems import ExitCode
-from bot.config.settings.places import remember_run
 from bot.domain.entry import RunState
 from bot.domain.instrument import PHASE_WORDS
-from bot.journal.writing.lease import acquire
-from bot.runtime.journal_file import this_process
-from tests.cli.stage import call, make_project
 
 WHICH: Final = "mybot (sandbox, account …001.1)"
 RUNNING: Final[dict[str, Any]] = {
@@ -190,71 +182,6 @@ def test_the_alerts_of_a_bot_of_an_earlier_version_are_shown_in_its_words() -> N
 
 def test_a_bot_that_does_not_run_is_stopped() -> None:
     assert list(lines_of(STOPPED, WHICH)) == [f"STOPPED  {WHICH}"]
-
-
-_ANOTHER_RUN: Final = (
-    "INSERT INTO runs (run_id, started_at, mode, version, config_sha256, epoch) "
-    "SELECT run_id + 1, started_at, mode, version, config_sha256, epoch FROM runs"
-)
-
-
-def test_a_stopped_standby_does_not_take_the_bot_that_trades_for_killed(tmp_path: Path) -> None:
-    config = _has_run(make_project(tmp_path))
-    with closing(sqlite3.connect(tmp_path / "journal.db")) as journal, journal:
-        journal.execute(_ANOTHER_RUN)
-    lease = acquire(f"sqlite:///{tmp_path}/journal.db", this_process())
-
-    told = call("status", "-c", str(config), columns=300).out
-    lease.release()
-
-    assert f"another bot is at it: pid {os.getpid()} on " in told
-    assert "was killed" not in told
-    assert "bot run" not in told.replace("Start one: bot run", "")
-
-
-def _has_run(config: Path) -> Path:
-    """Leave behind what a run leaves in its state directory."""
-    state_dir = config.parent / "state"
-    state_dir.mkdir(mode=0o700, exist_ok=True)
-    bot = {"name": "mine", "mode": "sandbox", "config": str(config)}
-    remember_run(state_dir, config, os.environ, bot, "en", f"sqlite:///{config.parent}/journal.db")
-    return config
-
-
-def test_a_stopped_bot_says_how_its_run_ended_and_what_works_on(config: Path) -> None:
-    ran = call("status", "-c", str(_has_run(config)), columns=90)
-
-    assert ran.code == ExitCode.NOT_RUNNING
-    assert ran.out.splitlines() == [
-        "STOPPED  mine (sandbox)",
-        "last run    began 2026-11-19 09:11:00, ended 09:42:00: the hour is over",
-        "open        L-0008 BUY 300 HPG LIMIT 27,000, 0 filled, UNKNOWN",
-        "            while the bot is down nothing expires or cancels them: start it (bot run), or",
-        "            cancel them in the broker's app; what is left ends with its trading day",
-    ]
-    assert ran.err.startswith("E-RUN-001 no bot is running on ")
-
-
-def test_a_bot_that_was_killed_is_said_to_have_no_end(tmp_path: Path) -> None:
-    config = _has_run(make_project(tmp_path))
-    with closing(sqlite3.connect(tmp_path / "journal.db")) as journal, journal:
-        journal.execute(_ANOTHER_RUN)
-
-    _, last, *_ = call("status", "-c", str(config), columns=300).out.splitlines()
-
-    assert last.startswith(
-        "last run    began 2026-11-19 09:11:00, and has no end in the journal: it was killed, or "
-    )
-
-
-def test_a_stopped_bot_whose_journal_cannot_be_read_is_stopped_all_the_same(tmp_path: Path) -> None:
-    config = _has_run(make_project(tmp_path))
-    (tmp_path / "journal.db").write_text("no database")
-
-    ran = call("status", "-c", str(config))
-
-    assert (ran.code, ran.out) == (ExitCode.NOT_RUNNING, "STOPPED  mine (sandbox)\n")
-    assert ran.err.startswith("E-DB-0")
 
 
 def test_a_bot_that_has_just_begun_says_that_it_is_starting() -> None:
