@@ -118,6 +118,9 @@ class LogLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         first, *more = self.format(record).splitlines() or [""]
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
+            first, more = f"{first}: too many open files", []  # no place in a program is the cause
         write_line(first, err=True)
         for line in more:
             write_line(f"  {line}", err=True)

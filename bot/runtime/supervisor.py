@@ -10,6 +10,7 @@ or an operator's mistake, are left to the supervisor.
 """
 
 import asyncio
+import errno
 import math
 import os
 import platform
@@ -20,7 +21,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from signal import Signals
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from bot import __version__
 from bot.clock import SystemClock
@@ -44,6 +45,11 @@ REPORTS_MAX: Final = 20
 """At most this many kinds of faults get a file in one run; the journal has every
 kind's traceback.
 """
+NO_MORE_FILES: Final = (
+    "this process may open no more files: what asks it, such as bot status, gets no answer, and "
+    "what it needs may fail. Raise the limit before the start: ulimit -n 4096, or LimitNOFILE=4096 "
+    "in the unit"
+)
 LINE_MAX: Final = 10_000
 """Characters in a report's line."""
 
@@ -59,6 +65,28 @@ def on_signals(numbers: Sequence[Signals], act: Callable[[Signals], object]) -> 
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+
+
+def tell_once_of_files(say: Callable[[str], object]) -> None:
+    """Have the running loop say it once if no more files can be opened. asyncio has a traceback for
+    each attempt to accept a connection, thousands a second, and another one for each of those that
+    it would repeat after the socket was closed.
+    """
+    has_told = False
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal has_told
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
+            if not has_told:
+                has_told = True
+                say(NO_MORE_FILES)
+            return
+        is_repeated = isinstance(error, ValueError) and "_start_serving" in context["message"]
+        if not (has_told and is_repeated):
+            loop.default_exception_handler(context)
+
+    asyncio.get_running_loop().set_exception_handler(handle)
 
 
 class Supervisor:

@@ -26,6 +26,7 @@ from bot.clock import boottime_s, monotonic_s
 from bot.domain.visible import visible
 from bot.runtime.health.heartbeat import LOOK_S
 from bot.runtime.health.readings import CONTENT_TYPE, Readings, exposed
+from bot.runtime.supervisor import tell_once_of_files
 
 HOST: Final = "127.0.0.1"
 ANSWER_S: Final = 1.0
@@ -96,7 +97,7 @@ class Listening:
         # A warning for each request above the limit would push everything else out of the log.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self._server = _Quiet(config)
-        serving = partial(asyncio.run, self._server.serve(sockets=[ours]))
+        serving = partial(asyncio.run, _serve(self._server, ours))
         self._thread = threading.Thread(target=serving, name="health", daemon=True)
         self._thread.start()
 
@@ -181,6 +182,11 @@ class _Quiet(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Do not take over the process's signals."""
         yield
+
+
+async def _serve(server: uvicorn.Server, ours: socket.socket) -> None:
+    tell_once_of_files(logging.getLogger(__name__).warning)  # the screen is the bot's loop's
+    await server.serve(sockets=[ours])
 
 
 def read_for(read: Callable[[], T], done: "Future[T]") -> None:

@@ -26,7 +26,7 @@ from bot.runtime.health.readings import Counts, Readings
 from bot.runtime.hush import Hiding, hiding
 from bot.runtime.parts import Parts
 from bot.runtime.run_controls import Screen
-from bot.runtime.supervisor import Supervisor
+from bot.runtime.supervisor import Supervisor, tell_once_of_files
 
 if TYPE_CHECKING:
     from bot.runtime.health.listening import Listening
@@ -61,6 +61,7 @@ class Onlookers:
     async def begin(self, stack: AsyncExitStack) -> None:
         """Begin with the run; what has to be closed goes on the stack."""
         stack.enter_context(hiding(self._known))
+        tell_once_of_files(self.trouble)
         if self._log is not None:
             self._log.begin()
             stack.callback(self._log.end)
