@@ -32,6 +32,7 @@ def test_where_the_usual_port_is_taken_and_nobody_chose_it_a_free_one_is(tmp_pat
     loaded = load_settings(tmp_path / "bot.yaml", environment={})
 
     with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # also just after another's end
         with suppress(OSError):  # it may already be taken
             other.bind(("127.0.0.1", USUAL))
             other.listen()
