@@ -4,7 +4,13 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+)
 from contextlib import contextmanager, suppress
 from multiprocessing import active_children, get_context, parent_process
 from socket import create_connection
@@ -64,7 +70,11 @@ class _Cluster(Executor):
     """
 
     def __init__(self, client: Any) -> None:
+        from distributed import KilledWorker
+
         self._client = client
+        self._killed: type[Exception] = KilledWorker
+        """Raised for a task whose workers have died, one after another."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         client, future = self._client, Future[Any]()
@@ -74,10 +84,13 @@ class _Cluster(Executor):
             """A result that went with its worker is made again, and waited for."""
             gathered = asyncio.ensure_future(client.gather(task, asynchronous=True))
             await asyncio.wait([gathered])
+            # Looked at even if nobody wants it any more: else asyncio shows its traceback.
+            error = CancelledError() if gathered.cancelled() else gathered.exception()
             if not future.set_running_or_notify_cancel():
                 return
-            error = CancelledError() if gathered.cancelled() else gathered.exception()
-            if error is not None:
+            if isinstance(error, self._killed):
+                future.set_exception(BrokenExecutor(f"it has ended each worker: {error}"))
+            elif error is not None:
                 future.set_exception(error)
             else:
                 future.set_result(gathered.result())

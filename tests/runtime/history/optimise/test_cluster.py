@@ -1,16 +1,19 @@
 """A search on a cluster: a real scheduler and two real workers, of which one is killed."""
 
+import asyncio
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -121,6 +124,43 @@ def test_a_trial_that_is_given_up_is_cancelled_on_the_cluster(
 
         assert len(executor._client.futures) == 1
         kept.cancel()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_traceback_is_shown_for_a_trial_that_is_given_up(
+    address: tuple[str, list[int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    with cluster(address[0]) as (make, _):
+        executor: Any = make()
+        given_up = [executor.submit(sleep, 600) for _ in range(3)]
+        client = executor._client
+
+        assert [each.cancel() for each in given_up] == [True] * 3
+
+        while client.futures:
+            sleep(0.01)
+        client.sync(asyncio.sleep, 0.1)
+        gc.collect()
+
+    assert [each for each in caplog.records if each.name == "asyncio"] == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trial_that_ends_each_worker_is_a_breakdown_and_no_bug(
+    address: tuple[str, list[int]],
+) -> None:
+    with cluster(address[0]) as (make, _), make() as executor:
+        played = executor.submit(end_each_worker)
+
+        assert isinstance(played.exception(30), BrokenExecutor)
+
+
+def end_each_worker() -> None:
+    """As Dask says it after some deaths."""
+    from distributed import KilledWorker
+
+    worker: Any = SimpleNamespace(address="tcp://127.0.0.1:1")
+    raise KilledWorker("a trial", worker, 3)
 
 
 @pytest.mark.parametrize("wrong", ["host", "tcp://host:port"])
