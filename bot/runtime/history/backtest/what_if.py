@@ -162,19 +162,18 @@ class Compared:
 
 def trade_again(state_dir: Path, day: date, *, fill: FillName = "queue") -> Compared:
     """Trade the runs of a recorded day again and compare. Raises Unusable."""
-    recorded, played = list[Order](), list[Order]()
+    kept, played = Collected(), list[Order]()
     for folder in recorded_runs(state_dir, day):
         head, ways = read_head(folder)
         rows = [row for part in parts_of(folder) for row in rows_of(part)]
         if any(row.kind == GAP for row in rows):
             raise Unusable(f"{folder}: events are missing, so its orders can't be compared")
         events = [ways.event.read(row.event) for row in rows if row.event]
-        kept, again = Collected(), Collected()
-        for row in rows:
+        again = Collected()
+        for row in rows:  # an order that was open at a restart is told on in the next run
             for command in ways.commands.read(row.commands or "[]"):
                 if isinstance(command, Record):
                     kept.keep(command.entry)
-        recorded += orders_of(kept)
         market = played_market(events, head.rulebook, fill)
         strategies = [
             replace(each, plan=replace(each.plan, account=market.script.extended_id))
@@ -185,7 +184,7 @@ def trade_again(state_dir: Path, day: date, *, fill: FillName = "queue") -> Comp
         )
         market.through(engine, events, again, heard)
         played += orders_of(again)
-    return Compared(day, fill, tuple(recorded), tuple(played))
+    return Compared(day, fill, tuple(orders_of(kept)), tuple(played))
 
 
 def heard(event: Event) -> Event | None:
@@ -236,7 +235,7 @@ def played_market(events: Iterable[Event], rulebook: Rulebook, fill: FillName) -
 
 
 def orders_of(kept: Collected) -> list[Order]:
-    """Return the orders of a run, in the order of the decisions that they were sent by."""
+    """Return the orders of a run or a day, in the order of the decisions that they were sent by."""
     by_intent = {each.intent_id: each for each in kept.orders.values()}
     found = []
     for each in kept.decisions:
