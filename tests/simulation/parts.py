@@ -6,9 +6,11 @@ Each part tells the seeds that it is asked for and that are not in the file yet,
 judged as one run. A part that was cut off goes on after the last story that it told.
 """
 
+import fcntl
 import json
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,22 @@ def commit() -> str:
     return asked[0].stdout.strip()
 
 
+@contextmanager
+def alone(file: Path) -> Iterator[None]:
+    """Keep others out of a file. Raises SystemExit if one is at it: both would tell the same."""
+    with file.open("a") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(f"another part is being told into {file}: wait for its end") from None
+        yield
+
+
 def told_before(file: Path, by: Mapping[str, object]) -> list[dict[str, Any]]:
     """Return the stories in a file, or begin it. Raises SystemExit if others told them."""
-    if not file.exists():
-        file.write_text(f"{json.dumps(by)}\n")
     *lines, cut_off = file.read_text().split("\n")
-    if cut_off:
+    lines = lines or [json.dumps(by)]
+    if cut_off or len(lines) == 1:
         file.write_text("".join(f"{line}\n" for line in lines))
     head, *stories = map(json.loads, lines)
     if head != by:
@@ -39,9 +51,13 @@ def told_before(file: Path, by: Mapping[str, object]) -> list[dict[str, Any]]:
     return stories
 
 
-def kept(results: Iterable[Any], file: Path) -> Iterator[Any]:
-    """Pass each on once it is in the file."""
+def kept(results: Iterable[Any], file: Path, is_told: Callable[[], bool]) -> Iterator[Any]:
+    """Pass each on once it is in the file. Raises SystemExit if it is not told as the others are:
+    a part reads its files for as long as it lasts.
+    """
     for result in results:
+        if not is_told():
+            raise SystemExit("the commit has changed meanwhile: what was told since is not kept")
         with file.open("a") as end:
             end.write(f"{json.dumps(vars(result))}\n")
         yield result

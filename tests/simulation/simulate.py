@@ -52,7 +52,7 @@ from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.scenario import Scenario
 from tests.proofs import undone
 from tests.simulation.machine import STUCK, run_on_machine
-from tests.simulation.parts import commit, kept, told_before
+from tests.simulation.parts import alone, commit, kept, told_before
 from tests.simulation.plan import CLOCK_OFF, DAY, FAIR, KILL, Plan, plan_of
 from tests.simulation.strikes import STRIKES_MIN, by_id, too_rare
 from tests.simulation.traders import strategies_of, write_plugins
@@ -404,10 +404,11 @@ def main(arguments: Sequence[str]) -> int:
     if given.into is None:
         return report(_each(given.seeds, tell), of=len(given.seeds), is_twice=given.twice)
     by = {"commit": commit(), "twice": given.twice}
-    before = [_read(story) for story in told_before(given.into, by)]
-    left = [seed for seed in given.seeds if seed not in {result.seed for result in before}]
-    new = kept(_each(left, tell), given.into)
-    return report(chain(before, new), of=len(before) + len(left), is_twice=given.twice)
+    with alone(given.into):
+        before = [_read(story) for story in told_before(given.into, by)]
+        left = [seed for seed in given.seeds if seed not in {result.seed for result in before}]
+        new = kept(_each(left, tell), given.into, lambda: commit() == by["commit"])
+        return report(chain(before, new), of=len(before) + len(left), is_twice=given.twice)
 
 
 def _read(story: Mapping[str, Any]) -> Result:

@@ -18,7 +18,9 @@ Tell = Callable[..., tuple[int, list[int]]]
 def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tell:
     """Tell seeds into a file, by a commit; return the exit code, and those that had to be told."""
 
-    def told(*asked: str, by: str = "a", cut_off_after: int = 9) -> tuple[int, list[int]]:
+    def told(
+        *asked: str, by: str = "a", commits: Iterable[str] = (), cut_off_after: int = 9
+    ) -> tuple[int, list[int]]:
         seeds: list[int] = []
 
         def each(left: Iterable[int], _: object) -> Iterator[Result]:
@@ -30,7 +32,8 @@ def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tell:
                 yield replace(NOTHING, seed=seed, struck=struck, intents=1, found=found)
 
         monkeypatch.setattr(simulate, "_each", each)
-        monkeypatch.setattr(simulate, "commit", lambda: by)
+        named = iter(commits)
+        monkeypatch.setattr(simulate, "commit", lambda: next(named, by))
         monkeypatch.setattr(simulate, "_tell_failure", lambda _: None)
         return main([*asked, "--into", str(tmp_path / "night")]), seeds
 
@@ -70,6 +73,28 @@ def test_a_part_of_another_commit_or_told_another_way_is_refused(tell: Tell) -> 
         tell("2", by="b")
     with pytest.raises(SystemExit, match="name another file"):
         tell("2", "--twice")
+
+
+def test_a_commit_that_comes_in_between_ends_a_part_without_its_story(
+    tell: Tell,
+) -> None:
+    with pytest.raises(SystemExit, match="changed meanwhile"):
+        tell("3", commits="aab")
+
+    assert tell("3") == (0, [1, 2])
+
+
+def test_a_second_part_at_the_same_time_is_refused(tell: Tell, tmp_path: Path) -> None:
+    with parts.alone(tmp_path / "night"), pytest.raises(SystemExit, match="another part"):
+        tell("1")
+
+
+@pytest.mark.parametrize("begun", ["", '{"commit": "a", "tw'])
+def test_a_file_that_was_hardly_begun_is_begun_anew(tell: Tell, tmp_path: Path, begun: str) -> None:
+    (tmp_path / "night").write_text(begun)
+
+    assert tell("2") == (0, [0, 1])
+    assert tell("2") == (0, [])
 
 
 def test_what_is_not_committed_tells_no_part(
