@@ -107,10 +107,8 @@ def _is_close(state: State, seen: QuoteSeen) -> bool:
     behind. A price with the time of another day is of a node that is, or nothing was traded.
     """
     exchange, stamp = seen.quote.exchange, seen.quote.updated_at
-    phase, last_price_at = (
-        state.phases.get(exchange),
-        state.rulebook.last_price_at(exchange, seen.at),
-    )
+    phase = state.phases.get(exchange)
+    last_price_at = state.rulebook.last_price_at(exchange, seen.at)
     if phase is None or phase.phase not in SETTLED or last_price_at is None:
         return False
     if stamp is not None and local_date(stamp) != state.trading_date:
