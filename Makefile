@@ -25,7 +25,7 @@ demo: setup
 test: setup
 	@.venv/bin/python -m compileall -q -j 0 bot
 	@env -u PYTHONDONTWRITEBYTECODE FAULT_COUNTS=$(COUNTS)/test.json \
-		.venv/bin/pytest -n 3 --dist worksteal -m "not long"
+		.venv/bin/pytest -n 4 --dist worksteal -m "not long"
 
 # How often each fault struck in a run of tests, a file for each; git ignores build/.
 COUNTS := build/faults

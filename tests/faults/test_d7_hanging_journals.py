@@ -110,8 +110,9 @@ async def test_a_bot_that_plays_its_own_broker_outlasts_a_hang_too(tmp_path: Pat
     assert verify(f"sqlite:///{hanging.state_dir / 'journal.db'}").problems == ()
 
 
+@pytest.mark.long  # make test has the others of a halt under a hang
 @pytest.mark.parametrize(
-    "database", ["sqlite", pytest.param("postgres", marks=(pytest.mark.postgres, pytest.mark.long))]
+    "database", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 )
 async def test_a_hang_and_a_halt_under_it_are_told_to_who_is_away(
     tmp_path: Path,

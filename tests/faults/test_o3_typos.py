@@ -180,6 +180,7 @@ async def _refused(config: Path, **options: Any) -> str:
     return str(mistake.value)
 
 
+@pytest.mark.long  # make test has the answers at a terminal
 async def test_no_hundredfold_limit_starts_unless_it_is_typed(
     tmp_path: Path, record_property: Any
 ) -> None:

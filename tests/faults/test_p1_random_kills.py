@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
 KILLS = 2
 
 
-@pytest.mark.long  # the next one in make test, and fifty by tests.crash.kills
+@pytest.mark.long  # fifty by tests.crash.kills, and in make test a killed demo
 def test_a_bot_that_is_killed_again_and_again_loses_and_doubles_nothing(
     record_property: Callable[[str, object], None],
 ) -> None:
@@ -30,6 +30,7 @@ def test_a_bot_that_is_killed_again_and_again_loses_and_doubles_nothing(
     record_property(STRIKES, tally.kills)
 
 
+@pytest.mark.long
 @pytest.mark.postgres
 def test_nor_does_one_with_its_journal_on_a_server(
     own_postgres_url: str, record_property: Callable[[str, object], None]

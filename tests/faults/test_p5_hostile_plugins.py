@@ -193,6 +193,7 @@ def _reason(status: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.one_strike
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("harm", HARMS[: times("P5", FEW)], ids=str)
 async def test_whatever_a_plug_in_does_the_others_go_on_and_nothing_is_lost_or_doubled(
     harm: Harm, tmp_path: Path

@@ -169,6 +169,7 @@ async def test_a_standby_that_takes_over_meanwhile_makes_the_comparison(
     assert _told(notes) == [ENDED_BEFORE, *COMPARED]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "back_at",
     [

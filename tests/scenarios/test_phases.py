@@ -57,6 +57,7 @@ def alerts(story: Story) -> list[object]:
     return [note.numbers.get("alert") for note in notes if note.kind == "ALERT"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fault", [FAILS, HANGS], ids=["fails", "hangs"])
 async def test_a_failed_read_at_a_boundary_is_made_again(tmp_path: Path, fault: object) -> None:
     story = await told(tmp_path, fault)

@@ -145,6 +145,7 @@ def test_no_traceback_is_shown_for_a_trial_that_is_given_up(
     assert [each for each in caplog.records if each.name == "asyncio"] == []
 
 
+@pytest.mark.long  # a worker that is killed is in make test
 @pytest.mark.filterwarnings("ignore")
 def test_a_trial_that_ends_each_worker_is_a_breakdown_and_no_bug(
     address: tuple[str, list[int]],
