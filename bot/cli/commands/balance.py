@@ -35,7 +35,7 @@ def command(invocation: Invocation, form: str) -> None:
     reply = find_bot(invocation, "balance")
     if reply is None:
         # The engine is slow to import, and not needed if a bot is running.
-        from bot.runtime.control.without_bot import balances_without_bot
+        from bot.runtime.without_bot import balances_without_bot
 
         with readable_journal(invocation) as loaded:
             at, rows = balances_without_bot(loaded)

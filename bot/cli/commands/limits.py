@@ -45,7 +45,7 @@ def command(invocation: Invocation) -> None:
         title = f"{which_bot(invocation)}: how much of each limit is used now"
     else:
         # The strategies are slow to import, and not needed if a bot is running.
-        from bot.runtime.control.without_bot import limits_without_bot
+        from bot.runtime.without_bot import limits_without_bot
 
         with readable_journal(invocation) as loaded:
             rows_at_rest, has_run = limits_without_bot(loaded)

@@ -112,7 +112,7 @@ def _may_follow(found: Fields) -> bool:
 
 def _without_bot(invocation: Invocation) -> Fields:
     # The client and the strategies are slow to import, and not needed if a bot is running.
-    from bot.runtime.control.without_bot import compare_without_bot
+    from bot.runtime.without_bot import compare_without_bot
 
     with readable_journal(invocation) as loaded:
         if loaded.settings.mode == "paper":  # the broker's account is not the journal's

@@ -7,7 +7,7 @@ import pytest
 
 from bot.clock import SimulatedClock, SystemClock
 from bot.config.settings.load import load_settings
-from bot.runtime.control.without_bot import compare_without_bot
+from bot.runtime.without_bot import compare_without_bot
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import serve
 from tests.sandbox.client import RULEBOOK
