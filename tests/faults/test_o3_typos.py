@@ -16,6 +16,7 @@ import pytest
 
 from bot.cli.options import whole_from
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.engine_terms import engine_settings_of
 from bot.config.settings.load import load_settings
 from bot.config.settings.model import Settings
 from bot.domain.message import AmendOrder, PlaceOrder, ReadOrder
@@ -23,7 +24,6 @@ from bot.domain.operations import AmendAsked
 from bot.domain.plan import OrderPlan, SizeUnit
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.journal.reading.reader import JournalReader
-from bot.runtime.start.strategies import engine_settings_of
 from tests.cli.stage import call
 from tests.engine.stage import DAY, PLAN, Stage, report_of
 from tests.faults.strikes import STRIKES, is_in_full, times

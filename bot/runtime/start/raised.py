@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
+from bot.config.settings.engine_terms import engine_settings_of
 from bot.config.settings.load import Loaded
 from bot.config.settings.places import DEFAULT
 from bot.domain.entry import LIMITS_NOTE, Numbers
@@ -24,7 +25,6 @@ from bot.engine.settings import LoadedStrategy
 from bot.engine.state import tighter
 from bot.journal.upkeep.verify import last_note
 from bot.journal.writing.thread import in_time
-from bot.runtime.start.strategies import engine_settings_of
 
 _CODE: Final = "E-CFG-056"
 _PPM: Final = "_ppm"

@@ -20,6 +20,7 @@ from typing import Final
 
 from bot.config.private_files import name_of
 from bot.config.problems import OperatorMistake, Problem
+from bot.config.settings.engine_terms import engine_settings_of
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import Settings
 from bot.config.strategies.invoke import invoke
@@ -37,7 +38,7 @@ from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.engine.control_state import Standing
 from bot.engine.engine import Engine
-from bot.engine.settings import EngineSettings, Guard, Invoke, LoadedStrategy
+from bot.engine.settings import Guard, Invoke, LoadedStrategy
 from bot.runtime.activity import Post
 from bot.runtime.history.recording.tape import RecordedEngine, Tape
 from bot.runtime.timetable.feeds import slowness_of
@@ -168,26 +169,6 @@ def show_config(
     quote_age_max = timedelta(seconds=settings.risk.max_quote_age_s)
     if words := slowness_of(plans, settings.broker.requests_per_minute, quote_age_max):
         show("polls", words)
-
-
-def engine_settings_of(settings: Settings) -> EngineSettings:
-    """Return the settings in the engine's own terms."""
-    risk = settings.risk
-    return EngineSettings(
-        limits=risk.all_strategies,
-        account_limits=risk.whole_account,
-        at_default=risk.at_default,
-        max_quote_age=timedelta(seconds=risk.max_quote_age_s),
-        max_quote_source_age=timedelta(seconds=risk.max_source_age_s.quote),
-        max_depth_source_age=timedelta(seconds=risk.max_source_age_s.depth),
-        exit_on_held_data=risk.exit_on_held_data,
-        signal_ttl=timedelta(seconds=risk.signal_ttl_s),
-        duplicate_window=timedelta(seconds=risk.duplicate_window_s),
-        max_unknown_per_account=risk.max_unknown,
-        amend_enabled=risk.allow_amend,
-        pause_on_cash_difference=risk.pause_on_cash_difference_vnd,
-        clock_max_offset=timedelta(seconds=settings.clock.max_offset_s),
-    )
 
 
 def make_engine(

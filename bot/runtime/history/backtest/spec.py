@@ -10,6 +10,7 @@ import numpy as np
 
 from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.rulebook import load_rulebook, load_symbols, rulebook_of
+from bot.config.settings.engine_terms import engine_settings_of
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import Settings
 from bot.config.shipped import shipped
@@ -29,7 +30,6 @@ from bot.runtime.history.store.checking import WrongRow, placed
 from bot.runtime.history.store.importing import Rules, check_source
 from bot.runtime.history.store.simulated import SAMPLE
 from bot.runtime.history.store.store import OpenedBars, open_bars
-from bot.runtime.start.strategies import engine_settings_of
 from bot.sandbox.markets.mirror.model import FillName
 from bot.sandbox.markets.replay.data import EARLY_S
 
