@@ -258,8 +258,9 @@ def fetch(
     not requested again, so an interrupted fetch can be continued. Where stored bars differ they are
     kept and reported, with exit code 12. Today is not over, so yesterday's bars are the last.
     """
+    from bot.runtime.fetch_bars import fetch_from_broker
     from bot.runtime.history.store.archive import Overlap
-    from bot.runtime.history.store.fetching import FetchPlan, fetch_from_broker
+    from bot.runtime.history.store.fetching import FetchPlan
 
     archive, loaded, seconds = _archive(invocation, store), load(invocation), _width(width)
     assert seconds is not None, "a width is given"

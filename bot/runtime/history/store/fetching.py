@@ -12,25 +12,19 @@ from typing import Final
 
 import numpy as np
 
-from bot.broker.budget import SystemWaiter, Waiter
-from bot.broker.errors import BrokerError, RateLimited, Refused, is_unknown
-from bot.clock import SystemClock
-from bot.config.problems import ExitCode, OperatorMistake, Problem
-from bot.config.settings.load import Loaded
+from bot.broker.budget import Waiter
+from bot.broker.errors import RateLimited
+from bot.config.problems import OperatorMistake, Problem
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.local_time import instant_of, local_date
 from bot.domain.quote import DAY, span_of, width_name
-from bot.protocol.calls import CODECS
-from bot.protocol.shaped import Codec
 from bot.protocol.values.series import PriceBar, PriceHistory
-from bot.runtime.api import own_broker
 from bot.runtime.closes import price_unit
 from bot.runtime.history.bars import BarColumns
 from bot.runtime.history.store.archive import Archive, Origin, Overlap, StoredRange
 from bot.runtime.history.store.bar_files import HUNDREDTHS, INDICES
 from bot.runtime.history.store.checking import BarCheck
 from bot.runtime.history.store.importing import Progress, Rules
-from bot.runtime.worlds.system import read_market_clock
 
 _MIDNIGHT: Final = time()
 RESOLUTIONS: Final = {"5m": "5", "15m": "15", "30m": "30", "1d": "1D"}
@@ -74,48 +68,6 @@ class FetchPlan:
     last: date | None = None
     overlap: Overlap = Overlap.KEEP
     is_adjusted: bool = False
-
-
-async def fetch_from_broker(
-    loaded: Loaded, archive: Archive, rules: Rules, plan: FetchPlan, progress: Progress
-) -> list[Fetched]:
-    """Fetch from the configured broker. Raises OperatorMistake; what was fetched before is kept."""
-    clock, address, done = SystemClock(), loaded.settings.broker.base_url, list[Fetched]()
-    if address is None:
-        text = "broker.base_url names no broker: the sandbox inside a bot has no history to fetch. "
-        text += "For simulated bars: bot data simulate, or bot paper serve and its address"
-        raise OperatorMistake.of("E-RUN-001", text, ExitCode.NOT_RUNNING)
-    try:
-        async with own_broker(loaded) as broker:
-
-            async def ask(symbol: str, query: Query) -> PriceHistory:
-                codec: Codec[PriceHistory] = CODECS["stock_history"]
-                return await broker.client.read(codec, {"symbol": symbol}, query)
-
-            market = await read_market_clock(address, clock)
-            now = market[0].now() if market else clock.now()
-            today = local_date(now)
-            last = plan.last or today - DAY
-            first = plan.first or last - DAYS * DAY
-            if first > last:
-                text = f"--from {first} is after --to {last}: nothing to fetch"
-                raise OperatorMistake.of("E-DATA-012", text, ExitCode.USAGE)
-            waiter, name = SystemWaiter(clock), loaded.bot["name"]
-            fetch = HistoryFetch(archive, rules, ask, waiter, today, name, plan)
-            for number, symbol in enumerate(plan.symbols):
-
-                def tell(part: float, before: int = number) -> None:
-                    progress((before + part) / len(plan.symbols))
-
-                done.append(await fetch.fetch(symbol, first, last, tell))
-    except BrokerError as error:
-        symbol = plan.symbols[len(done)]
-        if isinstance(error, Refused) and is_unknown(error):
-            text = f"the broker knows no '{symbol}'"
-            raise OperatorMistake.of("E-SYM-001", text, ExitCode.USAGE) from error
-        text = f"{symbol}: {error}. What came before is kept: the same command goes on from there"
-        raise OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE) from error
-    return done
 
 
 @dataclass(frozen=True, slots=True)
