@@ -47,7 +47,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "drill": _PURE | {"runtime", "config", "journal", "sandbox", "protocol"},
     "testing": _SHELLS | {"runtime"},
     "cli": _PURE | {"runtime", "config", "conformance", "drill", "journal"},
-    "web": _PURE | {"runtime", "config", "journal"},
     "__main__": {"cli"},
     "__init__": {"strategy"},
 }
