@@ -16,10 +16,13 @@ PAGES = ["docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md"]
 PATH = re.compile(r"`((?:bot|tests|scripts|strategies|config|migrations|bench|docs)/[\w/.-]*)`")
 WORD = re.compile(r"^\| ([^|]+?) \| ", re.MULTILINE)
 CLASS = re.compile(r"`([A-Z]\w+)`")
+TYPE = re.compile(r"_?[A-Z]\w*[a-z]\w*")
 METAPHORS = {"Seat", "Runner", "Desk", "Wish", "Staff", "World", "Heard", "Lives", "Glance"}
 """What the field has no word for: none may come back in the name of a class, whole or in part."""
 ALONE = {"Place", "Places", "Hand", "Floor", "Company", "Track"}
-"""As good in a compound as `PlaceOrder` or `CompanyEvent` is, but no name of a class by itself."""
+"""As good in a compound as `PlaceOrder` or `CompanyEvent` is, but no name of a class or a type by
+itself.
+"""
 
 
 @cache
@@ -31,6 +34,18 @@ def classes() -> dict[str, list[str]]:
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(path.parent.relative_to(ROOT).as_posix())
     return found
+
+
+@cache
+def aliases() -> set[str]:
+    """Every name that a module of the product gives to a type: `Told = Callable[[str], str]`."""
+    found: set[str] = set()
+    for path in (ROOT / "bot").rglob("*.py"):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(ast.Name(id=name)):
+                    found.add(name)
+    return {name for name in found if TYPE.fullmatch(name)}
 
 
 def test_the_picture_is_that_of_the_imports() -> None:
@@ -108,14 +123,16 @@ def test_a_class_that_bears_a_word_of_the_glossary_is_defined_once() -> None:
     assert {name: classes()[name] for name in named & set(classes()) if classes()[name][1:]} == {}
 
 
-def test_the_classes_of_the_glossary_are_there_and_metaphors_are_not() -> None:
+def test_the_classes_of_the_glossary_are_there_and_no_type_is_a_metaphor() -> None:
     known = classes()
     named = CLASS.findall((ROOT / "docs/glossary.md").read_text("utf-8"))
 
     assert [name for name in named if name not in known] == []
-    in_parts = {name: set(re.findall("[A-Z][a-z]+", name)) for name in known}
+    assert "Told" in aliases()
+    types = {*known, *aliases()}
+    in_parts = {name: set(re.findall("[A-Z][a-z]+", name)) for name in types}
     assert [name for name, parts in in_parts.items() if parts & METAPHORS] == []
-    assert ALONE & set(known) == set()
+    assert ALONE & types == set()
 
 
 def test_a_book_is_price_levels_and_nothing_else() -> None:

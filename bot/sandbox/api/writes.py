@@ -33,7 +33,7 @@ from bot.sandbox.house.order_record import FAILED, REJECTIONS
 from bot.sandbox.house.two_factor import OtpIssuer
 from bot.sandbox.scenario import AccountScript, Scenario
 
-Place = Callable[[Call, AccountScript, PlaceRequest, Line], Change]
+EnterOrder = Callable[[Call, AccountScript, PlaceRequest, Line], Change]
 """Places an order, with a fault's changes. It is hot, so it builds a line only if the ledger keeps
 it; otherwise it is like `CarryOut`.
 """
@@ -50,7 +50,7 @@ class OrderWrites:
         *,
         reads: AccountReads,
         gate: Gatekeeper,
-        place: Place,
+        place: EnterOrder,
         carry_out: CarryOut,
     ) -> None:
         self._refused_change = scenario.switches.refused_change
