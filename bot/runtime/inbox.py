@@ -13,9 +13,10 @@ only an operator's requests from outside go first.
 While an order is on its way the market waits for a moment (`RightOfWay`), so that no look at a
 quote comes between its decision, its bytes and its answer.
 
-The queue is bounded: market data by symbols and kinds, answers by what is in flight, reads by what
-the engine and the timetable request, operators' requests by `ASKS_MAX`. Only market data, and time
-that was looked at too late, is ever passed over.
+The queue is bounded: quotes and depths by the symbols, timers and the bars of a warm-up, which are
+not merged, by what the strategies ask for, answers by what is in flight, reads by what the engine
+and the timetable request, operators' requests by `ASKS_MAX`. Only quotes, depths, and time that was
+looked at too late are ever passed over.
 """
 
 import asyncio
