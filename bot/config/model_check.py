@@ -72,7 +72,7 @@ def describe(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str, st
         return "E-CFG-011", f"missing key {str(location[-1])!r}{_under(location[:-1])}", ""
     later = model.not_yet if issubclass(model, FileModel) else {}
     if kind == "extra_forbidden" and len(location) == 1 and name in later:
-        message = f"{name!r} does nothing in this release: {later[name]}"
+        message = f"{name!r} has no effect in this release: {later[name]}"
         return "E-CFG-028", message, "remove this key"
     if kind == "extra_forbidden":
         hint = did_you_mean(str(location[-1]), known_keys(model, location[:-1]))

@@ -71,7 +71,7 @@ def _window(scenario: Scenario, rulebook: Rulebook) -> tuple[date, ...]:
     try:
         return tuple(calendar.add_trading_days(day, n) for n in range(scenario.replay.days))
     except CalendarEnds as error:
-        message = f"{scenario.replay.days} days from {day} go past the calendar; {years}"
+        message = f"{scenario.replay.days} days from {day} reach beyond the calendar; {years}"
         raise OperatorMistake.of("E-MKT-005", message) from error
 
 

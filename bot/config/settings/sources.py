@@ -147,7 +147,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[Problem]:
             continue
         code, text = "E-CFG-045", f"names no setting. {did_you_mean(section, names)}".rstrip()
         if section in later:
-            code, text = "E-CFG-028", f"does nothing in this release: {later[section]}. Remove it"
+            code, text = "E-CFG-028", f"has no effect in this release: {later[section]}. Remove it"
         problems.append(Problem(code, f"the environment variable {name} {text}"))
     return problems
 

@@ -195,7 +195,7 @@ def affordable(subject: Subject) -> Iterator[Problem]:
     if cash is not None and cash < CHEAP_LOT:
         message = (
             f"'order.size.cash' is {cash:_} VND: it buys a lot of {BOARD_LOT} shares only up to "
-            f"{cash // BOARD_LOT:,} VND a share, and of dearer ones nothing"
+            f"{cash // BOARD_LOT:,} VND a share, and none of dearer shares"
         )
         place = ("order", "size", "cash")
         subject.warnings.append(subject.document.at_value("E-CFG-055", message, place))

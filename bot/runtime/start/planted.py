@@ -40,8 +40,8 @@ def require_nothing_planted() -> None:
     if found := list(planted(searched, modules)):
         text = (
             f"{' and '.join(map(str, found))} would run at the start of every Python process here, "
-            "and no installed package brought it along. Look at it, take it away, and if nobody "
-            "here put it there, have the broker give you another key"
+            "but came with no installed package. Look at it, remove it, and if nobody here put it "
+            "there, ask the broker for a new key"
         )
         raise OperatorMistake.of("E-SEC-006", text, ExitCode.SECRET)
 

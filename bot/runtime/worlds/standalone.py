@@ -120,7 +120,7 @@ def _scenario(plan: PaperPlan, wire: Clock, rulebook: Rulebook) -> tuple[Scenari
         try:
             joined_at = market_start(wire.now(), rulebook)
         except ValueError as unknown:
-            message = f"{unknown}: say with --now when the market starts"
+            message = f"{unknown}: use --now to say when the market starts"
             raise OperatorMistake.of("E-MKT-005", message) from unknown
     return scenario.on(market_opening(joined_at, rulebook)), joined_at
 

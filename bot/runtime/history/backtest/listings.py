@@ -88,8 +88,8 @@ class Listings:
                 continue
             is_special = each.is_moved and before is not None and frame.reference is None
             if is_special:
-                text = f"{symbol} moved to {each.instrument.exchange}: on its first day there its"
-                text += f" band is the wide one, around its first price ({reference:,} VND)"
+                text = f"{symbol} moved to {each.instrument.exchange}: its first day there has the"
+                text += f" wide band, around its first price ({reference:,} VND)"
                 self.told.append(text)
             listed.append(Listing(each.instrument, reference, is_special=is_special))
         return listed

@@ -322,4 +322,4 @@ def _open_end(state_dir: Path, head: Head, day: date, last: Row | None) -> str:
     name = f"run={head.run:06d}"
     if any((day_folder(state_dir, each) / name).is_dir() for each in later):
         return "goes on the next day"
-    return f"was cut off at {clock_of(at_of(last))}, or still runs"
+    return f"was cut off at {clock_of(at_of(last))} or is still running"
