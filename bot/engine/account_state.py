@@ -173,7 +173,7 @@ class Worth:
 
     @property
     def loss(self) -> int:
-        """Today's loss; negative: a profit."""
+        """Return today's loss (negative is a profit)."""
         return self.fees - self.result
 
 

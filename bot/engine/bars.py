@@ -92,8 +92,8 @@ class Bars:
                 self.first_end = min(self.first_end, series.forming.end)
 
     def look(self, at: datetime, quote: Quote, *, forms: bool) -> None:
-        """Note the day's volume from a quote outside continuous trading; if it `forms` a bar, then
-        only by volume.
+        """Note the day's volume from a quote outside continuous trading. A quote that `forms` a bar
+        does so only if the volume has grown.
         """
         for series in self._of[quote.symbol]:
             if forms and series.has_grown(quote):

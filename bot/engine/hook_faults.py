@@ -103,8 +103,8 @@ def runs_away(state: State, strategy: StrategyState, wanted: Sequence[Request]) 
 def disable_runaway(
     state: State, strategy: StrategyState, symbol: str, hook: str, count: int
 ) -> None:
-    """Journal requests without end. Once is enough: limits hold the orders back, but each request
-    costs the others time, and three seconds of them are thousands.
+    """Journal that a hook makes endless requests; one row is enough: limits hold the orders back,
+    but each request costs the others time, and three seconds of them are thousands.
     """
     name, asked = strategy.plan.name, max(count, strategy.asked_of_late)
     _fail(state, strategy, symbol, "RUNAWAY", why := f"{hook}: {asked:,} requests within a second")

@@ -36,8 +36,8 @@ def on_operator(state: State, event: OperatorActed) -> None:
         return
     strategy = state.strategies.get(event.strategy)
     if strategy is None or event.action not in _SWITCHES:
-        no_such = f"{event.action} {event.strategy}: there is no such strategy"
-        text = f"{no_such}; nothing was changed. See: bot status"
+        named = f"{event.action} {event.strategy}"
+        text = f"nothing was changed by {named}: there is no such strategy. See: bot status"
         facts: Numbers = {"action": event.action, "strategy": event.strategy}
         state.alert("NO_SUCH_STRATEGY", text, facts)
         return
@@ -55,8 +55,8 @@ def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
     facts = {"action": event.action, "symbol": symbol}
     if event.action is not Action.RESUME or not event.reason.strip():
         why = "only a resume takes a symbol, with a reason"
-        end = f'nothing was changed: bot resume {symbol} --reason "…"'
-        text = f"{event.action} {symbol}: {why}; {end}"
+        end = f'Type: bot resume {symbol} --reason "…"'
+        text = f"nothing was changed by {event.action} {symbol}: {why}. {end}"
         state.alert("SYMBOL_RESUME", text, {**facts, "why": why}, symbol=symbol)
         return
     is_released = belief.resume(state, symbol, event.reason)
@@ -66,7 +66,7 @@ def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
         state.resume_symbols(event.reason, event.by, only=symbol)
     if not (is_released or is_halted or is_accepted):
         why = "it is not halted, its data is believed and no order of it is in question"
-        text = f"resume {symbol}: {why}; nothing was changed. See: bot status"
+        text = f"nothing was changed by resume {symbol}: {why}. See: bot status"
         state.alert("SYMBOL_RESUME", text, {**facts, "why": why}, symbol=symbol)
 
 
@@ -107,7 +107,7 @@ def _pause(state: State, event: OperatorActed) -> None:
 def _resume(state: State, event: OperatorActed) -> None:
     """Leave PAUSED, and with a reason also HALTED; halted symbols resume with it."""
     if halted_words(state) and not event.reason.strip():
-        text = "resume after a halt needs a reason; nothing was changed: bot resume --reason TEXT"
+        text = "nothing was changed: leaving a halt needs a reason: bot resume --reason TEXT"
         state.alert("RESUME_NEEDS_REASON", text, {})
         return
     flatten.end(state, f"a resume by {event.by}")

@@ -113,7 +113,7 @@ def verdict_of(report: "VerifyReport") -> str:
 @define_command("head", group=command, example="bot journal head")
 @click.pass_obj
 def head(invocation: Invocation) -> None:
-    """Print where the chains end now: one line, to be kept somewhere else than on this machine.
+    """Print where the chains end now: one line, to be kept on another machine.
 
     bot journal verify --head then finds anything that was changed before it was printed.
     """

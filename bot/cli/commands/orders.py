@@ -173,7 +173,7 @@ def ended_words(row: OrderRow) -> str:
 
 
 def reason_of(row: OrderRow) -> str:
-    """Why the order is in its state: what refused it, how it ended, else why it was made."""
+    """Why the order is in its state: the refusal, the end, or else the reason for it."""
     if row.send_state in _NEVER_PLACED:
         return f"never placed; its answer was lost: {row.reason}"
     if row.order_id is None and row.outcome == "expired":

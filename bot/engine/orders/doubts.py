@@ -194,8 +194,9 @@ def tell_of_life(state: State, order: TrackedOrder, report: OrderReport) -> None
 
 
 def note_price(state: State, order: TrackedOrder, before: int | None) -> None:
-    """A row has changed the price of an order. What is left of one at the market rests at its last
-    price, which is its own; the price of one that is being amended is told with the verdict.
+    """Note that a row has changed the price of an order. The rest of a market order rests at its
+    last price, which counts as one that the bot gave; that of one being amended is told with
+    the verdict.
     """
     change, price = order.change, order.row.price
     if before is None and price is not None and order.is_own:
@@ -370,7 +371,7 @@ def _contradict(
     row = order.row
     what = f"can't be true: {wrong}. Nothing of it is taken"
     if code == "ROW_CORRECTED":
-        what = f"shows again: {wrong}. Shares that were counted stay counted"
+        what = f"shows again: {wrong}. Shares already counted are not taken back"
     text = (
         f"{row_words(row)}: the broker's row under its id {what}, and no new order goes out in"
         f" {row.symbol}. Compare order and holding with what the broker shows elsewhere, then: bot"

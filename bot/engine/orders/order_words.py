@@ -93,9 +93,9 @@ def question_text(tracked: TrackedIntent, rows: Sequence[str]) -> str:
     if tracked.state is SendState.REACHED:
         return (
             f"{name} may be at the broker, and no row of the day order book shows it"
-            f" ({tracked.burn or 'its nonce was used'}). The book is read until the day ends; its "
-            f"size stays reserved and the same order is not sent. Look in the broker's app; if it "
-            f"is there: {if_there(intent)}; {if_absent(intent)}"
+            f" ({tracked.burn or 'its nonce was used'}). The day order book is read until the day "
+            "ends; the order's size stays reserved and the same order is not sent. Look in the "
+            f"broker's app; if it is there: {if_there(intent)}; {if_absent(intent)}"
         )
     named = ", ".join(rows) or "no row any more"
     why = f" ({tracked.doubt})" if tracked.doubt else ""

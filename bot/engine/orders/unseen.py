@@ -1,15 +1,16 @@
-"""What a day order book can't show: a row that can't be read, and a book of an earlier day.
+"""What a day order book can't show: a row that can't be read, and today's orders
+while it is an earlier day's.
 
 An unreadable row may be anybody's order: it is set aside and raises an alert. Until a later read is
 complete nothing is bought in its symbol, or in its whole account if it names no known symbol; the
 order it names neither ends nor changes, and a lost order is not regarded as absent. An own order in
 such a row is read by its id.
 
-A broker may roll the book late, or not at all: it shows orders, but none of today's, although some
-could be in it. Its rows are ignored. Worse is what it cannot show: neither an order whose answer
-got lost nor one placed elsewhere could be found in it. So nothing is bought in its account until it
-is today's, or a person allows buys for the day. Sales go out: an exit that waits may cost more, and
-the shares of one that gets lost stay reserved.
+A broker may roll its day order book late, or not at all: it shows orders, but none of today's,
+although some could be in it. Its rows are ignored. Worse is what it cannot show: neither an order
+whose answer got lost nor one placed elsewhere could be found in it. So nothing is bought in its
+account until it is today's, or a person allows buys for the day. Sales go out: an exit that waits
+may cost more, and the shares of one that gets lost stay reserved.
 """
 
 from collections.abc import Iterator
@@ -47,7 +48,7 @@ def keep(state: State, event: TodaysOrdersRead) -> None:
 
 
 def reason_not_to_buy(state: State, account: str, symbol: str) -> str | None:
-    """Return why the newest book holds back buys in a symbol; None if it holds none."""
+    """Return why the newest day order book holds back buys in a symbol; None if it holds none."""
     day = _earlier_day(state, account)
     if day is not None and state.old_books.accepted_on != state.trading_date:
         return f"the day order book shows orders of {day} and none of today"
@@ -116,11 +117,11 @@ def _order_of(state: State, row: UnreadRow) -> TrackedOrder | None:
     return state.orders.get(state.chains.first(row.order_id)) if row.order_id else None
 
 
-# ------------------------------------------------------------------------ a book of an earlier day
+# -------------------------------------------------------------------- the orders of an earlier day
 
 
 def accept(state: State) -> None:
-    """Allow buys for today despite an earlier day's book: a person has checked it."""
+    """Allow buys for today despite a day order book of an earlier day: a person has checked it."""
     if any(_earlier_day(state, account) for account in state.old_books.days):
         state.old_books.accepted_on = state.trading_date
         text = "buys go on although the day order book is an earlier day's, until today ends"
@@ -134,7 +135,7 @@ def tell(state: State, account: str) -> None:
 
 
 def day_alerts(state: State) -> Iterator[Standing]:
-    """Yield the accounts whose book is an earlier day's now."""
+    """Yield the accounts whose day order book is an earlier day's now."""
     for account in state.old_books.days:
         if told := _earlier_standing(state, account):
             yield told

@@ -146,7 +146,7 @@ def on_accepted(state: State, event: BreakAccepted) -> None:
     if refused := objection(state, event):
         facts = {"break": event.break_id, "why": refused}
         state.alert(
-            "BREAK_NOT_ACCEPTED", f"{refused}; nothing was changed. See bot reconcile", facts
+            "BREAK_NOT_ACCEPTED", f"nothing was changed: {refused}. See: bot reconcile", facts
         )
         return
     found = state.reconciling.breaks.pop(event.break_id)

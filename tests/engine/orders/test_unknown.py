@@ -845,7 +845,7 @@ def test_what_may_be_somebody_elses_is_cancelled_by_neither_its_time_nor_its_str
 
     assert _cancels_in_time(stage, intent, 300) == []
     assert skipped == ("SKIPPED", "IN_DOUBT")
-    assert "neither its time nor its strategy" in stage.engine.status().halted_symbols["HPG"]
+    assert "neither its time limit nor its strategy" in stage.engine.status().halted_symbols["HPG"]
 
 
 def test_its_time_cancels_it_once_a_person_has_resumed_its_symbol():
