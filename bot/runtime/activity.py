@@ -47,7 +47,7 @@ class AllAtOnce:
 
 
 class OneAtATime:
-    """First come, first served, as asyncio's lock is fair: the stepped market."""
+    """Serves in order of arrival, as asyncio's lock is fair; used by the stepped market."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()

@@ -158,7 +158,7 @@ class DayBookReader:
     elapsed_s: Elapsed
     """For ages, which are durations: the market clock may step or run faster."""
     ids: SeenIds = field(default_factory=SeenIds, init=False)
-    """Every order id of the day so far; ours are added before the book shows them."""
+    """Every order id of the day so far; ours are added before a read shows them."""
     answered: set[str] = field(default_factory=set, init=False)
     """Of these, the ids that the answers to our places have named."""
     _day: date | None = field(default=None, init=False)

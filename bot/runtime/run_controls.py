@@ -85,7 +85,7 @@ class RunOptions:
     """Called with how a run has ended, when it only has to close what it has open."""
 
     def telling_end(self) -> ExitStack:
-        """Return a context that reports how its body ends."""
+        """Return a context manager that reports how its body ends."""
 
         def tell(_kind: object, error: BaseException | None, _trace: object) -> bool:
             self.over(error)
@@ -149,9 +149,7 @@ class RunControls:
             self._needs_code()
 
     def go_ahead(self, entry: Entry) -> None:
-        """Process a stop although it cannot be written now. The journal gets some time to come
-        back.
-        """
+        """Carry out a stop that can't be journalled now; the journal gets time to come back."""
         if isinstance(entry, StateChanged) and entry.to_state is RunState.STOPPING:
             self.see(entry)
             has_more = self._parts is not None and bool(unanswered(self._parts))

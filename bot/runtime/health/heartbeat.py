@@ -169,7 +169,7 @@ class Heartbeat:
         """None until there is work to check."""
 
     def follow(self, progress: Progress, words: Callable[[], str]) -> None:
-        """From here on check this work, and describe the state with these words."""
+        """From now on, watch this work, and describe the state with these words."""
         self.progress, self._words = progress, words
 
     async def run(self) -> None:
@@ -193,7 +193,7 @@ class Heartbeat:
             await asyncio.sleep(every_s)
 
     def end(self, words: str) -> None:
-        """The run has ended, and why."""
+        """Note that the run has ended, and why."""
         self._manager.status(words)
 
     # ------------------------------------------------------------------------------- as a screen

@@ -276,7 +276,7 @@ class LogWatch:
         self.alerts: tuple[Standing, ...] = ()
 
     def follow(self, post: Post, now: Callable[[], datetime]) -> None:
-        """Report it there from now on; `now` is market time."""
+        """Raise the log's alerts through `post` from now on; `now` is market time."""
         self._post, self._now = post, now
 
     async def run(self) -> None:

@@ -90,7 +90,7 @@ class BarSource(Protocol):
         ...
 
     def frames(self, symbol: str, first: date, last: date) -> Mapping[date, DayFrame]:
-        """Return the known references and bands by day; days may be missing."""
+        """Return the known references and bands by day, without the days of which none is known."""
         ...
 
     def gaps(self, symbol: str, first: date, last: date) -> tuple[Gap, ...]:

@@ -55,7 +55,7 @@ REFUSED_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class KnownOrders:
-    """Orders as the bot has them; `later_ids` maps each later id to its order's first one."""
+    """Orders as the bot knows them; `later_ids` maps each later id to its order's first one."""
 
     rows: Iterable[OrderUpdated]
     later_ids: Mapping[str, Sequence[str]]

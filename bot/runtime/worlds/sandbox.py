@@ -209,8 +209,8 @@ class ScenarioMarks:
         """Intents that a fault kept from being accepted."""
 
     def __call__(self, entry: Entry) -> Entry:
-        """Return the entry, marked where the scenario forced it. Of what happens to orders that is
-        a refusal or a partial fill; both look like the bot's own.
+        """Return the entry, marked where the scenario forced it. Forced refusals and partial fills
+        of orders would otherwise look like the bot's own.
         """
         is_forced = False
         match entry:

@@ -55,7 +55,7 @@ class SteppedWaiter:
         return self._clock.now()
 
     async def sleep_until(self, instant: datetime) -> None:
-        """Return when the clock has reached `instant`."""
+        """Wait until the clock has reached `instant`."""
         if instant <= self._clock.now():
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

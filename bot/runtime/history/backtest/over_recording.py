@@ -245,7 +245,9 @@ class ExDatePayments:
                     self._awaited[symbol] = close.price
 
     def see(self, at: datetime, quote: Quote) -> None:
-        """Take the reference from the first quote in trading; pay once the last one is known."""
+        """Take the reference from a symbol's first quote in trading. Once every symbol that goes ex
+        today has its reference, pay the account the falls of all of them.
+        """
         is_open = self._rulebook.phase_at(quote.exchange, at) is not Phase.CLOSED
         if quote.symbol not in self._awaited or quote.reference is None or not is_open:
             return

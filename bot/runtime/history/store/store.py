@@ -112,7 +112,7 @@ class OpenedBars:
         return reader.lines if isinstance(reader, HeldBars) else ()
 
     def frames(self, symbol: str, first: date, last: date) -> Mapping[date, DayFrame]:
-        """Return the known references and bands by day; days may be missing."""
+        """Return the known references and bands by day, without the days of which none is known."""
         if symbol not in self._frames:
             self._frames[symbol] = self.days.frames(symbol)
         known = self._frames[symbol]
