@@ -350,8 +350,8 @@ def _words(source: Source, held: Held) -> str:
 
 
 def _follows(state: State, symbol: str) -> str:
-    exits = "exits go on" if state.settings.exit_on_held_data else "no exit either"
+    exits = "exits go on" if state.settings.exit_on_held_data else "exits wait too"
     return (
-        f"No entry in it until {GOOD_ANSWERS} good answers in a row, {exits}; working orders stay."
+        f"No entry in it until {GOOD_ANSWERS} good answers in a row; {exits}; working orders stay."
         f' If the data is right: bot resume {symbol} --reason "…"'
     )

@@ -247,8 +247,8 @@ def _close_day(state: State, event: AccountRead) -> None:
     }
     if state.reconciling.breaks or left:
         held = [f"{name} is not accepted" for name in state.reconciling.breaks]
-        text = f"{state.trading_date} ends, and not all of it is known: {'; '.join(held + left)}"
-        advice = "The next day begins with the broker's word on it. Look at: bot reconcile"
+        text = f"{state.trading_date} ends with open questions: {'; '.join(held + left)}"
+        advice = "The next day begins with what the broker says about them. Look at: bot reconcile"
         state.alert("DAY_UNSETTLED", f"{text}. {advice}", numbers)
     else:
         text = f"{state.trading_date}: journal, day order book, shares and cash agree"

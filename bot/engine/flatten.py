@@ -74,7 +74,7 @@ def take_up(state: State, stored: StoredFlatten) -> None:
     """
     if not stored.is_allowed:
         why = "a halt came since, or another machine took over"
-        text = f"not gone on with, as {why}: {_kept(state)}. To sell it: {_AGAIN}"
+        text = f"not continued, because {why}: {_kept(state)}. To sell it: {_AGAIN}"
         _note(state, text, {"is_over": True})
         state.alert("FLATTEN_ENDED", f"flatten {text}", {"left": _kept(state)})
         return

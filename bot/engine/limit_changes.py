@@ -60,8 +60,8 @@ def note_limits(state: State, before: Numbers, by: str) -> None:
         more = len(changes) - CHANGES_TOLD_MAX
         told = ", ".join(changes[:CHANGES_TOLD_MAX]) + (f" and {more} more" if more > 0 else "")
         text = (
-            f"limits have changed since the last run: {told}. They hold from now on, {by} has "
-            "started this run. Nothing to do if it was meant; see bot limits"
+            f"limits have changed since the last run: {told}. They hold from now on; {by} "
+            "started this run. If you meant it, there is nothing to do; see bot limits"
         )
         facts: Numbers = {"changes": told, "by": by, "count": len(changes)}
         state.alert("LIMITS_CHANGED", text, facts)

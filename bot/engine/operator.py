@@ -192,7 +192,7 @@ def stop_if_settled(state: State) -> None:
             names = "; ".join(cancels.sentences(state))
             text = (
                 f"stopped before these were cancelled: {names}. They"
-                " go on working at the broker without the bot; its next start of today goes on"
+                " go on working at the broker without the bot; its next start today goes on"
                 f" cancelling them. {cancels.IN_THE_APP}"
             )
             facts: Numbers = {"orders": len(state.cancels), "ids": " ".join(sorted(state.cancels))}

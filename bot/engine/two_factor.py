@@ -141,8 +141,8 @@ def _advance_ending(state: State, ending: TokenEnding) -> None:
     minutes = max(1, round((ends_at - state.now).total_seconds() / 60))
     text = (
         f"the 2FA token ends at {clock_of(ends_at)}, in {minutes} min, "
-        f"while it is needed. From then on no order, change or cancel is sent. Give another before"
-        f"{_codes_words(state)}: bot otp request and bot otp submit, or bot otp token"
+        "while it is needed. From then on no order, change or cancel is sent. Get a new one before "
+        f"then{_codes_words(state)}: bot otp request and bot otp submit, or bot otp token"
     )
     facts: Numbers = {"ends_at": ends_at.isoformat(), "minutes": minutes, "asked": ending.times}
     state.alert("TWO_FACTOR_ENDING", text, {**facts, **_codes_facts(state)})

@@ -272,7 +272,8 @@ class Commits:
                 else:
                     return ""
         self.unkept = why
-        self._trouble.begin(f"{why}. No order and no cancel leaves: cancel at the broker's own app")
+        do = "cancel in the broker's own app"
+        self._trouble.begin(f"{why}. Neither orders nor cancels leave: {do}")
         return why
 
     async def _forget(self) -> None:

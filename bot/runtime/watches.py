@@ -260,7 +260,7 @@ _REFUSED: Final = {
     Proof.ORDERS: (
         "our orders",
         "no order and no change is sent",
-        "Reads go on. Look in the broker's app what this key may do, and at the clock: bot doctor",
+        "Reads go on. Look in the broker's app what this key may do; check the clock: bot doctor",
     ),
 }
 """What is refused, what the bot does not do, and what to look at."""

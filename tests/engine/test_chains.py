@@ -519,7 +519,7 @@ def test_two_ids_that_both_work_count_with_their_sum():
     assert order.open_quantity == 400 + 300
     assert MATCHED_BEFORE in stage.new(ReadOrder)
     [alert] = stage.engine.status().alerts
-    assert "works under two of its ids (ORD1, ORD1-1): both count, with 700 open" in alert
+    assert "is open under two of its ids (ORD1, ORD1-1): both count, with 700 open" in alert
 
 
 def test_an_order_whose_newest_id_has_ended_works_on_under_an_older_one():

@@ -512,7 +512,7 @@ def test_a_restart_after_a_plain_halt_sells_nothing_and_says_what_is_left() -> N
     assert stage.all(PlaceOrder) == []
     [alert] = [one for one in stage.all(Note) if one.numbers.get("alert") == "FLATTEN_ENDED"]
     assert alert.text == (
-        "flatten not gone on with, as a halt came since, or another machine took over: "
+        "flatten not continued, because a halt came since, or another machine took over: "
         "the strategies hold 300 HPG. To sell it: bot halt --flatten"
     )
 

@@ -266,9 +266,9 @@ def test_a_halt_without_a_token_names_what_it_could_not_cancel():
     _act(stage, Action.HALT)
 
     assert stage.last(Note).text == (
-        "no 2FA token: these orders can't be cancelled before there is one: ORD1 (L-0001, BUY 100"
-        " HPG at 26,900). The cancels go out first then. Get a token: bot otp. Until then only the"
-        " broker's own app can cancel"
+        "without a 2FA token these orders can't be cancelled: ORD1 (L-0001, BUY 100 HPG at 26,900)."
+        " Get a token: bot otp. Then the cancels go out first. Until then only the broker's own app"
+        " can cancel"
     )
     assert stage.new(ReadOrder) == []
     words = "there is no 2FA token; the cancel goes out when there is one: bot otp"
@@ -604,7 +604,7 @@ def test_a_stop_does_not_wait_for_a_cancel_that_the_exchange_takes_only_later():
     assert stage.last(Note).text == (
         "stopped before these were cancelled: ORD1 (L-0001, BUY 500 HPG at 27,000) is still open"
         " (stop): the exchange cancels nothing now (lunch break); the cancel goes out at 13:00:00."
-        " They go on working at the broker without the bot; its next start of today goes on"
+        " They go on working at the broker without the bot; its next start today goes on"
         " cancelling them. If it must end now, cancel it in the broker's own app"
     )
 

@@ -32,7 +32,7 @@ async def test_an_unknown_status_is_live_told_once_and_its_fills_count(
 
     assert len(story.posts()) == 1
     assert len(_alerts(story)) == 1
-    assert "is unknown; taken as live" in _alerts(story)[0]
+    assert "is unknown; it counts as open" in _alerts(story)[0]
     assert sum(fill.quantity for fill in story.shown.all(Fill)) == 100
 
 

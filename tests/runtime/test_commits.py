@@ -120,7 +120,7 @@ async def test_a_file_that_can_not_be_written_is_said_and_nothing_leaves(room: R
     assert not committed.is_stored
     why = "the emergency journal can't be written either (Is a directory)"
     assert committed.reason == why
-    assert "No order and no cancel leaves" in room.said[-1]
+    assert "Neither orders nor cancels leave" in room.said[-1]
     assert room.commits.beside == []
 
 

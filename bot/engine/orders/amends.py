@@ -281,7 +281,8 @@ def _end(
         return  # the order's own row says everything
     change: Numbers = {"old": amend.old, "new": amend.new, "verdict": verdict, "code": amend.code}
     if verdict is AmendVerdict.DIFFERS:
-        said = f"{row_words(row)}: its {_words(amend)} was asked for, and {amend.text}, neither"
+        said = f"its change ({_words(amend)}) ended with neither value: {amend.text}"
+        said = f"{row_words(row)}: {said}"
         text = f"{said}. The bot goes on with what the row shows. Compare it with the broker's app"
         facts = {
             **row_facts(row),
@@ -300,9 +301,9 @@ def alerts(state: State) -> Iterator[Standing]:
         order, late_from = state.orders.get(amend.name), amend.hopeless_at
         if order and late_from and state.now > late_from + state.settings.read_patience:
             text = (
-                f"{row_words(order.row)}: no row says what became of its {_words(amend)}. It"
-                " counts with the larger of both values and is asked for again and again. Look in"
-                " the broker's app"
+                f"{row_words(order.row)}: no row says what became of its change"
+                f" ({_words(amend)}). The larger of the two values counts, and the bot keeps"
+                " asking. Look in the broker's app"
             )
             facts = {**row_facts(order.row), "field": _field(amend)}
             facts |= {"old": amend.old, "new": amend.new}
@@ -311,9 +312,9 @@ def alerts(state: State) -> Iterator[Standing]:
         if order.also_open:
             ids = ", ".join(state.chains.ids(order.row.order_id))
             text = (
-                f"{row_words(order.row)} works under two of its ids ({ids}): both count, with"
-                f" {order.open_quantity:,} open. Cancel the one that should be gone in the broker's"
-                " app"
+                f"{row_words(order.row)} is open under two of its ids ({ids}): both count, with"
+                f" {order.open_quantity:,} open. In the broker's app, cancel the one that should be"
+                " gone"
             )
             facts = {**row_facts(order.row), "ids": ids, "open": order.open_quantity}
             yield Standing("AMEND_TWO_IDS", text, facts)

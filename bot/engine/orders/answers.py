@@ -177,10 +177,10 @@ def _standing(state: State) -> Standing:
     slowest_s = max(each.latency_ms for each in last) / 1000
     words = clock_of(since)
     text = (
-        f"the broker answers orders badly since {words}: of the last {len(last)}, {lost} had no "
-        f"answer that proves anything and {late} took {LATE_MS // 1000} s or more (the slowest "
-        f"{slowest_s:.1f} s). Orders go on, and what has no answer is looked for and never sent "
-        "again; but they get there late, exits too, and a lost one keeps others back. Look in the "
+        f"the broker has answered orders badly since {words}: of the last {len(last)}, {lost} had "
+        f"no answer that proves anything and {late} took {LATE_MS // 1000} s or more (the slowest "
+        f"{slowest_s:.1f} s). Orders go on; one without an answer is looked for and never sent "
+        "again. But orders, exits too, arrive late, and a lost one holds others back. Look in the "
         "broker's app and news; to buy nothing meanwhile: bot pause --entries"
     )
     facts: Numbers = {

@@ -252,7 +252,7 @@ def stop_after_loss(state: State, account: str) -> None:
         text = (
             f"{loss:,} VND lost today, {HALT_AT} times the account's limit of {limit:,}: the bot "
             "is halted, all its open orders are cancelled, positions stay. Keep them, or sell "
-            "them: bot halt --flatten. While the loss is as high a resume is followed by another "
+            "them: bot halt --flatten. While the loss stays that high, a resume leads to another "
             'halt; tomorrow: bot resume --reason "…"'
         )
         state.alert("LOSS_HALT", text, facts)

@@ -65,9 +65,8 @@ def advance(state: State) -> None:
     if blocked:
         names = ", ".join(cancel_name(state, cancel) for cancel in blocked)
         text = (
-            f"no 2FA token: these orders can't be cancelled before there is one: {names}. The"
-            " cancels go out first then. Get a token: bot otp. Until then only the broker's own app"
-            " can cancel"
+            f"without a 2FA token these orders can't be cancelled: {names}. Get a token: bot otp."
+            " Then the cancels go out first. Until then only the broker's own app can cancel"
         )
         ids = " ".join(cancel.order_id for cancel in blocked)
         state.alert("CANCEL_NEEDS_TOKEN", text, {"orders": len(blocked), "ids": ids})

@@ -155,7 +155,7 @@ def _is_confirmed(state: State, order: TrackedOrder, report: OrderReport, why: s
     state.counts["stale_rows"] += 1
     text = (
         f"{row_words(order.row)}: the broker has answered with an old row ({why}). It changes"
-        " nothing, and the order is looked at again. Nothing is to be done."
+        " nothing, and the order is looked at again. There is nothing to do."
     )
     _alert(state, "STALE_ROW", text, order.row, report, why)
     if shown.old_since is None:
@@ -181,8 +181,8 @@ def tell_of_life(state: State, order: TrackedOrder, report: OrderReport) -> None
     """An order that had ended here works on under a new id, which no old row could show."""
     row, new = order.row, report.order_id
     text = (
-        f"{row_words(row)}: it had ended here as {row.state}, and the broker shows it at work as"
-        f" {new}, with {report.remaining_quantity:,} open. Its fills are counted where its quantity"
+        f"{row_words(row)}: it had ended here as {row.state}, but the broker shows it open as"
+        f" {new}, with {report.remaining_quantity:,} left. Its fills are counted where its quantity"
         " is the order's or one that you changed it to; the bot neither cancels nor changes it, and"
         f" no new order goes out in {row.symbol}. Cancel {new} in the broker's app if it is not"
         f' wanted, then: bot resume {row.symbol} --reason "…"'
@@ -225,8 +225,8 @@ def _strange_price(state: State, order: TrackedOrder) -> tuple[str, Numbers]:
     met = sorted({each.name for each in others if each.can_meet(row.side, row.price)})
     could = f". It could now trade with your own {', '.join(met)}" if met else ""
     text = (
-        f"{row_words(row)}: that is its price in the broker's row; by what the bot sent it is"
-        f" {asked}. It counts at every one of these until it ends{could}. Compare it with the"
+        f"{row_words(row)}: that is its price in the broker's row; the bot sent {asked}."
+        f" It counts at each of these prices until it ends{could}. Compare it with the"
         " broker's app; if nobody changed it there, or it is not wanted: bot cancel"
         f" {row.order_id}"
     )
@@ -342,9 +342,9 @@ def _ambiguous(order: TrackedOrder) -> str:
     row = order.row
     return (
         f"{row_words(row)}: the broker's row under its id may be another order's:"
-        f" {order.shown.doubt}. Nothing of it is taken and nothing is bought in {row.symbol} until"
+        f" {order.shown.doubt}. That row is ignored, and nothing is bought in {row.symbol} until"
         " a row is its own again. If you changed this order elsewhere, say so: bot resume"
-        f" {row.symbol} --reason …, and its rows are taken again; no halt ends by it."
+        f" {row.symbol} --reason …. Its rows then count again; a halt stays."
     )
 
 
@@ -369,7 +369,7 @@ def _contradict(
 ) -> None:
     """Halt the symbol of a row that contradicts what is known."""
     row = order.row
-    what = f"can't be true: {wrong}. Nothing of it is taken"
+    what = f"can't be true: {wrong}. The row is ignored"
     if code == "ROW_CORRECTED":
         what = f"shows again: {wrong}. Shares already counted are not taken back"
     text = (

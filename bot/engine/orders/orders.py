@@ -249,8 +249,8 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         order.requested_at, order.may_cancel = report.requested_at, report.may_cancel
     if report.state is None:
         text = (
-            f"{row_words(before)}: status {report.status!r} is unknown; taken as live, never"
-            " as its end. Look at the order in the broker's app if it stays so."
+            f"{row_words(before)}: status {report.status!r} is unknown; it counts as open,"
+            " never as ended. Look at the order in the broker's app if it stays so."
         )
         facts = {**row_facts(before), "status": report.status}
         about, symbol = report.status or "none", report.symbol

@@ -160,7 +160,7 @@ def alerts(state: State) -> Iterator[Standing]:
         ]
         text = (
             f"{name} does not run, and it has open orders: {orders}. The bot follows them to their "
-            "end, no strategy looks after them, and what they fill is sold by none (its shares "
+            "end, but no strategy looks after them or sells what they fill (its shares "
             f"now: {', '.join(held) or 'none'}). If {name} was renamed, give it its name back "
             "and start again; if nobody wants an order: bot cancel ID"
         )
@@ -170,8 +170,8 @@ def alerts(state: State) -> Iterator[Standing]:
         orders, shares = ", ".join(names), state.position_of(name, symbol).shares
         text = (
             f"{name} does not trade {symbol} any more, and it has open orders in it: {orders}. The "
-            "bot follows them to their end, no strategy looks after them, and what they fill is "
-            f"sold by none (its shares now: {shares:,}). Put {symbol} back into its file and start "
+            "bot follows them to their end, but no strategy looks after them or sells what they "
+            f"fill (its shares now: {shares:,}). Put {symbol} back into its file and start "
             "again; if nobody wants an order: bot cancel ID"
         )
         facts = {"strategy": name, "symbol": symbol, "orders": orders, "held": shares}

@@ -90,7 +90,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
     tracked = state.intents.get(event.intent_id)
     if tracked is None or tracked.state not in _UNANSWERED:
         text = (
-            f"{event.intent_id}: an answer came, and it was not waiting for one. It changes"
+            f"{event.intent_id}: an answer came that it was not waiting for. It changes"
             f" nothing. Look at the order: bot order {event.intent_id}"
         )
         state.alert("ANSWER_NOT_AWAITED", text, {"intent_id": event.intent_id})

@@ -131,8 +131,8 @@ def distrust_nonces(state: State, tracked: TrackedIntent, row: str) -> None:
     """A row exists although its nonce was unused: from now on no nonce alone proves anything."""
     text = (
         f"nonces cannot be trusted: that of {intent_words(tracked.intent)} was unused, so it could "
-        f"not have arrived, and {row}. Nobody knows why. No order counts as never placed by its "
-        'nonce alone until you say: bot resume --reason "…". Ask the broker'
+        f"not have arrived, and {row}. Nobody knows why. Until you resume, no order counts as "
+        'never placed by its nonce alone. Ask the broker, then: bot resume --reason "…"'
     )
     facts, intent = intent_facts(tracked), tracked.intent
     state.alert("NONCE_BROKEN", text, facts, about=intent.intent_id, symbol=intent.symbol)
@@ -375,8 +375,8 @@ def end_day(state: State, today: date) -> None:
         traded = sum(state.orders[order_id].row.executed_quantity for order_id in rows)
         release(state, tracked, _S.EOD_ABSENT, "the day is over", proof=proof)
         text = (
-            f"{intent_words(intent)} of {intent.trading_date} is given up, as its day is over: "
-            f"{shown}. Compare the holding of {symbol} with the broker's statement"
+            f"the search for {intent_words(intent)} of {intent.trading_date} has ended with its "
+            f"day: {shown}. Compare the holding of {symbol} with the broker's statement"
         )
         facts = {**intent_facts(tracked, rows), "traded": traded}
         state.alert("ORDER_ABSENT", text, facts, about=intent.intent_id, symbol=symbol)

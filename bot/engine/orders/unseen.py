@@ -163,7 +163,7 @@ def _earlier_standing(state: State, account: str) -> Standing | None:
         "are left out; fills and ends of today's orders are seen late, an order without an answer "
         "is not taken for absent, and nothing is bought: a buy that got lost could not be found. "
         "Sales and cancels go on. Look in the broker's app for what is open. If it lasts, ask the "
-        'broker; to buy all the same today: bot resume --reason "…"'
+        'broker; to buy today anyway: bot resume --reason "…"'
     )
     facts = {"day": day.isoformat(), "today": state.trading_date.isoformat()}
     return Standing("BOOK_OF_BEFORE", text, facts)

@@ -226,6 +226,6 @@ def _advice(name: str) -> str:
             f"(bot reconcile), then: {accept}"
         )
     return (
-        "The next day will not begin before somebody accepts it; cancels work. Compare with the "
-        f"broker, then: {accept}"
+        "The next day will not begin until somebody accepts it; cancels still work. Compare with "
+        f"the broker, then: {accept}"
     )

@@ -75,7 +75,7 @@ def _standing(state: State, account: str, symbol: str) -> Standing:
     names, orders = ", ".join(counting), ", ".join(sold)
     by = f" (see {orders})" if orders else ""
     text = (
-        f"{names}: {held:,} {symbol} by own fills, and the account …{account[-5:]} has "
+        f"{names}: {held:,} {symbol} by the bot's fills, but the account …{account[-5:]} has "
         f"{held - gone:,}: {gone:,} were sold or moved outside the bot{by}, or a corporate action "
         f"took them. They stay in the position of {names}, in limits and results, as only own fills"
         " change it; no order of the bot can sell them. Buy them back in the broker's app, or give "

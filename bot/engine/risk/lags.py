@@ -203,10 +203,10 @@ def _standing(state: State, account: str, old: OldReads) -> Standing:
     if limit_s is not None:
         does = f"nothing is bought while it is older than {limit_s:,} s"
     text = (
-        f"the broker shows the account as it was before our fill of {since}: {off} beside our own "
-        f"fills, in {old.count} reads. The bot goes by its own fills; {does}; sales and cancels go "
-        "on. Compare holdings and cash with the broker's app (bot reconcile). If it lasts, ask the "
-        "broker"
+        f"the broker shows the account as it was before our fill of {since}: off by {off} from our "
+        f"own fills, in {old.count} reads. The bot goes by its own fills; {does}; sales and "
+        "cancels go on. Compare holdings and cash with the broker's app (bot reconcile). If it "
+        "lasts, ask the broker"
     )
     facts: Numbers = {
         "account": account[-5:],

@@ -85,7 +85,7 @@ def alerts(state: State) -> Iterator[Standing]:
     ]
     if trading:
         symbols = ", ".join(trading)
-        text = f"no reference of today is known of {symbols}: the day's result leaves it out"
+        text = f"today's reference is not known for {symbols}: the day's result leaves it out"
         advice = "Nothing to do: it comes with a quote"
         yield Standing("DAY_RESULT", f"{text}. {advice}", {"symbols": symbols})
 

@@ -324,7 +324,7 @@ class Notices:
     def _alert(self, name: str, count: int, why: str) -> None:
         last = f"last {count} notices" if count > 1 else "last notice"
         text = (
-            f"channel {name} has not taken the {last} ({why}): nobody is told by it. "
+            f"channel {name} has not taken the {last} ({why}): nobody is notified over it. "
             f"Trading goes on. Look at its address and service: bot notify test {name}"
         )
         facts: Numbers = {"channel": name, "count": count, "detail": why}

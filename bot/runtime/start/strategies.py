@@ -84,7 +84,7 @@ def _alert(each: BrokenFile, recovery: Recovery) -> Standing:
     positions = known.positions.items() if known else ()
     held = ", ".join(f"{symbol} {shares:,}" for symbol, (shares, _) in positions if shares)
     kept = (
-        f"Its shares ({held}) stay: nothing sells them, a flatten neither, and the day's sum "
+        f"Its shares ({held}) stay: nothing sells them, not even a flatten, and the day's sum "
         "leaves them out."
         if held
         else "By the journal it holds no shares."

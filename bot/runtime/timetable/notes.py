@@ -23,7 +23,7 @@ TOLD: Final = timedelta(seconds=60)
 OVERLAPS: Final = "the run before is still under way"
 DOWN: Final = "the bot was down"
 TO_DO: Final = (
-    "What a timer missed is not made up for. Look at what its strategy holds and has open "
+    "A missed timer is not run later. Look at what its strategy holds and has open "
     "(bot positions, bot orders); do what can't wait in the broker's app"
 )
 

@@ -794,7 +794,7 @@ def test_an_amendment_that_no_row_tells_of_stays_on_the_screen_until_one_does():
     [alert] = stage.engine.status().alerts
     stage.row(row)
 
-    assert "no row says what became of its price 27,000 to 26,900" in alert
+    assert "no row says what became of its change (price 27,000 to 26,900)" in alert
     assert stage.engine.status().alerts == ()
 
 

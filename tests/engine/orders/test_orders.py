@@ -216,7 +216,7 @@ def test_an_unknown_status_is_live_and_alerted_once():
     assert stage.entries_of_order().state is OrderState.ACCEPTED
     [alert] = [note for note in stage.all(Note) if note.kind == "ALERT"]
     assert (alert.numbers["alert"], alert.numbers["status"]) == ("STATUS_UNKNOWN", "HOVERING")
-    assert "status 'HOVERING' is unknown; taken as live" in alert.text
+    assert "status 'HOVERING' is unknown; it counts as open" in alert.text
 
 
 def test_an_external_order_is_counted_and_never_touched():

@@ -237,8 +237,8 @@ def test_an_open_order_of_a_strategy_that_does_not_run_is_told_until_it_ends():
     [told] = [each for each in stage.all(Note) if each.numbers.get("alert") == "STRATEGY_GONE"]
 
     assert told.text == (
-        "gone does not run, and it has open orders: L-0001. The bot follows them to their end, no "
-        "strategy looks after them, and what they fill is sold by none (its shares now: 300 HPG). "
+        "gone does not run, and it has open orders: L-0001. The bot follows them to their end, but "
+        "no strategy looks after them or sells what they fill (its shares now: 300 HPG). "
         "If gone was renamed, give it its name back and start again; if nobody wants an order: bot "
         "cancel ID"
     )
@@ -670,7 +670,7 @@ def test_a_changed_limit_is_told_with_both_values_and_by_whom():
     assert text.startswith(
         "limits have changed since the last run: account.last_entry 60 -> none, "
         "account.max_order_value 20,000,000 -> 50,000,000, account.max_orders_per_day none -> 60, "
-        "test.capital 50,000,000 -> 20,000,000. They hold from now on, an has started this run."
+        "test.capital 50,000,000 -> 20,000,000. They hold from now on; an started this run."
     )
     assert _kept_limits(stage)[0]["account.max_order_value"] == 50_000_000
 

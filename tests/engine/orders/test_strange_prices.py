@@ -74,8 +74,8 @@ def test_it_is_told_once_and_stands_until_the_order_ends() -> None:
     assert _alerts(stage) == ["PRICE_DIFFERS"]
     [standing] = stage.engine.status().alerts
     assert standing == (
-        "L-0001 (ORD1), BUY 100 HPG at 26,900: that is its price in the broker's row; by what the "
-        "bot sent it is 27,000. It counts at every one of these until it ends. Compare it with the "
+        "L-0001 (ORD1), BUY 100 HPG at 26,900: that is its price in the broker's row; the bot "
+        "sent 27,000. It counts at each of these prices until it ends. Compare it with the "
         "broker's app; if nobody changed it there, or it is not wanted: bot cancel ORD1"
     )
 

@@ -1,4 +1,4 @@
-"""What a day order book can't show: rows that can't be read, and a book of an earlier day."""
+"""What a day order book can't show: rows that can't be read, and the orders of an earlier day."""
 
 from dataclasses import replace
 from datetime import date, timedelta
@@ -204,7 +204,7 @@ def test_a_row_that_the_start_could_not_read_is_never_taken_for_a_sale_that_gets
     assert stage.entries_of_order("ORD9").intent_id is None
 
 
-# ------------------------------------------------------------------------ a book of an earlier day
+# -------------------------------------------------------------------- the orders of an earlier day
 
 
 def test_a_list_of_an_earlier_day_is_named_and_takes_no_order_for_somebody_elses() -> None:

@@ -316,7 +316,7 @@ def test_without_a_reference_of_today_nothing_is_counted_and_it_is_said():
 
     assert results(stage) == 0
     [said] = stage.engine.status().alerts
-    assert said.startswith("no reference of today is known of HPG: the day's result leaves it out")
+    assert said.startswith("today's reference is not known for HPG: the day's result leaves it out")
     stage.after(60).quote(26_950)
     assert (results(stage), stage.engine.status().alerts) == (-50_000, ())
 

@@ -256,12 +256,14 @@ async def test_a_journal_that_is_away_for_long_is_told_once_and_so_is_its_end(
 
     assert [each.partition(": ")[2] for each in service.titles] == [
         "no order leaves",
-        "no order and no cancel leaves",
-        "no order and no cancel leaves",
+        "neither orders nor cancels leave",
+        "neither orders nor cancels leave",
         "the journal answers again",
     ]
     assert Journal.why in service.messages[0]["message"]
-    assert "the emergency journal hangs. No order and no cancel" in service.messages[1]["message"]
+    assert (
+        "the emergency journal hangs. Neither orders nor cancels" in service.messages[1]["message"]
+    )
 
 
 async def test_a_start_that_waits_for_a_moment_is_not_told(tmp_path: Path) -> None:
