@@ -212,7 +212,11 @@ class TerminalScreen:
                     dye = _colored if self._is_colored else str
                     write_line(line, dye=dye, color=self._is_colored)
                 self._draw()
-            elif self._is_status_due() and self._is_read(STDERR, lines=0):
+            elif (
+                self._has_status_line
+                and self._status() != self._drawn
+                and self._is_read(STDERR, lines=0)
+            ):
                 self._wipe()
                 self._draw()
 
@@ -262,9 +266,6 @@ class TerminalScreen:
             self._wipe()
             write_line(text, err=True)
         return True
-
-    def _is_status_due(self) -> bool:
-        return self._has_status_line and self._status() != self._drawn
 
     def _wipe(self) -> None:
         if self._has_status_line:

@@ -173,7 +173,11 @@ def _require_account(state: State, intent: Intent, waiting: Sequence[TrackedInte
     second = sum(at > state.now - SECOND and side is intent.side for at, side in sent)
     works = [one for one in state.open_orders() if one.is_own and one.row.account == account]
     count = len(works) + sum(one.intent.account == account for one in state.pending_intents())
-    bought = [(one.open_quantity, one.prices[-1] or 0) for one in works if _adds(one, intent)]
+    bought = [
+        (one.open_quantity, one.prices[-1] or 0)
+        for one in works
+        if one.row.symbol == intent.symbol and one.row.side is Side.BUY
+    ]
     bought += [
         (one.intent.quantity, one.intent.limit_price or 0)
         for one in waiting
@@ -197,10 +201,6 @@ def _require_account(state: State, intent: Intent, waiting: Sequence[TrackedInte
     ):
         is_within = is_free or most is None or found <= most
         require(is_within, "I9", f"{name} {what}: {found:,}, at most {most or 0:,}")
-
-
-def _adds(order: TrackedOrder, intent: Intent) -> bool:
-    return order.row.symbol == intent.symbol and order.row.side is Side.BUY
 
 
 def _require_move(_state: State, moved: IntentMoved) -> None:

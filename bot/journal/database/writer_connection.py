@@ -35,7 +35,8 @@ class WriterConnection(ABC):
         self._errors = _AsSqlalchemys(engine.dialect)
         with self._errors:
             self._pooled = engine.raw_connection()
-        self._wording = _dialect_of(engine)(paramstyle=self.PARAMSTYLE)
+        dialect: Callable[..., sa.Dialect] = type(engine.dialect)
+        self._wording = dialect(paramstyle=self.PARAMSTYLE)
         self._compiled: dict[Statement, Compiled] = {}
         self._waiting: list[tuple[Compiled, list[Mapping[str, Plain]]]] = []
         self.is_lost = False
@@ -177,7 +178,3 @@ class _AsSqlalchemys:
             raise DBAPIError.instance(
                 None, None, error, self._driver, hide_parameters=True, dialect=self._dialect
             ) from error
-
-
-def _dialect_of(engine: sa.Engine) -> Callable[..., sa.Dialect]:
-    return type(engine.dialect)
