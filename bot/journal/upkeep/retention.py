@@ -121,7 +121,9 @@ def prune(
     left = Head(last, kept.row_count + len(staying), total)
     batch.set_head(anchor_name(table), moved)
     batch.set_head(kept_name(table), left)
-    batch.connection.delete(table, _going(table, anchor.last_seq, last))
+    seq = table.c.seq
+    gone = sa.and_(seq > anchor.last_seq, seq <= last, sa.not_(_STAYS[table.name]))
+    batch.connection.delete(table, gone)
     numbers = signature(name, moved, left)
     text = f"{len(going):,} rows of {name} before {before:%Y-%m-%d} deleted, journal.keep"
     batch.append(tables.notes, rows.row_of(Note(at, PRUNED_NOTE, text, numbers)))
@@ -172,10 +174,6 @@ def _looked_at(table: sa.Table, most: int) -> sa.Select[tuple[int, str, int, int
         .order_by(table.c.seq)
         .limit(most)
     )
-
-
-def _going(table: sa.Table, after: int, last: int) -> sa.ColumnElement[bool]:
-    return sa.and_(table.c.seq > after, table.c.seq <= last, sa.not_(_STAYS[table.name]))
 
 
 def kept_problems(
